@@ -1,0 +1,43 @@
+"""What every descriptor of every dialect resolves to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from .layout import Layout
+from .rounding import Rounding
+
+
+@dataclass(frozen=True)
+class RoundCall:
+    """Round every element of ``input`` in one direction, and lay the results out as ``output``.
+
+    Both layouts have the same dtype and shape. The payload a sender gives has
+    ``input.byte_length`` bytes, or ``shortest_input``: less only where the dialect
+    rounds lengths up (DirectML, to 4) and the sender did not.
+    """
+
+    rounding: Rounding
+    input: Layout
+    output: Layout
+    shortest_input: int
+
+    @classmethod
+    def packed_output(cls, rounding: Rounding, input: Layout) -> RoundCall:
+        """The call whose output is packed C order."""
+        return cls(rounding, input, Layout.of(input.dtype, input.shape), input.byte_length)
+
+    @cached_property
+    def is_in_place(self) -> bool:
+        """Whether the results can overwrite the input, bytes between elements excepted.
+
+        So it is where both lie the same and cover their bytes without gaps: then
+        no byte of the input is left in the answer but trailing padding, which is
+        zeroed.
+        """
+        return (
+            self.input.is_dense
+            and self.input.lies_like(self.output.strides)
+            and self.input.byte_length == self.output.byte_length
+        )

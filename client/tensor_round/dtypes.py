@@ -1,0 +1,93 @@
+"""The element types, and the name each ecosystem has for them.
+
+One row a type. Every mapping (NumPy, ONNX, OpenVINO, DirectML, Open Inference
+Protocol) is derived from this table, so a new type is a new row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DType:
+    """An element type: its format, and its name in every dialect.
+
+    ``numpy`` is the little-endian NumPy type. ``mantissa_bits`` counts the stored
+    fraction bits of a float (0 for integers). A name is None where the ecosystem
+    has no such type; whether an *operator* takes a type is the operator's to say.
+    """
+
+    name: str
+    kind: Literal["float", "signed", "unsigned"]
+    numpy: np.dtype[Any]
+    mantissa_bits: int
+    onnx: str | None
+    onnx_number: int | None
+    openvino: str
+    directml: str | None
+    directml_number: int | None
+    oip: str | None
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.numpy.itemsize
+
+    @property
+    def bits(self) -> np.dtype[Any]:
+        """The unsigned integer type of the same width: the elements as bit patterns."""
+        return np.dtype(f"<u{self.itemsize}")
+
+    @property
+    def is_float(self) -> bool:
+        """Whether rounding does anything: integers come back as they are."""
+        return self.kind == "float"
+
+    def __repr__(self) -> str:
+        return f"<DType {self.name}>"
+
+
+def _ml(name: str) -> np.dtype[Any]:
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+# fmt: off
+_F: Literal["float"] = "float"
+_S: Literal["signed"] = "signed"
+_U: Literal["unsigned"] = "unsigned"
+DTYPES: tuple[DType, ...] = (
+    #     canonical        kind  NumPy                 fraction  ONNX              OpenVINO  DirectML         OIP
+    DType("float16",       _F, np.dtype("<f2"),        10, "FLOAT16",      10, "f16",    "FLOAT16",  2, "FP16"),
+    DType("bfloat16",      _F, _ml("bfloat16"),         7, "BFLOAT16",     16, "bf16",   None,    None, "BF16"),
+    DType("float32",       _F, np.dtype("<f4"),        23, "FLOAT",         1, "f32",    "FLOAT32",  1, "FP32"),
+    DType("float64",       _F, np.dtype("<f8"),        52, "DOUBLE",       11, "f64",    "FLOAT64",  9, "FP64"),
+    DType("float8_e4m3fn", _F, _ml("float8_e4m3fn"),    3, "FLOAT8E4M3FN", 17, "f8e4m3", None,    None, None),
+    DType("float8_e5m2",   _F, _ml("float8_e5m2"),      2, "FLOAT8E5M2",   19, "f8e5m2", None,    None, None),
+    DType("int8",          _S, np.dtype("<i1"),         0, "INT8",          3, "i8",     "INT8",     8, "INT8"),
+    DType("int16",         _S, np.dtype("<i2"),         0, "INT16",         5, "i16",    "INT16",    7, "INT16"),
+    DType("int32",         _S, np.dtype("<i4"),         0, "INT32",         6, "i32",    "INT32",    6, "INT32"),
+    DType("int64",         _S, np.dtype("<i8"),         0, "INT64",         7, "i64",    "INT64",   11, "INT64"),
+    DType("uint8",         _U, np.dtype("<u1"),         0, "UINT8",         2, "u8",     "UINT8",    5, "UINT8"),
+    DType("uint16",        _U, np.dtype("<u2"),         0, "UINT16",        4, "u16",    "UINT16",   4, "UINT16"),
+    DType("uint32",        _U, np.dtype("<u4"),         0, "UINT32",       12, "u32",    "UINT32",   3, "UINT32"),
+    DType("uint64",        _U, np.dtype("<u8"),         0, "UINT64",       13, "u64",    "UINT64",  10, "UINT64"),
+)
+# fmt: on
+
+BY_NAME: dict[str, DType] = {d.name: d for d in DTYPES}
+BY_ONNX: dict[str, DType] = {d.onnx: d for d in DTYPES if d.onnx is not None}
+BY_OPENVINO: dict[str, DType] = {d.openvino: d for d in DTYPES}
+BY_DIRECTML: dict[str, DType] = {d.directml: d for d in DTYPES if d.directml is not None}
+BY_OIP: dict[str, DType] = {d.oip: d for d in DTYPES if d.oip is not None}
+
+_BY_NUMPY: dict[np.dtype[Any], DType] = {d.numpy: d for d in DTYPES}
+
+
+def from_numpy(dtype: np.dtype[Any]) -> DType | None:
+    """The row of a NumPy type in either byte order, or None if it is no type of ours."""
+    return _BY_NUMPY.get(dtype.newbyteorder("<"))

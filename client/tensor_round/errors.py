@@ -1,0 +1,335 @@
+"""Everything that can go wrong, once, for the server and the client.
+
+::
+
+    TensorRoundError
+     +- RequestRefused             the service said no; has ``status`` and ``code``
+     |   +- MissingDescriptor, DuplicateDescriptor, MalformedJSON, ...  (one class a code)
+     |   +- UnknownRefusal         a status and code this version does not know
+     +- ConnectionFailed           the service could not be reached, or hung up
+     +- DeadlineExceeded           the call's total deadline passed
+     +- ProtocolViolation          an answer that no correct service sends
+
+The server raises a class, a face turns it into bytes (problem+json, or the Open
+Inference Protocol's ``{"error"}``), and the client rebuilds the class from ``code``.
+No framework is known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault in a request: where (a path of keys and indices) and why."""
+
+    loc: tuple[str | int, ...]
+    msg: str
+
+    def __str__(self) -> str:
+        return f"{'.'.join(map(str, self.loc))}: {self.msg}" if self.loc else self.msg
+
+
+class TensorRoundError(Exception):
+    """The root of every error this package raises on purpose."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        #: The id of the request that failed, where one was made.
+        self.request_id: str | None = None
+
+
+class ConnectionFailed(TensorRoundError):
+    """The service could not be reached, or the connection broke before the answer was whole."""
+
+
+class DeadlineExceeded(TensorRoundError):
+    """The call's total deadline passed before the answer was whole."""
+
+
+class ProtocolViolation(TensorRoundError):
+    """The answer is not one that a correct service gives: the server's fault, or a proxy's."""
+
+
+class RequestRefused(TensorRoundError):
+    """The service said no. ``status`` is HTTP's, ``code`` names the rule."""
+
+    status: int = 400
+    code: str = ""
+    title: str = "The request was refused"
+    #: Whether the same request may well succeed a little later.
+    transient: bool = False
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        faults: Sequence[Fault] = (),
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.faults = tuple(faults)
+        #: Seconds after which another try makes sense; None where it does not.
+        self.retry_after = retry_after
+
+    def extensions(self) -> dict[str, Any]:
+        """Members of the problem document beyond the common ones."""
+        return {}
+
+
+class MissingDescriptor(RequestRefused):
+    """No operator descriptor came with the tensor."""
+
+    code = "missing_descriptor"
+    title = "The operator descriptor is missing"
+
+
+class DuplicateDescriptor(RequestRefused):
+    """More than one operator descriptor came with the tensor."""
+
+    code = "duplicate_descriptor"
+    title = "More than one operator descriptor"
+
+
+class MalformedJSON(RequestRefused):
+    """The text is not JSON, or nests too deep, or names a key twice."""
+
+    code = "malformed_json"
+    title = "The JSON is malformed"
+
+
+class PayloadSizeMismatch(RequestRefused):
+    """The body has fewer or more bytes (or elements) than the descriptor says."""
+
+    code = "payload_size_mismatch"
+    title = "The payload's size is not the descriptor's"
+
+
+class MalformedNpy(RequestRefused):
+    """The body is not a .npy file as NumPy writes them."""
+
+    code = "malformed_npy"
+    title = "The .npy file is malformed"
+
+
+class MalformedEncoding(RequestRefused):
+    """The body does not decode as its Content-Encoding says, or the query is not UTF-8."""
+
+    code = "malformed_encoding"
+    title = "The encoding is malformed"
+
+
+class DigestMismatch(RequestRefused):
+    """The body's digest is not the one its Content-Digest states (RFC 9530)."""
+
+    code = "digest_mismatch"
+    title = "The content digest does not match"
+
+
+class Unauthorized(RequestRefused):
+    """No valid API key came with the request."""
+
+    status = 401
+    code = "unauthorized"
+    title = "An API key is needed"
+
+
+class NotFound(RequestRefused):
+    """There is nothing at this path."""
+
+    status = 404
+    code = "not_found"
+    title = "Not found"
+
+
+class MethodNotAllowed(RequestRefused):
+    """The path exists, but not for this method."""
+
+    status = 405
+    code = "method_not_allowed"
+    title = "Method not allowed"
+
+    def __init__(self, detail: str, *, allow: str = "", **common: Any) -> None:
+        super().__init__(detail, **common)
+        #: The value of the ``Allow`` header.
+        self.allow = allow
+
+
+class ReceiveTimeout(RequestRefused):
+    """The request came too slowly."""
+
+    status = 408
+    code = "receive_timeout"
+    title = "The request came too slowly"
+    transient = True
+
+
+class TensorTooLarge(RequestRefused):
+    """The tensor, in or out, is over the service's limit."""
+
+    status = 413
+    code = "tensor_too_large"
+    title = "The tensor is too large"
+
+    def __init__(
+        self, detail: str, *, limit_bytes: int = 0, got_bytes: int | None = None, **common: Any
+    ) -> None:
+        super().__init__(detail, **common)
+        self.limit_bytes = limit_bytes
+        #: The declared size; None where the sender declared none.
+        self.got_bytes = got_bytes
+
+    def extensions(self) -> dict[str, Any]:
+        return {"limit_bytes": self.limit_bytes, "got_bytes": self.got_bytes}
+
+
+class UnsupportedMediaType(RequestRefused):
+    """The Content-Type is none of the three faces', or needs a dtype that was not given."""
+
+    status = 415
+    code = "unsupported_media_type"
+    title = "Unsupported media type"
+
+
+class UnsupportedEncoding(RequestRefused):
+    """The Content-Encoding is none of identity, gzip and deflate."""
+
+    status = 415
+    code = "unsupported_encoding"
+    title = "Unsupported content encoding"
+
+
+class InvalidDescriptor(RequestRefused):
+    """The descriptor breaks a rule of its dialect; ``faults`` says where and which."""
+
+    status = 422
+    code = "invalid_descriptor"
+    title = "The operator descriptor is invalid"
+
+    @classmethod
+    def of(cls, faults: Sequence[Fault]) -> InvalidDescriptor:
+        """The refusal whose detail is the faults, in one line."""
+        return cls("; ".join(map(str, faults)), faults=faults)
+
+
+class HeadersTooLarge(RequestRefused):
+    """A header, or all of them together, is over the limit."""
+
+    status = 431
+    code = "headers_too_large"
+    title = "The headers are too large"
+
+
+class InternalError(RequestRefused):
+    """A fault of the service's own; never the answer to what a caller sent."""
+
+    status = 500
+    code = "internal_error"
+    title = "The service failed"
+
+
+class Overloaded(RequestRefused):
+    """There is no room for this tensor now; nothing of it was kept."""
+
+    status = 503
+    code = "overloaded"
+    title = "The service is at capacity"
+    transient = True
+
+
+class Draining(RequestRefused):
+    """The service is shutting down; another instance will answer."""
+
+    status = 503
+    code = "draining"
+    title = "The service is shutting down"
+    transient = True
+
+
+class DeviceOutOfMemory(RequestRefused):
+    """The device has no memory for this tensor now."""
+
+    status = 503
+    code = "device_out_of_memory"
+    title = "The device is out of memory"
+    transient = True
+
+
+class BackendFailed(RequestRefused):
+    """The compute backend failed on a sound request."""
+
+    status = 503
+    code = "backend_failed"
+    title = "The compute backend failed"
+    transient = True
+
+
+class UnknownRefusal(RequestRefused):
+    """A refusal with a code that this version does not know; its status and code are the answer's."""
+
+    def __init__(self, detail: str, *, status: int = 0, code: str = "", **common: Any) -> None:
+        super().__init__(detail, **common)
+        # The answer's own, over the class's: the one class that is not one code.
+        self.status = status
+        self.code = code
+        self.transient = status in (429, 502, 503, 504)
+
+
+REFUSALS: dict[str, type[RequestRefused]] = {
+    kind.code: kind for kind in RequestRefused.__subclasses__() if kind.code
+}
+
+
+def problem(refusal: RequestRefused) -> dict[str, Any]:
+    """The RFC 9457 problem document of a refusal."""
+    return {
+        "type": "about:blank",
+        "title": refusal.title,
+        "status": refusal.status,
+        "detail": refusal.detail,
+        "code": refusal.code,
+        "errors": [{"loc": list(f.loc), "msg": f.msg} for f in refusal.faults],
+        **refusal.extensions(),
+    }
+
+
+def from_problem(
+    document: Mapping[str, Any], *, status: int, retry_after: float | None = None
+) -> RequestRefused:
+    """The refusal that a problem document stands for; the inverse of :func:`problem`.
+
+    A code this version does not know, or a document of another shape (a proxy's
+    page, say), becomes an :class:`UnknownRefusal` with the answer's status.
+    """
+    detail = document.get("detail")
+    code = document.get("code")
+    common: dict[str, Any] = {"faults": _faults(document.get("errors")), "retry_after": retry_after}
+    text = detail if isinstance(detail, str) else f"HTTP status {status}"
+    kind = REFUSALS.get(code) if isinstance(code, str) else None
+    if kind is None or kind.status != status:
+        return UnknownRefusal(
+            text, status=status, code=code if isinstance(code, str) else "", **common
+        )
+    if issubclass(kind, TensorTooLarge):
+        limit, got = document.get("limit_bytes"), document.get("got_bytes")
+        return kind(
+            text,
+            limit_bytes=limit if isinstance(limit, int) else 0,
+            got_bytes=got if isinstance(got, int) else None,
+            **common,
+        )
+    return kind(text, **common)
+
+
+def _faults(errors: Any) -> tuple[Fault, ...]:
+    if not isinstance(errors, list):
+        return ()
+    return tuple(
+        Fault(tuple(p for p in e["loc"] if isinstance(p, str | int)), e["msg"])
+        for e in errors
+        if isinstance(e, dict) and isinstance(e.get("loc"), list) and isinstance(e.get("msg"), str)
+    )
