@@ -53,9 +53,12 @@ class DType:
 
 
 def _ml(name: str) -> np.dtype[Any]:
-    return np.dtype(getattr(ml_dtypes, name))
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return dtype
 
 
+# A table reads best as one line a row.
+# ruff: noqa: E501
 # fmt: off
 _F: Literal["float"] = "float"
 _S: Literal["signed"] = "signed"

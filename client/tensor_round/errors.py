@@ -184,6 +184,7 @@ class TensorTooLarge(RequestRefused):
         self.got_bytes = got_bytes
 
     def extensions(self) -> dict[str, Any]:
+        """The limit and what was declared, both in bytes."""
         return {"limit_bytes": self.limit_bytes, "got_bytes": self.got_bytes}
 
 
@@ -269,7 +270,7 @@ class BackendFailed(RequestRefused):
 
 
 class UnknownRefusal(RequestRefused):
-    """A refusal with a code that this version does not know; its status and code are the answer's."""
+    """A refusal with a code this version does not know; status and code are the answer's."""
 
     def __init__(self, detail: str, *, status: int = 0, code: str = "", **common: Any) -> None:
         super().__init__(detail, **common)

@@ -1,0 +1,48 @@
+# Every recipe sets up what it needs in .venv; nothing but python3 (3.11+) and make must be there.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+HOST ?= 127.0.0.1
+PORT ?= 8000
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help serve test lint types format exhaustive test-oracles clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/.service: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --upgrade 'pip>=25.1'
+	$(BIN)/pip install -q -e '.[service]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.service
+	$(BIN)/pip install -q --group test
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.service
+	$(BIN)/pip install -q --group lint
+	@touch $@
+
+serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000)
+	@exec $(BIN)/tensor-round-service --host $(HOST) --port $(PORT)
+
+test: $(VENV)/.test ## Run the whole test suite
+	$(BIN)/pytest $(ARGS)
+
+lint: $(VENV)/.lint ## Check style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.lint ## Check types, strictly
+	$(BIN)/mypy
+
+format: $(VENV)/.lint ## Put the code in the project's form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove what the recipes made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
