@@ -1,0 +1,130 @@
+"""The reference itself, held against exact rational numbers and the worked examples."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from support.edges import edges, random_patterns, samples
+from support.reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, Bits, all_patterns, rounded
+
+HALF = Fraction(1, 2)
+
+
+def value(pattern: int, dtype: str) -> Fraction | None:
+    """The number a pattern stands for; None for infinities and NaNs."""
+    fmt = FLOATS[dtype]
+    field, fraction = divmod(pattern % fmt.sign_bit, 2**fmt.fraction_bits)
+    if dtype == "float8_e4m3fn":
+        special = pattern % fmt.sign_bit == 0x7F
+    else:
+        special = field == 2 * fmt.bias + 1
+    if special:
+        return None
+    scaled = Fraction(fraction, 2**fmt.fraction_bits)
+    magnitude = (
+        scaled * Fraction(2) ** (1 - fmt.bias)
+        if field == 0
+        else (1 + scaled) * Fraction(2) ** (field - fmt.bias)
+    )
+    return -magnitude if pattern >= fmt.sign_bit else magnitude
+
+
+def integral(x: Fraction, rounding: str) -> int:
+    """The rounded number, by Python's exact operations on fractions."""
+    match rounding:
+        case "ties_to_even":
+            return round(x)
+        case "ties_to_away":
+            return math.floor(x + HALF) if x >= 0 else math.ceil(x - HALF)
+        case "toward_zero":
+            return math.trunc(x)
+        case "toward_positive":
+            return math.ceil(x)
+        case _:
+            assert rounding == "toward_negative"
+            return math.floor(x)
+
+
+def faults(patterns: Bits, dtype: str, rounding: str) -> list[str]:
+    """Where the reference's answer is not the operand's sign with the exact integer's magnitude."""
+    wrong = []
+    sign_bit = FLOATS[dtype].sign_bit
+    answers = rounded(patterns, dtype, rounding)
+    for pattern, answer in zip(patterns.tolist(), answers.tolist(), strict=True):
+        x = value(pattern, dtype)
+        if x is None:
+            right = answer == pattern
+        else:
+            right = value(answer, dtype) == integral(x, rounding) and not (
+                (pattern ^ answer) & sign_bit
+            )
+        if not right:
+            wrong.append(f"{pattern:#x} ({x}) -> {answer:#x}")
+    return wrong
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float16", "bfloat16"])
+def test_every_pattern_is_the_exact_integer_with_the_operands_sign(
+    dtype: str, rounding: str
+) -> None:
+    assert faults(all_patterns(dtype), dtype, rounding) == []
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_wide_patterns_are_the_exact_integer_with_the_operands_sign(
+    dtype: str, rounding: str
+) -> None:
+    patterns = np.concatenate([edges(dtype), random_patterns(dtype, 4000, seed=1)])
+    assert faults(patterns, dtype, rounding) == []
+
+
+# The table of DML_ROUNDING_MODE's documentation.
+OPERANDS = [-2.5, -1.75, -1.5, -1.25, 0, 1.25, 1.5, 1.75, 2.5]
+DOCUMENTED = {
+    "ties_to_even": [-2, -2, -2, -1, 0, 1, 2, 2, 2],
+    "toward_zero": [-2, -1, -1, -1, 0, 1, 1, 1, 2],
+    "ties_to_away": [-3, -2, -2, -1, 0, 1, 2, 2, 3],
+}
+
+
+@pytest.mark.parametrize("rounding", DOCUMENTED)
+def test_directmls_documented_examples(rounding: str) -> None:
+    bits = np.array(OPERANDS, "<f4").view("<u4")
+    assert rounded(bits, "float32", rounding).view("<f4").tolist() == DOCUMENTED[rounding]
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("dtype", INTEGER_WIDTHS)
+def test_integers_come_back_as_they_are(dtype: str, rounding: str) -> None:
+    bits = samples(dtype, random_count=1000)
+    np.testing.assert_array_equal(rounded(bits, dtype, rounding), bits)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_edges_hold_every_kind_of_value(dtype: str) -> None:
+    fmt = FLOATS[dtype]
+    p, one = fmt.fraction_bits, fmt.bias << fmt.fraction_bits
+    infinity = fmt.sign_bit - (1 << p)
+    kinds = {
+        "zero": 0,
+        "least subnormal": 1,
+        "least normal": 1 << p,
+        "just below 1/2": one - (1 << p) - 1,
+        "1/2": one - (1 << p),
+        "1 1/2": one + (1 << (p - 1)),
+        "the last half": (fmt.bias + p << p) - 1,
+        "the first odd integer without a half": (fmt.bias + p << p) + 1,
+        "largest finite": infinity - 1,
+        "infinity": infinity,
+        "signalling NaN": infinity + 1,
+        "quiet NaN": infinity + (1 << (p - 1)),
+    }
+    found = set(edges(dtype).tolist())
+    missing = [kind for kind, m in kinds.items() if not {m, m | fmt.sign_bit} <= found]
+    assert missing == []
