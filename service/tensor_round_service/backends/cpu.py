@@ -105,8 +105,10 @@ class NumpyBackend:
 
 def spread(call: RoundCall, source: Bytes, target: Bytes) -> None:
     """Copy the input's elements to where the output has them, and zeros between."""
-    if not call.output.is_dense:
-        target[:] = 0
+    output = call.output
+    # A dense output has no gaps, but may have padding behind its elements.
+    covered = output.element_count * output.dtype.itemsize if output.is_dense else 0
+    target[covered:] = 0
     if call.input.element_count:
         np.copyto(_elements(call.output, target), _elements(call.input, source))
 
