@@ -1,0 +1,137 @@
+"""Strides, gaps and padding, in and out, against index arithmetic in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.backend_calls import expected, run
+from support.edges import samples
+from support.reference import WIDTHS
+from tensor_round.call import RoundCall
+from tensor_round.dtypes import BY_NAME
+from tensor_round.layout import Layout, packed_strides
+from tensor_round.rounding import Rounding
+from tensor_round_service.backends import Backend
+
+NHWC = (60, 1, 15, 3)  # the strides of an NCHW shape (2, 3, 4, 5) whose channels lie together
+
+# shape, input strides, output strides (None: packed), bytes beyond the least of each
+CASES: dict[str, tuple[Sequence[int], Sequence[int] | None, Sequence[int] | None, int, int]] = {
+    "scalar": ((), None, None, 0, 0),
+    "empty": ((3, 0, 2), None, None, 0, 0),
+    "empty-with-padding": ((0,), None, None, 5, 7),
+    "packed": ((2, 3, 4, 5), None, None, 0, 0),
+    "padding-in": ((2, 3), None, None, 7, 0),
+    "padding-out": ((2, 3), None, None, 0, 7),
+    "padding-of-an-odd-byte-both": ((5,), None, None, 1, 1),
+    "nhwc-both": ((2, 3, 4, 5), NHWC, NHWC, 0, 0),
+    "nhwc-in": ((2, 3, 4, 5), NHWC, None, 0, 0),
+    "nhwc-out": ((2, 3, 4, 5), None, NHWC, 0, 0),
+    "rows-with-gaps-both": ((3, 4), (7, 1), (7, 1), 0, 0),
+    "rows-with-gaps-both-and-padding": ((3, 4), (7, 1), (7, 1), 3, 3),
+    "every-second-out": ((9,), None, (2,), 0, 0),
+    "broadcast-scalar": ((3, 4, 5), (0, 0, 0), None, 0, 0),
+    "broadcast-rows": ((3, 4), (0, 1), None, 0, 0),
+    "overlapping-windows-in": ((6, 3), (1, 1), None, 0, 0),
+    "size-1-with-an-idle-stride": ((1, 4, 1), (1 << 40, 1, 1 << 50), (9, 1, 0), 0, 0),
+    "rank-32": ((1,) * 29 + (2, 3, 2), None, None, 0, 0),
+    "transposed": ((40, 30), (1, 40), None, 0, 0),
+}
+
+
+def make_call(
+    dtype: str,
+    rounding: str,
+    shape: Sequence[int],
+    strides: tuple[Sequence[int] | None, Sequence[int] | None],
+    extra: tuple[int, int],
+) -> RoundCall:
+    layouts = []
+    for own, bytes_beyond in zip(strides, extra, strict=True):
+        least = Layout.of(BY_NAME[dtype], shape, own)
+        layouts.append(
+            Layout.of(BY_NAME[dtype], shape, own, byte_length=least.byte_length + bytes_beyond)
+        )
+    return RoundCall(Rounding(rounding), layouts[0], layouts[1], layouts[0].byte_length)
+
+
+def payload(call: RoundCall, seed: int) -> bytes:
+    """Hard patterns in random order, and bytes that must not leak where no element lies."""
+    count = call.input.byte_length // call.input.dtype.itemsize + 1
+    drawn = np.random.default_rng(seed).choice(samples(call.input.dtype.name, 2000), count)
+    return drawn.tobytes()[: call.input.byte_length]
+
+
+def assert_modelled(backend: Backend, call: RoundCall, source: bytes) -> None:
+    right = expected(call, source)
+    assert run(backend, call, source) == right
+    if call.is_in_place:
+        assert run(backend, call, source, in_place=True) == right
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float8_e5m2", "bfloat16", "float32", "float64", "int8", "int64"]
+)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_layouts(
+    backend: Backend,
+    dtype: str,
+    case: tuple[Sequence[int], Sequence[int] | None, Sequence[int] | None, int, int],
+) -> None:
+    shape, strides_in, strides_out, extra_in, extra_out = case
+    for rounding in ("ties_to_even", "ties_to_away", "toward_positive"):
+        call = make_call(dtype, rounding, shape, (strides_in, strides_out), (extra_in, extra_out))
+        assert_modelled(backend, call, payload(call, seed=len(shape)))
+
+
+def test_a_large_transposition_with_gaps(backend: Backend) -> None:
+    """Large enough that the threads of a backend share the work."""
+    rows, columns = 700, 600
+    call = make_call(
+        "float32", "ties_to_even", (rows, columns), ((1, rows), (columns + 3, 1)), (0, 5)
+    )
+    assert_modelled(backend, call, payload(call, seed=0))
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> RoundCall:
+    """Any input layout, any output layout without overlap; often both the same."""
+    shape = draw(st.lists(st.integers(0, 4), max_size=5))
+    strides_in: Sequence[int] | None = draw(
+        st.none() | st.lists(st.integers(0, 40), min_size=len(shape), max_size=len(shape))
+    )
+    strides_out: Sequence[int] | None = draw(st.none() | spaced_strides(shape))
+    extra_in, extra_out = draw(st.tuples(st.integers(0, 9), st.integers(0, 9)))
+    if draw(st.booleans()):
+        strides_in, extra_in = strides_out, extra_out
+    dtype, rounding = draw(st.sampled_from(list(WIDTHS))), draw(st.sampled_from(list(Rounding)))
+    return make_call(dtype, rounding, shape, (strides_in, strides_out), (extra_in, extra_out))
+
+
+@st.composite
+def spaced_strides(draw: st.DrawFn, shape: Sequence[int]) -> list[int]:
+    """The dimensions in any order, each with a gap of any size before the next."""
+    order = draw(st.permutations(range(len(shape))))
+    reached = packed_strides([*(shape[i] for i in order), 1])[0] if 0 in shape else 1
+    strides = [0] * len(shape)
+    for dimension in order:
+        strides[dimension] = reached + draw(st.sampled_from([0, 0, 0, 1, 3]))
+        reached = strides[dimension] * max(shape[dimension], 1)
+    return strides
+
+
+@given(call=calls(), seed=st.integers(0, 1000))
+@settings(
+    max_examples=300,
+    deadline=None,
+    # The backend is the same object for every example, and is meant to be.
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_any_layout(backend: Backend, call: RoundCall, seed: int) -> None:
+    assert call.output.is_free_of_overlap
+    assert_modelled(backend, call, payload(call, seed))

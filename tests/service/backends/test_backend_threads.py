@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from support.backend_calls import run_flat, sample_pair
+from support.reference import FLOATS, ROUNDINGS
+from tensor_round_service.backends import Backend
+
+
+def test_calls_from_several_threads_do_not_meet(backend: Backend) -> None:
+    """Sizes on both sides of the point where a backend shares one call among its threads."""
+    jobs = [
+        (dtype, rounding, count, in_place)
+        for dtype in (*FLOATS, "int16")
+        for rounding in ROUNDINGS
+        for count in (1, 5000, 1_500_001)
+        for in_place in (False, True)
+    ]
+
+    def agrees(job: tuple[str, str, int, bool]) -> bool:
+        dtype, rounding, count, in_place = job
+        patterns, right = sample_pair(dtype, rounding)
+        answer = run_flat(backend, dtype, rounding, np.resize(patterns, count), in_place=in_place)
+        return np.array_equal(answer, np.resize(right, count))
+
+    with ThreadPoolExecutor(6) as callers:
+        outcomes = list(callers.map(agrees, jobs))
+    assert [job for job, right in zip(jobs, outcomes, strict=True) if not right] == []
+
+
+def test_buffers_have_the_size_asked_for_and_start_on_a_vectors_border(backend: Backend) -> None:
+    for nbytes in (0, 1, 63, 4096, 4097, 3 << 20):
+        memory = backend.allocate(nbytes)
+        assert memory.dtype == np.uint8
+        assert memory.shape == (nbytes,)
+        assert memory.flags.c_contiguous
+        assert memory.flags.writeable
+        # Where there is nothing, NumPy gives the address of something else.
+        assert nbytes == 0 or memory.ctypes.data % 64 == 0

@@ -1,0 +1,71 @@
+"""Calls put to a backend the hard way, and a model in plain Python of what must come back."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+
+import numpy as np
+
+from support.edges import samples
+from support.reference import Bits, bits_type, rounded
+from tensor_round.call import RoundCall
+from tensor_round.dtypes import BY_NAME
+from tensor_round.layout import Layout
+from tensor_round.rounding import Rounding
+from tensor_round_service.backends import Backend
+
+#: What stands in a target before a call: a byte of it left over would show.
+STALE = 0xAA
+
+
+def flat_call(dtype: str, rounding: str, count: int) -> RoundCall:
+    """``count`` elements in a row, in and out."""
+    return RoundCall.packed_output(Rounding(rounding), Layout.of(BY_NAME[dtype], [count]))
+
+
+def run(backend: Backend, call: RoundCall, source: bytes, *, in_place: bool = False) -> bytes:
+    """The backend's answer, from a target full of stale bytes; the source must stay as it was."""
+    given = backend.allocate(len(source))
+    given[:] = np.frombuffer(source, np.uint8)
+    if in_place:
+        backend.round(call, given, given)
+        return given.tobytes()
+    target = backend.allocate(call.output.byte_length)
+    target[:] = STALE
+    backend.round(call, given, target)
+    assert given.tobytes() == source, "the source was written to"
+    return target.tobytes()
+
+
+def run_flat(
+    backend: Backend, dtype: str, rounding: str, patterns: Bits, *, in_place: bool = False
+) -> Bits:
+    """The answers to ``patterns`` in a row."""
+    call = flat_call(dtype, rounding, patterns.size)
+    answer = run(backend, call, patterns.tobytes(), in_place=in_place)
+    return np.frombuffer(answer, patterns.dtype)
+
+
+@cache
+def sample_pair(dtype: str, rounding: str) -> tuple[Bits, Bits]:
+    """Hard patterns of a type and what they round to."""
+    patterns = samples(dtype)
+    return patterns, rounded(patterns, dtype, rounding)
+
+
+def expected(call: RoundCall, source: bytes) -> bytes:
+    """The answer by its definition: element by element, by the strides, zeros where none lies."""
+    dtype = call.input.dtype
+    size = dtype.itemsize
+    whole = len(source) // size * size
+    elements = np.frombuffer(source[:whole], bits_type(dtype.name))
+    results = rounded(elements, dtype.name, call.rounding).tobytes()
+    answer = bytearray(call.output.byte_length)
+    for index in itertools.product(*map(range, call.input.shape)):
+        at, to = (
+            size * sum(i * stride for i, stride in zip(index, layout.strides, strict=True))
+            for layout in (call.input, call.output)
+        )
+        answer[to : to + size] = results[at : at + size]
+    return bytes(answer)
