@@ -33,6 +33,23 @@ serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000)
 test: $(VENV)/.test ## Run the whole test suite
 	$(BIN)/pytest $(ARGS)
 
+exhaustive: $(VENV)/.service build/reference.so ## Try all float32 patterns against a C reference (minutes; needs a C compiler)
+	PYTHONPATH=tests $(BIN)/python tools/exhaustive/prove.py build/reference.so
+
+build/reference.so: tools/exhaustive/reference.c
+	@mkdir -p build
+	$(CC) -O3 -march=native -Wall -Wextra -Werror -shared -fPIC -o $@ $<
+
+ORACLES := .venvs/oracles
+$(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
+	$(PYTHON) -m venv $(ORACLES)
+	$(ORACLES)/bin/pip install -q --upgrade 'pip>=25.1'
+	$(ORACLES)/bin/pip install -q -e . --group test -r tests/interop/oracles/requirements.txt
+	@touch $@
+
+test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, PyTorch, JAX (2 GB, own venv)
+	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
+
 lint: $(VENV)/.lint ## Check style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
