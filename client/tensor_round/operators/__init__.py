@@ -1,0 +1,124 @@
+"""Operator descriptors: JSON documents that say what to round, and how it lies.
+
+Four dialects, each in its ecosystem's own names and under its own specification's
+rules; each resolves to a :class:`~tensor_round.call.RoundCall`. A new dialect is a
+file beside these and a row in :data:`DIALECTS`.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from ..call import RoundCall
+from ..echo import shown
+from ..errors import Fault, InvalidDescriptor
+from . import directml, ieee754, onnx, openvino
+from .dialect import Dialect
+from .directml import DirectMLDescriptor
+from .faults import faults_of
+from .ieee754 import Ieee754Descriptor
+from .onnx import OnnxDescriptor
+from .openvino import OpenVINODescriptor
+
+__all__ = [
+    "DIALECTS",
+    "Descriptor",
+    "DirectMLDescriptor",
+    "Ieee754Descriptor",
+    "OnnxDescriptor",
+    "OpenVINODescriptor",
+    "catalog",
+    "parse",
+    "resolve_json",
+    "validate",
+]
+
+#: Any descriptor; the type a web framework documents. To read one, use :func:`validate`.
+Descriptor = Annotated[
+    Ieee754Descriptor | OnnxDescriptor | OpenVINODescriptor | DirectMLDescriptor,
+    Field(discriminator="dialect"),
+]
+
+_READER: TypeAdapter[Descriptor] = TypeAdapter(Descriptor)
+
+DIALECTS: dict[str, Dialect] = {
+    dialect.name: dialect
+    for dialect in (ieee754.DIALECT, onnx.DIALECT, openvino.DIALECT, directml.DIALECT)
+}
+
+_NO_DIALECT = f"must be one of {', '.join(DIALECTS)}"
+
+#: Values (and keys) in a descriptor. The longest lawful one has about 200; what is far
+#: beyond is refused before a fault is made of each.
+_VALUE_LIMIT = 1000
+
+#: Longer descriptors are read anew each time, so that the cache stays within 16 MiB.
+_CACHED_BYTES = 16 * 1024
+_CACHED_CALLS = 1024
+
+
+def validate(document: object) -> Descriptor:
+    """The descriptor that a JSON document stands for, form and names checked.
+
+    Raises :class:`InvalidDescriptor` with every fault of form. Rules that need the
+    whole descriptor (ranks, agreement of input and output, overlap) are checked when
+    it is resolved.
+    """
+    if not isinstance(document, dict):
+        raise _refusal(("dialect",), f"{_NO_DIALECT}, in an object, got {shown(document)}")
+    if "dialect" not in document:
+        raise _refusal(("dialect",), _NO_DIALECT)
+    name = document["dialect"]
+    if not isinstance(name, str) or name not in DIALECTS:
+        raise _refusal(("dialect",), f"{_NO_DIALECT}, got {shown(name)}")
+    if _is_vast(document):
+        raise _refusal((), f"a descriptor must have at most {_VALUE_LIMIT} values")
+    try:
+        return _READER.validate_python(document)
+    except ValidationError as error:
+        raise InvalidDescriptor.of(faults_of(error)) from None
+
+
+def parse(data: bytes) -> Descriptor:
+    """The descriptor in a JSON text.
+
+    Raises :class:`MalformedJSON` where it is none, else what :func:`validate` raises.
+    """
+    return validate(json.loads(data))
+
+
+def resolve_json(data: bytes) -> RoundCall:
+    """The call that a JSON text stands for; a text seen lately costs one look-up.
+
+    Raises what :func:`parse` and a descriptor's ``resolve`` raise. Refusals are not kept.
+    """
+    return _resolve_cached(data) if len(data) <= _CACHED_BYTES else parse(data).resolve()
+
+
+@lru_cache(maxsize=_CACHED_CALLS)
+def _resolve_cached(data: bytes) -> RoundCall:
+    return parse(data).resolve()
+
+
+def catalog() -> dict[str, Any]:
+    """Every dialect, its versions, data types and modes, as plain JSON data."""
+    return {name: dialect.describe() for name, dialect in DIALECTS.items()}
+
+
+def _refusal(loc: tuple[str, ...], msg: str) -> InvalidDescriptor:
+    return InvalidDescriptor.of([Fault(loc, msg)])
+
+
+def _is_vast(document: dict[Any, Any]) -> bool:
+    seen = 0
+    waiting: list[dict[Any, Any] | list[Any]] = [document]
+    while waiting and seen <= _VALUE_LIMIT:
+        value = waiting.pop()
+        seen += len(value)
+        children = value.values() if isinstance(value, dict) else value
+        waiting.extend(child for child in children if isinstance(child, dict | list))
+    return seen > _VALUE_LIMIT

@@ -1,0 +1,144 @@
+"""The ``directml`` dialect: ``DML_ELEMENT_WISE_ROUND_OPERATOR_DESC``.
+
+``type`` and ``desc`` are what DxDispatch, DirectML's own runner, reads: enumerators
+with or without their prefix; here also as the C integer. ``feature_level`` stands
+for the device's, which decides how many dimensions a tensor may have.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from ..call import RoundCall
+from ..dtypes import BY_DIRECTML
+from ..errors import Fault, InvalidDescriptor
+from ..rounding import DIRECTML_MODE_VALUES, DIRECTML_MODES
+from .dialect import Dialect, Version, overlap_fault
+from .directml_tensor import DTYPES, AnyTensorDesc, BufferTensorDesc
+from .fields import OneOf, Strict, c_enumeration
+
+#: feature level, its integer in C, least and most dimensions of ELEMENT_WISE_ROUND.
+_LEVELS: tuple[tuple[str, int, int, int], ...] = (
+    ("2_1", 0x2100, 4, 4),
+    ("3_0", 0x3000, 1, 8),
+    ("3_1", 0x3100, 1, 8),
+    ("4_0", 0x4000, 1, 8),
+    ("4_1", 0x4100, 1, 8),
+    ("5_0", 0x5000, 1, 8),
+    ("5_1", 0x5100, 1, 8),
+    ("5_2", 0x5200, 1, 8),
+    ("6_0", 0x6000, 1, 8),
+    ("6_1", 0x6100, 1, 8),
+    ("6_2", 0x6200, 1, 8),
+    ("6_3", 0x6300, 1, 8),
+    ("6_4", 0x6400, 1, 8),
+)
+VERSIONS: dict[str, Version] = {
+    level: Version(level, f"directml {level}: ELEMENT_WISE_ROUND", (level,), DTYPES, least, most)
+    for level, _, least, most in _LEVELS
+}
+_LEVEL_PREFIX = "DML_FEATURE_LEVEL_"
+_TOO_OLD = {
+    spelling: f"ELEMENT_WISE_ROUND was introduced in feature level 2_1, got {level}"
+    for spelling, level in c_enumeration(_LEVEL_PREFIX, {"1_0": 0x1000, "2_0": 0x2000}).items()
+}
+FeatureLevel = Annotated[
+    str,
+    OneOf(
+        "directml: feature_level",
+        c_enumeration(_LEVEL_PREFIX, {level: number for level, number, _, _ in _LEVELS}),
+        _TOO_OLD,
+    ),
+]
+OperatorType = Annotated[
+    str, OneOf("directml: type", c_enumeration("DML_OPERATOR_", {"ELEMENT_WISE_ROUND": 99}))
+]
+Mode = Annotated[
+    str,
+    OneOf(
+        "directml: RoundingMode",
+        c_enumeration(
+            "DML_ROUNDING_MODE_", {name: value for value, name in DIRECTML_MODE_VALUES.items()}
+        ),
+    ),
+]
+_EXAMPLE: dict[str, Any] = {
+    "dialect": "directml",
+    "feature_level": "3_0",
+    "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
+    "desc": {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+        "RoundingMode": "HALVES_TO_NEAREST_EVEN",
+    },
+}
+
+
+class ElementWiseRoundDesc(Strict):
+    """DML_ELEMENT_WISE_ROUND_OPERATOR_DESC."""
+
+    InputTensor: AnyTensorDesc
+    OutputTensor: AnyTensorDesc = Field(
+        description="Of the input's DataType and Sizes; its Strides and TotalTensorSizeInBytes "
+        "lay out the answer."
+    )
+    RoundingMode: Mode = Field(
+        description="TOWARD_INFINITY is nearest with halves away from zero; TOWARD_ZERO truncates."
+    )
+
+
+class DirectMLDescriptor(Strict):
+    """DirectML's ELEMENT_WISE_ROUND, as DxDispatch writes it."""
+
+    model_config = ConfigDict(title="directml", json_schema_extra={"examples": [_EXAMPLE]})
+
+    dialect: Literal["directml"] = "directml"
+    feature_level: FeatureLevel
+    type: OperatorType
+    desc: ElementWiseRoundDesc
+
+    def resolve(self) -> RoundCall:
+        """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
+        source, source_path = self.desc.InputTensor.buffer
+        target, target_path = self.desc.OutputTensor.buffer
+        source_loc = ("desc", "InputTensor", *source_path)
+        target_loc = ("desc", "OutputTensor", *target_path)
+        faults = [
+            *VERSIONS[self.feature_level].rank_faults(len(source.Sizes), (*source_loc, "Sizes")),
+            *_disagreements(source, target, target_loc),
+        ]
+        if faults:
+            raise InvalidDescriptor.of(faults)
+        input, output = source.layout(source_loc), target.layout(target_loc)
+        if not output.is_free_of_overlap:
+            raise InvalidDescriptor.of([overlap_fault("directml", (*target_loc, "Strides"))])
+        rounded = source.TotalTensorSizeInBytes is None
+        shortest = source.least_bytes if rounded else input.byte_length
+        return RoundCall(DIRECTML_MODES[self.desc.RoundingMode], input, output, shortest)
+
+
+def _disagreements(
+    source: BufferTensorDesc, target: BufferTensorDesc, loc: tuple[str | int, ...]
+) -> list[Fault]:
+    faults = [
+        Fault((*loc, field), f"directml: must equal the InputTensor's {field}")
+        for field in ("DataType", "Sizes")
+        if getattr(source, field) != getattr(target, field)
+    ]
+    if target.Flags == "OWNED_BY_DML":
+        faults.append(Fault((*loc, "Flags"), "directml: OWNED_BY_DML is for inputs only"))
+    return faults
+
+
+DIALECT = Dialect(
+    name="directml",
+    operator="ELEMENT_WISE_ROUND",
+    version_field="feature_level",
+    versions=tuple(VERSIONS.values()),
+    dtypes={name: BY_DIRECTML[name].name for name in DTYPES},
+    mode_field="desc.RoundingMode",
+    modes=DIRECTML_MODES,
+    default_rounding=None,
+)

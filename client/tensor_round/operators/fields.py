@@ -1,0 +1,79 @@
+"""The field types that descriptors are made of: strict, bounded, and documented in the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from ..echo import shown
+from ..layout import SIZE_LIMIT
+
+#: No dialect takes more dimensions; ONNX and OpenVINO name no limit, so this is ours.
+RANK_LIMIT = 32
+
+
+class Strict(BaseModel):
+    """A model that converts nothing and knows every field it may have."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+Size = Annotated[int, Field(ge=0, lt=SIZE_LIMIT)]
+#: Sizes or strides, one a dimension. Bounded here, so that a long list is refused unread.
+Sizes = Annotated[list[Size], Field(max_length=RANK_LIMIT)]
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Annotates a field that names one row of a table, in any spelling the dialect knows.
+
+    ``spellings`` maps what is accepted to what the model holds, one canonical value
+    a row. ``title`` says in messages whose rule it is. ``unfit`` maps spellings that
+    are known but not allowed to the reason why.
+    """
+
+    title: str
+    spellings: Mapping[str | int, str]
+    unfit: Mapping[str | int, str] | None = None
+
+    def read(self, value: object) -> str:
+        """The canonical value, or the error that names every one of them."""
+        # True and 1.0 equal 1 as keys, but are no spellings of it.
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            known = self.spellings.get(value)
+            if known is not None:
+                return known
+            if self.unfit and value in self.unfit:
+                raise _error(f"{self.title}: {self.unfit[value]}")
+        canonical = ", ".join(dict.fromkeys(self.spellings.values()))
+        raise _error(f"{self.title} takes {canonical}, got {shown(value)}")
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        document: dict[str, Any] = {"enum": list(self.spellings)}
+        if all(isinstance(spelling, str) for spelling in self.spellings):
+            document["type"] = "string"
+        return document
+
+
+def _error(message: str) -> PydanticCustomError:
+    return PydanticCustomError("one_of", "{message}", {"message": message})
+
+
+def c_enumeration(prefix: str, values: Mapping[str, int]) -> dict[str | int, str]:
+    """Every spelling of a C enumeration: the name without its prefix, with it, the integer."""
+    return {
+        **{name: name for name in values},
+        **{prefix + name: name for name in values},
+        **{value: name for name, value in values.items()},
+    }

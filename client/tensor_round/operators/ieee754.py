@@ -1,0 +1,101 @@
+"""The ``ieee754`` dialect: every data type, every direction, any layout.
+
+The plain way to call the service, for those who come from no framework. Rounding
+directions have the names of IEEE 754-2019, section 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from ..call import RoundCall
+from ..dtypes import BY_NAME
+from ..errors import Fault, InvalidDescriptor
+from ..layout import Layout
+from ..rounding import Rounding
+from .dialect import Dialect, Version, overlap_fault
+from .fields import RANK_LIMIT, OneOf, Size, Sizes, Strict
+
+VERSION = Version("2019", "ieee754: roundToIntegral", (), tuple(BY_NAME), 0, RANK_LIMIT)
+MODES: dict[str, Rounding] = {rounding.value: rounding for rounding in Rounding}
+
+_EXAMPLE: dict[str, Any] = {
+    "dialect": "ieee754",
+    "rounding": "ties_to_even",
+    "input": {"dtype": "float32", "shape": [2, 3], "strides": None, "byte_length": None},
+    "output": None,
+}
+
+
+class Ieee754Tensor(Strict):
+    """A tensor and how it lies in its bytes."""
+
+    dtype: Annotated[str, OneOf(VERSION.title, {name: name for name in BY_NAME})] = Field(
+        description="The element type; little-endian on the wire."
+    )
+    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+    strides: Sizes | None = Field(
+        None,
+        description="Steps between neighbours, in elements; null is packed C order. "
+        "0 repeats an element (input only).",
+    )
+    byte_length: Size | None = Field(
+        None,
+        description="Bytes of the whole buffer; null is up to and including the last element.",
+    )
+
+    def layout(self, field: str) -> Layout:
+        """The checked layout; faults lie under ``field``."""
+        return Layout.of(
+            BY_NAME[self.dtype], self.shape, self.strides, self.byte_length, loc=(field,)
+        )
+
+
+class Ieee754Descriptor(Strict):
+    """roundToIntegral of IEEE 754-2019, section 5.9, on every element."""
+
+    model_config = ConfigDict(title="ieee754", json_schema_extra={"examples": [_EXAMPLE]})
+
+    dialect: Literal["ieee754"] = "ieee754"
+    rounding: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})] = Field(
+        "ties_to_even", description="The rounding direction."
+    )
+    input: Ieee754Tensor
+    output: Ieee754Tensor | None = Field(
+        None,
+        description="The answer's layout, of the same dtype and shape; null is packed C order.",
+    )
+
+    def resolve(self) -> RoundCall:
+        """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
+        rounding = MODES[self.rounding]
+        source = self.input.layout("input")
+        if self.output is None:
+            return RoundCall.packed_output(rounding, source)
+        if faults := self._disagreements(self.output):
+            raise InvalidDescriptor.of(faults)
+        target = self.output.layout("output")
+        if not target.is_free_of_overlap:
+            raise InvalidDescriptor.of([overlap_fault(VERSION.title, ("output", "strides"))])
+        return RoundCall(rounding, source, target, source.byte_length)
+
+    def _disagreements(self, output: Ieee754Tensor) -> list[Fault]:
+        return [
+            Fault(("output", field), f"ieee754: must equal the input's {field}")
+            for field in ("dtype", "shape")
+            if getattr(output, field) != getattr(self.input, field)
+        ]
+
+
+DIALECT = Dialect(
+    name="ieee754",
+    operator="roundToIntegral",
+    version_field=None,
+    versions=(VERSION,),
+    dtypes={name: name for name in BY_NAME},
+    mode_field="rounding",
+    modes=MODES,
+    default_rounding=Rounding.TIES_TO_EVEN,
+)
