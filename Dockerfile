@@ -1,0 +1,27 @@
+# syntax=docker/dockerfile:1
+# Targets: cpu (NumPy; the default).
+
+FROM python:3.12-slim AS build
+RUN python3 -m venv /opt/tensor-round
+ENV PATH=/opt/tensor-round/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY client client
+COPY service service
+
+FROM build AS build-cpu
+RUN pip install '.[service]'
+
+FROM python:3.12-slim AS runtime
+RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin tensor-round
+ENV PATH=/opt/tensor-round/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    TENSOR_ROUND_HOST=0.0.0.0 TENSOR_ROUND_PORT=8000
+USER 10001
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
+  CMD ["python3", "-m", "tensor_round_service.healthcheck"]
+ENTRYPOINT ["tensor-round-service"]
+
+FROM runtime AS cpu
+COPY --from=build-cpu /opt/tensor-round /opt/tensor-round

@@ -1,0 +1,24 @@
+"""``tensor-round-service``: settings in, a running server out, exit code 0 after SIGTERM."""
+
+from __future__ import annotations
+
+import sys
+
+EXTRA_MISSING = (
+    "tensor-round-service needs the service extra: pip install 'tensor-round[service]'"
+)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from .serve import run
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith("tensor_round"):
+            raise
+        sys.exit(f"{EXTRA_MISSING} ({error.name} is not installed)")
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

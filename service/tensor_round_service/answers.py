@@ -1,0 +1,60 @@
+"""Answers as plain ASGI messages, without a copy of the payload."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensor_round.errors import MethodNotAllowed, RequestRefused, problem
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+PROBLEM_JSON = b"application/problem+json"
+
+
+@dataclass(slots=True)
+class Answer:
+    """A whole answer: its parts go out one after another, as they lie in memory."""
+
+    content_type: bytes
+    parts: list[bytes | memoryview]
+    status: int = 200
+    headers: list[Header] = field(default_factory=list)
+
+    async def send(self, send: Send) -> None:
+        """Send it; the caller keeps the parts' memory until this returns."""
+        length = sum(map(len, self.parts))
+        headers = [
+            (b"content-type", self.content_type),
+            (b"content-length", str(length).encode()),
+            *self.headers,
+        ]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        last = len(self.parts) - 1
+        for position, part in enumerate(self.parts):
+            await send({"type": "http.response.body", "body": part, "more_body": position < last})
+
+
+def problem_answer(refusal: RequestRefused) -> Answer:
+    """A refusal as application/problem+json (RFC 9457)."""
+    return Answer(
+        PROBLEM_JSON,
+        [json.dumps(problem(refusal)).encode()],
+        status=refusal.status,
+        headers=refusal_headers(refusal),
+    )
+
+
+def refusal_headers(refusal: RequestRefused) -> list[Header]:
+    """The headers that belong to a refusal, whichever face it is shown by."""
+    headers: list[Header] = []
+    if refusal.retry_after is not None:
+        headers.append((b"retry-after", str(max(1, round(refusal.retry_after))).encode()))
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="tensor-round"'))
+    if isinstance(refusal, MethodNotAllowed):
+        headers.append((b"allow", refusal.allow.encode()))
+    return headers

@@ -1,0 +1,57 @@
+"""Content-Encoding undone a bounded piece at a time, so that no bomb goes off."""
+
+from __future__ import annotations
+
+import zlib
+
+from tensor_round.errors import MalformedEncoding, UnsupportedEncoding
+
+#: The most that one step unpacks: some 0.3 ms of work, after which others have their turn.
+STEP_BYTES = 256 << 10
+
+#: zlib's window arguments: 31 reads a gzip wrapper, 15 the zlib one that HTTP calls deflate.
+_WINDOWS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
+
+
+class Decoder:
+    """Unpacks gzip (members one after another, as RFC 1952 allows) or deflate."""
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._stream = zlib.decompressobj(window)
+        self._packed = b""
+
+    def feed(self, packed: bytes) -> None:
+        """Take the next bytes as they came; the last ones must be used up (:meth:`step`)."""
+        self._packed = packed
+
+    def step(self) -> bytes:
+        """The next unpacked bytes, at most ``STEP_BYTES``; empty when more must be fed."""
+        while self._packed or self._stream.unconsumed_tail:
+            if self._stream.eof:
+                if self._window != 31:
+                    raise MalformedEncoding("bytes follow the end of the deflate stream")
+                self._stream = zlib.decompressobj(self._window)
+            try:
+                unpacked = self._stream.decompress(self._packed, STEP_BYTES)
+            except zlib.error:
+                raise MalformedEncoding("the body does not decode as its Content-Encoding") from None
+            self._packed = self._stream.unconsumed_tail or self._stream.unused_data
+            if unpacked:
+                return unpacked
+        return b""
+
+    def finish(self) -> None:
+        """Check at the body's end that the stream ended too."""
+        if not self._stream.eof:
+            raise MalformedEncoding("the body ends before its compressed stream does")
+
+
+def decoder_for(encoding: bytes | None) -> Decoder | None:
+    """What undoes this Content-Encoding; None for identity."""
+    name = (encoding or b"").strip().lower()
+    if name in (b"", b"identity"):
+        return None
+    if name not in _WINDOWS:
+        raise UnsupportedEncoding("Content-Encoding must be identity, gzip or deflate")
+    return Decoder(_WINDOWS[name])

@@ -1,0 +1,75 @@
+"""A call on a buffer: in place or not, on which thread, on which backend. No HTTP here."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tensor_round.call import RoundCall
+from tensor_round.errors import BackendFailed
+
+from .backends import Backend, Bytes
+from .buffers import Lease
+from .backends.cpu import usable_cores
+
+#: Tensors up to this size are rounded where the request is: handing one to a thread costs
+#: more than rounding it, and nobody else waits long.
+INLINE_BYTES = 256 << 10
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds a piece of work waited for a thread, and ran."""
+
+    queue: float
+    execute: float
+
+
+class Engine:
+    """Rounds buffers on a backend, off the event loop where it takes long."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        # As many tensors at once as there are cores; a backend's own threads are its own.
+        self._threads = ThreadPoolExecutor(usable_cores(), "tensor-round-engine")
+
+    def lease(self) -> Lease:
+        """The memory for one request."""
+        return Lease(self.backend.allocate)
+
+    def round(self, call: RoundCall, source: Bytes, lease: Lease) -> Bytes:
+        """The output's bytes: ``source`` itself where the call is in place, or further memory.
+
+        Raises :class:`BackendFailed` where the backend fails on a sound call.
+        """
+        target = source if call.is_in_place else lease.take(call.output.byte_length)
+        try:
+            self.backend.round(call, source, target)
+        except (MemoryError, RuntimeError) as error:
+            raise BackendFailed("the backend failed on this tensor", retry_after=1) from error
+        return target
+
+    async def run(self, work: Callable[[], T], nbytes: int) -> tuple[T, Timing]:
+        """Do work on that many bytes: here if it is little, else on a thread."""
+        asked = time.perf_counter()
+        if nbytes <= INLINE_BYTES:
+            result = work()
+            return result, Timing(0.0, time.perf_counter() - asked)
+
+        def timed() -> tuple[T, Timing]:
+            began = time.perf_counter()
+            value = work()
+            return value, Timing(began - asked, time.perf_counter() - began)
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, timed)
+
+    def close(self) -> None:
+        """Stop the threads and release the device."""
+        self._threads.shutdown()
+        self.backend.close()

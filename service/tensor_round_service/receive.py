@@ -1,0 +1,94 @@
+"""The way of a body from the server into one buffer: streamed, decoded, digested, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from tensor_round.errors import DigestMismatch, PayloadSizeMismatch, TensorTooLarge
+
+from .decoding import Decoder
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+
+class SenderGone(Exception):
+    """The sender hung up before its body was whole; nobody is left to answer."""
+
+
+class Body:
+    """The body of one request, read once, piece by piece.
+
+    ``sha256`` is what the sender says the digest of its bytes on the wire is
+    (RFC 9530's Content-Digest); it is compared at the body's end.
+    """
+
+    def __init__(
+        self, receive: Receive, decoder: Decoder | None = None, sha256: bytes | None = None
+    ) -> None:
+        self._receive = receive
+        self._decoder = decoder
+        self._expected = sha256
+        self._hash = hashlib.sha256() if sha256 is not None else None
+        self._ended = False
+
+    async def piece(self) -> bytes | None:
+        """The next bytes of the content, decoded; None at its end."""
+        if self._decoder is None:
+            return await self._raw()
+        while not (unpacked := self._decoder.step()):
+            packed = await self._raw()
+            if packed is None:
+                self._decoder.finish()
+                return None
+            self._decoder.feed(packed)
+        await asyncio.sleep(0)  # unpacking is work: let others have their turn
+        return unpacked
+
+    async def _raw(self) -> bytes | None:
+        while not self._ended:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise SenderGone
+            self._ended = not message.get("more_body", False)
+            data: bytes = message.get("body", b"")
+            if self._hash is not None:
+                self._hash.update(data)
+            if data:
+                return data
+        if self._hash is not None and self._hash.digest() != self._expected:
+            raise DigestMismatch("the body's SHA-256 is not the one that Content-Digest states")
+        return None
+
+    async def fill(self, target: memoryview, first: bytes = b"") -> int:
+        """Receive the rest into ``target``, after the bytes in ``first``; how many they are.
+
+        Raises :class:`PayloadSizeMismatch` as soon as they are too many.
+        """
+        filled = 0
+        piece: bytes | None = first
+        while piece is not None:
+            end = filled + len(piece)
+            if end > len(target):
+                raise PayloadSizeMismatch(
+                    f"the payload has more than the {len(target)} bytes that its descriptor says"
+                )
+            target[filled:end] = piece
+            filled = end
+            piece = await self.piece()
+        return filled
+
+    async def read(self, limit_bytes: int) -> bytes:
+        """The whole content, where it is small by its nature; :class:`TensorTooLarge` over the limit."""
+        content = bytearray()
+        while (piece := await self.piece()) is not None:
+            content += piece
+            if len(content) > limit_bytes:
+                raise TensorTooLarge(
+                    f"the JSON document has more than {limit_bytes} bytes; send larger tensors "
+                    "as application/octet-stream",
+                    limit_bytes=limit_bytes,
+                )
+        return bytes(content)

@@ -1,0 +1,53 @@
+"""Whatever goes wrong outside the tensor routes, as problem documents too."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from tensor_round.errors import (
+    Fault,
+    InternalError,
+    InvalidDescriptor,
+    MethodNotAllowed,
+    NotFound,
+    RequestRefused,
+)
+
+from .answers import problem_answer
+
+
+def add_refusal_handlers(app: FastAPI) -> None:
+    """Answer every error that reaches the framework with ``application/problem+json``."""
+
+    async def refused(_request: Request, error: Exception) -> Response:
+        return _response(as_refusal(error))
+
+    for kind in (RequestRefused, HTTPException, RequestValidationError, Exception):
+        app.add_exception_handler(kind, refused)
+
+
+def as_refusal(error: Exception) -> RequestRefused:
+    """The refusal that stands for any exception; one that nobody expected says nothing of itself."""
+    match error:
+        case RequestRefused():
+            return error
+        case HTTPException(status_code=404):
+            return NotFound("there is nothing at this path")
+        case HTTPException(status_code=405):
+            allow = (error.headers or {}).get("Allow", "")
+            return MethodNotAllowed(f"this path takes {allow}", allow=allow)
+        case RequestValidationError():
+            return InvalidDescriptor.of([Fault(tuple(e["loc"]), e["msg"]) for e in error.errors()])
+    return InternalError("the service failed; the fault is in its log")
+
+
+def _response(refusal: RequestRefused) -> Response:
+    answer = problem_answer(refusal)
+    return Response(
+        b"".join(answer.parts),
+        status_code=answer.status,
+        media_type=answer.content_type.decode(),
+        headers={name.decode(): value.decode() for name, value in answer.headers},
+    )

@@ -1,0 +1,1 @@
+"""HTTP: which bytes mean what, and which status an error has."""

@@ -1,0 +1,46 @@
+"""``GET /docs``: Swagger UI from this host alone.
+
+The files come with the ``fastapi-swagger`` package, which follows Swagger UI's
+releases; FastAPI's own page would load them from a CDN.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from fastapi import APIRouter
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.responses import HTMLResponse, Response
+from tensor_round.errors import NotFound
+
+_FILES = {
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+    "favicon-32x32.png": "image/png",
+}
+
+
+def docs_router(title: str) -> APIRouter:
+    """The page and its files."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/docs")
+    async def page() -> HTMLResponse:
+        """Swagger UI on this service's OpenAPI document."""
+        return get_swagger_ui_html(
+            openapi_url="openapi.json",
+            title=title,
+            swagger_js_url="docs/swagger-ui-bundle.js",
+            swagger_css_url="docs/swagger-ui.css",
+            swagger_favicon_url="docs/favicon-32x32.png",
+        )
+
+    @router.get("/docs/{name}")
+    async def file(name: str) -> Response:
+        """One of the page's files."""
+        if name not in _FILES:
+            raise NotFound("there is nothing at this path")
+        content = files("fastapi_swagger").joinpath("resources", name).read_bytes()
+        return Response(content, media_type=_FILES[name], headers={"cache-control": "max-age=3600"})
+
+    return router

@@ -1,0 +1,105 @@
+"""From a command line to running servers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from pydantic import ValidationError
+from pydantic_settings import CliApp
+from uvicorn.config import LOGGING_CONFIG
+from uvicorn.supervisors import Multiprocess
+
+from .app import create_app
+from .backends.choice import BackendUnavailable
+from .settings import PREFIX, Settings
+
+#: What uvicorn's supervisor takes as "do not start this worker again".
+WORKER_CANNOT_START = 3
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Serve until SIGTERM or Ctrl-C; the process's exit code."""
+    try:
+        settings = CliApp.run(Settings, cli_args=list(arguments))
+    except ValidationError as error:
+        for fault in error.errors():
+            name = PREFIX + "_".join(map(str, fault["loc"])).upper()
+            print(f"tensor-round-service: {name}: {fault['msg']}", file=sys.stderr)
+        return 2
+    # uvicorn raises the signal that stopped it once more when it has stopped cleanly.
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, _leave)
+    try:
+        return _supervise(settings) if settings.workers > 1 else _serve(settings)
+    finally:
+        if settings.uds is not None:
+            settings.uds.unlink(missing_ok=True)
+
+
+def _serve(settings: Settings) -> int:
+    """One process: this one."""
+    try:
+        app = create_app(settings)
+    except BackendUnavailable as error:
+        print(f"tensor-round-service: {error}", file=sys.stderr)
+        return 1
+    server = uvicorn.Server(_config(settings, app))
+    server.run()
+    return 0 if server.started else 1
+
+
+def _supervise(settings: Settings) -> int:
+    """Several processes on one socket, each started again when it dies."""
+    os.environ.update(settings.environment())
+    config = _config(settings, f"{__name__}:worker_app")
+    Multiprocess(config, [config.bind_socket()]).run()
+    return 0
+
+
+def worker_app() -> FastAPI:
+    """The application of one of several workers; its settings are in the environment."""
+    try:
+        return create_app(Settings())
+    except BackendUnavailable as error:
+        print(f"tensor-round-service: {error}", file=sys.stderr)
+        sys.exit(WORKER_CANNOT_START)
+
+
+def _config(settings: Settings, app: FastAPI | str) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        host=settings.host,
+        port=settings.port,
+        uds=None if settings.uds is None else str(settings.uds),
+        workers=settings.workers,
+        # h11 takes Content-Length beside chunked, bare LF and folded headers; httptools does not.
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=round(settings.drain_timeout),
+        log_config=_logging(),
+    )
+
+
+def _logging() -> dict[str, Any]:
+    """uvicorn's own logging, and this package's beside it."""
+    config = dict(LOGGING_CONFIG)
+    config["loggers"] = {
+        **config["loggers"],
+        __package__: {"handlers": ["default"], "level": "INFO", "propagate": False},
+    }
+    return config
+
+
+def _leave(_signum: int, _frame: FrameType | None) -> None:
+    sys.exit(0)

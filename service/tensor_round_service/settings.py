@@ -1,0 +1,59 @@
+"""Every setting, once: its environment variable, option, default and help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import ByteSize, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+PREFIX = "TENSOR_ROUND_"
+
+
+class Settings(BaseSettings):
+    """An exact tensor-rounding service over HTTP.
+
+    Each option can also be set in the environment, as TENSOR_ROUND_ and its name in
+    capitals: --max-tensor-bytes is TENSOR_ROUND_MAX_TENSOR_BYTES. An option wins over
+    the environment. Sizes are bytes, or take a unit: 64MiB, 1GiB.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        frozen=True,
+        cli_prog_name="tensor-round-service",
+        cli_kebab_case=True,
+        cli_hide_none_type=True,
+    )
+
+    host: Annotated[str, Field(description="Address to listen on; 0.0.0.0 is every one.")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on; 0 picks one.")] = (
+        8000
+    )
+    uds: Annotated[
+        Path | None, Field(description="Unix socket to listen on, instead of host and port.")
+    ] = None
+    workers: Annotated[int, Field(ge=1, description="Processes that serve the same port.")] = 1
+    backend: Annotated[
+        Literal["auto", "numpy", "cupy"],
+        Field(
+            description="Where rounding happens. auto takes the GPU if there is a usable one; "
+            "cupy fails at start if there is none."
+        ),
+    ] = "auto"
+    max_tensor_bytes: Annotated[
+        ByteSize, Field(ge=0, description="Largest tensor, in or out; larger ones get 413.")
+    ] = ByteSize(1 << 30)
+    drain_timeout: Annotated[
+        float,
+        Field(ge=0, description="Seconds that requests under way have to finish after SIGTERM."),
+    ] = 30.0
+
+    def environment(self) -> dict[str, str]:
+        """The environment variables that say the same; how worker processes learn of it."""
+        values = self.model_dump(mode="json", exclude_none=True)
+        return {PREFIX + name.upper(): str(value) for name, value in values.items()}

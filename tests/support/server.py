@@ -1,0 +1,141 @@
+"""A real service in a process of its own, on a real socket."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from types import TracebackType
+
+_RUNNING = re.compile(r"running on (?:https?://[^:]+:(\d+)|unix socket (\S+))")
+
+
+class Service:
+    """``tensor-round-service`` with the given options; a context manager.
+
+    Leaving it sends SIGTERM and asserts that the process ends with exit code 0.
+    """
+
+    def __init__(self, *options: str, environment: dict[str, str] | None = None) -> None:
+        self.options = options
+        self.environment = environment or {}
+        self.port = 0
+        self.uds: str | None = None
+        self.log: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"unix://{self.uds}" if self.uds else f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def __enter__(self) -> Service:
+        command = [sys.executable, "-m", "tensor_round_service", *self.options]
+        if not {"--port", "--uds"} & set(self.options):
+            command += ["--port", "0"]
+        self.process = subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **self.environment},
+        )
+        running: queue.Queue[re.Match[str] | None] = queue.Queue()
+        threading.Thread(target=self._follow, args=(running,), daemon=True).start()
+        found = running.get(timeout=60)
+        assert found is not None, "the service did not start:\n" + "".join(self.log)
+        if found[1]:
+            self.port = int(found[1])
+        else:
+            self.uds = found[2]
+        self._wait_until_ready()
+        return self
+
+    def _follow(self, running: queue.Queue[re.Match[str] | None]) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as lines:
+            for line in lines:
+                self.log.append(line)
+                if found := _RUNNING.search(line):
+                    running.put(found)
+        running.put(None)
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                if self.get("/readyz").status == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.02)
+        raise AssertionError("the service did not get ready:\n" + "".join(self.log))
+
+    def connect(self, timeout: float = 60) -> socket.socket:
+        """A fresh connection to the service."""
+        if self.uds:
+            plug = socket.socket(socket.AF_UNIX)
+            plug.settimeout(timeout)
+            plug.connect(self.uds)
+            return plug
+        return socket.create_connection(("127.0.0.1", self.port), timeout)
+
+    def connection(self, timeout: float = 60) -> http.client.HTTPConnection:
+        """A plain HTTP connection of the standard library's."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port or None, timeout=timeout)
+        connection.sock = self.connect(timeout)
+        return connection
+
+    def get(self, path: str) -> http.client.HTTPResponse:
+        """GET on a connection of its own; the body is read and stands in ``.content``."""
+        return self.request("GET", path)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        headers: dict[str, str] | None = None,
+    ) -> http.client.HTTPResponse:
+        """One request on a connection of its own; the body stands in ``.content``."""
+        connection = self.connection()
+        try:
+            connection.request(method, path, body, headers or {})  # type: ignore[arg-type]
+            response = connection.getresponse()
+            response.content = response.read()  # type: ignore[attr-defined]
+            return response
+        finally:
+            connection.close()
+
+    def rss(self) -> int:
+        """Resident bytes of the process, now."""
+        with open(f"/proc/{self.pid}/status") as status:
+            return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmRSS"))
+
+    def peak_rss(self) -> int:
+        """The most resident bytes that the process ever had."""
+        with open(f"/proc/{self.pid}/status") as status:
+            return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            code = self.stop()
+            assert code == 0, f"exit code {code} after SIGTERM:\n" + "".join(self.log)
