@@ -1,0 +1,183 @@
+"""Tensors as JSON numbers, exactly: numbers to packed bytes and back, and ``/round``'s documents.
+
+Reading takes values that :func:`.strictjson.loads` gave with ``numbers="exact"``, so
+every number is still its own text: 64-bit integers never pass through a float, a
+decimal is rounded once from what was written, and ``-0`` keeps its sign.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..dtypes import DType
+from ..errors import Fault, InvalidDescriptor, MissingDescriptor
+from . import decimals, nesting, strictjson
+
+#: What stands for the values JSON has no number for, as strings or bare tokens.
+SPECIALS = frozenset({"NaN", "Infinity", "-Infinity"})
+#: Elements that are Python strings at one time while a tensor is written.
+BLOCK = 65_536
+#: Objects and arrays in one another: the document, and arrays nested as 64 dimensions.
+MAX_DOCUMENT_DEPTH = 1 + 64
+
+# No integer of 64 bits is longer, since JSON has no leading zeros.
+_MAX_INTEGER_LENGTH = len(str(-(2**63)))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The two members of a request to ``/round`` in JSON, neither of them checked yet.
+
+    ``descriptor`` is plain JSON data; ``data`` has its numbers as text, for :func:`read`.
+    """
+
+    descriptor: Any
+    data: Any
+
+
+def read_request(document: bytes | memoryview) -> Request:
+    """The members of ``{"descriptor": {...}, "data": ...}``.
+
+    Raises :class:`MalformedJSON`, :class:`MissingDescriptor`, or
+    :class:`InvalidDescriptor` where ``data`` is missing or a member is not known.
+    """
+    members = strictjson.loads(
+        document, max_depth=MAX_DOCUMENT_DEPTH, numbers="exact", nan_tokens=True
+    )
+    if not isinstance(members, dict) or "descriptor" not in members:
+        raise MissingDescriptor("the JSON must be an object with descriptor and data")
+    if "data" not in members:
+        raise InvalidDescriptor.of([Fault(("data",), "the tensor's numbers are missing")])
+    if len(members) > 2:
+        raise InvalidDescriptor.of([Fault((), "members besides descriptor and data")])
+    return Request(strictjson.plain(members["descriptor"]), members["data"])
+
+
+def write_answer(payload: bytes | memoryview, dtype: DType, shape: Sequence[int]) -> bytes:
+    """``{"output": {"dtype", "shape"}, "data": ...}``: the answer to such a request."""
+    output = strictjson.dumps({"dtype": dtype.name, "shape": list(shape)})
+    return b'{"output":%b,"data":%b}' % (output, write(payload, dtype, shape))
+
+
+def read(
+    data: Any,
+    dtype: DType,
+    shape: Sequence[int],
+    *,
+    any_nesting: bool = False,
+    loc: nesting.Loc = ("data",),
+) -> bytes:
+    """The packed little-endian bytes, C order, of JSON numbers.
+
+    ``data`` comes from ``strictjson.loads(..., numbers="exact")``: arrays nested exactly as
+    ``shape``, or one flat array; with ``any_nesting`` however nested, and read row-major
+    (the Open Inference Protocol's rule). Floats take the strings of :data:`SPECIALS`
+    besides numbers, and round once, ties to even; what overflows becomes infinity, or NaN
+    in float8_e4m3fn, which has no infinity.
+    Integers must be written as such, ``1`` but not ``1.0`` or ``1e0``, within the range.
+
+    Raises :class:`PayloadSizeMismatch` naming both counts if there are fewer or more
+    numbers than ``shape`` has elements, and :class:`InvalidDescriptor` with the path
+    under ``loc`` of the first wrong element, or the first array nested wrongly.
+    """
+    leaves = nesting.flatten(data, shape, any_nesting=any_nesting, loc=loc)
+    complaint = _wrong_type(leaves, dtype)
+    if complaint is None and dtype.is_float:
+        return decimals.patterns(leaves, dtype).tobytes()
+    if complaint is None:
+        complaint = _wrong_integer(leaves, dtype)
+    if complaint is None:
+        return np.array(list(map(int, leaves)), dtype.numpy).tobytes()
+    index, message = complaint
+    raise InvalidDescriptor.of([Fault((*loc, *nesting.path(data, index)), message)])
+
+
+def write(
+    payload: bytes | bytearray | memoryview,
+    dtype: DType,
+    shape: Sequence[int],
+    *,
+    nan_tokens: bool = False,
+) -> bytes:
+    """The JSON of a packed tensor, nested as its shape: ASCII, without spaces.
+
+    ``payload`` has exactly the tensor's bytes. Floats are the decimals Python gives
+    their float64, which read back to the same bits; -0.0 keeps its sign and every float
+    its point or exponent. The specials are strings, or bare tokens with ``nan_tokens``;
+    a NaN is only "NaN", JSON having no room for its bits. Rank 0 is a bare number. An
+    empty tensor nests too (``[[],[]]`` for [2, 0]), up to ``nesting.MAX_EMPTY_ARRAYS``.
+    """
+    if 0 in shape:
+        return nesting.empty(shape).encode("ascii")
+    values = np.frombuffer(payload, dtype.numpy, math.prod(shape))
+    return _text(values, dtype, tuple(shape), nan_tokens).encode("ascii")
+
+
+_NAMES = {str: "a string", bool: "a boolean", type(None): "null", dict: "an object"}
+
+
+def _wrong_type(leaves: list[Any], dtype: DType) -> tuple[int, str] | None:
+    """Index of, and complaint about, the first leaf that is no number of the dtype's kind."""
+    if not set(map(type, leaves)) - {bytes}:
+        return None
+    allowed = SPECIALS if dtype.is_float else frozenset()
+    for index, leaf in enumerate(leaves):
+        if type(leaf) is not bytes and not (type(leaf) is str and leaf in allowed):
+            names = ' or one of "NaN", "Infinity", "-Infinity"' if allowed else ""
+            return index, f"must be a number{names}, got {_NAMES[type(leaf)]}"
+    return None
+
+
+def _wrong_integer(leaves: list[bytes], dtype: DType) -> tuple[int, str] | None:
+    """Index of, and complaint about, the first number that is no integer of the dtype."""
+    low, high = int(np.iinfo(dtype.numpy).min), int(np.iinfo(dtype.numpy).max)
+    for index, text in enumerate(leaves):
+        # The length first: Python takes long for long integers, and refuses longer ones.
+        if not (
+            len(text) <= _MAX_INTEGER_LENGTH
+            and text.lstrip(b"-").isdigit()
+            and low <= int(text) <= high
+        ):
+            message = f"must be an integer from {low} to {high}, without fraction or exponent"
+            return index, message
+    return None
+
+
+def _text(values: npt.NDArray[Any], dtype: DType, shape: tuple[int, ...], nan_tokens: bool) -> str:
+    """The text of a tensor that has elements, made of parts of at most a block each."""
+    if values.size <= BLOCK:
+        return nesting.nest(_number_texts(values, dtype, nan_tokens), shape)
+    rows = values.reshape(shape[0], -1)
+    step = BLOCK // rows.shape[1]
+    if step == 0:
+        parts = (_text(row, dtype, shape[1:], nan_tokens) for row in rows)
+    else:
+        blocks = (rows[start : start + step] for start in range(0, shape[0], step))
+        parts = (
+            # Without the brackets around it, a part goes on where the one before it ends.
+            _text(block.reshape(-1), dtype, (len(block), *shape[1:]), nan_tokens)[1:-1]
+            for block in blocks
+        )
+    return f"[{','.join(parts)}]"
+
+
+_SPECIAL_NAMES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def _number_texts(values: npt.NDArray[Any], dtype: DType, nan_tokens: bool) -> list[str]:
+    if not dtype.is_float:
+        return list(map(int.__repr__, values.tolist()))
+    # Widening is exact; the flag that a signalling NaN raises means nothing here.
+    with np.errstate(invalid="ignore"):
+        doubles = values.astype(np.float64)
+    texts = list(map(float.__repr__, doubles.tolist()))
+    for index in np.flatnonzero(~np.isfinite(doubles)).tolist():
+        name = _SPECIAL_NAMES[texts[index]]
+        texts[index] = name if nan_tokens else f'"{name}"'
+    return texts

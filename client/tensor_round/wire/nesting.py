@@ -1,0 +1,124 @@
+"""Nested lists of numbers to one flat list, and flat texts to nested JSON.
+
+What can be long is walked in C (``map``, ``set``, ``chain``); Python's own loops
+meet only the arrays, not the numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from ..errors import Fault, InvalidDescriptor, PayloadSizeMismatch
+
+#: An empty tensor of more arrays than this is written flat, as ``[]``: the text of
+#: shape [2^40, 0] would take 3 TiB to hold no element.
+MAX_EMPTY_ARRAYS = 65_536
+
+Loc = tuple[str | int, ...]
+
+
+def flatten(data: Any, shape: Sequence[int], *, any_nesting: bool, loc: Loc) -> list[Any]:
+    """The leaves of ``data`` in the order they are written, as many as the shape has elements.
+
+    They are nested exactly as ``shape``, or in one flat array, or with ``any_nesting``
+    however they like. Raises :class:`PayloadSizeMismatch` if the count is wrong, and else
+    :class:`InvalidDescriptor` at the first array, outermost first, that is not nested so.
+    """
+    if type(data) is not list and (shape or isinstance(data, dict)):
+        raise InvalidDescriptor.of([Fault(loc, "must be an array of numbers")])
+    leaves = _as_shaped(data, shape) if not any_nesting else None
+    if leaves is not None:
+        return leaves
+    leaves = _leaves(data)
+    expected = math.prod(shape)
+    if len(leaves) != expected:
+        raise PayloadSizeMismatch(
+            f"the data has {len(leaves)} elements, the shape {list(shape)} has {expected}"
+        )
+    # One flat array comes back as itself.
+    if not any_nesting and leaves is not data:
+        raise InvalidDescriptor.of([_wrong_nesting(data, shape, loc)])
+    return leaves
+
+
+def path(data: Any, index: int) -> Loc:
+    """The indices that lead to a leaf, counted in the order they are written."""
+    if type(data) is not list:
+        return ()
+    walks, steps = [iter(enumerate(data))], [0]
+    while True:
+        for steps[-1], child in walks[-1]:
+            if type(child) is list:
+                walks.append(iter(enumerate(child)))
+                steps.append(0)
+                break
+            if index == 0:
+                return tuple(steps)
+            index -= 1
+        else:
+            walks.pop()
+            steps.pop()
+
+
+def nest(texts: list[str], shape: Sequence[int]) -> str:
+    """The JSON arrays of a tensor that has elements, from the elements' texts in C order."""
+    for size in reversed(shape):
+        texts = [f"[{','.join(texts[i : i + size])}]" for i in range(0, len(texts), size)]
+    return texts[0]
+
+
+def empty(shape: Sequence[int]) -> str:
+    """The JSON arrays of a tensor that has no elements; see :data:`MAX_EMPTY_ARRAYS`."""
+    outer = shape[: list(shape).index(0)]
+    text = "[]"
+    if math.prod(outer) <= MAX_EMPTY_ARRAYS:
+        for size in reversed(outer):
+            text = f"[{','.join([text] * size)}]"
+    return text
+
+
+def _as_shaped(data: Any, shape: Sequence[int]) -> list[Any] | None:
+    """The leaves of data nested exactly as the shape, or None if they are not."""
+    level: list[Any] = [data]
+    for size in shape:
+        if set(map(type, level)) - {list} or set(map(len, level)) - {size}:
+            return None
+        level = list(chain.from_iterable(level))
+    return None if list in set(map(type, level)) else level
+
+
+def _leaves(node: Any) -> list[Any]:
+    if type(node) is not list:
+        return [node]
+    if list not in set(map(type, node)):
+        return node
+    leaves: list[Any] = []
+    _collect(node, leaves)
+    return leaves
+
+
+def _collect(node: list[Any], leaves: list[Any]) -> None:
+    if list not in set(map(type, node)):
+        leaves.extend(node)
+        return
+    for child in node:
+        if type(child) is list:
+            _collect(child, leaves)
+        else:
+            leaves.append(child)
+
+
+def _wrong_nesting(data: Any, shape: Sequence[int], loc: Loc) -> Fault:
+    level: list[tuple[Loc, Any]] = [(loc, data)]
+    for size in shape:
+        for where, node in level:
+            if type(node) is not list:
+                return Fault(where, f"must be an array of {size} entries, as the shape says")
+            if len(node) != size:
+                return Fault(where, f"must be an array of {size} entries, got {len(node)}")
+        level = [((*where, i), child) for where, node in level for i, child in enumerate(node)]
+    where = next(where for where, node in level if type(node) is list)
+    return Fault(where, "must be a number, as the shape says, got an array")

@@ -1,0 +1,245 @@
+"""The header of a .npy file, read strictly, and written byte for byte as NumPy writes it.
+
+The format is NEP 1: magic, version, header length, and a Python dict literal with
+the keys ``descr``, ``fortran_order`` and ``shape``, padded to 64 bytes; the data
+follow. ``numpy.load`` evaluates the literal and allocates what it claims; here it
+is matched against the little grammar that NumPy writes, and nothing is allocated.
+
+The types of ml_dtypes have no code of their own in it: bfloat16 is stored as ``V2``,
+float8_e4m3fn as ``V1`` and float8_e5m2 as ``f1`` (which NumPy itself cannot load), so
+their name must come from elsewhere (:func:`resolve_dtype`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..dtypes import BY_NAME, DTYPES, DType
+from ..errors import Fault, InvalidDescriptor, MalformedNpy, UnsupportedMediaType
+from ..layout import SIZE_LIMIT, Layout, packed_strides
+
+MAGIC = b"\x93NUMPY"
+#: The dict literal and its padding, in bytes: NumPy's own limit for files it does not trust.
+MAX_LITERAL_LENGTH = 10_000
+#: A reader that has this many bytes of a sound file has the whole header.
+MAX_HEADER_LENGTH = len(MAGIC) + 2 + 4 + MAX_LITERAL_LENGTH
+#: NumPy's own (NPY_MAXDIMS); it also keeps the digits of a size within what prints.
+MAX_RANK = 64
+
+ByteOrder = Literal["little", "big"]
+
+# Bytes of the length field, and the literal's encoding, per major version.
+_VERSIONS = {1: (2, "latin-1"), 2: (4, "latin-1"), 3: (4, "utf-8")}
+_LETTERS = {"float": "f", "signed": "i", "unsigned": "u"}
+_RAW_CODES = {"bfloat16": "V2", "float8_e4m3fn": "V1", "float8_e5m2": "f1"}
+_BY_CODE: dict[str, DType] = {
+    f"{_LETTERS[d.kind]}{d.itemsize}": d for d in DTYPES if d.name not in _RAW_CODES
+}
+#: What a code without a name may stand for.
+_CANDIDATES: dict[str, tuple[DType, ...]] = {
+    "V1": tuple(d for d in DTYPES if d.itemsize == 1),
+    "V2": tuple(d for d in DTYPES if d.itemsize == 2),
+    "f1": (BY_NAME["float8_e5m2"],),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NpyHeader:
+    """What a .npy header says; ``raw`` is the header itself, to answer with.
+
+    ``dtype`` is None where the file only says how wide the elements are
+    (:func:`resolve_dtype`). Elements of one byte are always ``"little"``.
+    """
+
+    descr: str
+    byte_order: ByteOrder
+    dtype: DType | None
+    itemsize: int
+    fortran_order: bool
+    shape: tuple[int, ...]
+    raw: bytes
+
+    @property
+    def header_length(self) -> int:
+        """Bytes before the data."""
+        return len(self.raw)
+
+    @property
+    def data_length(self) -> int:
+        """Bytes of data that must follow, exactly."""
+        return math.prod(self.shape) * self.itemsize
+
+    def layout(self, dtype: DType) -> Layout:
+        """How the elements lie in the data, bytes of each element little-endian."""
+        if not self.fortran_order:
+            return Layout.of(dtype, self.shape)
+        return Layout.of(dtype, self.shape, packed_strides(self.shape[::-1])[::-1])
+
+
+def read_header(prefix: bytes | bytearray | memoryview) -> NpyHeader | None:
+    """The header that ``prefix`` begins with, or None if it may still become one with more bytes.
+
+    Bytes after the header are ignored. Raises :class:`MalformedNpy`, as early as the
+    bytes show it, or :class:`UnsupportedMediaType` for a sound header of another type.
+    """
+    head = bytes(prefix[:MAX_HEADER_LENGTH])
+    if head[: len(MAGIC)] != MAGIC[: len(head)]:
+        raise MalformedNpy("the body does not begin with the magic bytes of a .npy file")
+    version = head[len(MAGIC) : len(MAGIC) + 2]
+    if version and (version[0] not in _VERSIONS or version[1:] not in (b"", b"\0")):
+        raise MalformedNpy("the version of the .npy file is none of 1.0, 2.0 and 3.0")
+    if len(version) < 2:
+        return None
+    field, encoding = _VERSIONS[version[0]]
+    start = len(MAGIC) + 2 + field
+    if len(head) < start:
+        return None
+    length = int.from_bytes(head[start - field : start], "little")
+    if length > MAX_LITERAL_LENGTH:
+        raise MalformedNpy(f"the .npy header is longer than {MAX_LITERAL_LENGTH} bytes")
+    if len(head) < start + length:
+        return None
+    try:
+        literal = head[start : start + length].decode(encoding)
+    except UnicodeDecodeError:
+        raise MalformedNpy("the .npy header is not UTF-8") from None
+    return _header(literal, head[: start + length])
+
+
+def resolve_dtype(header: NpyHeader, name: str | None) -> DType:
+    """The element type of a file, from its header and the name given beside it (``?dtype=``).
+
+    Raises :class:`UnsupportedMediaType` where the header needs a name and there is
+    none, and :class:`InvalidDescriptor` at ``query.dtype`` where the name is none of
+    ours, has another width, or contradicts the header.
+    """
+    candidates = _CANDIDATES[header.descr[1:]] if header.dtype is None else (header.dtype,)
+    names = " ".join(d.name for d in candidates)
+    if name is None:
+        if header.dtype is None:
+            raise UnsupportedMediaType(
+                f"the .npy file stores its elements as {header.descr}, which does not say their "
+                f"type: name it with ?dtype= (one of: {names})"
+            )
+        return header.dtype
+    for dtype in candidates:
+        if dtype.name == name:
+            return dtype
+    raise InvalidDescriptor.of(
+        [
+            Fault(
+                ("query", "dtype"),
+                f"must be one of: {names}, for elements stored as {header.descr}",
+            )
+        ]
+    )
+
+
+def descr_of(dtype: DType, byte_order: ByteOrder = "little") -> str:
+    """The ``descr`` that NumPy writes for an array of this type."""
+    mark = "<" if byte_order == "little" else ">"
+    if dtype.name in _RAW_CODES:
+        return mark + _RAW_CODES[dtype.name]
+    return f"{mark if dtype.itemsize > 1 else '|'}{_LETTERS[dtype.kind]}{dtype.itemsize}"
+
+
+def write_header(
+    descr: str, fortran_order: bool, shape: Sequence[int], *, version: Literal[1, 2, 3] = 1
+) -> bytes:
+    """The header NumPy writes for an array; version 1 is what it uses for every type here."""
+    literal = (
+        f"{{'descr': {descr!r}, 'fortran_order': {fortran_order}, 'shape': {tuple(shape)!r}, }}"
+    )
+    if shape:
+        # Room for the axis that grows when data are appended to reach 2^64 eighths.
+        grows = shape[-1] if fortran_order else shape[0]
+        literal += " " * (len(str(8 * 2**64 - 1)) - len(str(grows)))
+    field, encoding = _VERSIONS[version]
+    start = len(MAGIC) + 2 + field
+    # The newline counts; a header that fits exactly still gets 64 bytes of padding.
+    padding = 64 - (start + len(literal) + 1) % 64
+    body = (literal + " " * padding + "\n").encode(encoding)
+    return MAGIC + bytes([version, 0]) + len(body).to_bytes(field, "little") + body
+
+
+# The literal: what NumPy writes, with its entries in any order and any spaces between
+# its parts. Possessive quantifiers: a hostile literal is matched in one pass too.
+_ENTRY = re.compile(
+    r"""\s*+(?:'(?P<key>\w++)'|"(?P<key2>\w++)")\s*+:\s*+
+    (?: (?P<string>'[^'\\]*+'|"[^"\\]*+")
+      | (?P<flag>True|False)
+      | \((?P<sizes>[\dL,\s]*+)\)
+      | (?P<structured>[\[(])
+    )?+\s*+(?P<comma>,?+)""",
+    re.ASCII | re.VERBOSE,
+)
+_SIZE = re.compile(r"\s*+(0|[1-9]\d{0,18})L?\s*+", re.ASCII)
+_DESCR = re.compile(r"(?P<mark>[<>|])(?P<code>[A-Za-z]\d)")
+_PRINTABLE = re.compile(r"[ -~]{1,16}")
+
+
+def _header(literal: str, raw: bytes) -> NpyHeader:
+    entries = _entries(literal)
+    descr, fortran_order, shape = entries["descr"], entries["fortran_order"], entries["shape"]
+    if descr["string"] is None:
+        raise MalformedNpy("descr in the .npy header is not a string")
+    if fortran_order["flag"] is None:
+        raise MalformedNpy("fortran_order in the .npy header is neither True nor False")
+    if shape["sizes"] is None:
+        raise MalformedNpy("shape in the .npy header is not a tuple of sizes")
+    sizes = _sizes(shape["sizes"])
+    return _typed(descr["string"][1:-1], fortran_order["flag"] == "True", sizes, raw)
+
+
+def _entries(literal: str) -> dict[str, re.Match[str]]:
+    """The dict literal's entries by key; the last step is that nothing is left over."""
+    entries: dict[str, re.Match[str]] = {}
+    text = literal.strip(" \t\r\n\f\v")
+    if not (text.startswith("{") and text.endswith("}")):
+        raise MalformedNpy("the .npy header is not a dict")
+    position, end, comma = 1, len(text) - 1, True
+    while text[position:end].strip():
+        entry = _ENTRY.match(text, position, end) if comma else None
+        key = entry and (entry["key"] or entry["key2"])
+        if entry is None or key is None or key in entries:
+            raise MalformedNpy("the .npy header is not a dict of distinct keys")
+        if key == "descr" and entry["structured"]:
+            raise UnsupportedMediaType("the .npy file has elements of a structured type")
+        entries[key] = entry
+        position, comma = entry.end(), bool(entry["comma"])
+    if set(entries) != {"descr", "fortran_order", "shape"}:
+        raise MalformedNpy("the .npy header's keys are not descr, fortran_order and shape")
+    return entries
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    # (3, 4), (3,) and () are tuples, (3) is a number.
+    if not parts[-1].strip() and (len(parts) > 1 or not text.strip()):
+        parts.pop()
+    elif len(parts) == 1:
+        raise MalformedNpy("shape in the .npy header is not a tuple of sizes")
+    if len(parts) > MAX_RANK:
+        raise MalformedNpy(f"the .npy file has more than {MAX_RANK} dimensions")
+    matches = [_SIZE.fullmatch(part) for part in parts]
+    sizes = tuple(int(match[1]) for match in matches if match is not None)
+    if len(sizes) != len(parts) or any(size >= SIZE_LIMIT for size in sizes):
+        raise MalformedNpy("a size in the .npy header is not an integer from 0 to 2^63-1")
+    return sizes
+
+
+def _typed(descr: str, fortran_order: bool, shape: tuple[int, ...], raw: bytes) -> NpyHeader:
+    match = _DESCR.fullmatch(descr)
+    code = match["code"] if match else ""
+    dtype = _BY_CODE.get(code)
+    itemsize = int(code[1]) if code in _BY_CODE or code in _CANDIDATES else 0
+    # "|" is for elements without a byte order; raw ones may lack it too.
+    if match is None or not itemsize or (match["mark"] == "|" and dtype and itemsize > 1):
+        name = f"type {descr!r}" if _PRINTABLE.fullmatch(descr) else "an unknown type"
+        raise UnsupportedMediaType(f"the .npy file has elements of {name}, which is not served")
+    byte_order: ByteOrder = "big" if match["mark"] == ">" and itemsize > 1 else "little"
+    return NpyHeader(descr, byte_order, dtype, itemsize, fortran_order, shape, raw)
