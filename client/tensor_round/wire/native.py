@@ -1,66 +1,137 @@
-"""The native face's headers: their names, and what their values mean. No I/O."""
+"""The HTTP headers of ``/round``: their names, and what their values mean.
+
+Digest fields follow RFC 9530; what they state is checked where the body is, not here.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import json
+import hashlib
 import re
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from ..errors import DigestMismatch
+from ..dtypes import BY_NAME
+from ..errors import DigestMismatch, InvalidDescriptor, MalformedJSON, ProtocolViolation
 from ..layout import Layout
+from . import strictjson
 
-OPERATOR_DESCRIPTOR = b"operator-descriptor"
-OUTPUT_DESCRIPTOR = b"output-descriptor"
-EXECUTION_BACKEND = b"execution-backend"
-SERVER_TIMING = b"server-timing"
-REQUEST_ID = b"x-request-id"
-CONTENT_DIGEST = b"content-digest"
-WANT_CONTENT_DIGEST = b"want-content-digest"
+OPERATOR_DESCRIPTOR = "Operator-Descriptor"
+OUTPUT_DESCRIPTOR = "Output-Descriptor"
+EXECUTION_BACKEND = "Execution-Backend"
+SERVER_TIMING = "Server-Timing"
+REQUEST_ID = "X-Request-ID"
+API_KEY = "X-API-Key"
+CONTENT_DIGEST = "Content-Digest"
+WANT_CONTENT_DIGEST = "Want-Content-Digest"
+CONTENT_TYPE = "Content-Type"
+CONTENT_LENGTH = "Content-Length"
+CONTENT_ENCODING = "Content-Encoding"
+RETRY_AFTER = "Retry-After"
 
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9._~:@/+=-]{1,128}")
-_SHA256 = re.compile(rb"(?:^|,)\s*sha-256\s*=\s*([^,]*)", re.IGNORECASE)
+OCTET_STREAM = "application/octet-stream"
+JSON = "application/json"
+NPY = "application/x-npy"
+PROBLEM_JSON = "application/problem+json"
+#: What curl states for a body when it was told nothing.
+FORM = "application/x-www-form-urlencoded"
+
+#: Of an operator descriptor, in bytes.
+MAX_DESCRIPTOR_LENGTH = 16 << 10
+#: Objects and arrays in one another in a descriptor; no dialect needs more than five.
+MAX_DESCRIPTOR_DEPTH = 32
+#: Of a request in JSON, in bytes.
+MAX_JSON_LENGTH = 16 << 20
+#: The document, and arrays nested as the shape of the highest rank.
+MAX_JSON_DEPTH = 2 + 64
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._~:@/+=-]{1,128}", re.ASCII)
 
 
-def media_type(content_type: bytes | None) -> bytes:
-    """The media type of a Content-Type, in lower case and without parameters; empty if absent."""
-    return (content_type or b"").split(b";", 1)[0].strip().lower()
+def media_type(content_type: str) -> str:
+    """The media type of a Content-Type, in lower case and without its parameters."""
+    return content_type.partition(";")[0].strip(" \t").lower()
 
 
-def is_sane_request_id(value: bytes) -> bool:
-    """Whether a caller's X-Request-ID can be repeated in headers and logs as it is."""
+def is_request_id(value: str) -> bool:
+    """Whether a caller's X-Request-ID is one to repeat in answers and logs."""
     return _REQUEST_ID.fullmatch(value) is not None
 
 
-def sha256_field(digest: bytes) -> bytes:
-    """The Content-Digest (RFC 9530) of a SHA-256."""
-    return b"sha-256=:" + base64.b64encode(digest) + b":"
+def content_digest(sha256: bytes) -> str:
+    """The Content-Digest that states a SHA-256 of 32 bytes."""
+    return f"sha-256=:{base64.b64encode(sha256).decode('ascii')}:"
 
 
-def sha256_of(field: bytes | None) -> bytes | None:
-    """The SHA-256 in a Content-Digest; None if there is none; :class:`DigestMismatch` if malformed.
+def parse_content_digest(values: Iterable[str]) -> bytes | None:
+    """The SHA-256 that Content-Digest fields state, or None if they state none.
 
-    Other algorithms are passed over, as RFC 9530 asks.
+    Other algorithms are ignored; of several SHA-256 the last one counts, as in any
+    dictionary of structured fields. Raises :class:`DigestMismatch` for one that is not
+    32 bytes in base64 between colons.
     """
-    found = _SHA256.search(field or b"")
-    if found is None:
-        return None
-    value = found[1].strip()
-    try:
-        digest = base64.b64decode(value[1:-1], validate=True)
-    except binascii.Error:
-        digest = b""
-    if len(digest) != 32 or value[:1] != b":" or value[-1:] != b":":
-        raise DigestMismatch("Content-Digest must have the form sha-256=:<base64 of 32 bytes>:")
+    digest = None
+    for key, value in _members(values):
+        if key == "sha-256":
+            digest = _sha256(value)
     return digest
 
 
-def wants_sha256(field: bytes | None) -> bool:
-    """Whether a Want-Content-Digest asks for a SHA-256: any preference but 0."""
-    found = _SHA256.search(field or b"")
-    return found is not None and found[1].strip() != b"0"
+def wants_digest(values: Iterable[str]) -> bool:
+    """Whether Want-Content-Digest fields ask for a SHA-256: a weight of 1 to 10."""
+    weights = {key: value for key, value in _members(values)}
+    return weights.get("sha-256", "") in _WEIGHTS
 
 
 def output_descriptor(layout: Layout) -> bytes:
-    """The Output-Descriptor of an answer."""
-    return json.dumps(layout.describe(), separators=(",", ":")).encode()
+    """The value of Output-Descriptor for an answer that lies so."""
+    return strictjson.dumps(layout.describe())
+
+
+def parse_output_descriptor(value: bytes) -> Layout:
+    """The layout an Output-Descriptor states.
+
+    Raises :class:`ProtocolViolation` for anything a correct service does not send.
+    """
+    try:
+        members = strictjson.loads(value, max_depth=2)
+        if not isinstance(members, dict) or set(members) != _OUTPUT_MEMBERS:
+            raise ProtocolViolation("the answer's Output-Descriptor has other members")
+        dtype = BY_NAME.get(members["dtype"]) if isinstance(members["dtype"], str) else None
+        shape, strides, byte_length = (members[k] for k in ("shape", "strides", "byte_length"))
+        if dtype is None or not all(map(_are_sizes, (shape, strides, [byte_length]))):
+            raise ProtocolViolation("the answer's Output-Descriptor has values of other types")
+        return Layout.of(dtype, shape, strides, byte_length)
+    except (MalformedJSON, InvalidDescriptor) as error:
+        raise ProtocolViolation(f"the answer's Output-Descriptor: {error.detail}") from error
+
+
+_OUTPUT_MEMBERS = {"dtype", "shape", "strides", "byte_length"}
+_WEIGHTS = frozenset(map(str, range(1, 11)))
+
+
+def _are_sizes(values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is int for value in values)
+
+
+def _members(values: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The members of a dictionary of structured fields (RFC 9651), parameters dropped.
+
+    Values are cut at commas and semicolons, which no digest and no weight has in it.
+    """
+    for value in values:
+        for member in value.split(","):
+            key, _, item = member.strip(" \t").partition("=")
+            yield key.lower(), item.partition(";")[0].rstrip(" \t")
+
+
+def _sha256(item: str) -> bytes:
+    if len(item) >= 2 and item[0] == item[-1] == ":":
+        try:
+            digest = base64.b64decode(item[1:-1], validate=True)
+        except (binascii.Error, ValueError):
+            digest = b""
+        if len(digest) == hashlib.sha256().digest_size:
+            return digest
+    raise DigestMismatch("the sha-256 of Content-Digest is not 32 bytes in base64 between colons")
