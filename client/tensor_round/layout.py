@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from .dtypes import DType
+from .echo import shown
 from .errors import Fault, InvalidDescriptor, TensorTooLarge
 
 #: Sizes and strides stay below this, so that every language can read a layout back.
@@ -66,36 +67,14 @@ class Layout:
     ) -> Layout:
         """The checked layout; ``None`` strides are packed C order, ``None`` length the least.
 
-        Raises :class:`InvalidDescriptor` whose faults lie under ``loc``, with the
-        dialect's own field names.
+        Raises :class:`InvalidDescriptor` with the faults of :func:`layout_faults`.
         """
-        faults = [
-            Fault((*loc, name, position), f"must be 0 to 2^63-1, got {value}")
-            for name, values in ((names.shape, shape), (names.strides, strides or ()))
-            for position, value in enumerate(values)
-            if not 0 <= value < SIZE_LIMIT
-        ]
-        if strides is not None and len(strides) != len(shape):
-            faults.append(
-                Fault(
-                    (*loc, names.strides),
-                    f"must have one entry per dimension, {len(shape)}, got {len(strides)}",
-                )
-            )
-        if faults:
+        if faults := layout_faults(dtype, shape, strides, byte_length, loc=loc, names=names):
             raise InvalidDescriptor.of(faults)
         steps = packed_strides(shape) if strides is None else tuple(strides)
-        least = span(shape, steps) * dtype.itemsize
-        if byte_length is not None and byte_length < least:
-            raise InvalidDescriptor.of(
-                [
-                    Fault(
-                        (*loc, names.byte_length),
-                        f"must be at least {least}, the end of the last element, got {byte_length}",
-                    )
-                ]
-            )
-        return cls(dtype, tuple(shape), steps, least if byte_length is None else byte_length)
+        if byte_length is None:
+            byte_length = span(shape, steps) * dtype.itemsize
+        return cls(dtype, tuple(shape), steps, byte_length)
 
     @cached_property
     def element_count(self) -> int:
@@ -165,6 +144,35 @@ class Layout:
         }
 
 
+def layout_faults(
+    dtype: DType,
+    shape: Sequence[int],
+    strides: Sequence[int] | None,
+    byte_length: int | None,
+    *,
+    loc: tuple[str | int, ...] = (),
+    names: FieldNames = FieldNames(),
+) -> list[Fault]:
+    """Why these are no layout: faults under ``loc``, in the dialect's own field names."""
+    faults = [
+        Fault((*loc, name, position), f"must be 0 to 2^63-1, got {shown(value)}")
+        for name, values in ((names.shape, shape), (names.strides, strides or ()))
+        for position, value in enumerate(values)
+        if not 0 <= value < SIZE_LIMIT
+    ]
+    if strides is not None and len(strides) != len(shape):
+        why = f"must have one entry per dimension, {len(shape)}, got {len(strides)}"
+        faults.append(Fault((*loc, names.strides), why))
+    if faults or byte_length is None:
+        return faults
+    steps = packed_strides(shape) if strides is None else strides
+    least = span(shape, steps) * dtype.itemsize
+    if byte_length < least:
+        why = f"must be at least {shown(least)}, the end of the last element"
+        faults.append(Fault((*loc, names.byte_length), f"{why}, got {shown(byte_length)}"))
+    return faults
+
+
 def span(shape: Sequence[int], strides: Sequence[int]) -> int:
     """Elements from the first to the last one, both counted; 0 for an empty tensor."""
     if 0 in shape:
@@ -176,7 +184,7 @@ def check_size(layout: Layout, limit_bytes: int, what: str) -> None:
     """Refuse a layout over the limit (inclusive) with :class:`TensorTooLarge`."""
     if layout.byte_length > limit_bytes:
         raise TensorTooLarge(
-            f"the {what} tensor has {layout.byte_length} bytes, the limit is {limit_bytes}",
+            f"the {what} tensor has {shown(layout.byte_length)} bytes, the limit is {limit_bytes}",
             limit_bytes=limit_bytes,
             got_bytes=layout.byte_length,
         )

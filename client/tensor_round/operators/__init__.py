@@ -7,7 +7,6 @@ file beside these and a row in :data:`DIALECTS`.
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from ..call import RoundCall
 from ..echo import shown
 from ..errors import Fault, InvalidDescriptor
+from ..wire import strictjson
 from . import directml, ieee754, onnx, openvino
 from .dialect import Dialect
 from .directml import DirectMLDescriptor
@@ -51,6 +51,9 @@ DIALECTS: dict[str, Dialect] = {
 }
 
 _NO_DIALECT = f"must be one of {', '.join(DIALECTS)}"
+
+#: Levels of objects and arrays; lawful descriptors have at most five.
+_DEPTH_LIMIT = 16
 
 #: Values (and keys) in a descriptor. The longest lawful one has about 200; what is far
 #: beyond is refused before a fault is made of each.
@@ -88,7 +91,7 @@ def parse(data: bytes) -> Descriptor:
 
     Raises :class:`MalformedJSON` where it is none, else what :func:`validate` raises.
     """
-    return validate(json.loads(data))
+    return validate(strictjson.loads(data, max_depth=_DEPTH_LIMIT))
 
 
 def resolve_json(data: bytes) -> RoundCall:

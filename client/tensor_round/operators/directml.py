@@ -41,24 +41,23 @@ VERSIONS: dict[str, Version] = {
 }
 _LEVEL_PREFIX = "DML_FEATURE_LEVEL_"
 _TOO_OLD = {
-    spelling: f"ELEMENT_WISE_ROUND was introduced in feature level 2_1, got {level}"
+    spelling: f"directml: ELEMENT_WISE_ROUND was introduced in feature level 2_1, got {level}"
     for spelling, level in c_enumeration(_LEVEL_PREFIX, {"1_0": 0x1000, "2_0": 0x2000}).items()
 }
 FeatureLevel = Annotated[
     str,
     OneOf(
-        "directml: feature_level",
+        "directml: a feature level",
         c_enumeration(_LEVEL_PREFIX, {level: number for level, number, _, _ in _LEVELS}),
         _TOO_OLD,
     ),
 ]
-OperatorType = Annotated[
-    str, OneOf("directml: type", c_enumeration("DML_OPERATOR_", {"ELEMENT_WISE_ROUND": 99}))
-]
+_OPERATORS = c_enumeration("DML_OPERATOR_", {"ELEMENT_WISE_ROUND": 99})
+OperatorType = Annotated[str, OneOf("directml: this dialect", _OPERATORS)]
 Mode = Annotated[
     str,
     OneOf(
-        "directml: RoundingMode",
+        "directml: ELEMENT_WISE_ROUND",
         c_enumeration(
             "DML_ROUNDING_MODE_", {name: value for value, name in DIRECTML_MODE_VALUES.items()}
         ),
@@ -94,7 +93,7 @@ class DirectMLDescriptor(Strict):
 
     model_config = ConfigDict(title="directml", json_schema_extra={"examples": [_EXAMPLE]})
 
-    dialect: Literal["directml"] = "directml"
+    dialect: Literal["directml"]
     feature_level: FeatureLevel
     type: OperatorType
     desc: ElementWiseRoundDesc
@@ -108,14 +107,16 @@ class DirectMLDescriptor(Strict):
         faults = [
             *VERSIONS[self.feature_level].rank_faults(len(source.Sizes), (*source_loc, "Sizes")),
             *_disagreements(source, target, target_loc),
+            *source.faults(source_loc),
+            *target.faults(target_loc),
         ]
         if faults:
             raise InvalidDescriptor.of(faults)
-        input, output = source.layout(source_loc), target.layout(target_loc)
+        input, output = source.layout, target.layout
         if not output.is_free_of_overlap:
             raise InvalidDescriptor.of([overlap_fault("directml", (*target_loc, "Strides"))])
-        rounded = source.TotalTensorSizeInBytes is None
-        shortest = source.least_bytes if rounded else input.byte_length
+        has_length = source.TotalTensorSizeInBytes is not None
+        shortest = input.byte_length if has_length else source.unrounded_bytes
         return RoundCall(DIRECTML_MODES[self.desc.RoundingMode], input, output, shortest)
 
 

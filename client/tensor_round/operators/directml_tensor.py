@@ -11,9 +11,10 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from ..dtypes import BY_DIRECTML
-from ..errors import Fault, InvalidDescriptor
-from ..layout import FieldNames, Layout, packed_strides, span
+from ..dtypes import BY_DIRECTML, DType
+from ..echo import shown
+from ..errors import Fault
+from ..layout import FieldNames, Layout, layout_faults, packed_strides, span
 from .faults import UNION_TAG
 from .fields import RANK_LIMIT, OneOf, Strict, c_enumeration
 
@@ -63,67 +64,49 @@ class BufferTensorDesc(Strict):
     )
 
     @property
-    def least_bytes(self) -> int:
-        """Bytes up to and including the last element, not rounded up."""
+    def dtype(self) -> DType:
+        """The element type."""
+        return BY_DIRECTML[self.DataType]
+
+    @property
+    def unrounded_bytes(self) -> int:
+        """Bytes up to and including the last element, before they are rounded up to 4."""
         strides = packed_strides(self.Sizes) if self.Strides is None else self.Strides
-        return span(self.Sizes, strides) * BY_DIRECTML[self.DataType].itemsize
+        return span(self.Sizes, strides) * self.dtype.itemsize
 
-    def layout(self, loc: tuple[str | int, ...]) -> Layout:
-        """The checked layout; raises :class:`InvalidDescriptor` with faults under ``loc``."""
-        if faults := self._faults(loc):
-            raise InvalidDescriptor.of(faults)
+    @property
+    def layout(self) -> Layout:
+        """The layout, of a tensor without faults."""
         total = self.TotalTensorSizeInBytes
-        return Layout.of(
-            BY_DIRECTML[self.DataType],
-            self.Sizes,
-            self.Strides,
-            round_up_to_4(self.least_bytes) if total is None else total,
-            loc=loc,
-            names=_NAMES,
-        )
+        length = _round_up_to_4(self.unrounded_bytes) if total is None else total
+        return Layout.of(self.dtype, self.Sizes, self.Strides, length)
 
-    def _faults(self, loc: tuple[str | int, ...]) -> list[Fault]:
-        rank, alignment = len(self.Sizes), self.GuaranteedBaseOffsetAlignment
-        itemsize = BY_DIRECTML[self.DataType].itemsize
-        rules: list[tuple[str, bool, str]] = [
-            (
-                "DimensionCount",
-                self.DimensionCount in (None, rank),
-                f"must be {rank}, the number of Sizes, got {self.DimensionCount}",
-            ),
-            (
-                "Sizes",
-                math.prod(self.Sizes) <= _UINT32,
-                f"a tensor has at most 2^32-1 elements, got {math.prod(self.Sizes)}",
-            ),
-            (
-                "Strides",
-                self.Strides is None or len(self.Strides) == rank,
-                f"must have one entry per dimension, {rank}, got {len(self.Strides or ())}",
-            ),
-            (
-                "GuaranteedBaseOffsetAlignment",
-                alignment == 0 or (alignment.bit_count() == 1 and alignment >= itemsize),
-                f"must be 0, or a power of two of at least {itemsize}, the element's size, "
-                f"got {alignment}",
-            ),
-        ]
-        faults = [
-            Fault((*loc, field), f"directml: {why}") for field, kept, why in rules if not kept
-        ]
-        return faults or self._length_faults(loc)
-
-    def _length_faults(self, loc: tuple[str | int, ...]) -> list[Fault]:
-        total, least = self.TotalTensorSizeInBytes, round_up_to_4(self.least_bytes)
-        if total is None or total >= least:
-            return []
-        return [
-            Fault(
-                (*loc, "TotalTensorSizeInBytes"),
-                f"directml: must be at least {least}, the end of the last element rounded up "
-                f"to 4, got {total}",
+    def faults(self, loc: tuple[str | int, ...]) -> list[Fault]:
+        """Which rules of DML_BUFFER_TENSOR_DESC are broken; faults lie under ``loc``."""
+        rank, elements = len(self.Sizes), math.prod(self.Sizes)
+        alignment, itemsize = self.GuaranteedBaseOffsetAlignment, self.dtype.itemsize
+        broken: dict[str, str] = {}
+        if self.DimensionCount not in (None, rank):
+            broken["DimensionCount"] = f"must be {rank}, as Sizes has, got {self.DimensionCount}"
+        if elements > _UINT32:
+            broken["Sizes"] = f"a tensor has at most 2^32-1 elements, got {shown(elements)}"
+        if alignment and (alignment.bit_count() > 1 or alignment < itemsize):
+            broken["GuaranteedBaseOffsetAlignment"] = (
+                f"must be 0 or a power of two of at least {itemsize}, an element's bytes, "
+                f"got {alignment}"
             )
-        ]
+        faults = layout_faults(self.dtype, self.Sizes, self.Strides, None, loc=loc, names=_NAMES)
+        total = self.TotalTensorSizeInBytes
+        if (
+            not faults
+            and total is not None
+            and total < (least := _round_up_to_4(self.unrounded_bytes))
+        ):
+            broken["TotalTensorSizeInBytes"] = (
+                f"must be at least {least}, the end of the last element rounded up to 4, "
+                f"got {total}"
+            )
+        return faults + [Fault((*loc, field), f"directml: {why}") for field, why in broken.items()]
 
 
 class FlatTensorDesc(BufferTensorDesc):
@@ -163,6 +146,6 @@ AnyTensorDesc = Annotated[
 ]
 
 
-def round_up_to_4(length: int) -> int:
+def _round_up_to_4(length: int) -> int:
     """The next multiple of 4 bytes: DirectML's buffers are counted in those."""
     return (length + 3) // 4 * 4

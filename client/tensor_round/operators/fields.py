@@ -19,7 +19,13 @@ RANK_LIMIT = 32
 class Strict(BaseModel):
     """A model that converts nothing and knows every field it may have."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        # pydantic would write "Inputtensor".
+        field_title_generator=lambda name, _: name,
+    )
 
 
 Size = Annotated[int, Field(ge=0, lt=SIZE_LIMIT)]
@@ -33,7 +39,7 @@ class OneOf:
 
     ``spellings`` maps what is accepted to what the model holds, one canonical value
     a row. ``title`` says in messages whose rule it is. ``unfit`` maps spellings that
-    are known but not allowed to the reason why.
+    are known but not allowed to the message for them.
     """
 
     title: str
@@ -48,7 +54,7 @@ class OneOf:
             if known is not None:
                 return known
             if self.unfit and value in self.unfit:
-                raise _error(f"{self.title}: {self.unfit[value]}")
+                raise _error(self.unfit[value])
         canonical = ", ".join(dict.fromkeys(self.spellings.values()))
         raise _error(f"{self.title} takes {canonical}, got {shown(value)}")
 

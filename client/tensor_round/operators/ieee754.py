@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from ..call import RoundCall
 from ..dtypes import BY_NAME
 from ..errors import Fault, InvalidDescriptor
-from ..layout import Layout
+from ..layout import Layout, layout_faults
 from ..rounding import Rounding
 from .dialect import Dialect, Version, overlap_fault
 from .fields import RANK_LIMIT, OneOf, Size, Sizes, Strict
@@ -46,11 +46,15 @@ class Ieee754Tensor(Strict):
         description="Bytes of the whole buffer; null is up to and including the last element.",
     )
 
-    def layout(self, field: str) -> Layout:
-        """The checked layout; faults lie under ``field``."""
-        return Layout.of(
+    def faults(self, field: str) -> list[Fault]:
+        """Why the fields make no layout; faults lie under ``field``."""
+        return layout_faults(
             BY_NAME[self.dtype], self.shape, self.strides, self.byte_length, loc=(field,)
         )
+
+    def layout(self) -> Layout:
+        """The layout, of a tensor without faults."""
+        return Layout.of(BY_NAME[self.dtype], self.shape, self.strides, self.byte_length)
 
 
 class Ieee754Descriptor(Strict):
@@ -58,7 +62,7 @@ class Ieee754Descriptor(Strict):
 
     model_config = ConfigDict(title="ieee754", json_schema_extra={"examples": [_EXAMPLE]})
 
-    dialect: Literal["ieee754"] = "ieee754"
+    dialect: Literal["ieee754"]
     rounding: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})] = Field(
         "ties_to_even", description="The rounding direction."
     )
@@ -70,15 +74,17 @@ class Ieee754Descriptor(Strict):
 
     def resolve(self) -> RoundCall:
         """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
-        rounding = MODES[self.rounding]
-        source = self.input.layout("input")
+        faults = self.input.faults("input")
+        if self.output is not None:
+            faults += [*self._disagreements(self.output), *self.output.faults("output")]
+        if faults:
+            raise InvalidDescriptor.of(faults)
+        rounding, source = MODES[self.rounding], self.input.layout()
         if self.output is None:
             return RoundCall.packed_output(rounding, source)
-        if faults := self._disagreements(self.output):
-            raise InvalidDescriptor.of(faults)
-        target = self.output.layout("output")
+        target = self.output.layout()
         if not target.is_free_of_overlap:
-            raise InvalidDescriptor.of([overlap_fault(VERSION.title, ("output", "strides"))])
+            raise InvalidDescriptor.of([overlap_fault("ieee754", ("output", "strides"))])
         return RoundCall(rounding, source, target, source.byte_length)
 
     def _disagreements(self, output: Ieee754Tensor) -> list[Fault]:

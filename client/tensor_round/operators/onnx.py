@@ -76,7 +76,7 @@ class OnnxDescriptor(Strict):
 
     model_config = ConfigDict(title="onnx", json_schema_extra={"examples": [_EXAMPLE]})
 
-    dialect: Literal["onnx"] = "onnx"
+    dialect: Literal["onnx"]
     op_type: Literal["Round"]
     opset_version: Annotated[int, AfterValidator(_known_opset)] = Field(
         description="The version of the default operator set: 11 to 21 is Round-11, "

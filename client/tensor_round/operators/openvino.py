@@ -49,7 +49,7 @@ class OpenVINODescriptor(Strict):
 
     model_config = ConfigDict(title="openvino", json_schema_extra={"examples": [_EXAMPLE]})
 
-    dialect: Literal["openvino"] = "openvino"
+    dialect: Literal["openvino"]
     type: Literal["Round"]
     version: Literal["opset5"]
     data: OpenVINOData | None = Field(None, description="Attributes; null is the defaults.")
