@@ -62,4 +62,4 @@ format: $(VENV)/.lint ## Put the code in the project's form
 	$(BIN)/ruff format .
 
 clean: ## Remove what the recipes made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

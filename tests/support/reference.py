@@ -73,6 +73,18 @@ def all_patterns(dtype: str) -> Bits:
     return np.arange(1 << WIDTHS[dtype], dtype=bits_type(dtype))
 
 
+def is_nan(dtype: str, bits: Bits) -> Flags:
+    """Which patterns are NaNs; none of an integer type is."""
+    if dtype in INTEGER_WIDTHS:
+        return np.zeros(bits.shape, np.bool_)
+    fmt = FLOATS[dtype]
+    infinity = fmt.sign_bit - (1 << fmt.fraction_bits)
+    # E4M3 has numbers where others have infinity and NaNs, up to its one NaN.
+    last_number = 0x7E if dtype == "float8_e4m3fn" else infinity
+    nans: Flags = (bits & bits.dtype.type(fmt.sign_bit - 1)) > last_number
+    return nans
+
+
 def rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
     """The patterns of ``bits`` rounded to integral values; integer types come back as they are."""
     if dtype in INTEGER_WIDTHS:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.backend_calls import run_flat, sample_pair
-from support.reference import FLOATS, ROUNDINGS, WIDTHS, Bits, rounded
+from support.reference import FLOATS, ROUNDINGS, WIDTHS, Bits, is_nan, rounded
 from tensor_round_service.backends import Backend
 from tensor_round_service.backends.cpu import SPLIT_BYTES, TABLE_BLOCK
 from tensor_round_service.backends.floats import BLOCK_BYTES
@@ -78,7 +78,5 @@ def test_a_lone_signalling_nan_keeps_its_bits_wherever_it_lies(
 
 def _ordinary(dtype: str) -> Bits:
     """The hard patterns without NaNs, so that nothing else raises a flag."""
-    fmt = FLOATS[dtype]
     patterns, _ = sample_pair(dtype, "toward_zero")
-    infinity = fmt.sign_bit - (1 << fmt.fraction_bits)
-    return patterns[(patterns & patterns.dtype.type(fmt.sign_bit - 1)) <= infinity]
+    return patterns[~is_nan(dtype, patterns)]

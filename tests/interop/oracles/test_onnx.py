@@ -1,0 +1,79 @@
+"""ONNX Runtime, ONNX's own reference evaluator, and the standard's node tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from onnx.backend.test.case.node import collect_testcases
+from onnx.reference import ReferenceEvaluator
+
+from support.backend_calls import run_flat
+from support.oracle_ledger import Ledger
+from support.reference import Bits
+
+ELEMENTS: dict[str, tuple[int, Any]] = {
+    "float16": (TensorProto.FLOAT16, np.float16),
+    "bfloat16": (TensorProto.BFLOAT16, ml_dtypes.bfloat16),
+    "float32": (TensorProto.FLOAT, np.float32),
+    "float64": (TensorProto.DOUBLE, np.float64),
+}
+# No implementation of bfloat16 is registered in ONNX Runtime for the CPU. NaNs keep their bits
+# where no conversion to another type is on the way.
+RUNTIME = [("float16", False), ("float32", True), ("float64", True)]
+
+
+def model(dtype: str, opset: int) -> onnx.ModelProto:
+    element, _ = ELEMENTS[dtype]
+    graph = helper.make_graph(
+        [helper.make_node("Round", ["x"], ["y"])],
+        "round",
+        [helper.make_tensor_value_info("x", element, ["n"])],
+        [helper.make_tensor_value_info("y", element, ["n"])],
+    )
+    # The newest that every supported ONNX Runtime reads.
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+@pytest.mark.parametrize("opset", [11, 22])
+@pytest.mark.parametrize(("dtype", "keeps_nans"), RUNTIME)
+def test_onnx_runtime(ledger: Ledger, dtype: str, keeps_nans: bool, opset: int) -> None:
+    session = onnxruntime.InferenceSession(
+        model(dtype, opset).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+
+    def ask(patterns: Bits) -> Bits:
+        (result,) = session.run(None, {"x": patterns.view(ELEMENTS[dtype][1])})
+        return np.asarray(result).view(patterns.dtype)
+
+    ledger.compare(
+        f"ONNX Runtime, Round-{opset}", dtype, "ties_to_even", ask, keeps_nans=keeps_nans
+    )
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS)
+def test_onnx_reference_evaluator(ledger: Ledger, dtype: str) -> None:
+    evaluator = ReferenceEvaluator(model(dtype, opset=22))
+
+    def ask(patterns: Bits) -> Bits:
+        with np.errstate(invalid="ignore"):  # NumPy's, for signalling NaNs
+            (result,) = evaluator.run(None, {"x": patterns.view(ELEMENTS[dtype][1])})
+        return np.asarray(result).view(patterns.dtype)
+
+    ledger.compare("ONNX reference evaluator", dtype, "ties_to_even", ask)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # other operators' cases, as they are made
+def test_the_standards_own_node_tests(ledger: Ledger) -> None:
+    cases = [case for case in collect_testcases("Round") if case.data_sets]
+    assert cases
+    for case in cases:
+        for inputs, outputs in case.data_sets:
+            patterns = inputs[0].astype("<f4").view("<u4")
+            answer = run_flat(ledger.backend, "float32", "ties_to_even", patterns)
+            np.testing.assert_array_equal(answer, outputs[0].view("<u4"))
