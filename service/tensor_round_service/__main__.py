@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-EXTRA_MISSING = (
-    "tensor-round-service needs the service extra: pip install 'tensor-round[service]'"
-)
+EXTRA_MISSING = "tensor-round-service needs the service extra: pip install 'tensor-round[service]'"
 
 
 def main() -> None:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tensor_round.errors import MethodNotAllowed, RequestRefused, problem
+from tensor_round.wire import native
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
-PROBLEM_JSON = b"application/problem+json"
+
+def field_name(name: str) -> bytes:
+    """A header's name as ASGI has it."""
+    return name.lower().encode("ascii")
+
+
+_RETRY_AFTER = field_name(native.RETRY_AFTER)
 
 
 @dataclass(slots=True)
 class Answer:
     """A whole answer: its parts go out one after another, as they lie in memory."""
 
-    content_type: bytes
-    parts: list[bytes | memoryview]
+    content_type: str
+    parts: Sequence[bytes | memoryview]
     status: int = 200
     headers: list[Header] = field(default_factory=list)
 
@@ -28,7 +35,7 @@ class Answer:
         """Send it; the caller keeps the parts' memory until this returns."""
         length = sum(map(len, self.parts))
         headers = [
-            (b"content-type", self.content_type),
+            (b"content-type", self.content_type.encode()),
             (b"content-length", str(length).encode()),
             *self.headers,
         ]
@@ -41,7 +48,7 @@ class Answer:
 def problem_answer(refusal: RequestRefused) -> Answer:
     """A refusal as application/problem+json (RFC 9457)."""
     return Answer(
-        PROBLEM_JSON,
+        native.PROBLEM_JSON,
         [json.dumps(problem(refusal)).encode()],
         status=refusal.status,
         headers=refusal_headers(refusal),
@@ -52,7 +59,7 @@ def refusal_headers(refusal: RequestRefused) -> list[Header]:
     """The headers that belong to a refusal, whichever face it is shown by."""
     headers: list[Header] = []
     if refusal.retry_after is not None:
-        headers.append((b"retry-after", str(max(1, round(refusal.retry_after))).encode()))
+        headers.append((_RETRY_AFTER, str(max(1, round(refusal.retry_after))).encode()))
     if refusal.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="tensor-round"'))
     if isinstance(refusal, MethodNotAllowed):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -47,6 +46,8 @@ def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        # A redirected upload is an upload lost.
+        redirect_slashes=False,
     )
     # The hot route is plain ASGI; its OpenAPI entry is written in openapi.py.
     round_endpoint = RoundEndpoint(serving, settings.max_tensor_bytes)

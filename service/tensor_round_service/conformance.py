@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 import numpy as np
+
 from tensor_round.call import RoundCall
 from tensor_round.dtypes import BY_NAME
 from tensor_round.layout import Layout
@@ -23,11 +24,11 @@ def digest(backend: Backend, dtype_name: str, rounding: Rounding) -> str:
     memory[:] = patterns
     call = RoundCall.packed_output(rounding, Layout.of(dtype, (patterns.size // dtype.itemsize,)))
     backend.round(call, memory, memory)
-    return hashlib.sha256(memory).hexdigest()
+    return hashlib.sha256(memory.data).hexdigest()
 
 
 def report(backend: Backend) -> dict[str, Any]:
-    """Every 8- and 16-bit type in every direction: the digest, and whether it is the published one."""
+    """The digest of every 8- and 16-bit type and direction, and whether it is as published."""
     rows: dict[str, dict[str, Any]] = {}
     for (dtype_name, rounding), published in DIGESTS.items():
         found = digest(backend, dtype_name, Rounding(rounding))

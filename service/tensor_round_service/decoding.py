@@ -10,7 +10,7 @@ from tensor_round.errors import MalformedEncoding, UnsupportedEncoding
 STEP_BYTES = 256 << 10
 
 #: zlib's window arguments: 31 reads a gzip wrapper, 15 the zlib one that HTTP calls deflate.
-_WINDOWS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
+_WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 class Decoder:
@@ -35,7 +35,9 @@ class Decoder:
             try:
                 unpacked = self._stream.decompress(self._packed, STEP_BYTES)
             except zlib.error:
-                raise MalformedEncoding("the body does not decode as its Content-Encoding") from None
+                raise MalformedEncoding(
+                    "the body does not decode as its Content-Encoding"
+                ) from None
             self._packed = self._stream.unconsumed_tail or self._stream.unused_data
             if unpacked:
                 return unpacked
@@ -47,11 +49,16 @@ class Decoder:
             raise MalformedEncoding("the body ends before its compressed stream does")
 
 
-def decoder_for(encoding: bytes | None) -> Decoder | None:
-    """What undoes this Content-Encoding; None for identity."""
-    name = (encoding or b"").strip().lower()
-    if name in (b"", b"identity"):
+def is_encoded(encoding: str) -> bool:
+    """Whether a Content-Encoding changes the body's bytes."""
+    return encoding.strip().lower() not in ("", "identity")
+
+
+def decoder_for(encoding: str) -> Decoder | None:
+    """What undoes this Content-Encoding; None for identity, also where the field is empty."""
+    if not is_encoded(encoding):
         return None
-    if name not in _WINDOWS:
+    window = _WINDOWS.get(encoding.strip().lower())
+    if window is None:
         raise UnsupportedEncoding("Content-Encoding must be identity, gzip or deflate")
-    return Decoder(_WINDOWS[name])
+    return Decoder(window)

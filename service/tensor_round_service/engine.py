@@ -13,8 +13,8 @@ from tensor_round.call import RoundCall
 from tensor_round.errors import BackendFailed
 
 from .backends import Backend, Bytes
-from .buffers import Lease
 from .backends.cpu import usable_cores
+from .buffers import Lease
 
 #: Tensors up to this size are rounded where the request is: handing one to a thread costs
 #: more than rounding it, and nobody else waits long.

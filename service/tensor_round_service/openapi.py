@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
+
 from tensor_round import operators
 from tensor_round.errors import REFUSALS, RequestRefused
 from tensor_round.rounding import Rounding

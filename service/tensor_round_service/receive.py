@@ -81,7 +81,7 @@ class Body:
         return filled
 
     async def read(self, limit_bytes: int) -> bytes:
-        """The whole content, where it is small by its nature; :class:`TensorTooLarge` over the limit."""
+        """The whole content, of at most that many bytes; :class:`TensorTooLarge` if it has more."""
         content = bytearray()
         while (piece := await self.piece()) is not None:
             content += piece

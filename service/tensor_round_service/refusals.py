@@ -6,6 +6,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+
 from tensor_round.errors import (
     Fault,
     InternalError,
@@ -29,7 +30,7 @@ def add_refusal_handlers(app: FastAPI) -> None:
 
 
 def as_refusal(error: Exception) -> RequestRefused:
-    """The refusal that stands for any exception; one that nobody expected says nothing of itself."""
+    """The refusal that stands for any exception; an unforeseen one says nothing of itself."""
     match error:
         case RequestRefused():
             return error
@@ -48,6 +49,6 @@ def _response(refusal: RequestRefused) -> Response:
     return Response(
         b"".join(answer.parts),
         status_code=answer.status,
-        media_type=answer.content_type.decode(),
+        media_type=answer.content_type,
         headers={name.decode(): value.decode() for name, value in answer.headers},
     )

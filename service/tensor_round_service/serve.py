@@ -92,7 +92,7 @@ def _config(settings: Settings, app: FastAPI | str) -> uvicorn.Config:
 
 
 def _logging() -> dict[str, Any]:
-    """uvicorn's own logging, and this package's beside it."""
+    """Uvicorn's own logging, and this package's beside it."""
     config = dict(LOGGING_CONFIG)
     config["loggers"] = {
         **config["loggers"],

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from pydantic import ByteSize, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-
 PREFIX = "TENSOR_ROUND_"
 
 

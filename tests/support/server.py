@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import json
 import os
 import queue
 import re
@@ -12,9 +14,31 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 _RUNNING = re.compile(r"running on (?:https?://[^:]+:(\d+)|unix socket (\S+))")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer, whole."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    content: bytes
+
+    @classmethod
+    def read(cls, connection: http.client.HTTPConnection) -> Reply:
+        """The answer to the request just sent."""
+        response = connection.getresponse()
+        return cls(response.status, response.headers, response.read())
+
+    def json(self) -> Any:
+        """The content as JSON."""
+        return json.loads(self.content)
 
 
 class Service:
@@ -94,26 +118,23 @@ class Service:
         connection.sock = self.connect(timeout)
         return connection
 
-    def get(self, path: str) -> http.client.HTTPResponse:
-        """GET on a connection of its own; the body is read and stands in ``.content``."""
+    def get(self, path: str) -> Reply:
+        """GET on a connection of its own."""
         return self.request("GET", path)
 
     def request(
         self,
         method: str,
         path: str,
-        body: object = None,
-        headers: dict[str, str] | None = None,
-    ) -> http.client.HTTPResponse:
-        """One request on a connection of its own; the body stands in ``.content``."""
-        connection = self.connection()
-        try:
-            connection.request(method, path, body, headers or {})  # type: ignore[arg-type]
-            response = connection.getresponse()
-            response.content = response.read()  # type: ignore[attr-defined]
-            return response
-        finally:
-            connection.close()
+        body: bytes | memoryview | Iterable[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """One request on a connection of its own."""
+        with contextlib.closing(self.connection()) as connection:
+            fields = dict(headers or {})
+            chunked = "Transfer-Encoding" in fields
+            connection.request(method, path, body, fields, encode_chunked=chunked)
+            return Reply.read(connection)
 
     def rss(self) -> int:
         """Resident bytes of the process, now."""

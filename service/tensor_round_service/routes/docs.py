@@ -11,6 +11,7 @@ from importlib.resources import files
 from fastapi import APIRouter
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse, Response
+
 from tensor_round.errors import NotFound
 
 _FILES = {

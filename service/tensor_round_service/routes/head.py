@@ -16,55 +16,70 @@ from tensor_round.errors import (
 )
 from tensor_round.wire import native
 
-from ..decoding import decoder_for
+from ..answers import field_name
+from ..decoding import decoder_for, is_encoded
 from ..receive import Body, Receive
 
-#: The longest descriptor that is read: a rank-32 one with every field takes under 2 KiB.
-DESCRIPTOR_LIMIT = 16 << 10
+_DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
+_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
+_CONTENT_LENGTH = field_name(native.CONTENT_LENGTH)
+_CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
+_CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
+_WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
 
 
 class Head:
     """The headers and the query of one request, read once."""
 
     def __init__(self, scope: Mapping[str, Any]) -> None:
-        self._fields: dict[bytes, bytes] = {}
-        self._descriptors: list[bytes] = []
+        self._fields: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
-            if name == native.OPERATOR_DESCRIPTOR:
-                self._descriptors.append(value)
-            else:
-                # Lists may come as several lines (RFC 9110, 5.3).
-                known = self._fields.get(name)
-                self._fields[name] = value if known is None else known + b", " + value
+            self._fields.setdefault(name, []).append(value)
         self._query: bytes = scope["query_string"]
-        length = self._fields.get(b"content-length")
+        length = self._fields.get(_CONTENT_LENGTH)
         #: Bytes of the body on the wire; None where it comes chunked.
-        self.length = int(length) if length is not None else None
-        self.encoding = self._fields.get(b"content-encoding")
-        self.media_type = native.media_type(self._fields.get(b"content-type"))
-        self.wants_digest = native.wants_sha256(self._fields.get(native.WANT_CONTENT_DIGEST))
+        self.length = None if length is None else int(length[0])
+        self.media_type = native.media_type(self._text(_CONTENT_TYPE))
+        self.is_encoded = is_encoded(self._text(_CONTENT_ENCODING))
+
+    def _texts(self, name: bytes) -> list[str]:
+        return [value.decode("latin-1") for value in self._fields.get(name, ())]
+
+    def _text(self, name: bytes) -> str:
+        # A list may come as several lines (RFC 9110, section 5.3).
+        return ", ".join(self._texts(name))
+
+    @property
+    def wants_digest(self) -> bool:
+        """Whether the answer shall carry its SHA-256."""
+        return native.wants_digest(self._texts(_WANT_CONTENT_DIGEST))
 
     @property
     def has_descriptor(self) -> bool:
         """Whether an operator descriptor came as a header."""
-        return bool(self._descriptors)
+        return _DESCRIPTOR in self._fields
 
     def descriptor(self) -> bytes:
         """The one operator descriptor."""
-        if not self._descriptors:
+        descriptors = self._fields.get(_DESCRIPTOR, [])
+        if not descriptors:
             raise MissingDescriptor(
-                "the header Operator-Descriptor must carry the operator, as JSON; "
+                f"the header {native.OPERATOR_DESCRIPTOR} must carry the operator, as JSON; "
                 "GET /operators lists what it can say"
             )
-        if len(self._descriptors) > 1:
-            raise DuplicateDescriptor("the header Operator-Descriptor came more than once")
-        (descriptor,) = self._descriptors
-        if len(descriptor) > DESCRIPTOR_LIMIT:
-            raise HeadersTooLarge(f"Operator-Descriptor has more than {DESCRIPTOR_LIMIT} bytes")
-        return descriptor
+        if len(descriptors) > 1:
+            raise DuplicateDescriptor(
+                f"the header {native.OPERATOR_DESCRIPTOR} came {len(descriptors)} times"
+            )
+        if len(descriptors[0]) > native.MAX_DESCRIPTOR_LENGTH:
+            raise HeadersTooLarge(
+                f"the header {native.OPERATOR_DESCRIPTOR} has more than "
+                f"{native.MAX_DESCRIPTOR_LENGTH} bytes"
+            )
+        return descriptors[0]
 
     def query(self, *known: str) -> dict[str, str]:
-        """The query's parameters; any other, or one twice, would be silently lost and is refused."""
+        """The query's parameters; an unknown one, or one twice, would be lost and is refused."""
         found: dict[str, str] = {}
         for name, value in parse_qsl(self._query.decode("latin-1"), keep_blank_values=True):
             if name not in known:
@@ -80,15 +95,14 @@ class Head:
         """The body, as its headers say it is encoded and digested."""
         return Body(
             receive,
-            decoder_for(self.encoding),
-            native.sha256_of(self._fields.get(native.CONTENT_DIGEST)),
+            decoder_for(self._text(_CONTENT_ENCODING)),
+            native.parse_content_digest(self._texts(_CONTENT_DIGEST)),
         )
 
     def check_length(self, *lawful: int) -> None:
         """Refuse a declared length that cannot be right, before the body is read."""
-        if self.length is None or self.length in lawful or decoder_for(self.encoding) is not None:
-            return
-        check_payload(self.length, *lawful)
+        if self.length is not None and not self.is_encoded:
+            check_payload(self.length, *lawful)
 
 
 def check_payload(got: int, *lawful: int) -> None:

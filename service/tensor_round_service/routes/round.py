@@ -18,29 +18,26 @@ from tensor_round.errors import (
     Fault,
     InvalidDescriptor,
     MalformedNpy,
-    MissingDescriptor,
     RequestRefused,
     UnsupportedMediaType,
 )
 from tensor_round.layout import Layout, check_size
 from tensor_round.rounding import Rounding
-from tensor_round.wire import jsontensor, native, npy, strictjson
+from tensor_round.wire import native, npy
 
-from ..answers import Answer, Header, Send, problem_answer
+from ..answers import Answer, Header, Send, field_name, problem_answer
 from ..backends import Bytes
 from ..buffers import Lease
 from ..engine import Engine, Timing
 from ..receive import Receive, SenderGone
+from .document import Document
 from .head import Head, check_payload
 
-OCTETS = b"application/octet-stream"
-JSON = b"application/json"
-NPY = b"application/x-npy"
-#: What curl's --data-binary says when told nothing else.
-FORM = b"application/x-www-form-urlencoded"
+_OUTPUT_DESCRIPTOR = field_name(native.OUTPUT_DESCRIPTOR)
+_EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
+_SERVER_TIMING = field_name(native.SERVER_TIMING)
+_CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
 
-#: The longest JSON document that is read: as text a tensor takes five times its size and more.
-JSON_LIMIT = 16 << 20
 #: Text costs about this many times what its bytes would; decides where it is worked on.
 JSON_WEIGHT = 16
 
@@ -52,9 +49,7 @@ class RoundEndpoint:
         self._engine = engine
         self._limit = max_tensor_bytes
 
-    async def __call__(
-        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
-    ) -> None:
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request."""
         with self._engine.lease() as lease:
             try:
@@ -67,17 +62,17 @@ class RoundEndpoint:
 
     async def _answer(self, head: Head, receive: Receive, lease: Lease) -> Answer:
         match head.media_type:
-            case b"" | b"application/octet-stream":
+            case "" | native.OCTET_STREAM:
                 return await self._octets(head, receive, lease)
-            case b"application/json":
+            case native.FORM if head.has_descriptor:
+                return await self._octets(head, receive, lease)
+            case native.JSON:
                 return await self._json(head, receive, lease)
-            case b"application/x-npy":
+            case native.NPY:
                 return await self._npy(head, receive, lease)
-            case b"application/x-www-form-urlencoded" if head.has_descriptor:
-                return await self._octets(head, receive, lease)
         raise UnsupportedMediaType(
-            "Content-Type must be application/octet-stream with the header Operator-Descriptor, "
-            "application/json or application/x-npy"
+            f"Content-Type must be {native.OCTET_STREAM} with the header "
+            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}"
         )
 
     async def _octets(self, head: Head, receive: Receive, lease: Lease) -> Answer:
@@ -89,17 +84,17 @@ class RoundEndpoint:
         body = head.body(receive)
         source = lease.take(call.input.byte_length)
         began = time.perf_counter()
-        got = await body.fill(memoryview(source))
+        got = await body.fill(source.data)
         check_payload(got, call.input.byte_length, call.shortest_input)
         source[got:] = 0
         received = time.perf_counter() - began
         target, timing = await self._engine.run(
             partial(self._engine.round, call, source, lease), source.size
         )
-        output = memoryview(target)
-        headers = [(native.OUTPUT_DESCRIPTOR, _described(call.output))]
+        output = target.data
+        headers = [(_OUTPUT_DESCRIPTOR, _described(call.output))]
         headers += await self._common(head, [output], received, timing)
-        return Answer(OCTETS, [output], headers=headers)
+        return Answer(native.OCTET_STREAM, [output], headers=headers)
 
     async def _npy(self, head: Head, receive: Receive, lease: Lease) -> Answer:
         """A .npy file; the answer has the header it came with."""
@@ -119,32 +114,38 @@ class RoundEndpoint:
         self._check_sizes(call)
         head.check_length(header.header_length + call.input.byte_length)
         source = lease.take(call.input.byte_length)
-        got = await body.fill(memoryview(source), start[header.header_length :])
+        got = await body.fill(source.data, start[header.header_length :])
         check_payload(got, call.input.byte_length)
         received = time.perf_counter() - began
         work = partial(self._engine.round, call, source, lease)
         if header.byte_order == "big":
             work = partial(_round_swapped, self._engine, call, source, lease)
         target, timing = await self._engine.run(work, source.size)
-        parts = [memoryview(header.raw), memoryview(target)]
-        return Answer(NPY, list(parts), headers=await self._common(head, parts, received, timing))
+        parts = [memoryview(header.raw), target.data]
+        return Answer(
+            native.NPY, list(parts), headers=await self._common(head, parts, received, timing)
+        )
 
     async def _json(self, head: Head, receive: Receive, lease: Lease) -> Answer:
         """Operator and numbers in one document, worked on off the event loop if it is long."""
         head.query()
         began = time.perf_counter()
-        document = await head.body(receive).read(JSON_LIMIT)
+        document = await head.body(receive).read(native.MAX_JSON_LENGTH)
         received = time.perf_counter() - began
         text, timing = await self._engine.run(
             partial(self._round_document, document, lease), len(document) * JSON_WEIGHT
         )
         parts = [memoryview(text)]
-        return Answer(JSON, list(parts), headers=await self._common(head, parts, received, timing))
+        return Answer(
+            native.JSON, list(parts), headers=await self._common(head, parts, received, timing)
+        )
 
-    def _round_document(self, document: bytes, lease: Lease) -> bytes:
-        request = jsontensor.read_request(document)
-        call = operators.validate(request.descriptor).resolve()
-        ...
+    def _round_document(self, text: bytes, lease: Lease) -> bytes:
+        document = Document.read(text)
+        self._check_sizes(document.call)
+        source = lease.take(document.call.input.byte_length)
+        source.data[:] = document.payload()
+        return document.answer(self._engine.round(document.call, source, lease).data)
 
     def _check_sizes(self, call: RoundCall) -> None:
         check_size(call.input, self._limit, "input")
@@ -156,15 +157,15 @@ class RoundEndpoint:
         """The headers that every answer of this route carries."""
         durations = (("receive", received), ("queue", timing.queue), ("execute", timing.execute))
         headers = [
-            (native.EXECUTION_BACKEND, self._engine.backend.name.encode()),
+            (_EXECUTION_BACKEND, self._engine.backend.name.encode()),
             (
-                native.SERVER_TIMING,
+                _SERVER_TIMING,
                 ", ".join(f"{name};dur={s * 1e3:.3f}" for name, s in durations).encode(),
             ),
         ]
         if head.wants_digest:
             digest, _ = await self._engine.run(partial(_sha256, parts), sum(map(len, parts)))
-            headers.append((native.CONTENT_DIGEST, native.sha256_field(digest)))
+            headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
         return headers
 
 
@@ -173,7 +174,9 @@ def _rounding(name: str) -> Rounding:
         return Rounding(name)
     except ValueError:
         names = ", ".join(Rounding)
-        raise InvalidDescriptor.of([Fault(("query", "rounding"), f"must be one of {names}")]) from None
+        raise InvalidDescriptor.of(
+            [Fault(("query", "rounding"), f"must be one of {names}")]
+        ) from None
 
 
 def _round_swapped(engine: Engine, call: RoundCall, source: Bytes, lease: Lease) -> Bytes:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from fastapi import APIRouter
+
 from tensor_round import operators
 from tensor_round.dtypes import DTYPES
 from tensor_round.rounding import Rounding

@@ -1,0 +1,76 @@
+"""The JSON form of ``POST /round``: operator and numbers in one document. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tensor_round import operators
+from tensor_round.call import RoundCall
+from tensor_round.errors import Fault, InvalidDescriptor, MalformedJSON, MissingDescriptor
+from tensor_round.layout import Layout
+from tensor_round.wire import jsontensor, native, strictjson
+
+_MEMBERS = ("descriptor", "data")
+#: What only says how bytes lie, in any dialect; numbers have no bytes.
+_LAYOUT_FIELDS = frozenset({"strides", "byte_length", "Strides", "TotalTensorSizeInBytes"})
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A request as numbers: the call on the packed tensor, and its numbers, not yet read."""
+
+    call: RoundCall
+    _data: Any
+
+    @classmethod
+    def read(cls, text: bytes) -> Document:
+        """The document of one request.
+
+        Raises :class:`MalformedJSON`, :class:`MissingDescriptor` or :class:`InvalidDescriptor`.
+        """
+        document = strictjson.loads(
+            text, max_depth=native.MAX_JSON_DEPTH, numbers="exact", nan_tokens=True
+        )
+        if not isinstance(document, dict):
+            raise MalformedJSON("the JSON must be an object with descriptor and data")
+        if "descriptor" not in document:
+            raise MissingDescriptor("the JSON must have the operator as its descriptor")
+        faults = [
+            Fault((name[:40],), "unknown field; the document has descriptor and data")
+            for name in document
+            if name not in _MEMBERS
+        ]
+        if "data" not in document:
+            faults.append(Fault(("data",), "is required"))
+        if faults:
+            raise InvalidDescriptor.of(faults)
+        descriptor = strictjson.plain(document["descriptor"])
+        resolved = operators.validate(descriptor).resolve()
+        if faults := list(_layout_faults(descriptor, ("descriptor",))):
+            raise InvalidDescriptor.of(faults)
+        packed = Layout.of(resolved.input.dtype, resolved.input.shape)
+        return cls(
+            RoundCall(resolved.rounding, packed, packed, packed.byte_length), document["data"]
+        )
+
+    def payload(self) -> bytes:
+        """The numbers as packed bytes, each rounded once to the dtype."""
+        return jsontensor.read(self._data, self.call.input.dtype, self.call.input.shape)
+
+    def answer(self, payload: memoryview) -> bytes:
+        """The answering document for these bytes."""
+        layout = self.call.output
+        output = strictjson.dumps({"dtype": layout.dtype.name, "shape": list(layout.shape)})
+        data = jsontensor.write(payload, layout.dtype, layout.shape)
+        return b'{"output":' + output + b',"data":' + data + b"}"
+
+
+def _layout_faults(value: Any, loc: tuple[str | int, ...]) -> Iterator[Fault]:
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if name in _LAYOUT_FIELDS and member is not None:
+                yield Fault((*loc, name), "JSON tensors are packed; this field needs octets")
+            else:
+                yield from _layout_faults(member, (*loc, name))

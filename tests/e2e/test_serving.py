@@ -1,0 +1,155 @@
+"""The process: its options, its signals, its sockets, its memory."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.native_form import ieee754, post
+from support.server import Reply, Service
+
+X = np.array([0.5, 1.5, -2.5], "<f4")
+
+
+def start(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tensor_round_service", *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": "/usr/bin:/bin", **environment},
+    )
+
+
+def test_help_names_every_setting() -> None:
+    from tensor_round_service.settings import Settings
+
+    shown = start("--help")
+    assert shown.returncode == 0
+    for name, field in Settings.model_fields.items():
+        assert f"--{name.replace('_', '-')}" in shown.stdout
+        assert field.description is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "says"),
+    [
+        (["--port", "99999"], {}, "TENSOR_ROUND_PORT"),
+        ([], {"TENSOR_ROUND_WORKERS": "none"}, "TENSOR_ROUND_WORKERS"),
+        (["--max-tensor-bytes", "big"], {}, "TENSOR_ROUND_MAX_TENSOR_BYTES"),
+    ],
+)
+def test_a_wrong_setting_is_named(
+    options: list[str], environment: dict[str, str], says: str
+) -> None:
+    ended = start(*options, **environment)
+    assert ended.returncode == 2
+    assert says in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_cupy_without_a_device_is_one_clear_line() -> None:
+    ended = start("--backend", "cupy")
+    if ended.returncode == 0:  # there is a device, and the port was free
+        pytest.skip("this machine has a usable GPU")
+    assert ended.returncode == 1
+    (line,) = ended.stderr.strip().splitlines()
+    assert "cupy" in line.lower()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_exit_code_0(signum: signal.Signals) -> None:
+    with Service() as service:
+        service.process.send_signal(signum)
+        assert service.process.wait(30) == 0
+
+
+def test_a_request_under_way_is_finished_before_leaving() -> None:
+    with Service() as service, contextlib.closing(service.connection()) as connection:
+        connection.putrequest("POST", "/round")
+        connection.putheader("Operator-Descriptor", ieee754("float32", [3]))
+        connection.putheader("Content-Length", "12")
+        connection.endheaders(X.tobytes()[:5])
+        time.sleep(0.3)
+        service.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        connection.send(X.tobytes()[5:])
+        assert Reply.read(connection).content == np.rint(X).tobytes()
+        assert service.process.wait(30) == 0
+
+
+def test_a_unix_socket(tmp_path: Path) -> None:
+    path = tmp_path / "round.sock"
+    with Service("--uds", str(path)) as service:
+        assert post(service, ieee754("float32", [3]), X.tobytes()).status == 200
+    assert not path.exists()
+
+
+def test_settings_from_the_environment() -> None:
+    with Service(environment={"TENSOR_ROUND_MAX_TENSOR_BYTES": "8"}) as service:
+        assert service.get("/operators").json()["limits"]["max_tensor_bytes"] == 8
+        reply = post(service, ieee754("float32", [3]), X.tobytes())
+        assert reply.status == 413
+        assert reply.json()["limit_bytes"] == 8
+        assert reply.json()["got_bytes"] == 12
+        assert post(service, ieee754("float32", [2]), X.tobytes()[:8]).status == 200
+
+
+def test_several_workers_serve_one_port() -> None:
+    with Service("--workers", "2", "--max-tensor-bytes", "12") as service:
+        for _ in range(20):
+            assert post(service, ieee754("float32", [3]), X.tobytes()).status == 200
+            assert post(service, ieee754("float32", [4]), X.tobytes()).status == 413
+
+
+def test_a_large_tensor_is_held_once(service: Service) -> None:
+    # The service was used before: what it loads lazily is loaded.
+    payload = np.full(64 << 20, 1.5, "<f4")
+    post(service, ieee754("float32", [3]), X.tobytes())
+    before = service.rss()
+    reply = post(service, ieee754("float32", [payload.size]), payload.data.cast("B"))
+    assert reply.status == 200
+    assert bytes(reply.content[:4]) == np.float32(2).tobytes()
+    assert (np.frombuffer(reply.content, "<f4") == 2).all()
+    grown = service.peak_rss() - before
+    assert grown <= 1.15 * payload.nbytes, f"grew by {grown / payload.nbytes:.2f} payloads"
+
+
+def test_a_long_request_does_not_hold_up_the_others(service: Service) -> None:
+    # A transposing copy of 256 MiB takes a second or so; health is asked meanwhile.
+    side = 8192
+    descriptor = ieee754("float32", [side, side], strides=[1, side])
+    payload = np.zeros(side * side, "<f4")
+    replies: list[Reply] = []
+    worker = threading.Thread(
+        target=lambda: replies.append(post(service, descriptor, payload.data.cast("B")))
+    )
+    slowest = 0.0
+    worker.start()
+    while worker.is_alive():
+        began = time.monotonic()
+        assert service.get("/livez").status == 200
+        slowest = max(slowest, time.monotonic() - began)
+    worker.join()
+    assert replies[0].status == 200
+    assert slowest < 1, f"health waited {slowest:.2f} s"
+
+
+def test_docs_need_no_other_host(service: Service) -> None:
+    page = service.get("/docs")
+    assert page.status == 200
+    text = page.content.decode()
+    for outside in ("https://", "http://", "//cdn"):
+        assert outside not in text
+    for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png"):
+        assert f"docs/{name}" in text
+        assert service.get(f"/docs/{name}").status == 200
+    assert service.get("/docs/../settings.py").status == 404
