@@ -30,11 +30,10 @@ class RoundCall:
 
     @cached_property
     def is_in_place(self) -> bool:
-        """Whether the results can overwrite the input, bytes between elements excepted.
+        """Whether the results can overwrite the input.
 
-        So it is where both lie the same and cover their bytes without gaps: then
-        no byte of the input is left in the answer but trailing padding, which is
-        zeroed.
+        So it is where both lie the same and have no gaps between elements: then no
+        byte of the input is left in the answer but trailing padding, which is zeroed.
         """
         return (
             self.input.is_dense

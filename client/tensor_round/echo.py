@@ -28,9 +28,9 @@ def shown(value: object) -> str:
 
 
 def shown_key(key: str) -> str:
-    """A key of a JSON document, cut to 40 characters and fit to be encoded as UTF-8."""
-    text = key.encode("utf-8", "replace").decode("utf-8")
-    return _cut(text, whole=True)
+    """A key of a JSON document, on one line, fit to be encoded, in at most 40 characters."""
+    text = key[: SHOWN_CHARACTERS + 1]
+    return _cut(text if text.isprintable() else json.dumps(text)[1:-1], whole=True)
 
 
 def _cut(text: str, *, whole: bool) -> str:

@@ -97,15 +97,13 @@ class BufferTensorDesc(Strict):
             )
         faults = layout_faults(self.dtype, self.Sizes, self.Strides, None, loc=loc, names=_NAMES)
         total = self.TotalTensorSizeInBytes
-        if (
-            not faults
-            and total is not None
-            and total < (least := _round_up_to_4(self.unrounded_bytes))
-        ):
-            broken["TotalTensorSizeInBytes"] = (
-                f"must be at least {least}, the end of the last element rounded up to 4, "
-                f"got {total}"
-            )
+        if total is not None and not faults:
+            least = _round_up_to_4(self.unrounded_bytes)
+            if total < least:
+                broken["TotalTensorSizeInBytes"] = (
+                    f"must be at least {least}, the end of the last element rounded up to 4, "
+                    f"got {total}"
+                )
         return faults + [Fault((*loc, field), f"directml: {why}") for field, why in broken.items()]
 
 

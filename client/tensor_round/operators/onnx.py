@@ -20,22 +20,24 @@ from ..rounding import Rounding
 from .dialect import Dialect, Version
 from .fields import RANK_LIMIT, OneOf, Sizes, Strict
 
+OLDEST_OPSET = 11
+#: That of onnx 1.23.
+NEWEST_OPSET = 28
+
+
+def _version(name: str, opsets: range, dtypes: tuple[str, ...]) -> Version:
+    title = f"onnx {name} (opsets {opsets[0]} to {opsets[-1]})"
+    return Version(name, title, tuple(opsets), dtypes, 0, RANK_LIMIT)
+
+
 _ROUND_11 = ("FLOAT16", "FLOAT", "DOUBLE")
 VERSIONS: tuple[Version, ...] = (
-    Version(
-        "Round-11", "onnx Round-11 (opsets 11 to 21)", tuple(range(11, 22)),
-        _ROUND_11, 0, RANK_LIMIT,
-    ),
-    # Opset 28 is that of onnx 1.23, the newest there is.
-    Version(
-        "Round-22", "onnx Round-22 (opsets 22 to 28)", tuple(range(22, 29)),
-        (*_ROUND_11, "BFLOAT16"), 0, RANK_LIMIT,
-    ),
-)  # fmt: skip
+    _version("Round-11", range(OLDEST_OPSET, 22), _ROUND_11),
+    _version("Round-22", range(22, NEWEST_OPSET + 1), (*_ROUND_11, "BFLOAT16")),
+)
 _BY_OPSET: dict[str | int, Version] = {
     opset: version for version in VERSIONS for opset in version.selected_by
 }
-OLDEST_OPSET, NEWEST_OPSET = 11, 28
 
 _TYPES = VERSIONS[-1].dtypes
 #: TensorProto.DataType names, and the type strings of the specification's constraints.

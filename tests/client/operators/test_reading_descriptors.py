@@ -96,6 +96,15 @@ def test_a_long_value_is_not_echoed() -> None:
     assert all(len(path) <= 40 and len(message) < 100 for path, message in found.items())
 
 
+def test_what_a_caller_wrote_never_breaks_the_line_or_the_message() -> None:
+    document = varied("openvino", {"data.mode": "{message}\n", "a\nb": 1, "{x}": 1})
+
+    found = faults(document)
+
+    assert found.keys() == {"data.mode", "a\\nb", "{x}"}
+    assert found["data.mode"].endswith('got "{message}\\n"')
+
+
 def test_a_lone_surrogate_never_reaches_an_answer() -> None:
     for document in (
         varied("onnx", {"\ud800": 1}),
