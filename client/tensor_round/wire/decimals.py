@@ -21,6 +21,8 @@ from ..dtypes import DType
 #: Stored fraction bits and exponent bias of float64 (IEEE 754-2019, table 3.5).
 _DOUBLE_FRACTION_BITS = 52
 _DOUBLE_BIAS = 1023
+#: Decimals worked on at once: what NumPy needs besides stays small and in the cache.
+_BLOCK = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +51,25 @@ def patterns(texts: Sequence[bytes | str], dtype: DType) -> npt.NDArray[np.unsig
     Each text is a JSON number or one of NaN, Infinity and -Infinity. Overflow goes
     to infinity, or to NaN where the dtype has none (float8_e4m3fn).
     """
-    doubles = np.fromiter(map(float, texts), np.float64, count=len(texts))
-    if dtype.name == "float64":
-        return doubles.astype("<f8", copy=False).view(dtype.bits)
-    fmt = _FORMATS[dtype.name]
-    bits = doubles.view(np.int64)
-    magnitudes = _magnitudes(doubles, texts, fmt)
-    magnitudes[np.isnan(doubles)] = fmt.nan
-    signs = (bits < 0).astype(np.int64) << (8 * dtype.itemsize - 1)
-    return (magnitudes | signs).astype(dtype.bits)
+    bits = np.empty(len(texts), dtype.bits)
+    for start in range(0, len(texts), _BLOCK):
+        block = texts[start : start + _BLOCK]
+        doubles = np.fromiter(map(float, block), np.float64, count=len(block))
+        bits[start : start + _BLOCK] = (
+            doubles.view(np.uint64)
+            if dtype.name == "float64"
+            else _narrowed(doubles, block, _FORMATS[dtype.name], dtype)
+        )
+    return bits
+
+
+def _narrowed(
+    doubles: npt.NDArray[np.float64], texts: Sequence[bytes | str], fmt: _Format, dtype: DType
+) -> npt.NDArray[np.int64]:
+    patterns = _magnitudes(doubles, texts, fmt)
+    patterns[np.isnan(doubles)] = fmt.nan
+    patterns |= np.signbit(doubles).astype(np.int64) << (8 * dtype.itemsize - 1)
+    return patterns
 
 
 def _magnitudes(

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..dtypes import DType
 from ..errors import Fault, InvalidDescriptor, MissingDescriptor
-from . import decimals, nesting, strictjson
+from . import decimals, integers, nesting, strictjson
 
 #: What stands for the values JSON has no number for, as strings or bare tokens.
 SPECIALS = frozenset({"NaN", "Infinity", "-Infinity"})
@@ -25,9 +25,6 @@ SPECIALS = frozenset({"NaN", "Infinity", "-Infinity"})
 BLOCK = 65_536
 #: Objects and arrays in one another: the document, and arrays nested as 64 dimensions.
 MAX_DOCUMENT_DEPTH = 1 + 64
-
-# No integer of 64 bits is longer, since JSON has no leading zeros.
-_MAX_INTEGER_LENGTH = len(str(-(2**63)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +84,17 @@ def read(
     under ``loc`` of the first wrong element, or the first array nested wrongly.
     """
     leaves = nesting.flatten(data, shape, any_nesting=any_nesting, loc=loc)
-    complaint = _wrong_type(leaves, dtype)
-    if complaint is None and dtype.is_float:
+    wrong = _wrong_type(leaves, dtype)
+    if wrong is None and dtype.is_float:
         return decimals.patterns(leaves, dtype).tobytes()
-    if complaint is None:
-        complaint = _wrong_integer(leaves, dtype)
-    if complaint is None:
-        return np.array(list(map(int, leaves)), dtype.numpy).tobytes()
-    index, message = complaint
+    if wrong is None:
+        values = integers.leading(leaves, dtype)
+        if len(values) == len(leaves):
+            return values.tobytes()
+        low, high = integers.limits(dtype)
+        must = f"must be an integer from {low} to {high}, without fraction or exponent"
+        wrong = len(values), must
+    index, message = wrong
     raise InvalidDescriptor.of([Fault((*loc, *nesting.path(data, index)), message)])
 
 
@@ -131,21 +131,6 @@ def _wrong_type(leaves: list[Any], dtype: DType) -> tuple[int, str] | None:
         if type(leaf) is not bytes and not (type(leaf) is str and leaf in allowed):
             names = ' or one of "NaN", "Infinity", "-Infinity"' if allowed else ""
             return index, f"must be a number{names}, got {_NAMES[type(leaf)]}"
-    return None
-
-
-def _wrong_integer(leaves: list[bytes], dtype: DType) -> tuple[int, str] | None:
-    """Index of, and complaint about, the first number that is no integer of the dtype."""
-    low, high = int(np.iinfo(dtype.numpy).min), int(np.iinfo(dtype.numpy).max)
-    for index, text in enumerate(leaves):
-        # The length first: Python takes long for long integers, and refuses longer ones.
-        if not (
-            len(text) <= _MAX_INTEGER_LENGTH
-            and text.lstrip(b"-").isdigit()
-            and low <= int(text) <= high
-        ):
-            message = f"must be an integer from {low} to {high}, without fraction or exponent"
-            return index, message
     return None
 
 

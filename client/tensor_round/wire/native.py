@@ -80,8 +80,7 @@ def parse_content_digest(values: Iterable[str]) -> bytes | None:
 
 def wants_digest(values: Iterable[str]) -> bool:
     """Whether Want-Content-Digest fields ask for a SHA-256: a weight of 1 to 10."""
-    weights = {key: value for key, value in _members(values)}
-    return weights.get("sha-256", "") in _WEIGHTS
+    return dict(_members(values)).get("sha-256", "") in _WEIGHTS
 
 
 def output_descriptor(layout: Layout) -> bytes:

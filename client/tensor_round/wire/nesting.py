@@ -25,9 +25,9 @@ def flatten(data: Any, shape: Sequence[int], *, any_nesting: bool, loc: Loc) -> 
 
     They are nested exactly as ``shape``, or in one flat array, or with ``any_nesting``
     however they like. Raises :class:`PayloadSizeMismatch` if the count is wrong, and else
-    :class:`InvalidDescriptor` at the first array, outermost first, that is not nested so.
+    :class:`InvalidDescriptor` at the first place where the nesting is not the shape's.
     """
-    if type(data) is not list and (shape or isinstance(data, dict)):
+    if shape and type(data) is not list:
         raise InvalidDescriptor.of([Fault(loc, "must be an array of numbers")])
     leaves = _as_shaped(data, shape) if not any_nesting else None
     if leaves is not None:
@@ -39,8 +39,9 @@ def flatten(data: Any, shape: Sequence[int], *, any_nesting: bool, loc: Loc) -> 
             f"the data has {len(leaves)} elements, the shape {list(shape)} has {expected}"
         )
     # One flat array comes back as itself.
-    if not any_nesting and leaves is not data:
-        raise InvalidDescriptor.of([_wrong_nesting(data, shape, loc)])
+    fault = None if any_nesting or leaves is data else _wrong_nesting(data, shape, loc)
+    if fault is not None:
+        raise InvalidDescriptor.of([fault])
     return leaves
 
 
@@ -111,14 +112,15 @@ def _collect(node: list[Any], leaves: list[Any]) -> None:
             leaves.append(child)
 
 
-def _wrong_nesting(data: Any, shape: Sequence[int], loc: Loc) -> Fault:
-    level: list[tuple[Loc, Any]] = [(loc, data)]
-    for size in shape:
-        for where, node in level:
-            if type(node) is not list:
-                return Fault(where, f"must be an array of {size} entries, as the shape says")
-            if len(node) != size:
-                return Fault(where, f"must be an array of {size} entries, got {len(node)}")
-        level = [((*where, i), child) for where, node in level for i, child in enumerate(node)]
-    where = next(where for where, node in level if type(node) is list)
-    return Fault(where, "must be a number, as the shape says, got an array")
+def _wrong_nesting(node: Any, shape: Sequence[int], loc: Loc) -> Fault | None:
+    """The first array, or number where one should be, that is not nested as the shape."""
+    if not shape:
+        wrong = "must be a number, as the shape says, got an array"
+        return Fault(loc, wrong) if type(node) is list else None
+    if type(node) is not list or len(node) != shape[0]:
+        got = f"got {len(node)}" if type(node) is list else "got none"
+        return Fault(loc, f"must be an array of {shape[0]} entries, as the shape says, {got}")
+    if len(shape) == 1 and list not in set(map(type, node)):
+        return None
+    faults = (_wrong_nesting(child, shape[1:], (*loc, i)) for i, child in enumerate(node))
+    return next(filter(None, faults), None)

@@ -75,7 +75,8 @@ class NpyHeader:
 
     def layout(self, dtype: DType) -> Layout:
         """How the elements lie in the data, bytes of each element little-endian."""
-        if not self.fortran_order:
+        # An empty tensor lies like any other; its Fortran strides could be beyond all limits.
+        if not self.fortran_order or 0 in self.shape:
             return Layout.of(dtype, self.shape)
         return Layout.of(dtype, self.shape, packed_strides(self.shape[::-1])[::-1])
 
@@ -169,7 +170,7 @@ def write_header(
 # The literal: what NumPy writes, with its entries in any order and any spaces between
 # its parts. Possessive quantifiers: a hostile literal is matched in one pass too.
 _ENTRY = re.compile(
-    r"""\s*+(?:'(?P<key>\w++)'|"(?P<key2>\w++)")\s*+:\s*+
+    r"""\s*+(?:'(?P<single>\w++)'|"(?P<double>\w++)")\s*+:\s*+
     (?: (?P<string>'[^'\\]*+'|"[^"\\]*+")
       | (?P<flag>True|False)
       | \((?P<sizes>[\dL,\s]*+)\)
@@ -177,6 +178,9 @@ _ENTRY = re.compile(
     )?+\s*+(?P<comma>,?+)""",
     re.ASCII | re.VERBOSE,
 )
+_SPACES = " \t\r\n\f\v"
+_KEYS = frozenset({"descr", "fortran_order", "shape"})
+_NOT_THE_DICT = "the .npy header is not a dict of descr, fortran_order and shape, each once"
 _SIZE = re.compile(r"\s*+(0|[1-9]\d{0,18})L?\s*+", re.ASCII)
 _DESCR = re.compile(r"(?P<mark>[<>|])(?P<code>[A-Za-z]\d)")
 _PRINTABLE = re.compile(r"[ -~]{1,16}")
@@ -196,23 +200,23 @@ def _header(literal: str, raw: bytes) -> NpyHeader:
 
 
 def _entries(literal: str) -> dict[str, re.Match[str]]:
-    """The dict literal's entries by key; the last step is that nothing is left over."""
+    """The entries of the dict literal by key: all three of them, and nothing else."""
     entries: dict[str, re.Match[str]] = {}
-    text = literal.strip(" \t\r\n\f\v")
+    text = literal.strip(_SPACES)
     if not (text.startswith("{") and text.endswith("}")):
-        raise MalformedNpy("the .npy header is not a dict")
+        raise MalformedNpy(_NOT_THE_DICT)
     position, end, comma = 1, len(text) - 1, True
-    while text[position:end].strip():
+    while text[position:end].strip(_SPACES):
         entry = _ENTRY.match(text, position, end) if comma else None
-        key = entry and (entry["key"] or entry["key2"])
-        if entry is None or key is None or key in entries:
-            raise MalformedNpy("the .npy header is not a dict of distinct keys")
+        key = (entry["single"] or entry["double"]) if entry else None
+        if entry is None or key not in _KEYS or key in entries:
+            raise MalformedNpy(_NOT_THE_DICT)
         if key == "descr" and entry["structured"]:
             raise UnsupportedMediaType("the .npy file has elements of a structured type")
         entries[key] = entry
         position, comma = entry.end(), bool(entry["comma"])
-    if set(entries) != {"descr", "fortran_order", "shape"}:
-        raise MalformedNpy("the .npy header's keys are not descr, fortran_order and shape")
+    if len(entries) != len(_KEYS):
+        raise MalformedNpy(_NOT_THE_DICT)
     return entries
 
 

@@ -97,6 +97,12 @@ def _float(text: str) -> float:
     return value
 
 
+def _text(number: str) -> bytes:
+    # A function of Python's, though str.encode itself would be a little faster: called
+    # from C alone, 16 MiB of numbers keep every other thread waiting for 0.3 s, not 0.02.
+    return number.encode("ascii")
+
+
 def _refuse_token(token: str) -> None:
     raise MalformedJSON(f"not JSON: the token {token}")
 
@@ -109,13 +115,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _decoder(numbers: Numbers, nan_tokens: bool) -> json.JSONDecoder:
-    # str.encode is called from C, so that exact numbers cost less than floats would.
     exact = numbers == "exact"
-    token: Callable[[str], Any] = str.encode if exact else float
+    token: Callable[[str], Any] = _text if exact else float
     return json.JSONDecoder(
         object_pairs_hook=_unique,
-        parse_int=str.encode if exact else _integer,
-        parse_float=str.encode if exact else _float,
+        parse_int=_text if exact else _integer,
+        parse_float=_text if exact else _float,
         parse_constant=token if nan_tokens else _refuse_token,
     )
 
