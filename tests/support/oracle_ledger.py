@@ -75,9 +75,9 @@ class Ledger:
             nans = is_nan(dtype, patterns)
             differs = answers != ours
             entry.tried += patterns.size
-            entry.nans += np.count_nonzero(nans)
-            entry.nans_differ += np.count_nonzero(differs & nans)
-            entry.others_differ += np.count_nonzero(differs & ~nans)
+            entry.nans += int(np.count_nonzero(nans))
+            entry.nans_differ += int(np.count_nonzero(differs & nans))
+            entry.others_differ += int(np.count_nonzero(differs & ~nans))
             assert is_nan(dtype, answers)[nans].all(), "a NaN came back as a number"
             unexpected = differs & ~nans
             if wrong is not None:
