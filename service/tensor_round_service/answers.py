@@ -10,6 +10,8 @@ from typing import Any
 from tensor_round.errors import MethodNotAllowed, RequestRefused, problem
 from tensor_round.wire import native
 
+from .direct import DirectBody
+
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
@@ -31,8 +33,12 @@ class Answer:
     status: int = 200
     headers: list[Header] = field(default_factory=list)
 
-    async def send(self, send: Send) -> None:
-        """Send it; the caller keeps the parts' memory until this returns."""
+    async def send(self, send: Send, direct: DirectBody | None = None) -> bool:
+        """Send it; whether every byte of it has left the parts' memory by then.
+
+        Only a server that can say so lets that happen, and only for a large answer is
+        it asked to: small ones are cheaper to leave to it.
+        """
         length = sum(map(len, self.parts))
         headers = [
             (b"content-type", self.content_type.encode()),
@@ -40,9 +46,19 @@ class Answer:
             *self.headers,
         ]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        last = len(self.parts) - 1
-        for position, part in enumerate(self.parts):
-            await send({"type": "http.response.body", "body": part, "more_body": position < last})
+        if direct is None:
+            *early, last = self.parts
+            for part in early:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": last, "more_body": False})
+            return False
+        direct.begin_unbuffered()
+        for part in self.parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        # Waits for the part before it, and has nothing to send itself.
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        direct.end_unbuffered()
+        return True
 
 
 def problem_answer(refusal: RequestRefused) -> Answer:

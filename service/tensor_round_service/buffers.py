@@ -1,25 +1,85 @@
-"""The memory of a request: taken before its body is read, given back on every path."""
+"""The memory of a request: taken before its body is read, given back on every path.
+
+Fresh memory costs a page fault for every page, more than receiving into it does, so
+large buffers are kept for the next request. What a request finds in one is whatever
+the last one left: an answer is made of written bytes only.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import TracebackType
 
 from .backends import Bytes
 
+#: Smaller buffers are not worth keeping.
+KEPT_BYTES = 64 << 10
+#: A kept buffer serves requests down to this fraction of its size.
+FIT = 2
+
+
+class Buffers:
+    """A bounded stock of used buffers, the latest first: it is the likeliest in cache."""
+
+    def __init__(self, allocate: Callable[[int], Bytes], stock_bytes: int = 256 << 20) -> None:
+        self._allocate = allocate
+        self._limit = stock_bytes
+        self._stock: list[Bytes] = []
+        self._stocked = 0
+        self._lock = threading.Lock()
+
+    @property
+    def stocked_bytes(self) -> int:
+        """Bytes held for later requests."""
+        return self._stocked
+
+    def take(self, nbytes: int) -> Bytes:
+        """A buffer of at least that many bytes, contents undefined."""
+        if nbytes >= KEPT_BYTES:
+            with self._lock:
+                for position in range(len(self._stock) - 1, -1, -1):
+                    if nbytes <= self._stock[position].size <= FIT * nbytes:
+                        self._stocked -= self._stock[position].size
+                        return self._stock.pop(position)
+        return self._allocate(nbytes)
+
+    def give_back(self, buffer: Bytes) -> None:
+        """Keep a buffer that nobody uses any more; the oldest go where there is no room."""
+        if not KEPT_BYTES <= buffer.size <= self._limit:
+            return
+        with self._lock:
+            self._stock.append(buffer)
+            self._stocked += buffer.size
+            while self._stocked > self._limit:
+                self._stocked -= self._stock.pop(0).size
+
+    def lease(self) -> Lease:
+        """The memory for one request."""
+        return Lease(self)
+
 
 class Lease:
-    """The buffers of one request; a context manager that gives them all back."""
+    """The buffers of one request; a context manager that ends their use.
 
-    def __init__(self, allocate: Callable[[int], Bytes]) -> None:
-        self._allocate = allocate
+    They are used again only after :meth:`settle`: as long as a thread may still write
+    into a buffer, or the kernel read from it, it must not be another request's.
+    """
+
+    def __init__(self, buffers: Buffers) -> None:
+        self._buffers = buffers
         self._taken: list[Bytes] = []
+        self._settled = False
 
     def take(self, nbytes: int) -> Bytes:
         """Memory of that many bytes, contents undefined, until the lease ends."""
-        memory = self._allocate(nbytes)
-        self._taken.append(memory)
-        return memory
+        buffer = self._buffers.take(nbytes)
+        self._taken.append(buffer)
+        return buffer[:nbytes]
+
+    def settle(self) -> None:
+        """Vouch that nobody reads or writes the buffers any more."""
+        self._settled = True
 
     def __enter__(self) -> Lease:
         return self
@@ -30,4 +90,7 @@ class Lease:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self._settled:
+            for buffer in self._taken:
+                self._buffers.give_back(buffer)
         self._taken.clear()

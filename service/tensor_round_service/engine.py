@@ -14,7 +14,7 @@ from tensor_round.errors import BackendFailed
 
 from .backends import Backend, Bytes
 from .backends.cpu import usable_cores
-from .buffers import Lease
+from .buffers import Buffers, Lease
 
 #: Tensors up to this size are rounded where the request is: handing one to a thread costs
 #: more than rounding it, and nobody else waits long.
@@ -36,12 +36,13 @@ class Engine:
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
+        self._buffers = Buffers(backend.allocate)
         # As many tensors at once as there are cores; a backend's own threads are its own.
         self._threads = ThreadPoolExecutor(usable_cores(), "tensor-round-engine")
 
     def lease(self) -> Lease:
         """The memory for one request."""
-        return Lease(self.backend.allocate)
+        return self._buffers.lease()
 
     def round(self, call: RoundCall, source: Bytes, lease: Lease) -> Bytes:
         """The output's bytes: ``source`` itself where the call is in place, or further memory.

@@ -10,12 +10,9 @@ from typing import Any
 from tensor_round.errors import DigestMismatch, PayloadSizeMismatch, TensorTooLarge
 
 from .decoding import Decoder
+from .direct import DirectBody, SenderGone
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-
-
-class SenderGone(Exception):
-    """The sender hung up before its body was whole; nobody is left to answer."""
 
 
 class Body:
@@ -26,9 +23,14 @@ class Body:
     """
 
     def __init__(
-        self, receive: Receive, decoder: Decoder | None = None, sha256: bytes | None = None
+        self,
+        receive: Receive,
+        decoder: Decoder | None = None,
+        sha256: bytes | None = None,
+        direct: DirectBody | None = None,
     ) -> None:
         self._receive = receive
+        self._direct = direct if decoder is None else None
         self._decoder = decoder
         self._expected = sha256
         self._hash = hashlib.sha256() if sha256 is not None else None
@@ -67,6 +69,10 @@ class Body:
 
         Raises :class:`PayloadSizeMismatch` as soon as they are too many.
         """
+        if self._direct is not None and len(first) + self._direct.remaining == len(target):
+            target[: len(first)] = first
+            await self._fill_directly(self._direct, target[len(first) :])
+            return len(target)
         filled = 0
         piece: bytes | None = first
         while piece is not None:
@@ -79,6 +85,13 @@ class Body:
             filled = end
             piece = await self.piece()
         return filled
+
+    async def _fill_directly(self, direct: DirectBody, target: memoryview) -> None:
+        await direct.receive_into(target)
+        self._ended = True
+        if self._hash is not None:
+            await asyncio.to_thread(self._hash.update, target)
+        await self._raw()  # nothing is left; this checks the digest
 
     async def read(self, limit_bytes: int) -> bytes:
         """The whole content, of at most that many bytes; :class:`TensorTooLarge` if it has more."""

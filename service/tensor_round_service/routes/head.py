@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -18,6 +18,7 @@ from tensor_round.wire import native
 
 from ..answers import field_name
 from ..decoding import decoder_for, is_encoded
+from ..direct import direct_body
 from ..receive import Body, Receive
 
 _DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
@@ -31,11 +32,12 @@ _WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
 class Head:
     """The headers and the query of one request, read once."""
 
-    def __init__(self, scope: Mapping[str, Any]) -> None:
+    def __init__(self, scope: MutableMapping[str, Any]) -> None:
         self._fields: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             self._fields.setdefault(name, []).append(value)
         self._query: bytes = scope["query_string"]
+        self._direct = direct_body(scope)
         length = self._fields.get(_CONTENT_LENGTH)
         #: Bytes of the body on the wire; None where it comes chunked.
         self.length = None if length is None else int(length[0])
@@ -97,6 +99,7 @@ class Head:
             receive,
             decoder_for(self._text(_CONTENT_ENCODING)),
             native.parse_content_digest(self._texts(_CONTENT_DIGEST)),
+            self._direct,
         )
 
     def check_length(self, *lawful: int) -> None:

@@ -28,8 +28,9 @@ from tensor_round.wire import native, npy
 from ..answers import Answer, Header, Send, field_name, problem_answer
 from ..backends import Bytes
 from ..buffers import Lease
+from ..direct import SenderGone, direct_body
 from ..engine import Engine, Timing
-from ..receive import Receive, SenderGone
+from ..receive import Receive
 from .document import Document
 from .head import Head, check_payload
 
@@ -58,7 +59,8 @@ class RoundEndpoint:
                 answer = problem_answer(refusal)
             except SenderGone:
                 return
-            await answer.send(send)
+            if await answer.send(send, direct_body(scope)):
+                lease.settle()
 
     async def _answer(self, head: Head, receive: Receive, lease: Lease) -> Answer:
         match head.media_type:
