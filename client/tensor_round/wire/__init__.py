@@ -1,7 +1,8 @@
 """What travels: bytes in, values out, and back. No I/O, no framework.
 
 ``strictjson``   JSON that refuses what other parsers let through
-``jsontensor``   tensors as JSON numbers, to the last bit (``decimals`` does the rounding)
+``jsontensor``   tensors as JSON numbers, to the last bit; its parts are ``nesting``,
+                 ``decimals`` (which rounds, once) and ``integers``
 ``npy``          .npy headers, read strictly and written as NumPy writes them
 ``native``       the HTTP headers of ``/round``
 """

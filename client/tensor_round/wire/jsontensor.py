@@ -1,4 +1,4 @@
-"""Tensors as JSON numbers, exactly: numbers to packed bytes and back, and ``/round``'s documents.
+"""Tensors as JSON numbers, exactly: numbers to packed bytes, and back.
 
 Reading takes values that :func:`.strictjson.loads` gave with ``numbers="exact"``, so
 every number is still its own text: 64-bit integers never pass through a float, a
@@ -9,57 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..dtypes import DType
-from ..errors import Fault, InvalidDescriptor, MissingDescriptor
-from . import decimals, integers, nesting, strictjson
+from ..errors import Fault, InvalidDescriptor
+from . import decimals, integers, nesting
 
 #: What stands for the values JSON has no number for, as strings or bare tokens.
 SPECIALS = frozenset({"NaN", "Infinity", "-Infinity"})
 #: Elements that are Python strings at one time while a tensor is written.
 BLOCK = 65_536
-#: Objects and arrays in one another: the document, and arrays nested as 64 dimensions.
-MAX_DOCUMENT_DEPTH = 1 + 64
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The two members of a request to ``/round`` in JSON, neither of them checked yet.
-
-    ``descriptor`` is plain JSON data; ``data`` has its numbers as text, for :func:`read`.
-    """
-
-    descriptor: Any
-    data: Any
-
-
-def read_request(document: bytes | memoryview) -> Request:
-    """The members of ``{"descriptor": {...}, "data": ...}``.
-
-    Raises :class:`MalformedJSON`, :class:`MissingDescriptor`, or
-    :class:`InvalidDescriptor` where ``data`` is missing or a member is not known.
-    """
-    members = strictjson.loads(
-        document, max_depth=MAX_DOCUMENT_DEPTH, numbers="exact", nan_tokens=True
-    )
-    if not isinstance(members, dict) or "descriptor" not in members:
-        raise MissingDescriptor("the JSON must be an object with descriptor and data")
-    if "data" not in members:
-        raise InvalidDescriptor.of([Fault(("data",), "the tensor's numbers are missing")])
-    if len(members) > 2:
-        raise InvalidDescriptor.of([Fault((), "members besides descriptor and data")])
-    return Request(strictjson.plain(members["descriptor"]), members["data"])
-
-
-def write_answer(payload: bytes | memoryview, dtype: DType, shape: Sequence[int]) -> bytes:
-    """``{"output": {"dtype", "shape"}, "data": ...}``: the answer to such a request."""
-    output = strictjson.dumps({"dtype": dtype.name, "shape": list(shape)})
-    return b'{"output":%b,"data":%b}' % (output, write(payload, dtype, shape))
 
 
 def read(

@@ -15,12 +15,7 @@ from hypothesis import strategies as st
 
 from support.reference import all_patterns
 from tensor_round.dtypes import BY_NAME, DTYPES
-from tensor_round.errors import (
-    InvalidDescriptor,
-    MalformedJSON,
-    MissingDescriptor,
-    PayloadSizeMismatch,
-)
+from tensor_round.errors import InvalidDescriptor, PayloadSizeMismatch
 from tensor_round.wire import jsontensor, strictjson
 
 FLOATS = [d.name for d in DTYPES if d.is_float]
@@ -254,40 +249,7 @@ def test_large_tensors_are_nested_as_small_ones(shape: tuple[int, ...]) -> None:
     assert text == json.dumps(array.tolist(), separators=(",", ":")).encode()
 
 
-# The documents of /round
-
-
-def test_a_request_and_its_answer() -> None:
-    request = jsontensor.read_request(
-        b'{"data":[[1.5,-0],["NaN",2e0]],"descriptor":{"dialect":"x","shape":[2,2],"f":1.5}}'
-    )
-    assert request.descriptor == {"dialect": "x", "shape": [2, 2], "f": 1.5}
-    payload = jsontensor.read(request.data, BY_NAME["float16"], (2, 2))
-    assert jsontensor.write_answer(payload, BY_NAME["float16"], (2, 2)) == (
-        b'{"output":{"dtype":"float16","shape":[2,2]},"data":[[1.5,-0.0],["NaN",2.0]]}'
-    )
-
-
-REQUESTS: list[tuple[str, bytes, type[Exception]]] = [
-    ("no object", b"[]", MissingDescriptor),
-    ("no descriptor", b'{"data":[]}', MissingDescriptor),
-    ("no data", b'{"descriptor":{}}', InvalidDescriptor),
-    ("another member", b'{"descriptor":{},"data":[],"x":1}', InvalidDescriptor),
-    ("no JSON", b"{", MalformedJSON),
-    ("too deep", b'{"data":' + b"[" * 100, MalformedJSON),
-    ("integer too long", b'{"data":1,"descriptor":' + b"1" * 5000 + b"}", MalformedJSON),
-]
-
-
-@pytest.mark.parametrize(
-    ("document", "error"), [case[1:] for case in REQUESTS], ids=[case[0] for case in REQUESTS]
-)
-def test_what_is_no_request(document: bytes, error: type[Exception]) -> None:
-    with pytest.raises(error):
-        jsontensor.read_request(document)
-
-
-# 16 MiB, as much as /round takes
+# Much of it
 
 HOSTILE: list[tuple[str, str, str, str, bool]] = [
     ("ties", "2049,", "float16", "2049", True),

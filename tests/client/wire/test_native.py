@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -150,6 +151,13 @@ def test_any_layout_comes_back(dtype: DType, sizes: list[tuple[int, int]], more:
 
 GOOD = {"dtype": "float32", "shape": [2], "strides": [1], "byte_length": 8}
 
+WRONG_VALUES: dict[str, list[Any]] = {
+    "dtype": ["float", "FLOAT32", 1, None, []],
+    "shape": [2, None, "2", [2.0], [True], ["2"], [-1], [2**63], [2, 2], [3]],
+    "strides": [None, [1.0], [-1], [], [2**63], {}],
+    "byte_length": [None, 8.0, True, "8", 7, -1, [8]],
+}
+
 VIOLATIONS: list[tuple[str, bytes]] = [
     ("no JSON", b"{"),
     ("no UTF-8", b"\xff"),
@@ -160,12 +168,7 @@ VIOLATIONS: list[tuple[str, bytes]] = [
     ("a member more", json.dumps({**GOOD, "x": 1}).encode()),
     *(
         (f"{key} is {value!r}", json.dumps({**GOOD, key: value}).encode())
-        for key, values in {
-            "dtype": ["float", "FLOAT32", 1, None, []],
-            "shape": [2, None, "2", [2.0], [True], ["2"], [-1], [2**63], [2, 2], [3]],
-            "strides": [None, [1.0], [-1], [], [2**63], {}],
-            "byte_length": [None, 8.0, True, "8", 7, -1, [8]],
-        }.items()
+        for key, values in WRONG_VALUES.items()
         for value in values
     ),
 ]

@@ -32,8 +32,7 @@ def array_of(
     dtype: DType, byte_order: str, order: Literal["C", "F"], shape: tuple[int, ...]
 ) -> Any:
     values = np.arange(math.prod(shape)).reshape(shape).astype(dtype.numpy)
-    mark = "<" if byte_order == "little" else ">"
-    return values.astype(dtype.numpy.newbyteorder(mark), order=order)
+    return values.astype(dtype.numpy.newbyteorder(byte_order), order=order)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
