@@ -29,7 +29,7 @@ def saved(array: np.ndarray[Any, Any]) -> bytes:
 
 
 def array_of(
-    dtype: DType, byte_order: str, order: Literal["C", "F"], shape: tuple[int, ...]
+    dtype: DType, byte_order: npy.ByteOrder, order: Literal["C", "F"], shape: tuple[int, ...]
 ) -> Any:
     values = np.arange(math.prod(shape)).reshape(shape).astype(dtype.numpy)
     return values.astype(dtype.numpy.newbyteorder(byte_order), order=order)
