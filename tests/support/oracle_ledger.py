@@ -13,7 +13,7 @@ from support.reference import Bits, Flags, bits_type, is_nan
 from tensor_round_service.backends import Backend
 
 RANDOM_PATTERNS = 1 << 20
-CHUNK = 1 << 24
+CHUNK = 1 << 20
 
 
 @dataclass(slots=True)
