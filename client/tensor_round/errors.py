@@ -9,6 +9,7 @@
      +- ConnectionFailed           the service could not be reached, or hung up
      +- DeadlineExceeded           the call's total deadline passed
      +- ProtocolViolation          an answer that no correct service sends
+     +- InvalidArgument            the client was called with something it cannot work with
 
 The server raises a class, a face turns it into bytes (problem+json, or the Open
 Inference Protocol's ``{"error"}``), and the client rebuilds the class from ``code``.
@@ -36,6 +37,9 @@ class Fault:
 class TensorRoundError(Exception):
     """The root of every error this package raises on purpose."""
 
+    #: Whether the same request may well succeed a little later.
+    transient: bool = False
+
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
@@ -46,6 +50,8 @@ class TensorRoundError(Exception):
 class ConnectionFailed(TensorRoundError):
     """The service could not be reached, or the connection broke before the answer was whole."""
 
+    transient = True
+
 
 class DeadlineExceeded(TensorRoundError):
     """The call's total deadline passed before the answer was whole."""
@@ -55,14 +61,16 @@ class ProtocolViolation(TensorRoundError):
     """The answer is not one that a correct service gives: the server's fault, or a proxy's."""
 
 
+class InvalidArgument(TensorRoundError, ValueError):
+    """The client was given what it cannot work with: no array, an ``out`` that does not fit."""
+
+
 class RequestRefused(TensorRoundError):
     """The service said no. ``status`` is HTTP's, ``code`` names the rule."""
 
     status: int = 400
     code: str = ""
     title: str = "The request was refused"
-    #: Whether the same request may well succeed a little later.
-    transient: bool = False
 
     def __init__(
         self,

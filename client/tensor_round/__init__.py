@@ -1,0 +1,98 @@
+"""Exact tensor rounding over the wire, to the last bit.
+
+Here is the contract (dtypes, operators, wire formats, errors, published digests) and
+the client's side of it::
+
+    import numpy as np, tensor_round as tr
+
+    with tr.Client("http://127.0.0.1:8000") as client:
+        y = client.round(np.array([-2.5, 0.5, 1.5], np.float32))
+"""
+
+from __future__ import annotations
+
+from .aio import AsyncClient
+from .client import Client
+from .errors import (
+    BackendFailed,
+    ConnectionFailed,
+    DeadlineExceeded,
+    DeviceOutOfMemory,
+    DigestMismatch,
+    Draining,
+    DuplicateDescriptor,
+    Fault,
+    HeadersTooLarge,
+    InternalError,
+    InvalidArgument,
+    InvalidDescriptor,
+    MalformedEncoding,
+    MalformedJSON,
+    MalformedNpy,
+    MethodNotAllowed,
+    MissingDescriptor,
+    NotFound,
+    Overloaded,
+    PayloadSizeMismatch,
+    ProtocolViolation,
+    ReceiveTimeout,
+    RequestRefused,
+    TensorRoundError,
+    TensorTooLarge,
+    Unauthorized,
+    UnknownRefusal,
+    UnsupportedEncoding,
+    UnsupportedMediaType,
+)
+from .round_operators import (
+    DirectMLRound,
+    IEEE754Round,
+    OnnxRound,
+    OpenVINORound,
+    RoundOperator,
+    from_dxdispatch,
+    from_onnx,
+)
+from .rounding import Rounding
+
+__all__ = [
+    "AsyncClient",
+    "BackendFailed",
+    "Client",
+    "ConnectionFailed",
+    "DeadlineExceeded",
+    "DeviceOutOfMemory",
+    "DigestMismatch",
+    "DirectMLRound",
+    "Draining",
+    "DuplicateDescriptor",
+    "Fault",
+    "HeadersTooLarge",
+    "IEEE754Round",
+    "InternalError",
+    "InvalidArgument",
+    "InvalidDescriptor",
+    "MalformedEncoding",
+    "MalformedJSON",
+    "MalformedNpy",
+    "MethodNotAllowed",
+    "MissingDescriptor",
+    "NotFound",
+    "OnnxRound",
+    "OpenVINORound",
+    "Overloaded",
+    "PayloadSizeMismatch",
+    "ProtocolViolation",
+    "ReceiveTimeout",
+    "RequestRefused",
+    "RoundOperator",
+    "Rounding",
+    "TensorRoundError",
+    "TensorTooLarge",
+    "Unauthorized",
+    "UnknownRefusal",
+    "UnsupportedEncoding",
+    "UnsupportedMediaType",
+    "from_dxdispatch",
+    "from_onnx",
+]

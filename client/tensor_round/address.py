@@ -1,0 +1,63 @@
+"""Where a service is: ``http://``, ``https://`` and ``unix://`` URLs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from .errors import InvalidArgument
+
+_PORTS = {"http": 80, "https": 443}
+#: What may stand in a request line and a Host header: no space, no control character.
+_PLAIN = re.compile(r"[!-~]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A service's place. ``uds`` is the path of a Unix socket, and then host and port say nothing.
+
+    ``prefix`` comes before every path: a service may live below ``/numerics``, say.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    prefix: str = ""
+    uds: str | None = None
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """The address that a URL names; raises :class:`InvalidArgument`."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise InvalidArgument(f"the URL is malformed: {error}") from None
+        if parts.scheme == "unix":
+            if not parts.path or parts.netloc:
+                raise InvalidArgument("a unix URL is unix:// and an absolute path")
+            return cls("http", "localhost", 80, uds=unquote(parts.path))
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise InvalidArgument("the URL must be http://host, https://host or unix:///path")
+        if parts.query or parts.fragment or parts.username is not None:
+            raise InvalidArgument("the URL must have no query, no fragment and no user name")
+        if not (_PLAIN.fullmatch(parts.path) and _PLAIN.fullmatch(parts.hostname)):
+            raise InvalidArgument("the URL must be plain ASCII")
+        return cls(
+            parts.scheme,
+            parts.hostname,
+            _PORTS[parts.scheme] if port is None else port,
+            parts.path.rstrip("/"),
+        )
+
+    @property
+    def host_header(self) -> str:
+        """The value of the Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        """The URL without a path."""
+        return f"{self.scheme}://{self.host_header}"

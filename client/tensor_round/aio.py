@@ -1,0 +1,95 @@
+"""The asynchronous client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from .arguments import address_from, headers_from
+from .progress import ProgressCallback
+from .round_operators import RoundOperator
+from .session import Limits, Session
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from .tls import Cert, Verify
+
+
+class AsyncClient:
+    """:class:`~tensor_round.Client` for asyncio: the same arguments, the same calls, awaited.
+
+    ``transport`` is an ``httpx2.AsyncBaseTransport``; ``httpx2.ASGITransport`` calls a
+    service in this process. A client belongs to one event loop.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_key: str | None = None,
+        verify: Verify = True,
+        cert: Cert | None = None,
+        timeout: float | None = 30.0,
+        retries: int = 3,
+        connections: int = 4,
+        tile_bytes: int = 64 << 20,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        digest: bool = False,
+    ) -> None:
+        import httpx2
+
+        from .asynchronous import AsyncLink
+        from .tls import tls_context
+        from .transport import Requests
+
+        limits = Limits(timeout, retries, connections, tile_bytes)
+        address = address_from(url)
+        requests = Requests(address, headers_from(api_key, headers))
+        if transport is None:
+            transport = httpx2.AsyncHTTPTransport(
+                verify=tls_context(verify, cert) if address.scheme == "https" else False,
+                limits=httpx2.Limits(max_connections=connections),
+                uds=address.uds,
+            )
+        self._session = Session(AsyncLink(transport, requests), limits, digest=digest)
+
+    async def round(
+        self,
+        x: Any,
+        operator: RoundOperator | str = "ties_to_even",
+        *,
+        out: Any = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Any:
+        """Round every element of ``x``; see :meth:`Client.round`."""
+        return await self._session.round(x, operator, out, progress)
+
+    async def operators(self) -> dict[str, Any]:
+        """What the service takes: dialects, versions, modes, dtypes and limits."""
+        return await self._session.document("/operators")
+
+    async def conformance(self) -> dict[str, Any]:
+        """The service's proof of exactness: digests of its results for all bit patterns."""
+        return await self._session.document("/conformance")
+
+    async def ready(self) -> bool:
+        """Whether the service can be reached and would serve now."""
+        return await self._session.ready()
+
+    async def close(self) -> None:
+        """Close every connection; calls after it raise :class:`InvalidArgument`."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()

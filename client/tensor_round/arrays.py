@@ -1,0 +1,185 @@
+"""Any array in, the same kind out.
+
+Every kind is seen as a NumPy array on the same memory, and results are made from
+NumPy arrays again. What NumPy has no type for (torch's bfloat16 and fp8) passes
+through an integer view, so no element is ever converted.
+"""
+
+from __future__ import annotations
+
+import array
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .dtypes import BY_NAME, from_numpy
+from .errors import InvalidArgument
+
+Array = npt.NDArray[Any]
+
+#: DLPack's number for main memory.
+_DLPACK_CPU = 1
+#: What exporters of arrays raise when they cannot be read.
+_EXPORT_ERRORS = (TypeError, ValueError, RuntimeError, BufferError, AttributeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An array to round.
+
+    ``array`` shares its memory (but for a type that nothing here rounds, where it may
+    be anything). ``dtype`` is the canonical name, or for such a type its own. ``give``
+    makes an array of the operand's kind from a NumPy array.
+    """
+
+    array: Array
+    dtype: str
+    give: Callable[[Array], Any]
+
+
+def read(x: Any) -> Operand:
+    """See ``x`` as a NumPy array on its own memory.
+
+    Takes NumPy arrays and scalars, torch tensors, and whatever exports
+    ``__array_interface__``, DLPack on the CPU, or the buffer protocol. Subclasses of
+    NumPy's array come back as plain arrays. Raises :class:`InvalidArgument` for
+    anything else.
+    """
+    if isinstance(x, np.ndarray):
+        return _operand(np.asarray(x), _as_it_is)
+    torch = sys.modules.get("torch")
+    try:
+        if torch is not None and isinstance(x, torch.Tensor):
+            return _read_torch(x, torch)
+        return _operand(*_view_exported(x))
+    except InvalidArgument:
+        raise
+    except _EXPORT_ERRORS as error:
+        raise InvalidArgument(f"the {type(x).__name__} cannot be read: {error}") from error
+
+
+def empty_like(seen: Array) -> Array:
+    """Fresh memory of the same dtype, byte order and shape, in the same order of dimensions.
+
+    Like ``numpy.copy(order="K")``: gaps are closed, and dimensions lie in the order
+    of their strides.
+    """
+    return np.empty_like(seen, order="K", subok=False)
+
+
+def writable(out: Any, operand: Operand) -> Array:
+    """See ``out`` as a NumPy array that the result of ``operand`` can be written into.
+
+    Raises :class:`InvalidArgument` unless shape and dtype are the operand's, and every
+    element can be written on its own. Byte order and strides may differ.
+    """
+    target = read(out).array
+    if target.shape != operand.array.shape:
+        raise InvalidArgument(f"out has shape {target.shape}, x has {operand.array.shape}")
+    if _name(target.dtype) != operand.dtype:
+        raise InvalidArgument(f"out has dtype {_name(target.dtype)}, x has {operand.dtype}")
+    if not target.flags.writeable:
+        raise InvalidArgument("out is read-only")
+    if not _is_free_of_overlap(target):
+        raise InvalidArgument("out has elements that share memory with each other")
+    return target
+
+
+def bits(seen: Array) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """The elements as bit patterns, in the same memory and byte order."""
+    unsigned = np.dtype(f"u{seen.dtype.itemsize}").newbyteorder(seen.dtype.byteorder)
+    return seen.view(unsigned)
+
+
+def _operand(seen: Array, give: Callable[[Array], Any]) -> Operand:
+    return Operand(seen, _name(seen.dtype), give)
+
+
+def _name(dtype: np.dtype[Any]) -> str:
+    row = from_numpy(dtype)
+    return dtype.name if row is None else row.name
+
+
+def _view_exported(x: Any) -> tuple[Array, Callable[[Array], Any]]:
+    if isinstance(x, np.generic):
+        return np.asarray(x), lambda y: y[()]
+    if hasattr(x, "__array_namespace__"):
+        return _view_standard(x), x.__array_namespace__().asarray
+    if hasattr(x, "__array_interface__"):
+        return np.asarray(x), _as_it_is
+    if hasattr(x, "__dlpack__"):
+        return _view_standard(x), _as_it_is
+    try:
+        memory = memoryview(x)
+    except TypeError:
+        raise InvalidArgument(
+            f"{type(x).__name__} is no array: it exports neither __array_interface__, nor DLPack, "
+            "nor the buffer protocol; numpy.asarray makes arrays of lists and numbers"
+        ) from None
+    return np.asarray(memory), _FROM_BUFFER.get(type(x), lambda _: _as_it_is)(x)
+
+
+def _view_standard(x: Any) -> Array:
+    """An array of the array API standard, by DLPack where NumPy can read it so."""
+    device, _ = x.__dlpack_device__()
+    if device != _DLPACK_CPU:
+        raise InvalidArgument(f"the {type(x).__name__} is not in main memory: copy it to the CPU")
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError):
+        # NumPy's DLPack has no bfloat16 and no fp8; ml_dtypes has, by way of __array__.
+        if not hasattr(x, "__array__"):
+            raise
+        return np.asarray(x)
+
+
+def _read_torch(x: Any, torch: Any) -> Operand:
+    if x.device.type != "cpu" or x.layout is not torch.strided:
+        raise InvalidArgument(
+            f"the tensor is {x.layout} on {x.device}: make it strided and on the CPU"
+        )
+    name = str(x.dtype).removeprefix("torch.")
+    dtype = BY_NAME.get(name)
+    if dtype is None:
+        return Operand(np.empty(x.shape), name, _as_it_is)
+    integer = getattr(torch, f"int{8 * dtype.itemsize}")
+
+    def give(y: Array) -> Any:
+        return torch.from_numpy(y.view(f"i{dtype.itemsize}")).view(x.dtype)
+
+    return Operand(x.detach().view(integer).numpy().view(dtype.numpy), name, give)
+
+
+def _as_it_is(y: Array) -> Any:
+    return y
+
+
+def _array_array(x: Any) -> Callable[[Array], Any]:
+    return lambda y: array.array(x.typecode, y.tobytes())
+
+
+#: For types of the standard library, what makes the like of one from a NumPy array.
+_FROM_BUFFER: dict[type, Callable[[Any], Callable[[Array], Any]]] = {
+    bytes: lambda _: lambda y: y.tobytes(),
+    bytearray: lambda _: lambda y: bytearray(y.data),
+    memoryview: lambda _: lambda y: y.data,
+    array.array: _array_array,
+}
+
+
+def _is_free_of_overlap(target: Array) -> bool:
+    """Whether each dimension, from the smallest stride up, steps over what the smaller reach."""
+    reach = target.itemsize - 1
+    for stride, size in sorted(
+        (abs(stride), size)
+        for stride, size in zip(target.strides, target.shape, strict=True)
+        if size > 1
+    ):
+        if stride <= reach:
+            return target.size == 0
+        reach += (size - 1) * stride
+    return True

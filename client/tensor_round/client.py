@@ -1,0 +1,126 @@
+"""The synchronous client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from .arguments import address_from, headers_from
+from .links import run
+from .progress import ProgressCallback
+from .round_operators import RoundOperator
+from .session import Limits, Session
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from .tls import Cert, Verify
+
+
+class Client:
+    """Rounds arrays through a service; safe to share between threads.
+
+    ``url`` is ``http://``, ``https://`` or ``unix://`` with a socket's path, and
+    defaults to the environment's TENSOR_ROUND_URL; ``api_key`` to TENSOR_ROUND_API_KEY.
+
+    ``verify`` is whether, or by which certificates (a file, a folder or an
+    ``ssl.SSLContext``), the service's certificate is checked; ``cert`` is the client's
+    own, one file or a pair with its key.
+
+    ``timeout`` is the seconds a call may take in all, tiles and retries included; None
+    is for ever. ``retries`` is how often a request, or a tile, is sent again when the
+    connection fails, the answer is cut short, or the service is busy (429, 502, 503,
+    504; its Retry-After is kept to). ``connections`` is how many there are at most, and
+    so how many tiles travel at once. ``tile_bytes`` is above which arrays are cut.
+
+    ``digest`` has every byte verified end to end by SHA-256 (RFC 9530). ``headers`` go
+    with every request. ``transport`` is an ``httpx2.BaseTransport`` to use instead of the
+    client's own, for a proxy, say; it is closed with the client.
+
+    In a child that was forked off, the client opens connections of its own.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_key: str | None = None,
+        verify: Verify = True,
+        cert: Cert | None = None,
+        timeout: float | None = 30.0,
+        retries: int = 3,
+        connections: int = 4,
+        tile_bytes: int = 64 << 20,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx2.BaseTransport | None = None,
+        digest: bool = False,
+    ) -> None:
+        # httpx2 is imported when there is a client: it takes as long to import as NumPy.
+        from .blocking import BlockingLink
+        from .sockets import SocketTransport
+        from .tls import tls_context
+        from .transport import Requests
+
+        limits = Limits(timeout, retries, connections, tile_bytes)
+        address = address_from(url)
+        requests = Requests(address, headers_from(api_key, headers))
+        if transport is None:
+            tls = tls_context(verify, cert) if address.scheme == "https" else None
+            transport = SocketTransport(address, tls=tls, connections=connections)
+        self._session = Session(BlockingLink(transport, requests), limits, digest=digest)
+
+    def round(
+        self,
+        x: Any,
+        operator: RoundOperator | str = "ties_to_even",
+        *,
+        out: Any = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Any:
+        """Round every element of ``x``, and return an array of the same kind, dtype and shape.
+
+        ``x`` is a NumPy array, a torch tensor on the CPU, or anything that exports
+        ``__array_interface__``, the buffer protocol or CPU DLPack. ``operator`` is an
+        operator object, or an IEEE 754 rounding direction: ``ties_to_even``,
+        ``ties_to_away``, ``toward_zero``, ``toward_positive``, ``toward_negative``.
+
+        ``out``, of the same shape and dtype, is filled and returned; it may be ``x``.
+        After an error its elements are old or new ones, never torn; if it is ``x``,
+        rounding it again is then still right.
+
+        ``progress`` shows a bar on stderr, or is called with bytes done and bytes in all.
+
+        Raises :class:`InvalidDescriptor` for a tensor that the operator does not take,
+        before anything is sent, :class:`InvalidArgument`, :class:`ConnectionFailed`,
+        :class:`DeadlineExceeded`, :class:`ProtocolViolation`, and the other refusals
+        under :class:`RequestRefused`.
+        """
+        return run(self._session.round(x, operator, out, progress))
+
+    def operators(self) -> dict[str, Any]:
+        """What the service takes: dialects, versions, modes, dtypes and limits."""
+        return run(self._session.document("/operators"))
+
+    def conformance(self) -> dict[str, Any]:
+        """The service's proof of exactness: digests of its results for all bit patterns."""
+        return run(self._session.document("/conformance"))
+
+    def ready(self) -> bool:
+        """Whether the service can be reached and would serve now."""
+        return run(self._session.ready())
+
+    def close(self) -> None:
+        """Close every connection; calls after it raise :class:`InvalidArgument`."""
+        run(self._session.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,89 @@
+"""A client's connections: taken by one thread at a time, kept between requests, left by forks."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from .deadline import Deadline
+from .errors import InvalidArgument
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Closable)
+
+
+class Pool(Generic[C]):
+    """At most ``size`` connections, made by ``make``; thread-safe.
+
+    The one given back last is taken first. A child that a fork made gets an empty pool:
+    two processes on one connection would read each other's answers.
+    """
+
+    def __init__(self, make: Callable[[], C], size: int) -> None:
+        self._make = make
+        self._size = size
+        self._closed = False
+        self._all: list[C] = []
+        self._idle: list[C] = []
+        self._changed = threading.Condition()
+        _POOLS.add(self)
+
+    def take(self, deadline: Deadline) -> C:
+        """A connection for the caller alone, as soon as there is one.
+
+        Raises :class:`DeadlineExceeded`.
+        """
+        with self._changed:
+            while True:
+                if self._closed:
+                    raise InvalidArgument("the client is closed")
+                if self._idle:
+                    return self._idle.pop()
+                if len(self._all) < self._size:
+                    self._all.append(self._make())
+                    return self._all[-1]
+                self._changed.wait(deadline.next_wait())
+
+    def give(self, connection: C) -> None:
+        """Back, for the next one."""
+        with self._changed:
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Close what is idle now, and what is in use when it is given back."""
+        with self._changed:
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close()
+            self._changed.notify_all()
+
+    def _forget(self) -> None:
+        """In a forked child: close our copies of the parent's sockets, which hangs nothing up."""
+        for connection in self._all:
+            connection.close()
+        self._all, self._idle = [], []
+        # A thread that is not here may have held the old one.
+        self._changed = threading.Condition()
+
+
+_POOLS: weakref.WeakSet[Pool[Any]] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for pool in list(_POOLS):
+        pool._forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,55 @@
+"""Telling how far a call has come."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+#: Called with bytes done and bytes in all.
+ProgressCallback = Callable[[int, int], None]
+
+
+@contextlib.contextmanager
+def counted(progress: bool | ProgressCallback, total: int) -> Iterator[Callable[[int], None]]:
+    """Give a function that adds bytes done, thread-safe; ``True`` shows a bar on stderr."""
+    if progress is False:
+        yield lambda count: None
+        return
+    with _bar(total) if progress is True else contextlib.nullcontext(progress) as report:
+        lock = threading.Lock()
+        done = 0
+
+        def add(count: int) -> None:
+            nonlocal done
+            with lock:
+                done += count
+                report(done, total)
+
+        report(0, total)
+        yield add
+
+
+@contextlib.contextmanager
+def _bar(total: int) -> Iterator[ProgressCallback]:
+    # Imported here: rich takes longer to import than a small tensor to round.
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("rounding", total=total)
+        yield lambda done, _: bar.update(task, completed=done)

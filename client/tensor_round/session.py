@@ -1,0 +1,186 @@
+"""What a client does, written once for both: calls, tiles, tries."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from . import arrays
+from .deadline import Deadline
+from .errors import (
+    ConnectionFailed,
+    DeadlineExceeded,
+    InvalidArgument,
+    RequestRefused,
+    TensorRoundError,
+)
+from .exchange import (
+    Request,
+    document_intake,
+    get_request,
+    round_request,
+    tensor_intake,
+)
+from .links import Link, Reception
+from .progress import ProgressCallback, counted
+from .retries import Retries
+from .round_operators import Plan, RoundOperator, as_operator
+from .tiles import Tile, cut
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a call may take: seconds in all, tries, connections, bytes at a time."""
+
+    timeout: float | None = 30.0
+    retries: int = 3
+    connections: int = 4
+    tile_bytes: int = 64 << 20
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None and not self.timeout > 0:
+            raise InvalidArgument("timeout must be more than 0 seconds, or None for no end")
+        if self.retries < 0:
+            raise InvalidArgument("retries must be 0 or more")
+        if self.connections < 1:
+            raise InvalidArgument("connections must be 1 or more")
+        if self.tile_bytes < 1:
+            raise InvalidArgument("tile_bytes must be 1 or more")
+
+
+class Session:
+    """The calls of one client over one link."""
+
+    def __init__(self, link: Link, limits: Limits, *, digest: bool) -> None:
+        self._link = link
+        self._limits = limits
+        self._digest = digest
+        self._retries = Retries(limits.retries, verified=digest)
+        self._is_closed = False
+
+    async def round(
+        self,
+        x: Any,
+        operator: RoundOperator | str,
+        out: Any,
+        progress: bool | ProgressCallback,
+    ) -> Any:
+        """Round ``x``; see :meth:`Client.round`."""
+        deadline = self._start()
+        operand = arrays.read(x)
+        by = as_operator(operator)
+        plan = by.plan(operand.dtype, operand.array.shape)
+        if out is None:
+            target = arrays.empty_like(operand.array)
+            await self._fill(by, plan, operand.array, target, progress, deadline)
+            return operand.give(target)
+        target = arrays.writable(out, operand)
+        if _lie_askew(operand.array, target):
+            # Results would overwrite elements that are not yet sent.
+            beside = arrays.empty_like(target)
+            await self._fill(by, plan, operand.array, beside, progress, deadline)
+            arrays.bits(target)[...] = arrays.bits(beside)
+        else:
+            await self._fill(by, plan, operand.array, target, progress, deadline)
+        return out
+
+    async def document(self, path: str) -> dict[str, Any]:
+        """The JSON object at a path."""
+        deadline = self._start()
+        return await self._fetched(lambda: get_request(path), document_intake, deadline)
+
+    async def ready(self) -> bool:
+        """Whether the service would serve now, found out by one try."""
+        deadline = self._start()
+        try:
+            await self._link.fetch(get_request("/readyz"), document_intake, deadline)
+        except (ConnectionFailed, DeadlineExceeded):
+            return False
+        except RequestRefused as refusal:
+            if refusal.transient:
+                return False
+            raise
+        return True
+
+    async def close(self) -> None:
+        """Close the link; a second time changes nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            await self._link.close()
+
+    def _start(self) -> Deadline:
+        if self._is_closed:
+            raise InvalidArgument("the client is closed")
+        return Deadline(self._limits.timeout)
+
+    async def _fill(
+        self,
+        operator: RoundOperator,
+        plan: Plan,
+        source: arrays.Array,
+        target: arrays.Array,
+        progress: bool | ProgressCallback,
+        deadline: Deadline,
+    ) -> None:
+        """Have every tile of ``source`` rounded into ``target``."""
+        parts = cut(operator, plan, source, target, self._limits.tile_bytes)
+        with counted(progress, source.nbytes) as add:
+            work = functools.partial(self._round_tile, deadline=deadline, add=add)
+            if parts.is_whole:
+                await work(next(parts.tiles))
+            else:
+                await self._link.each(work, parts.tiles, self._limits.connections, deadline)
+
+    async def _round_tile(
+        self, tile: Tile, *, deadline: Deadline, add: Callable[[int], None]
+    ) -> None:
+        await self._fetched(
+            lambda: round_request(tile.plan, tile.payload(), digest=self._digest),
+            lambda status, headers: tensor_intake(
+                status,
+                headers,
+                tile.plan,
+                tile.landing(verified=self._digest),
+                digest=self._digest,
+            ),
+            deadline,
+        )
+        add(tile.nbytes)
+
+    async def _fetched(
+        self, make: Callable[[], Request], reception: Reception[T], deadline: Deadline
+    ) -> T:
+        """What an answer ends in, tried until it is one, or until trying makes no sense.
+
+        Each try makes its request anew: an operand that is rounded in place may have
+        changed by whole elements, which rounding again does not change.
+        """
+        retries = 0
+        while True:
+            request = make()
+            try:
+                result = await self._link.fetch(request, reception, deadline)
+            except TensorRoundError as error:
+                if error.request_id is None:
+                    error.request_id = request.id
+                seconds = self._retries.pause(error, retries, deadline)
+            else:
+                self._retries.budget.succeeded(retries)
+                return result
+            retries += 1
+            await self._link.pause(seconds, deadline)
+
+
+def _lie_askew(source: arrays.Array, target: arrays.Array) -> bool:
+    """Whether the two share memory in any way but element by element."""
+    return np.may_share_memory(source, target) and not (
+        source.ctypes.data == target.ctypes.data
+        and source.strides == target.strides
+        and source.dtype == target.dtype
+    )

@@ -1,0 +1,96 @@
+"""The synchronous client's own transport under httpx2's API.
+
+httpx2's transport hands out bodies in pieces of 64 KiB that were each copied three
+times; at 64 MiB that takes longer than everything else in a call together. This one
+sends from memory and receives into it.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from http.client import HTTPException, HTTPResponse
+
+import httpx2
+
+from .address import Address
+from .connection import Connection
+from .deadline import Deadline
+from .errors import ConnectionFailed
+from .pool import Pool
+from .transport import Payload
+
+_PIECE_BYTES = 64 << 10
+
+
+class SocketTransport(httpx2.BaseTransport):
+    """Serves one address over at most ``connections`` connections; thread-safe.
+
+    A request must carry a :class:`Payload` and, as extension ``"deadline"``, a
+    :class:`Deadline`. The stream of an answer has ``readinto``. Raises this package's
+    errors in place of httpx2's.
+    """
+
+    def __init__(self, address: Address, *, tls: ssl.SSLContext | None, connections: int) -> None:
+        self._pool = Pool(lambda: Connection(address, tls), connections)
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request, and read the head of its answer."""
+        assert isinstance(request.stream, Payload)
+        deadline: Deadline = request.extensions["deadline"]
+        connection = self._pool.take(deadline)
+        try:
+            answer = connection.exchange(_head(request), request.stream.memory, deadline)
+        except BaseException:
+            connection.close()
+            self._pool.give(connection)
+            raise
+        headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in answer.getheaders()]
+        stream = AnswerStream(answer, connection, self._pool)
+        return httpx2.Response(answer.status, headers=headers, stream=stream)
+
+    def close(self) -> None:
+        """Close every connection; one in use, when its answer is closed."""
+        self._pool.close()
+
+
+class AnswerStream(httpx2.SyncByteStream):
+    """The body of an answer, to be read into memory or in pieces."""
+
+    def __init__(
+        self, answer: HTTPResponse, connection: Connection, pool: Pool[Connection]
+    ) -> None:
+        self._answer = answer
+        self._connection = connection
+        self._pool: Pool[Connection] | None = pool
+
+    def readinto(self, memory: memoryview) -> int:
+        """Fill the memory, or as much of it as is left to come; 0 at the end."""
+        try:
+            count = self._answer.readinto(memory)
+        except (OSError, HTTPException) as error:
+            raise ConnectionFailed(f"the connection broke within the answer: {error}") from error
+        if count == 0 and self._answer.length:
+            raise ConnectionFailed("the service hung up within its answer")
+        return count
+
+    def __iter__(self) -> Iterator[bytes]:
+        memory = memoryview(bytearray(_PIECE_BYTES))
+        while count := self.readinto(memory):
+            yield bytes(memory[:count])
+
+    def close(self) -> None:
+        """Give the connection back: open if the answer was read to its end, else closed."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        if not (self._answer.isclosed() and self._connection.can_follow(self._answer)):
+            self._connection.close()
+        self._answer.close()
+        pool.give(self._connection)
+
+
+def _head(request: httpx2.Request) -> bytes:
+    lines = [b"%s %s HTTP/1.1\r\n" % (request.method.encode(), request.url.raw_path)]
+    lines += [b"%s: %s\r\n" % field for field in request.headers.raw]
+    return b"".join((*lines, b"\r\n"))

@@ -1,0 +1,38 @@
+"""Whom to trust, and who we are."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import httpx2
+
+from .errors import InvalidArgument
+
+#: As in httpx and requests: True, False, a file or folder of certificates, or a context.
+Verify = bool | str | Path | ssl.SSLContext
+#: A file with certificate and key, or their two files, and the key's password if it has one.
+Cert = str | Path | tuple[str | Path, str | Path] | tuple[str | Path, str | Path, str]
+
+
+def tls_context(verify: Verify, cert: Cert | None) -> ssl.SSLContext:
+    """The context that checks a service's certificate and shows ours.
+
+    Raises :class:`InvalidArgument` if a file cannot be read.
+    """
+    try:
+        if isinstance(verify, bool):
+            context = httpx2.create_ssl_context(verify)
+        elif isinstance(verify, ssl.SSLContext):
+            context = verify
+        elif Path(verify).is_dir():
+            context = ssl.create_default_context(capath=verify)
+        else:
+            context = ssl.create_default_context(cafile=verify)
+        if isinstance(cert, tuple):
+            context.load_cert_chain(*cert)
+        elif cert is not None:
+            context.load_cert_chain(cert)
+    except OSError as error:
+        raise InvalidArgument(f"verify or cert cannot be used: {error}") from error
+    return context
