@@ -10,10 +10,9 @@ from typing import Any
 from tensor_round.errors import MethodNotAllowed, RequestRefused, problem
 from tensor_round.wire import native
 
-from .direct import DirectBody
+from .direct import DirectExchange, Header
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Header = tuple[bytes, bytes]
 
 
 def field_name(name: str) -> bytes:
@@ -21,6 +20,8 @@ def field_name(name: str) -> bytes:
     return name.lower().encode("ascii")
 
 
+_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
+_CONTENT_LENGTH = field_name(native.CONTENT_LENGTH)
 _RETRY_AFTER = field_name(native.RETRY_AFTER)
 
 
@@ -33,32 +34,24 @@ class Answer:
     status: int = 200
     headers: list[Header] = field(default_factory=list)
 
-    async def send(self, send: Send, direct: DirectBody | None = None) -> bool:
-        """Send it; whether every byte of it has left the parts' memory by then.
-
-        Only a server that can say so lets that happen, and only for a large answer is
-        it asked to: small ones are cheaper to leave to it.
-        """
+    async def send(self, send: Send, exchange: DirectExchange | None = None) -> bool:
+        """Send it; whether nothing refers to the parts' memory any more on return."""
         length = sum(map(len, self.parts))
         headers = [
-            (b"content-type", self.content_type.encode()),
-            (b"content-length", str(length).encode()),
+            (_CONTENT_TYPE, self.content_type.encode()),
+            (_CONTENT_LENGTH, str(length).encode()),
             *self.headers,
         ]
+        if exchange is not None:
+            await exchange.respond(self.status, headers, self.parts)
+            return True
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        if direct is None:
-            *early, last = self.parts
-            for part in early:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
-            await send({"type": "http.response.body", "body": last, "more_body": False})
-            return False
-        direct.begin_unbuffered()
-        for part in self.parts:
+        *early, last = self.parts
+        for part in early:
             await send({"type": "http.response.body", "body": part, "more_body": True})
-        # Waits for the part before it, and has nothing to send itself.
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-        direct.end_unbuffered()
-        return True
+        await send({"type": "http.response.body", "body": last, "more_body": False})
+        # A server may keep what it could not send yet.
+        return False
 
 
 def problem_answer(refusal: RequestRefused) -> Answer:

@@ -1,40 +1,44 @@
-"""What a server may offer beyond ASGI: a large body straight into memory, and out of it.
+"""What a server may offer beyond ASGI: bodies straight into memory, answers straight out.
 
 The seam between the routes, which know no server, and ``http_protocol``, which is one.
-Under any other server a scope has no such extension, and bodies come as messages.
+Under any other server a scope has no such extension, and all goes by messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from typing import Any, Protocol
 
-#: The ASGI extension under which a request finds its :class:`DirectBody`.
-EXTENSION = "tensor_round.direct_body"
+#: The ASGI extension under which a request finds its :class:`DirectExchange`.
+EXTENSION = "tensor_round.direct_exchange"
+
+Header = tuple[bytes, bytes]
 
 
 class SenderGone(Exception):
     """The sender hung up before its body was whole; nobody is left to answer."""
 
 
-class DirectBody(Protocol):
-    """One request with a large body of known length."""
+class DirectExchange(Protocol):
+    """One request, and the way to its answer."""
 
     @property
-    def remaining(self) -> int:
-        """Bytes of the body that are still to be received."""
+    def remaining(self) -> int | None:
+        """Bytes of the body that are still to be received; None where nobody said."""
 
     async def receive_into(self, target: memoryview) -> None:
         """Receive all that remains; ``target`` has just that size. Raises :class:`SenderGone`."""
 
-    def begin_unbuffered(self) -> None:
-        """Make every send wait until the kernel has taken the bytes."""
+    async def respond(
+        self, status: int, headers: Sequence[Header], parts: Sequence[bytes | memoryview]
+    ) -> None:
+        """Answer; on return nothing refers to the parts' memory any more.
 
-    def end_unbuffered(self) -> None:
-        """Let small sends be gathered again."""
+        ``headers`` state the parts' length and hold no byte that ends a line.
+        """
 
 
-def direct_body(scope: MutableMapping[str, Any]) -> DirectBody | None:
+def direct_exchange(scope: MutableMapping[str, Any]) -> DirectExchange | None:
     """The direct way of a request, where its server offers one."""
-    found: DirectBody | None = scope.get("extensions", {}).get(EXTENSION)
+    found: DirectExchange | None = scope.get("extensions", {}).get(EXTENSION)
     return found

@@ -1,63 +1,59 @@
-"""uvicorn's HTTP protocol, with a way around its buffers for large bodies.
+"""uvicorn's HTTP protocol, with a way around its buffers for tensors.
 
-uvicorn hands a body on in pieces of some 64 KiB and copies each twice. Here a large
-body of known length goes from the socket into the memory that the request's own
-lease gave: once the head is read, reading is paused; when the application asks
-(:meth:`~.direct.DirectBody.receive_into`), the transport gets a protocol that does nothing but
-fill that memory, and hands the connection back when it is full. Everything else,
-from header fields to keep-alive and the response, stays uvicorn's.
+uvicorn hands a body on in pieces of some 64 KiB and copies each twice. Here a body of
+known length goes from the socket into the memory that the request's own lease gave:
+after the head of a large request reading is paused; when the application asks
+(:meth:`~.direct.DirectExchange.receive_into`), the transport gets a protocol that does
+nothing but fill that memory, and hands the connection back when it is full. An answer
+is written as it lies there, head and small body in one system call. Everything else,
+from header fields to keep-alive, stays uvicorn's.
 
-What this leans on of uvicorn's insides is named in ``tests/service/test_uvicorn_guard.py``.
+What this leans on of uvicorn's insides is held by ``tests/service/test_uvicorn_guard.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
-from .direct import EXTENSION, SenderGone
+from .direct import EXTENSION, Header, SenderGone
 
-#: Bodies from this size on are worth the two changes of protocol.
-DIRECT_BYTES = 64 << 10
+#: From this size on a body is worth a change of protocol, and an answer a write of its own.
+LARGE_BYTES = 64 << 10
+
+_LENGTH = b"content-length"
 
 
 class DirectHttpProtocol(HttpToolsProtocol):
     """One connection; uvicorn's ``http=`` extension point."""
 
-    _length: int | None
-    _fed: int
-
-    def on_message_begin(self) -> None:
-        """Begin to count a new request."""
-        super().on_message_begin()
-        self._length = None
-        self._fed = 0
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Note the body's length on the way."""
-        super().on_header(name, value)
-        if name.lower() == b"content-length":
-            # The parser has checked that it is digits, and the only one.
-            self._length = int(value)
+    #: Bytes of the current body that came through the parser.
+    fed: int
 
     def on_headers_complete(self) -> None:
-        """Stop reading before a large body, until the application says where it shall go."""
-        if self._length is None or self._length < DIRECT_BYTES:
-            super().on_headers_complete()
-            return
-        direct = _DirectBody(self, self._length)
-        extensions: dict[str, Any] = {EXTENSION: direct}
+        """Offer the request its direct way; stop reading before a large body."""
+        self.fed = 0
+        # The parser has checked that a length is digits, and the only one.
+        length = next((int(value) for name, value in self.headers if name == _LENGTH), None)
+        exchange = _Exchange(self, length)
+        extensions: dict[str, Any] = {EXTENSION: exchange}
         self.scope["extensions"] = extensions
         super().on_headers_complete()
-        direct.cycle = self.cycle
-        self.flow.pause_reading()
+        exchange.cycle = self.cycle
+        if length is not None and length >= LARGE_BYTES:
+            self.flow.pause_reading()
 
     def on_body(self, body: bytes) -> None:
         """Count what came through the parser."""
-        self._fed += len(body)
+        self.fed += len(body)
         super().on_body(body)
 
     def take_back(self) -> None:
@@ -66,56 +62,75 @@ class DirectHttpProtocol(HttpToolsProtocol):
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.transport.set_protocol(self)
 
-    @property
-    def fed(self) -> int:
-        """Bytes of the current body that came through the parser."""
-        return self._fed
 
+class _Exchange:
+    """One request's :class:`~.direct.DirectExchange`."""
 
-class _DirectBody:
-    """One request's :class:`~.direct.DirectBody`."""
-
-    def __init__(self, protocol: DirectHttpProtocol, length: int) -> None:
+    def __init__(self, protocol: DirectHttpProtocol, length: int | None) -> None:
         self._protocol = protocol
         self._length = length
         self.cycle: RequestResponseCycle
 
     @property
-    def remaining(self) -> int:
-        """Bytes of the body that the application has not had yet."""
+    def remaining(self) -> int | None:
+        if self._length is None:
+            return None
         return self._length - self._protocol.fed + len(self.cycle.body)
 
     async def receive_into(self, target: memoryview) -> None:
-        """Receive all that remains; ``target`` has just that size. Raises :class:`SenderGone`."""
         cycle, protocol = self.cycle, self._protocol
-        if cycle.disconnected:
-            raise SenderGone
-        if cycle.waiting_for_100_continue:
-            cycle.waiting_for_100_continue = False
-            protocol.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        # A transport may change its protocol only while it does not read; after a
-        # pipelined request it may be reading again.
-        protocol.flow.pause_reading()
         early = len(cycle.body)
         target[:early] = cycle.body
         cycle.body = bytearray()
         if early < len(target):
+            if cycle.disconnected:
+                raise SenderGone
+            if cycle.waiting_for_100_continue:
+                cycle.waiting_for_100_continue = False
+                protocol.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            # A transport may change its protocol only while it does not read.
+            protocol.flow.pause_reading()
             filling = _Filling(protocol, target[early:])
             protocol.transport.set_protocol(filling)
             protocol.flow.resume_reading()
             await filling.full
-        else:
-            protocol.flow.resume_reading()
         cycle.more_body = False
 
-    def begin_unbuffered(self) -> None:
-        """Make sending wait until the kernel has taken every byte."""
-        self._protocol.transport.set_write_buffer_limits(high=0)
+    async def respond(
+        self, status: int, headers: Sequence[Header], parts: Sequence[bytes | memoryview]
+    ) -> None:
+        cycle, transport, flow = self.cycle, self._protocol.transport, self._protocol.flow
+        if flow.write_paused and not cycle.disconnected:
+            await flow.drain()
+        if cycle.disconnected:
+            return
+        cycle.response_started = True
+        cycle.waiting_for_100_continue = False
+        head = self._head(status, headers)
+        if sum(map(len, parts)) < LARGE_BYTES:
+            transport.write(b"".join((head, *parts)))
+        else:
+            # No byte may wait in memory that the next request may be given.
+            transport.set_write_buffer_limits(high=0)
+            transport.write(head)
+            for part in parts:
+                transport.write(part)
+            await flow.drain()
+            if cycle.disconnected:
+                return
+            transport.set_write_buffer_limits()
+        cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            transport.close()
+        cycle.on_response()
 
-    def end_unbuffered(self) -> None:
-        """Let small writes be gathered again."""
-        if not self.cycle.disconnected:
-            self._protocol.transport.set_write_buffer_limits()
+    def _head(self, status: int, headers: Sequence[Header]) -> bytes:
+        lines = [STATUS_LINE[status]]
+        for name, value in (*self.cycle.default_headers, *headers):
+            lines += (name, b": ", value, b"\r\n")
+        lines.append(b"\r\n" if self.cycle.keep_alive else b"connection: close\r\n\r\n")
+        return b"".join(lines)
 
 
 class _Filling(asyncio.BufferedProtocol):

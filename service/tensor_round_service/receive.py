@@ -10,7 +10,7 @@ from typing import Any
 from tensor_round.errors import DigestMismatch, PayloadSizeMismatch, TensorTooLarge
 
 from .decoding import Decoder
-from .direct import DirectBody, SenderGone
+from .direct import DirectExchange, SenderGone
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -27,7 +27,7 @@ class Body:
         receive: Receive,
         decoder: Decoder | None = None,
         sha256: bytes | None = None,
-        direct: DirectBody | None = None,
+        direct: DirectExchange | None = None,
     ) -> None:
         self._receive = receive
         self._direct = direct if decoder is None else None
@@ -60,16 +60,19 @@ class Body:
                 self._hash.update(data)
             if data:
                 return data
+        self._check_digest()
+        return None
+
+    def _check_digest(self) -> None:
         if self._hash is not None and self._hash.digest() != self._expected:
             raise DigestMismatch("the body's SHA-256 is not the one that Content-Digest states")
-        return None
 
     async def fill(self, target: memoryview, first: bytes = b"") -> int:
         """Receive the rest into ``target``, after the bytes in ``first``; how many they are.
 
         Raises :class:`PayloadSizeMismatch` as soon as they are too many.
         """
-        if self._direct is not None and len(first) + self._direct.remaining == len(target):
+        if self._direct is not None and self._direct.remaining == len(target) - len(first):
             target[: len(first)] = first
             await self._fill_directly(self._direct, target[len(first) :])
             return len(target)
@@ -86,12 +89,12 @@ class Body:
             piece = await self.piece()
         return filled
 
-    async def _fill_directly(self, direct: DirectBody, target: memoryview) -> None:
+    async def _fill_directly(self, direct: DirectExchange, target: memoryview) -> None:
         await direct.receive_into(target)
         self._ended = True
         if self._hash is not None:
             await asyncio.to_thread(self._hash.update, target)
-        await self._raw()  # nothing is left; this checks the digest
+            self._check_digest()
 
     async def read(self, limit_bytes: int) -> bytes:
         """The whole content, of at most that many bytes; :class:`TensorTooLarge` if it has more."""

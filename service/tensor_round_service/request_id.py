@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
+import itertools
+import os
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -11,13 +12,25 @@ from starlette.types import ASGIApp
 from tensor_round.wire import native
 
 from .answers import Send, field_name
+from .direct import Header
 from .receive import Receive
 
 _REQUEST_ID = field_name(native.REQUEST_ID)
+#: Fresh ids are unique without a system call each: random for the process, then counted.
+_process = os.urandom(8).hex().encode()
+_count = itertools.count(1)
+
+
+def request_id_header(scope: MutableMapping[str, Any]) -> Header:
+    """The header for the answer to this request."""
+    for name, value in scope["headers"]:
+        if name == _REQUEST_ID and native.is_request_id(value.decode("latin-1")):
+            return _REQUEST_ID, value
+    return _REQUEST_ID, b"%s-%x" % (_process, next(_count))
 
 
 class RequestIdMiddleware:
-    """Pure ASGI: one look at the headers on the way in, one header more on the way out."""
+    """Pure ASGI: one header more on every answer that has none yet."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -27,13 +40,13 @@ class RequestIdMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = next((value for name, value in scope["headers"] if name == _REQUEST_ID), b"")
-        sane = native.is_request_id(given.decode("latin-1"))
-        request_id = given if sane else uuid.uuid4().hex.encode()
 
         async def send_with_id(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), (_REQUEST_ID, request_id)]
+                headers = list(message.get("headers", ()))
+                if all(name != _REQUEST_ID for name, _ in headers):
+                    headers.append(request_id_header(scope))
+                message["headers"] = headers
             await send(message)
 
         await self._app(scope, receive, send_with_id)

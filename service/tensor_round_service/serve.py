@@ -85,6 +85,7 @@ def _config(settings: Settings, app: FastAPI | str) -> uvicorn.Config:
         # beside chunked, bare LF and folded headers.
         http=DirectHttpProtocol,
         ws="none",
+        proxy_headers=False,
         lifespan="on",
         access_log=False,
         server_header=False,

@@ -47,9 +47,11 @@ class NumpyBackend:
         self._suspicious = not flags_tell()
 
     def allocate(self, nbytes: int) -> Bytes:
-        """Uninitialised memory from a page's start."""
+        """Uninitialised memory; from a page's start, where it has pages."""
+        if nbytes < PAGE:
+            return np.empty(nbytes, np.uint8)
         memory = np.empty(nbytes + PAGE, np.uint8)
-        start = -memory.ctypes.data % PAGE
+        start = -memory.__array_interface__["data"][0] % PAGE
         return memory[start : start + nbytes]
 
     def round(self, call: RoundCall, source: Bytes, target: Bytes) -> None:

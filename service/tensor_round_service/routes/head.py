@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from typing import Any
+from functools import cached_property, lru_cache
 from urllib.parse import parse_qsl
 
+from tensor_round import operators
+from tensor_round.call import RoundCall
 from tensor_round.errors import (
     DuplicateDescriptor,
     Fault,
@@ -18,8 +19,9 @@ from tensor_round.wire import native
 
 from ..answers import field_name
 from ..decoding import decoder_for, is_encoded
-from ..direct import direct_body
+from ..direct import direct_exchange
 from ..receive import Body, Receive
+from .tensor_route import Scope
 
 _DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
@@ -29,20 +31,28 @@ _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
 _WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
 
 
-class Head:
-    """The headers and the query of one request, read once."""
+Fields = tuple[tuple[bytes, bytes], ...]
 
-    def __init__(self, scope: MutableMapping[str, Any]) -> None:
+
+class Head:
+    """The headers and the query of a request; what they ask for is worked out once.
+
+    Heads repeat, as whoever sends tensors sends many alike: get one from
+    :func:`head_of`, which remembers the latest.
+    """
+
+    def __init__(self, fields: Fields, query: bytes) -> None:
         self._fields: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
+        for name, value in fields:
             self._fields.setdefault(name, []).append(value)
-        self._query: bytes = scope["query_string"]
-        self._direct = direct_body(scope)
+        self._query = query
         length = self._fields.get(_CONTENT_LENGTH)
         #: Bytes of the body on the wire; None where it comes chunked.
         self.length = None if length is None else int(length[0])
         self.media_type = native.media_type(self._text(_CONTENT_TYPE))
-        self.is_encoded = is_encoded(self._text(_CONTENT_ENCODING))
+        self.encoding = self._text(_CONTENT_ENCODING)
+        #: Whether the answer shall carry its SHA-256.
+        self.wants_digest = native.wants_digest(self._texts(_WANT_CONTENT_DIGEST))
 
     def _texts(self, name: bytes) -> list[str]:
         return [value.decode("latin-1") for value in self._fields.get(name, ())]
@@ -51,18 +61,23 @@ class Head:
         # A list may come as several lines (RFC 9110, section 5.3).
         return ", ".join(self._texts(name))
 
-    @property
-    def wants_digest(self) -> bool:
-        """Whether the answer shall carry its SHA-256."""
-        return native.wants_digest(self._texts(_WANT_CONTENT_DIGEST))
+    @cached_property
+    def call(self) -> RoundCall:
+        """What the descriptor asks for."""
+        self.query()
+        return operators.resolve_json(self._descriptor())
+
+    @cached_property
+    def sha256(self) -> bytes | None:
+        """What the sender says the digest of the body is; None if it does not."""
+        return native.parse_content_digest(self._texts(_CONTENT_DIGEST))
 
     @property
     def has_descriptor(self) -> bool:
         """Whether an operator descriptor came as a header."""
         return _DESCRIPTOR in self._fields
 
-    def descriptor(self) -> bytes:
-        """The one operator descriptor."""
+    def _descriptor(self) -> bytes:
         descriptors = self._fields.get(_DESCRIPTOR, [])
         if not descriptors:
             raise MissingDescriptor(
@@ -93,19 +108,25 @@ class Head:
             found[name] = value
         return found
 
-    def body(self, receive: Receive) -> Body:
-        """The body, as its headers say it is encoded and digested."""
-        return Body(
-            receive,
-            decoder_for(self._text(_CONTENT_ENCODING)),
-            native.parse_content_digest(self._texts(_CONTENT_DIGEST)),
-            self._direct,
-        )
-
     def check_length(self, *lawful: int) -> None:
         """Refuse a declared length that cannot be right, before the body is read."""
-        if self.length is not None and not self.is_encoded:
+        if self.length is not None and not is_encoded(self.encoding):
             check_payload(self.length, *lawful)
+
+    def body(self, scope: Scope, receive: Receive) -> Body:
+        """The body of one request with this head."""
+        return Body(receive, decoder_for(self.encoding), self.sha256, direct_exchange(scope))
+
+
+#: Heads that are remembered; as the server bounds a head, this bounds the memory they take.
+REMEMBERED_HEADS = 256
+
+_remembered = lru_cache(REMEMBERED_HEADS)(Head)
+
+
+def head_of(scope: Scope) -> Head:
+    """The head of a request."""
+    return _remembered(tuple(scope["headers"]), scope["query_string"])
 
 
 def check_payload(got: int, *lawful: int) -> None:

@@ -8,31 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import MutableMapping
 from functools import lru_cache, partial
-from typing import Any
 
-from tensor_round import operators
 from tensor_round.call import RoundCall
 from tensor_round.errors import (
     Fault,
     InvalidDescriptor,
     MalformedNpy,
-    RequestRefused,
     UnsupportedMediaType,
 )
 from tensor_round.layout import Layout, check_size
 from tensor_round.rounding import Rounding
 from tensor_round.wire import native, npy
 
-from ..answers import Answer, Header, Send, field_name, problem_answer
+from ..answers import Answer, field_name, problem_answer
 from ..backends import Bytes
 from ..buffers import Lease
-from ..direct import SenderGone, direct_body
+from ..direct import Header
 from ..engine import Engine, Timing
-from ..receive import Receive
+from ..receive import Body, Receive
 from .document import Document
-from .head import Head, check_payload
+from .head import Head, check_payload, head_of
+from .tensor_route import Scope, TensorRoute
 
 _OUTPUT_DESCRIPTOR = field_name(native.OUTPUT_DESCRIPTOR)
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
@@ -43,47 +40,40 @@ _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
 JSON_WEIGHT = 16
 
 
-class RoundEndpoint:
-    """The ASGI endpoint of ``POST /round``."""
+def round_route(engine: Engine, max_tensor_bytes: int) -> TensorRoute:
+    """The endpoint."""
+    return TensorRoute(engine, _Round(engine, max_tensor_bytes).answer, problem_answer)
 
+
+class _Round:
     def __init__(self, engine: Engine, max_tensor_bytes: int) -> None:
         self._engine = engine
         self._limit = max_tensor_bytes
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        with self._engine.lease() as lease:
-            try:
-                answer = await self._answer(Head(scope), receive, lease)
-            except RequestRefused as refusal:
-                answer = problem_answer(refusal)
-            except SenderGone:
-                return
-            if await answer.send(send, direct_body(scope)):
-                lease.settle()
-
-    async def _answer(self, head: Head, receive: Receive, lease: Lease) -> Answer:
+    async def answer(self, scope: Scope, receive: Receive, lease: Lease) -> Answer:
+        """Round one tensor, in whichever form it comes."""
+        head = head_of(scope)
         match head.media_type:
             case "" | native.OCTET_STREAM:
-                return await self._octets(head, receive, lease)
+                form = self._octets
             case native.FORM if head.has_descriptor:
-                return await self._octets(head, receive, lease)
+                form = self._octets
             case native.JSON:
-                return await self._json(head, receive, lease)
+                form = self._json
             case native.NPY:
-                return await self._npy(head, receive, lease)
-        raise UnsupportedMediaType(
-            f"Content-Type must be {native.OCTET_STREAM} with the header "
-            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}"
-        )
+                form = self._npy
+            case _:
+                raise UnsupportedMediaType(
+                    f"Content-Type must be {native.OCTET_STREAM} with the header "
+                    f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}"
+                )
+        return await form(head, head.body(scope, receive), lease)
 
-    async def _octets(self, head: Head, receive: Receive, lease: Lease) -> Answer:
+    async def _octets(self, head: Head, body: Body, lease: Lease) -> Answer:
         """The tensor's bytes; the operator is a header."""
-        head.query()
-        call = operators.resolve_json(head.descriptor())
+        call = head.call
         self._check_sizes(call)
         head.check_length(call.input.byte_length, call.shortest_input)
-        body = head.body(receive)
         source = lease.take(call.input.byte_length)
         began = time.perf_counter()
         got = await body.fill(source.data)
@@ -93,16 +83,16 @@ class RoundEndpoint:
         target, timing = await self._engine.run(
             partial(self._engine.round, call, source, lease), source.size
         )
-        output = target.data
-        headers = [(_OUTPUT_DESCRIPTOR, _described(call.output))]
-        headers += await self._common(head, [output], received, timing)
-        return Answer(native.OCTET_STREAM, [output], headers=headers)
+        headers = [
+            (_OUTPUT_DESCRIPTOR, _described(call.output)),
+            *await self._common(head, [target.data], received, timing),
+        ]
+        return Answer(native.OCTET_STREAM, [target.data], headers=headers)
 
-    async def _npy(self, head: Head, receive: Receive, lease: Lease) -> Answer:
+    async def _npy(self, head: Head, body: Body, lease: Lease) -> Answer:
         """A .npy file; the answer has the header it came with."""
         query = head.query("rounding", "dtype")
         rounding = _rounding(query.get("rounding", Rounding.TIES_TO_EVEN.value))
-        body = head.body(receive)
         began = time.perf_counter()
         start = b""
         while (header := npy.read_header(start)) is None:
@@ -128,11 +118,11 @@ class RoundEndpoint:
             native.NPY, list(parts), headers=await self._common(head, parts, received, timing)
         )
 
-    async def _json(self, head: Head, receive: Receive, lease: Lease) -> Answer:
+    async def _json(self, head: Head, body: Body, lease: Lease) -> Answer:
         """Operator and numbers in one document, worked on off the event loop if it is long."""
         head.query()
         began = time.perf_counter()
-        document = await head.body(receive).read(native.MAX_JSON_LENGTH)
+        document = await body.read(native.MAX_JSON_LENGTH)
         received = time.perf_counter() - began
         text, timing = await self._engine.run(
             partial(self._round_document, document, lease), len(document) * JSON_WEIGHT
@@ -157,13 +147,13 @@ class RoundEndpoint:
         self, head: Head, parts: list[memoryview], received: float, timing: Timing
     ) -> list[Header]:
         """The headers that every answer of this route carries."""
-        durations = (("receive", received), ("queue", timing.queue), ("execute", timing.execute))
+        durations = (
+            f"receive;dur={received * 1e3:.3f}, queue;dur={timing.queue * 1e3:.3f}, "
+            f"execute;dur={timing.execute * 1e3:.3f}"
+        )
         headers = [
             (_EXECUTION_BACKEND, self._engine.backend.name.encode()),
-            (
-                _SERVER_TIMING,
-                ", ".join(f"{name};dur={s * 1e3:.3f}" for name, s in durations).encode(),
-            ),
+            (_SERVER_TIMING, durations.encode()),
         ]
         if head.wants_digest:
             digest, _ = await self._engine.run(partial(_sha256, parts), sum(map(len, parts)))
