@@ -9,7 +9,7 @@ from typing import TypeVar
 import httpx2
 
 from .deadline import Deadline
-from .exchange import Request, feed
+from .exchange import Request, feed, fields
 from .links import Reception, Work
 from .transport import Requests, translated
 
@@ -31,7 +31,7 @@ class AsyncLink:
                     self._requests.make(request, deadline)
                 )
                 try:
-                    intake = reception(response.status_code, response.headers)
+                    intake = reception(response.status_code, fields(response.headers.raw))
                     assert isinstance(response.stream, httpx2.AsyncByteStream)
                     async for piece in response.stream:
                         feed(intake, piece)

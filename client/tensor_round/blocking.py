@@ -12,7 +12,7 @@ from typing import TypeVar
 import httpx2
 
 from .deadline import LONGEST_WAIT, Deadline
-from .exchange import Request, feed
+from .exchange import Request, feed, fields
 from .links import Reception, Work, run
 from .transport import Requests, translated
 
@@ -31,7 +31,7 @@ class BlockingLink:
         with translated(deadline):
             response = self._transport.handle_request(self._requests.make(request, deadline))
             try:
-                intake = reception(response.status_code, response.headers)
+                intake = reception(response.status_code, fields(response.headers.raw))
                 readinto = getattr(response.stream, "readinto", None)
                 if readinto is not None:
                     while count := readinto(intake.room()):

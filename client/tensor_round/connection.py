@@ -1,25 +1,22 @@
 """One HTTP/1.1 connection on a socket of our own.
 
-Bodies are sent from their memory by the operating system, and received by
-``recv_into`` where they belong. Heads are read by the standard library's
-:class:`http.client.HTTPResponse`, on a reader that keeps to the call's deadline.
+Bodies are sent from their memory, and received by ``recv_into`` where they belong.
+Every wait keeps to the call's deadline.
 """
 
 from __future__ import annotations
 
-import io
 import socket
 import ssl
-from http.client import HTTPException, HTTPResponse
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from .address import Address
 from .deadline import Deadline
-from .errors import ConnectionFailed, ProtocolViolation
+from .errors import ConnectionFailed
+from .wire import http1
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
+#: Received at once where it is not yet known what comes: a head, and a small body with it.
+_SPARE_BYTES = 16 << 10
 #: TLS copies anyway; a body up to this size goes into one record with its head.
 _ONE_RECORD_BYTES = 16 << 10
 
@@ -35,11 +32,12 @@ class Connection:
         self._tls = tls
         self._socket: socket.socket | None = None
         self._deadline = Deadline(None)
-        self._was_sent_whole = False
+        self._spare = memoryview(bytearray(_SPARE_BYTES))
+        self._body: http1.BodyReader | None = None
+        self._can_follow = False
         self._has_heard = False
-        self._has_ended = False
 
-    def exchange(self, head: bytes, body: memoryview, deadline: Deadline) -> HTTPResponse:
+    def exchange(self, head: bytes, body: memoryview, deadline: Deadline) -> http1.Head:
         """Send a request, and read the head of the answer.
 
         A kept connection that turns out to be closed, as services close idle ones, is
@@ -57,9 +55,34 @@ class Connection:
         self._socket = self._open()
         return self._attempt(self._socket, head, body)
 
-    def can_follow(self, answer: HTTPResponse) -> bool:
-        """Whether another request may follow this answer, the last one, now read to its end."""
-        return self._was_sent_whole and not answer.will_close
+    def read_into(self, memory: memoryview) -> int:
+        """Receive what has come of the answer's body, at least a byte; 0 at its end."""
+        assert self._body is not None
+        assert self._socket is not None
+        body = self._body
+        try:
+            while not (count := body.take(memory)) and not body.is_whole:
+                if wanted := body.wanted:
+                    count = self._receive_into(self._socket, memory[:wanted])
+                    body.took(count)
+                    if count:
+                        break
+                    body.end()
+                elif early := self._receive(self._socket):
+                    body.feed(early)
+                else:
+                    body.end()
+        except EOFError:
+            raise ConnectionFailed("the service hung up within its answer") from None
+        except OSError as error:
+            raise ConnectionFailed(f"the connection broke within the answer: {error}") from error
+        return count
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether another request may follow the last one, its answer being read to its end."""
+        body = self._body
+        return self._can_follow and body is not None and body.is_whole and not body.surplus
 
     def close(self) -> None:
         """Close the socket, if there is one."""
@@ -67,64 +90,70 @@ class Connection:
             self._socket.close()
             self._socket = None
 
-    def receive_into(self, memory: WriteableBuffer) -> int:
-        """Receive what has come, waiting for at least a byte; 0 at the end of the stream."""
-        assert self._socket is not None
+    def _attempt(self, sock: socket.socket, head: bytes, body: memoryview) -> http1.Head:
+        self._has_heard = self._can_follow = False
+        sent_whole = False
+        try:
+            sent_whole = self._send(sock, head, body)
+        except OSError as error:
+            # There may be an answer even so: a service need not hear all to refuse.
+            send_error: OSError | None = error
+        else:
+            send_error = None
+        try:
+            answer, early = self._read_head(sock)
+        except (EOFError, OSError) as error:
+            reason = send_error or (error if isinstance(error, OSError) else "it hung up")
+            raise ConnectionFailed(f"no answer came from the service: {reason}") from send_error
+        self._body = http1.BodyReader(answer, early)
+        self._can_follow = sent_whole and not answer.is_last
+        return answer
+
+    def _read_head(self, sock: socket.socket) -> tuple[http1.Head, bytearray]:
+        """The head of the answer, and what came with it of the body."""
+        received = bytearray()
+        while more := self._receive(sock):
+            received += more
+            while found := http1.split_head(received):
+                head, length = found
+                del received[:length]
+                if not head.is_interim:
+                    return head, received
+        raise EOFError
+
+    def _receive(self, sock: socket.socket) -> memoryview:
+        """What has come, in memory that the next call uses again; empty at the end."""
+        return self._spare[: self._receive_into(sock, self._spare)]
+
+    def _receive_into(self, sock: socket.socket, memory: memoryview) -> int:
         while True:
-            self._socket.settimeout(self._deadline.next_wait())
+            sock.settimeout(self._deadline.next_wait())
             try:
-                count = self._socket.recv_into(memory)
+                count = sock.recv_into(memory)
             except TimeoutError:
                 continue
             self._has_heard = self._has_heard or count > 0
-            self._has_ended = count == 0
             return count
 
-    def _attempt(self, sock: socket.socket, head: bytes, body: memoryview) -> HTTPResponse:
-        self._has_heard = self._has_ended = False
-        send_error = self._send(sock, head, body)
-        # Of its socket, HTTPResponse wants makefile() and nothing else.
-        answer = HTTPResponse(cast(socket.socket, _Source(self)))
-        try:
-            answer.begin()
-        except (OSError, HTTPException) as error:
-            if isinstance(error, HTTPException) and self._has_heard and not self._has_ended:
-                raise ProtocolViolation(f"the answer is not HTTP: {error!r}") from error
-            reason = send_error or error
-            raise ConnectionFailed(f"the connection broke before the answer: {reason}") from reason
-        if self._has_ended:
-            # HTTPResponse takes the end of the stream for the end of the head.
-            raise ConnectionFailed("the service hung up within the head of its answer")
-        return answer
-
-    def _send(self, sock: socket.socket, head: bytes, body: memoryview) -> OSError | None:
-        """Send a request, or as much of it as the service wants to hear.
-
-        It may answer before it has heard all, and then hang up. Returns the error that
-        ended the sending; there may be an answer to read even so.
-        """
-        self._was_sent_whole = False
+    def _send(self, sock: socket.socket, head: bytes, body: memoryview) -> bool:
+        """Send a request until the service answers; whether it was sent whole by then."""
         if self._tls is not None and len(body) <= _ONE_RECORD_BYTES:
             parts = [memoryview(head + bytes(body))]
         else:
             parts = [memoryview(head), body]
-        try:
-            while parts := [part for part in parts if part]:
-                sock.settimeout(self._deadline.next_wait())
-                try:
-                    sent = sock.sendmsg(parts) if self._tls is None else sock.send(parts[0])
-                except TimeoutError:
-                    sent = 0
-                for index, part in enumerate(parts):
-                    parts[index] = part[sent:]
-                    sent = max(0, sent - len(part))
-                # Under TLS, bytes that came may be the session's own.
-                if self._tls is None and parts[-1] and not _is_silent(sock):
-                    return None
-        except OSError as error:
-            return error
-        self._was_sent_whole = True
-        return None
+        while parts := [part for part in parts if part]:
+            sock.settimeout(self._deadline.next_wait())
+            try:
+                sent = sock.sendmsg(parts) if self._tls is None else sock.send(parts[0])
+            except TimeoutError:
+                sent = 0
+            for index, part in enumerate(parts):
+                parts[index] = part[sent:]
+                sent = max(0, sent - len(part))
+            # Under TLS, bytes that came may be the session's own.
+            if parts[-1] and self._tls is None and not _is_silent(sock):
+                return False
+        return True
 
     def _open(self) -> socket.socket:
         where = self._address.uds or self._address.host_header
@@ -173,25 +202,6 @@ class Connection:
             sock.close()
             raise
         return sock
-
-
-class _Source(io.RawIOBase):
-    """What :class:`HTTPResponse` reads: the connection, which stays open when this is closed."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        """A buffered reader; large reads pass its buffer by."""
-        return io.BufferedReader(self)
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, memory: WriteableBuffer) -> int:
-        """Receive into the memory."""
-        return self._connection.receive_into(memory)
 
 
 def _is_silent(sock: socket.socket) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -69,6 +69,15 @@ class Intake(Protocol[T_co]):
         """The body is whole: its value, or the error it stands for."""
 
 
+def fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """An answer's headers by name in lower case; several of one name are one list."""
+    found: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
+
+
 def feed(intake: Intake[Any], piece: bytes) -> None:
     """Give an intake bytes that lie elsewhere."""
     view = memoryview(piece)
@@ -115,12 +124,12 @@ def tensor_intake(
         return RefusalIntake(status, headers)
     _check_media_type(headers, native.OCTET_STREAM)
     output = plan.call.output
-    stated = headers.get(native.OUTPUT_DESCRIPTOR)
+    stated = headers.get("output-descriptor")
     if stated is None:
         raise ProtocolViolation("the answer has no Output-Descriptor")
     if not _describes(stated, output):
         raise ProtocolViolation("the answer's Output-Descriptor is not what was asked for")
-    length = headers.get(native.CONTENT_LENGTH)
+    length = headers.get("content-length")
     if length is not None and length != str(output.byte_length):
         raise ProtocolViolation(
             f"the answer's Content-Length is not the {output.byte_length} bytes of the output"
@@ -239,17 +248,17 @@ class RefusalIntake(_BoundedText):
 def refusal(status: int, headers: Mapping[str, str], body: bytes) -> RequestRefused:
     """The error that an answer other than 200 stands for."""
     document: dict[str, Any] = {}
-    if native.media_type(headers.get(native.CONTENT_TYPE, "")) == native.PROBLEM_JSON:
+    if native.media_type(headers.get("content-type", "")) == native.PROBLEM_JSON:
         try:
             value = strictjson.loads(body, max_depth=_MAX_DOCUMENT_DEPTH)
             document = value if isinstance(value, dict) else {}
         except MalformedJSON:
             pass  # a proxy's, or cut short: the status still says what it says
-    retry_after = parse_retry_after(headers.get(native.RETRY_AFTER))
+    retry_after = parse_retry_after(headers.get("retry-after"))
     error = errors.from_problem(document, status=status, retry_after=retry_after)
     if isinstance(error, errors.MethodNotAllowed):
-        error.allow = headers.get("Allow", "")
-    error.request_id = headers.get(native.REQUEST_ID)
+        error.allow = headers.get("allow", "")
+    error.request_id = headers.get("x-request-id")
     return error
 
 
@@ -267,10 +276,10 @@ def parse_retry_after(value: str | None) -> float | None:
 
 
 def _check_media_type(headers: Mapping[str, str], expected: str) -> None:
-    got = native.media_type(headers.get(native.CONTENT_TYPE, ""))
+    got = native.media_type(headers.get("content-type", ""))
     if got != expected:
         raise ProtocolViolation(f"the answer is {got or 'of no type'!r}, not {expected}")
-    if native.CONTENT_ENCODING in headers:
+    if "content-encoding" in headers:
         raise ProtocolViolation("the answer is encoded, which was not asked for")
 
 
@@ -291,7 +300,7 @@ def _describes(stated: str, output: Layout) -> bool:
 
 def _stated_digest(headers: Mapping[str, str]) -> bytes:
     try:
-        stated = native.parse_content_digest([headers.get(native.CONTENT_DIGEST, "")])
+        stated = native.parse_content_digest([headers.get("content-digest", "")])
     except DigestMismatch as error:
         raise ProtocolViolation(f"the answer's digest: {error.detail}") from None
     if stated is None:

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from http.client import HTTPException, HTTPResponse
 
 import httpx2
 
 from .address import Address
 from .connection import Connection
 from .deadline import Deadline
-from .errors import ConnectionFailed
 from .pool import Pool
 from .transport import Payload
 
@@ -45,9 +43,8 @@ class SocketTransport(httpx2.BaseTransport):
             connection.close()
             self._pool.give(connection)
             raise
-        headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in answer.getheaders()]
-        stream = AnswerStream(answer, connection, self._pool)
-        return httpx2.Response(answer.status, headers=headers, stream=stream)
+        stream = AnswerStream(connection, self._pool)
+        return httpx2.Response(answer.status, headers=answer.headers, stream=stream)
 
     def close(self) -> None:
         """Close every connection; one in use, when its answer is closed."""
@@ -57,22 +54,13 @@ class SocketTransport(httpx2.BaseTransport):
 class AnswerStream(httpx2.SyncByteStream):
     """The body of an answer, to be read into memory or in pieces."""
 
-    def __init__(
-        self, answer: HTTPResponse, connection: Connection, pool: Pool[Connection]
-    ) -> None:
-        self._answer = answer
+    def __init__(self, connection: Connection, pool: Pool[Connection]) -> None:
         self._connection = connection
         self._pool: Pool[Connection] | None = pool
 
     def readinto(self, memory: memoryview) -> int:
-        """Fill the memory, or as much of it as is left to come; 0 at the end."""
-        try:
-            count = self._answer.readinto(memory)
-        except (OSError, HTTPException) as error:
-            raise ConnectionFailed(f"the connection broke within the answer: {error}") from error
-        if count == 0 and self._answer.length:
-            raise ConnectionFailed("the service hung up within its answer")
-        return count
+        """Receive what has come, at least a byte; 0 at the end."""
+        return self._connection.read_into(memory)
 
     def __iter__(self) -> Iterator[bytes]:
         memory = memoryview(bytearray(_PIECE_BYTES))
@@ -84,9 +72,8 @@ class AnswerStream(httpx2.SyncByteStream):
         pool, self._pool = self._pool, None
         if pool is None:
             return
-        if not (self._answer.isclosed() and self._connection.can_follow(self._answer)):
+        if not self._connection.can_follow:
             self._connection.close()
-        self._answer.close()
         pool.give(self._connection)
 
 
