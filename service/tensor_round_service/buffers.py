@@ -8,6 +8,7 @@ the last one left: an answer is made of written bytes only.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 
@@ -25,7 +26,8 @@ class Buffers:
     def __init__(self, allocate: Callable[[int], Bytes], stock_bytes: int = 256 << 20) -> None:
         self._allocate = allocate
         self._limit = stock_bytes
-        self._stock: list[Bytes] = []
+        #: Oldest first, each with the time it was given back at.
+        self._stock: list[tuple[float, Bytes]] = []
         self._stocked = 0
         self._lock = threading.Lock()
 
@@ -39,9 +41,11 @@ class Buffers:
         if nbytes >= KEPT_BYTES:
             with self._lock:
                 for position in range(len(self._stock) - 1, -1, -1):
-                    if nbytes <= self._stock[position].size <= FIT * nbytes:
-                        self._stocked -= self._stock[position].size
-                        return self._stock.pop(position)
+                    _, buffer = self._stock[position]
+                    if nbytes <= buffer.size <= FIT * nbytes:
+                        del self._stock[position]
+                        self._stocked -= buffer.size
+                        return buffer
         return self._allocate(nbytes)
 
     def give_back(self, buffer: Bytes) -> None:
@@ -49,10 +53,20 @@ class Buffers:
         if not KEPT_BYTES <= buffer.size <= self._limit:
             return
         with self._lock:
-            self._stock.append(buffer)
+            self._stock.append((time.monotonic(), buffer))
             self._stocked += buffer.size
             while self._stocked > self._limit:
-                self._stocked -= self._stock.pop(0).size
+                self._drop_oldest()
+
+    def drop_idle(self, seconds: float) -> None:
+        """Let go of what nobody has asked for in so long."""
+        with self._lock:
+            while self._stock and self._stock[0][0] < time.monotonic() - seconds:
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        _, buffer = self._stock.pop(0)
+        self._stocked -= buffer.size
 
     def lease(self) -> Lease:
         """The memory for one request."""

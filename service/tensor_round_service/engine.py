@@ -20,6 +20,9 @@ from .buffers import Buffers, Lease
 #: more than rounding it, and nobody else waits long.
 INLINE_BYTES = 256 << 10
 
+#: How long used memory waits for the next request before the system has it back.
+IDLE_SECONDS = 3.0
+
 T = TypeVar("T")
 
 
@@ -43,6 +46,12 @@ class Engine:
     def lease(self) -> Lease:
         """The memory for one request."""
         return self._buffers.lease()
+
+    async def tidy(self) -> None:
+        """Give idle memory back to the system, for as long as this runs."""
+        while True:
+            await asyncio.sleep(IDLE_SECONDS / 2)
+            self._buffers.drop_idle(IDLE_SECONDS)
 
     def round(self, call: RoundCall, source: Bytes, lease: Lease) -> Bytes:
         """The output's bytes: ``source`` itself where the call is in place, or further memory.

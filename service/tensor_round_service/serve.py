@@ -83,7 +83,7 @@ def _config(settings: Settings, app: FastAPI | str) -> uvicorn.Config:
         workers=settings.workers,
         # httptools', with a faster way for large bodies. Never h11: it takes Content-Length
         # beside chunked, bare LF and folded headers.
-        http=DirectHttpProtocol,
+        http=DirectHttpProtocol if settings.direct_receive else "httptools",
         ws="none",
         proxy_headers=False,
         lifespan="on",

@@ -47,6 +47,13 @@ class Settings(BaseSettings):
     max_tensor_bytes: Annotated[
         ByteSize, Field(ge=0, description="Largest tensor, in or out; larger ones get 413.")
     ] = ByteSize(1 << 30)
+    direct_receive: Annotated[
+        bool,
+        Field(
+            description="Receive bodies straight into the tensor's memory. Off, they take the "
+            "web server's own way: slower, with the same answers."
+        ),
+    ] = True
     drain_timeout: Annotated[
         float,
         Field(ge=0, description="Seconds that requests under way have to finish after SIGTERM."),

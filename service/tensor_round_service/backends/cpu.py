@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -21,6 +23,8 @@ from .tables import pair_table, table
 
 #: Buffers start on a page: sockets, DMA and vector units all like that.
 PAGE = 4096
+#: Buffers from this size on are mapped, not taken from the heap.
+MAPPED_BYTES = 1 << 20
 #: Bytes below which a second thread costs more than it brings.
 SPLIT_BYTES = 1 << 20
 #: Elements looked up at a time: NumPy widens the indices, and these stay in cache.
@@ -47,12 +51,17 @@ class NumpyBackend:
         self._suspicious = not flags_tell()
 
     def allocate(self, nbytes: int) -> Bytes:
-        """Uninitialised memory; from a page's start, where it has pages."""
-        if nbytes < PAGE:
+        """Memory of its own pages where it is large, which go back to the system with it.
+
+        The heap would keep them: a burst of large requests would be paid for ever after.
+        """
+        if nbytes < MAPPED_BYTES:
             return np.empty(nbytes, np.uint8)
-        memory = np.empty(nbytes + PAGE, np.uint8)
-        start = -memory.__array_interface__["data"][0] % PAGE
-        return memory[start : start + nbytes]
+        pages = mmap.mmap(-1, nbytes)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            with contextlib.suppress(OSError):  # a kernel without huge pages
+                pages.madvise(mmap.MADV_HUGEPAGE)
+        return np.frombuffer(pages, np.uint8)
 
     def round(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
         """Round ``source`` into ``target``, the same memory only where ``call.is_in_place``."""

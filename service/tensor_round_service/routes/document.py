@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from tensor_round import operators
@@ -13,6 +14,8 @@ from tensor_round.layout import Layout
 from tensor_round.wire import jsontensor, native, strictjson
 
 _MEMBERS = ("descriptor", "data")
+#: An answer stays small, however many fields a document has.
+_LISTED_FAULTS = 32
 #: What only says how bytes lie, in any dialect; numbers have no bytes.
 _LAYOUT_FIELDS = frozenset({"strides", "byte_length", "Strides", "TotalTensorSizeInBytes"})
 
@@ -39,8 +42,7 @@ class Document:
             raise MissingDescriptor("the JSON must have the operator as its descriptor")
         faults = [
             Fault((name[:40],), "unknown field; the document has descriptor and data")
-            for name in document
-            if name not in _MEMBERS
+            for name in islice((n for n in document if n not in _MEMBERS), _LISTED_FAULTS)
         ]
         if "data" not in document:
             faults.append(Fault(("data",), "is required"))

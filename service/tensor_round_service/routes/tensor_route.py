@@ -43,6 +43,7 @@ class TensorRoute:
             except RequestRefused as refusal:
                 answer = self._refuse(refusal)
             except SenderGone:
+                lease.settle()  # what was to fill the buffers is gone
                 return
             except Exception:  # whatever it is, its sender gets an answer, and the log the rest
                 logger.exception("unforeseen failure")

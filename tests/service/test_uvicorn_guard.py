@@ -1,0 +1,70 @@
+"""What http_protocol.py leans on of uvicorn's insides is there, and means what it did.
+
+If this fails after an update of uvicorn, read http_protocol.py against uvicorn's
+``httptools_impl`` before changing anything here.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import httptools
+import pytest
+from uvicorn.protocols.http import flow_control, httptools_impl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+PROTOCOL_ATTRIBUTES = ["transport", "flow", "loop", "parser", "scope", "headers", "cycle"]
+CYCLE_ATTRIBUTES = [
+    "body",
+    "more_body",
+    "disconnected",
+    "keep_alive",
+    "waiting_for_100_continue",
+    "response_started",
+    "response_complete",
+    "message_event",
+    "default_headers",
+    "on_response",
+]
+
+
+@pytest.mark.parametrize("name", PROTOCOL_ATTRIBUTES)
+def test_the_protocol_has_its_attributes(name: str) -> None:
+    assert f"self.{name}" in inspect.getsource(HttpToolsProtocol)
+
+
+@pytest.mark.parametrize("name", CYCLE_ATTRIBUTES)
+def test_the_cycle_has_its_attributes(name: str) -> None:
+    assert f"self.{name}" in inspect.getsource(RequestResponseCycle.__init__)
+
+
+def test_bodies_gather_in_the_cycle() -> None:
+    assert "self.cycle.body += body" in inspect.getsource(HttpToolsProtocol.on_body)
+
+
+def test_a_cycle_is_made_once_the_headers_are_complete() -> None:
+    source = inspect.getsource(HttpToolsProtocol.on_headers_complete)
+    assert "self.cycle = RequestResponseCycle(" in source
+    assert "self._start_asgi_task(self.cycle, app)" in source
+
+
+def test_a_response_ends_as_respond_ends_it() -> None:
+    source = inspect.getsource(RequestResponseCycle.send)
+    for step in (
+        "self.response_complete = True",
+        "self.message_event.set()",
+        "self.transport.close()",
+        "self.on_response()",
+    ):
+        assert step in source
+
+
+def test_status_lines_and_flow_control() -> None:
+    assert httptools_impl.STATUS_LINE[200] == b"HTTP/1.1 200 OK\r\n"
+    for name in ("pause_reading", "resume_reading", "drain"):
+        assert callable(getattr(flow_control.FlowControl, name))
+    assert "write_paused" in inspect.getsource(flow_control.FlowControl)
+
+
+def test_the_parser_has_the_leniency_that_pipelining_needs() -> None:
+    assert hasattr(httptools.HttpRequestParser, "set_dangerous_leniencies")
