@@ -7,7 +7,6 @@ every request may be sent again; the question is only whether it helps.
 from __future__ import annotations
 
 import random
-import threading
 
 from .deadline import Deadline
 from .errors import DigestMismatch, ProtocolViolation, RequestRefused, TensorRoundError
@@ -25,26 +24,24 @@ class RetryBudget:
     """Retries that all callers of one client share, so that an outage gets no storm.
 
     A retry takes one; one that succeeds gives it back, and every success at first try
-    earns a tenth of one. Thread-safe.
+    earns a tenth of one. There is no lock, which a fork could leave held: counts of
+    several threads may come out a little off, and may.
     """
 
     def __init__(self, size: float = BUDGET) -> None:
         self._size = size
         self._left = size
-        self._lock = threading.Lock()
 
     def take(self) -> bool:
         """Whether another retry may be made; if so, it is taken."""
-        with self._lock:
-            if self._left < 1:
-                return False
-            self._left -= 1
-            return True
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
 
     def succeeded(self, retries: int) -> None:
         """A request succeeded after that many retries."""
-        with self._lock:
-            self._left = min(self._size, self._left + (retries or EARNED))
+        self._left = min(self._size, self._left + (retries or EARNED))
 
 
 class Retries:

@@ -1,0 +1,73 @@
+"""What the package shows, and what importing it costs."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import subprocess
+import sys
+
+import pytest
+
+import tensor_round as tr
+
+HEAVY = {
+    *("fastapi", "starlette", "uvicorn", "uvloop", "pydantic_settings", "tensor_round_service"),
+    *("cupy", "torch", "typer", "rich", "httpx2"),
+}
+
+
+def test_importing_loads_nothing_that_a_caller_may_not_need() -> None:
+    code = f"import sys, tensor_round; print(*(set({HEAVY!r}) & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.split() == []
+
+
+def test_a_client_loads_neither_the_service_nor_the_command_line() -> None:
+    code = (
+        "import sys, tensor_round as tr; tr.Client('http://x').close(); "
+        f"print(*(set({HEAVY!r}) - {{'httpx2'}} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.split() == []
+
+
+def test_all_is_sorted_and_there() -> None:
+    assert list(tr.__all__) == sorted(tr.__all__)
+    assert all(hasattr(tr, name) for name in tr.__all__)
+
+
+@pytest.mark.parametrize("name", tr.__all__)
+def test_every_public_name_has_a_docstring_of_its_own(name: str) -> None:
+    first = pydoc.getdoc(getattr(tr, name)).split("\n\n")[0].replace("\n", " ")
+    assert first.endswith(".") or ":" in first
+
+
+@pytest.mark.parametrize("kind", [tr.Client, tr.AsyncClient])
+def test_a_client_is_made_as_published(kind: type) -> None:
+    parameters = list(inspect.signature(kind).parameters.values())
+    assert parameters[0].name == "url"
+    assert {p.name: p.default for p in parameters[1:]} == {
+        "api_key": None,
+        "verify": True,
+        "cert": None,
+        "timeout": 30.0,
+        "retries": 3,
+        "connections": 4,
+        "tile_bytes": 64 << 20,
+        "headers": None,
+        "transport": None,
+        "digest": False,
+    }
+    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[1:])
+
+
+def test_both_clients_have_the_same_calls() -> None:
+    def calls(kind: type) -> dict[str, list[str]]:
+        return {
+            name: [f"{p.name}={p.default!r}" for p in inspect.signature(member).parameters.values()]
+            for name, member in vars(kind).items()
+            if not name.startswith("_")
+        }
+
+    assert calls(tr.Client) == calls(tr.AsyncClient)

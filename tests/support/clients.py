@@ -1,0 +1,48 @@
+"""Both clients behind one face, so that a test of one is a test of the other."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+
+import tensor_round as tr
+
+
+class SteppedClient:
+    """An :class:`AsyncClient` in a loop of its own, called as a :class:`Client` is."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._runner = asyncio.Runner()
+        self._client = tr.AsyncClient(*arguments, **options)
+
+    def round(self, *arguments: Any, **options: Any) -> Any:
+        return self._runner.run(self._client.round(*arguments, **options))
+
+    def operators(self) -> dict[str, Any]:
+        return self._runner.run(self._client.operators())
+
+    def conformance(self) -> dict[str, Any]:
+        return self._runner.run(self._client.conformance())
+
+    def ready(self) -> bool:
+        return self._runner.run(self._client.ready())
+
+    def close(self) -> None:
+        self._runner.run(self._client.close())
+        self._runner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+AnyClient = tr.Client | SteppedClient
+KINDS: dict[str, type[AnyClient]] = {"sync": tr.Client, "async": SteppedClient}

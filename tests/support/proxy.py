@@ -1,0 +1,224 @@
+"""A TCP proxy that misbehaves on purpose: cuts, delays, garbles, answers by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+
+_PIECE_BYTES = 64 << 10
+#: Bytes kept of what each connection sent, for tests that look at requests.
+_KEPT_BYTES = 64 << 10
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is done to one connection; the default is nothing.
+
+    ``up`` is towards the service, ``down`` towards the client. Cuts come after so many
+    bytes of a direction; garbled bytes are at these offsets. ``answer`` replaces the
+    service's: it is sent once the request is whole (``early``: once its head is), and the
+    connection closed.
+    """
+
+    cut_up: int | None = None
+    cut_down: int | None = None
+    reset: bool = False
+    garble_up: frozenset[int] = frozenset()
+    garble_down: frozenset[int] = frozenset()
+    delay_down: float = 0.0
+    pieces_down: int = _PIECE_BYTES
+    pause_down: float = 0.0
+    answer: bytes | None = None
+    early: bool = False
+
+
+FAULTLESS = Fault()
+
+
+@dataclass
+class Seen:
+    """What went through one connection."""
+
+    up: bytearray = field(default_factory=bytearray)
+    up_bytes: int = 0
+    down_bytes: int = 0
+
+    def headers(self) -> dict[str, str]:
+        """The first request's headers, by name in lower case."""
+        lines = bytes(self.up).partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")[1:]
+        return {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+
+    @property
+    def request_line(self) -> str:
+        """The first request's first line."""
+        return bytes(self.up).partition(b"\r\n")[0].decode("latin-1")
+
+
+class Proxy:
+    """Stands between a client and the service at ``upstream``; a context manager.
+
+    ``plan`` gives the fault of each connection by its number, from 0. ``tls`` is shown
+    to the client; the service is spoken to in the clear. Without ``upstream`` every
+    fault must have an answer.
+    """
+
+    def __init__(
+        self,
+        upstream: int | None,
+        plan: Callable[[int], Fault] = lambda number: FAULTLESS,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._upstream = upstream
+        self._plan = plan
+        self._tls = tls
+        self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.seen: list[Seen] = []
+        self.open_now = 0
+        self.open_most = 0
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._tls else 'http'}://localhost:{self.port}"
+
+    def __enter__(self) -> Proxy:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.port = listener.getsockname()[1]
+        self._server = self._loop.run_until_complete(
+            asyncio.start_server(self._accepted, sock=listener, ssl=self._tls)
+        )
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _stop(self) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        seen = Seen()
+        self.seen.append(seen)
+        self.open_now += 1
+        self.open_most = max(self.open_most, self.open_now)
+        fault = self._plan(len(self.seen) - 1)
+        try:
+            with contextlib.suppress(OSError, ssl.SSLError, asyncio.CancelledError):
+                if fault.answer is not None:
+                    await self._answer(fault, seen, reader, writer)
+                else:
+                    await self._forward(fault, seen, reader, writer)
+        finally:
+            self.open_now -= 1
+            await _hang_up(writer, reset=fault.reset)
+
+    async def _answer(
+        self, fault: Fault, seen: Seen, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        assert fault.answer is not None
+        head = await reader.readuntil(b"\r\n\r\n")
+        seen.up += head
+        if not fault.early:
+            left = int(seen.headers().get("content-length", "0"))
+            while left and (piece := await reader.read(min(left, _PIECE_BYTES))):
+                left -= len(piece)
+                seen.up_bytes += len(piece)
+        cut = len(fault.answer) if fault.cut_down is None else fault.cut_down
+        await asyncio.sleep(fault.delay_down)
+        for start in range(0, cut, fault.pieces_down):
+            writer.write(fault.answer[start : min(cut, start + fault.pieces_down)])
+            await writer.drain()
+            await asyncio.sleep(fault.pause_down)
+        if fault.early and not fault.reset:
+            # As a good service does: half-close, and drop what still comes for a while.
+            writer.write_eof()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    while piece := await reader.read(_PIECE_BYTES):
+                        seen.up_bytes += len(piece)
+
+    async def _forward(
+        self, fault: Fault, seen: Seen, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
+
+        async def up() -> None:
+            limit = fault.cut_up
+            while piece := await reader.read(_PIECE_BYTES):
+                piece = _garbled(piece, seen.up_bytes, fault.garble_up)
+                piece = piece if limit is None else piece[: limit - seen.up_bytes]
+                seen.up_bytes += len(piece)
+                seen.up += piece[: _KEPT_BYTES - len(seen.up)]
+                far_writer.write(piece)
+                await far_writer.drain()
+                if seen.up_bytes == limit:
+                    return
+            # The client has hung up; the answer has no one to go to.
+
+        async def down() -> None:
+            limit = fault.cut_down
+            await asyncio.sleep(fault.delay_down)
+            while piece := await far_reader.read(fault.pieces_down):
+                piece = _garbled(piece, seen.down_bytes, fault.garble_down)
+                piece = piece if limit is None else piece[: limit - seen.down_bytes]
+                seen.down_bytes += len(piece)
+                writer.write(piece)
+                await writer.drain()
+                if seen.down_bytes == limit:
+                    return
+                await asyncio.sleep(fault.pause_down)
+
+        ways = [asyncio.ensure_future(up()), asyncio.ensure_future(down())]
+        try:
+            # Whichever way ends first ends both.
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            await _hang_up(far_writer, reset=False)
+
+
+def _garbled(piece: bytes, start: int, offsets: frozenset[int]) -> bytes:
+    hit = [offset - start for offset in offsets if start <= offset < start + len(piece)]
+    if not hit:
+        return piece
+    changed = bytearray(piece)
+    for position in hit:
+        changed[position] ^= 0x5A
+    return bytes(changed)
+
+
+async def _hang_up(writer: asyncio.StreamWriter, *, reset: bool) -> None:
+    if reset:
+        # No time to linger is how a reset is made.
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+    writer.close()
+    with contextlib.suppress(OSError, ssl.SSLError):
+        await writer.wait_closed()
