@@ -29,6 +29,11 @@ class RoundCall:
         return cls(rounding, input, Layout.of(input.dtype, input.shape), input.byte_length)
 
     @cached_property
+    def nbytes(self) -> int:
+        """Bytes of memory that the call takes: one buffer in place, else two."""
+        return self.input.byte_length + (0 if self.is_in_place else self.output.byte_length)
+
+    @cached_property
     def is_in_place(self) -> bool:
         """Whether the results can overwrite the input.
 

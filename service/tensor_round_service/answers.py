@@ -34,14 +34,18 @@ class Answer:
     status: int = 200
     headers: list[Header] = field(default_factory=list)
 
-    async def send(self, send: Send, exchange: DirectExchange | None = None) -> bool:
-        """Send it; whether nothing refers to the parts' memory any more on return."""
+    def fields(self) -> list[Header]:
+        """All its header fields."""
         length = sum(map(len, self.parts))
-        headers = [
+        return [
             (_CONTENT_TYPE, self.content_type.encode()),
             (_CONTENT_LENGTH, str(length).encode()),
             *self.headers,
         ]
+
+    async def send(self, send: Send, exchange: DirectExchange | None = None) -> bool:
+        """Send it; whether nothing refers to the parts' memory any more on return."""
+        headers = self.fields()
         if exchange is not None:
             await exchange.respond(self.status, headers, self.parts)
             return True
@@ -62,6 +66,24 @@ def problem_answer(refusal: RequestRefused) -> Answer:
         status=refusal.status,
         headers=refusal_headers(refusal),
     )
+
+
+def error_answer(refusal: RequestRefused) -> Answer:
+    """A refusal as the Open Inference Protocol has it: one line of text."""
+    line = " ".join(refusal.detail.split())
+    return Answer(
+        native.JSON,
+        [json.dumps({"error": line}).encode()],
+        status=refusal.status,
+        headers=refusal_headers(refusal),
+    )
+
+
+def refusal_answer(path: str, refusal: RequestRefused) -> Answer:
+    """A refusal in the form of the face that a path belongs to."""
+    if path == "/v2" or path.startswith("/v2/"):
+        return error_answer(refusal)
+    return problem_answer(refusal)
 
 
 def refusal_headers(refusal: RequestRefused) -> list[Header]:

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from .admission import memory_limit
 from .backends.choice import choose
 from .engine import Engine
 from .openapi import describe
@@ -40,6 +41,11 @@ class _Application(FastAPI):
         await super().__call__(scope, receive, send)
 
 
+def _engine(settings: Settings) -> Engine:
+    total = settings.max_bytes_in_flight or memory_limit() // 2
+    return Engine(choose(settings.backend), total // settings.workers)
+
+
 def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
     """The ASGI application on these settings.
 
@@ -47,7 +53,7 @@ def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
     Raises :class:`~.backends.choice.BackendUnavailable`.
     """
     own = engine is None
-    serving = Engine(choose(settings.backend)) if engine is None else engine
+    serving = _engine(settings) if engine is None else engine
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
+from .admission import FIRST_BYTES, Budget
 from .backends import Bytes
 
 #: Smaller buffers are not worth keeping.
@@ -23,9 +24,9 @@ FIT = 2
 class Buffers:
     """A bounded stock of used buffers, the latest first: it is the likeliest in cache."""
 
-    def __init__(self, allocate: Callable[[int], Bytes], stock_bytes: int = 256 << 20) -> None:
+    def __init__(self, allocate: Callable[[int], Bytes], budget: Budget) -> None:
         self._allocate = allocate
-        self._limit = stock_bytes
+        self._budget = budget
         #: Oldest first, each with the time it was given back at.
         self._stock: list[tuple[float, Bytes]] = []
         self._stocked = 0
@@ -49,13 +50,18 @@ class Buffers:
         return self._allocate(nbytes)
 
     def give_back(self, buffer: Bytes) -> None:
-        """Keep a buffer that nobody uses any more; the oldest go where there is no room."""
-        if not KEPT_BYTES <= buffer.size <= self._limit:
+        """Keep a buffer that nobody uses any more."""
+        if buffer.size < KEPT_BYTES:
             return
         with self._lock:
             self._stock.append((time.monotonic(), buffer))
             self._stocked += buffer.size
-            while self._stocked > self._limit:
+        self.make_room()
+
+    def make_room(self) -> None:
+        """Let the oldest go, so that stock and requests stay within the budget together."""
+        with self._lock:
+            while self._stock and self._stocked + self._budget.in_use > self._budget.limit_bytes:
                 self._drop_oldest()
 
     def drop_idle(self, seconds: float) -> None:
@@ -70,7 +76,7 @@ class Buffers:
 
     def lease(self) -> Lease:
         """The memory for one request."""
-        return Lease(self)
+        return Lease(self, self._budget)
 
 
 class Lease:
@@ -80,10 +86,32 @@ class Lease:
     into a buffer, or the kernel read from it, it must not be another request's.
     """
 
-    def __init__(self, buffers: Buffers) -> None:
+    def __init__(self, buffers: Buffers, budget: Budget) -> None:
         self._buffers = buffers
+        self._budget = budget
+        self._needed = 0
+        self._reserved = 0
         self._taken: list[Bytes] = []
         self._settled = False
+
+    def reserve_first(self, nbytes: int) -> None:
+        """Have room for the beginning of a request that will need so many bytes.
+
+        Raises :class:`TensorTooLarge` or :class:`Overloaded`.
+        """
+        self._budget.check(nbytes)
+        self._needed = nbytes
+        self._reserve(min(nbytes, FIRST_BYTES))
+
+    def reserve_rest(self) -> None:
+        """Have room for all that was said to be needed; :class:`Overloaded` if there is none."""
+        self._reserve(self._needed - self._reserved)
+
+    def _reserve(self, nbytes: int) -> None:
+        if nbytes:
+            self._budget.take(nbytes, of=self._needed)
+            self._reserved += nbytes
+            self._buffers.make_room()
 
     def take(self, nbytes: int) -> Bytes:
         """Memory of that many bytes, contents undefined, until the lease ends."""
@@ -104,6 +132,7 @@ class Lease:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._budget.give_back(self._reserved)
         if self._settled:
             for buffer in self._taken:
                 self._buffers.give_back(buffer)

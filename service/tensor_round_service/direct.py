@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import MutableMapping, Sequence
 from typing import Any, Protocol
 
+from tensor_round.errors import RequestRefused
+
 #: The ASGI extension under which a request finds its :class:`DirectExchange`.
 EXTENSION = "tensor_round.direct_exchange"
 
@@ -25,6 +27,16 @@ class DirectExchange(Protocol):
     @property
     def remaining(self) -> int | None:
         """Bytes of the body that are still to be received; None where nobody said."""
+
+    @property
+    def failure(self) -> RequestRefused | None:
+        """Why the body will never be whole, though its sender is still there."""
+
+    def expect(self) -> None:
+        """The body is wanted now: its sender has to keep the pace."""
+
+    async def arrival(self, nbytes: int) -> None:
+        """Wait until that many bytes have come, or all, without taking them."""
 
     async def receive_into(self, target: memoryview) -> None:
         """Receive all that remains; ``target`` has just that size. Raises :class:`SenderGone`."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 from tensor_round.call import RoundCall
 from tensor_round.errors import BackendFailed
 
+from .admission import Budget, memory_limit
 from .backends import Backend, Bytes
 from .backends.cpu import usable_cores
 from .buffers import Buffers, Lease
@@ -35,11 +36,17 @@ class Timing:
 
 
 class Engine:
-    """Rounds buffers on a backend, off the event loop where it takes long."""
+    """Rounds buffers on a backend, off the event loop where it takes long.
 
-    def __init__(self, backend: Backend) -> None:
+    ``max_bytes_in_flight`` bounds what all requests hold together; half of the memory
+    this process may use if it is not given.
+    """
+
+    def __init__(self, backend: Backend, max_bytes_in_flight: int | None = None) -> None:
         self.backend = backend
-        self._buffers = Buffers(backend.allocate)
+        limit = memory_limit() // 2 if max_bytes_in_flight is None else max_bytes_in_flight
+        self.budget = Budget(limit)
+        self._buffers = Buffers(backend.allocate, self.budget)
         # As many tensors at once as there are cores; a backend's own threads are its own.
         self._threads = ThreadPoolExecutor(usable_cores(), "tensor-round-engine")
 

@@ -1,53 +1,112 @@
-"""uvicorn's HTTP protocol, with a way around its buffers for tensors.
+"""uvicorn's HTTP protocol, with limits, and a way around its buffers for tensors.
 
 uvicorn hands a body on in pieces of some 64 KiB and copies each twice. Here a body of
 known length goes from the socket into the memory that the request's own lease gave:
 after the head of a large request reading is paused; when the application asks
-(:meth:`~.direct.DirectExchange.receive_into`), the transport gets a protocol that does
-nothing but fill that memory, and hands the connection back when it is full. An answer
-is written as it lies there, head and small body in one system call. Everything else,
-from header fields to keep-alive, stays uvicorn's.
+(:class:`.http_exchange.Exchange`), the transport gets a protocol that does nothing but
+fill that memory, and hands the connection back when it is full. An answer is written
+as it lies there, head and small body in one system call.
 
-What this leans on of uvicorn's insides is held by ``tests/service/test_uvicorn_guard.py``.
+Senders have limits of size and time that uvicorn does not set. Everything else, from
+header fields to keep-alive, stays uvicorn's. What this leans on of its insides is held
+by ``tests/service/test_uvicorn_guard.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from .direct import EXTENSION, Header, SenderGone
+from tensor_round.errors import HeadersTooLarge, ReceiveTimeout, RequestRefused
 
-#: From this size on a body is worth a change of protocol, and an answer a write of its own.
-LARGE_BYTES = 64 << 10
+from .answers import Send, refusal_answer
+from .direct import EXTENSION, direct_exchange
+from .http_exchange import LARGE_BYTES, Exchange, head_bytes
+from .http_lingering import Lingering
 
 _LENGTH = b"content-length"
 
+#: Seconds that an idle connection stays open after the service has begun to stop.
+IDLE_GRACE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a sender may take: bytes and lines of a head, seconds, bytes a second."""
+
+    head_bytes: int = 32 << 10
+    head_lines: int = 100
+    receive_timeout: float = 10.0
+    min_receive_rate: int = 64 << 10
+    #: Seconds between two looks at how far a body has come.
+    watch_interval: float = 1.0
+
 
 class DirectHttpProtocol(HttpToolsProtocol):
-    """One connection; uvicorn's ``http=`` extension point."""
+    """One connection; uvicorn's ``http=`` extension point. A subclass may set other limits."""
+
+    limits: ClassVar[Limits] = Limits()
 
     #: Bytes of the current body that came through the parser.
-    fed: int
+    fed = 0
+    _head_fed = 0
+    #: Whether a head has begun and not ended.
+    _in_head = False
+    _timer: asyncio.TimerHandle | None = None
+    _draining = False
+    _watched: Exchange
+    _came = 0
+    _balance = 0.0
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for a first request, but not for ever."""
+        super().connection_made(transport)
+        self._arm(self.limits.receive_timeout, self._head_is_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the time."""
+        self._disarm()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, and hold a head that does not end to its limits."""
+        super().data_received(data)
+        if self._in_head:
+            self._head_fed += len(data)
+            if self._head_fed > self.limits.head_bytes:
+                self._refuse_connection(self._head_too_large())
+            elif self._timer is None:
+                self._arm(self.limits.receive_timeout, self._head_is_late)
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        super().on_message_begin()
+        self._in_head = True
+        self._head_fed = 0
 
     def on_headers_complete(self) -> None:
         """Offer the request its direct way; stop reading before a large body."""
+        self._in_head = False
+        self._disarm()
         self.fed = 0
         # The parser has checked that a length is digits, and the only one.
         length = next((int(value) for name, value in self.headers if name == _LENGTH), None)
-        exchange = _Exchange(self, length)
+        exchange = Exchange(self, length)
         extensions: dict[str, Any] = {EXTENSION: exchange}
         self.scope["extensions"] = extensions
+        app, too_large = self.app, self._is_head_too_large()
+        if too_large:
+            self.app = _refusing(self._head_too_large())
         super().on_headers_complete()
+        self.app = app
         exchange.cycle = self.cycle
+        if self._draining or too_large:
+            self.cycle.keep_alive = False
         if length is not None and length >= LARGE_BYTES:
             self.flow.pause_reading()
 
@@ -56,117 +115,116 @@ class DirectHttpProtocol(HttpToolsProtocol):
         self.fed += len(body)
         super().on_body(body)
 
+    def on_message_complete(self) -> None:
+        """The body is whole: its time is no longer watched."""
+        self._disarm()
+        super().on_message_complete()
+
     def take_back(self) -> None:
         """Have the connection again, after a body that the parser never saw the end of."""
+        self._disarm()
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.transport.set_protocol(self)
 
-
-class _Exchange:
-    """One request's :class:`~.direct.DirectExchange`."""
-
-    def __init__(self, protocol: DirectHttpProtocol, length: int | None) -> None:
-        self._protocol = protocol
-        self._length = length
-        self.cycle: RequestResponseCycle
-
-    @property
-    def remaining(self) -> int | None:
-        if self._length is None:
-            return None
-        return self._length - self._protocol.fed + len(self.cycle.body)
-
-    async def receive_into(self, target: memoryview) -> None:
-        cycle, protocol = self.cycle, self._protocol
-        early = len(cycle.body)
-        target[:early] = cycle.body
-        cycle.body = bytearray()
-        if early < len(target):
-            if cycle.disconnected:
-                raise SenderGone
-            if cycle.waiting_for_100_continue:
-                cycle.waiting_for_100_continue = False
-                protocol.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            # A transport may change its protocol only while it does not read.
-            protocol.flow.pause_reading()
-            filling = _Filling(protocol, target[early:])
-            protocol.transport.set_protocol(filling)
-            protocol.flow.resume_reading()
-            await filling.full
-        cycle.more_body = False
-
-    async def respond(
-        self, status: int, headers: Sequence[Header], parts: Sequence[bytes | memoryview]
-    ) -> None:
-        cycle, transport, flow = self.cycle, self._protocol.transport, self._protocol.flow
-        if flow.write_paused and not cycle.disconnected:
-            await flow.drain()
-        if cycle.disconnected:
-            return
-        cycle.response_started = True
-        cycle.waiting_for_100_continue = False
-        head = self._head(status, headers)
-        if sum(map(len, parts)) < LARGE_BYTES:
-            transport.write(b"".join((head, *parts)))
+    def on_response_complete(self) -> None:
+        """Go on to the next request, unless the body of this one still stands before it."""
+        if not self._in_head:
+            self._disarm()
+        if self.cycle.more_body and not self.pipeline and not self.transport.is_closing():
+            self.server_state.total_requests += 1
+            Lingering(self)
         else:
-            # No byte may wait in memory that the next request may be given.
-            transport.set_write_buffer_limits(high=0)
-            transport.write(head)
-            for part in parts:
-                transport.write(part)
-            await flow.drain()
-            if cycle.disconnected:
-                return
-            transport.set_write_buffer_limits()
-        cycle.response_complete = True
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            transport.close()
-        cycle.on_response()
+            super().on_response_complete()
 
-    def _head(self, status: int, headers: Sequence[Header]) -> bytes:
-        lines = [STATUS_LINE[status]]
-        for name, value in (*self.cycle.default_headers, *headers):
-            lines += (name, b": ", value, b"\r\n")
-        lines.append(b"\r\n" if self.cycle.keep_alive else b"connection: close\r\n\r\n")
-        return b"".join(lines)
+    def shutdown(self) -> None:
+        """Take no further request; let those that have begun end.
+
+        A request may be on its way to a connection that looks idle, so that closes a little later.
+        """
+        self._draining = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.keep_alive = False
+        elif not self._in_head:
+            self.loop.call_later(IDLE_GRACE, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        if not self._in_head and (self.cycle is None or self.cycle.response_complete):
+            self.transport.close()
+
+    def watch(self, exchange: Exchange) -> None:
+        """Hold the sender of a body to its pace from now on.
+
+        Its account begins with what RECEIVE_TIMEOUT is worth at the least rate, gains what
+        comes, loses what should have come, and must not run out. Once it has sent enough
+        to be given the memory for all of it, a second's worth is all the patience left.
+        """
+        self._watched = exchange
+        self._came = exchange.received
+        self._balance = self.limits.receive_timeout * self.limits.min_receive_rate
+        self._arm(self.limits.watch_interval, self._check_pace)
+
+    def _check_pace(self) -> None:
+        rate, interval = self.limits.min_receive_rate, self.limits.watch_interval
+        before, self._came = self._came, self._watched.received
+        most = rate * self.limits.receive_timeout
+        self._balance = min(self._balance + self._came - before - rate * interval, most)
+        if before < LARGE_BYTES <= self._came:
+            self._balance = min(self._balance, rate * interval)
+        if self._balance < 0:
+            self._timer = None
+            self._watched.fail(ReceiveTimeout(f"the body came at less than {rate} bytes a second"))
+        else:
+            self._arm(interval, self._check_pace)
+
+    def _arm(self, seconds: float, late: Callable[[], None]) -> None:
+        self._disarm()
+        self._timer = self.loop.call_later(seconds, late)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _head_is_late(self) -> None:
+        self._timer = None
+        if self._in_head:
+            seconds = self.limits.receive_timeout
+            self._refuse_connection(ReceiveTimeout(f"the head did not come within {seconds:g} s"))
+        else:
+            self.transport.close()
+
+    def _is_head_too_large(self) -> bool:
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        return size > self.limits.head_bytes or len(self.headers) > self.limits.head_lines
+
+    def _head_too_large(self) -> HeadersTooLarge:
+        return HeadersTooLarge(
+            f"the head has more than {self.limits.head_bytes} bytes "
+            f"or {self.limits.head_lines} fields"
+        )
+
+    def _refuse_connection(self, refusal: RequestRefused) -> None:
+        """Answer a head that never came whole, and end the connection."""
+        self._in_head = False
+        self._disarm()
+        if self.cycle is not None and not self.cycle.response_complete:
+            # An earlier request's answer comes first, and is then the last.
+            self.cycle.keep_alive = False
+            self.flow.pause_reading()
+            return
+        answer = refusal_answer(self.url.decode("latin-1"), refusal)
+        headers = (*self.server_state.default_headers, *answer.fields())
+        head = head_bytes(answer.status, headers, close=True)
+        self.transport.write(b"".join((head, *answer.parts)))
+        Lingering(self)
 
 
-class _Filling(asyncio.BufferedProtocol):
-    """Has the transport while one body comes in."""
+def _refusing(refusal: RequestRefused) -> Any:
+    """An application that answers every request with this refusal."""
 
-    def __init__(self, protocol: DirectHttpProtocol, target: memoryview) -> None:
-        self._protocol = protocol
-        self._target = target
-        self._filled = 0
-        self.full: asyncio.Future[None] = protocol.loop.create_future()
+    async def app(scope: MutableMapping[str, Any], _receive: Any, send: Send) -> None:
+        answer = refusal_answer(scope["path"], refusal)
+        await answer.send(send, direct_exchange(scope))
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go; never beyond the body's end."""
-        return self._target[self._filled :]
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Count them; hand the connection back after the last."""
-        self._filled += nbytes
-        if self._filled == len(self._target):
-            transport = self._protocol.transport
-            transport.pause_reading()
-            self._protocol.take_back()
-            transport.resume_reading()
-            if not self.full.done():
-                self.full.set_result(None)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Tell both who waits for the body and who owns the connection."""
-        if not self.full.done():
-            self.full.set_exception(SenderGone())
-        self._protocol.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """As the connection's owner would."""
-        self._protocol.pause_writing()
-
-    def resume_writing(self) -> None:
-        """As the connection's owner would."""
-        self._protocol.resume_writing()
+    return app

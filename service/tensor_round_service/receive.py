@@ -9,6 +9,8 @@ from typing import Any
 
 from tensor_round.errors import DigestMismatch, PayloadSizeMismatch, TensorTooLarge
 
+from .admission import FIRST_BYTES
+from .buffers import Lease
 from .decoding import Decoder
 from .direct import DirectExchange, SenderGone
 
@@ -30,14 +32,33 @@ class Body:
         direct: DirectExchange | None = None,
     ) -> None:
         self._receive = receive
+        self._exchange = direct
         self._direct = direct if decoder is None else None
+        if direct is not None:
+            direct.expect()
         self._decoder = decoder
         self._expected = sha256
         self._hash = hashlib.sha256() if sha256 is not None else None
         self._ended = False
+        #: What came with the bytes that were taken.
+        self._kept = memoryview(b"")
+
+    async def take(self, nbytes: int) -> bytes:
+        """The next ``nbytes`` of the content, or fewer where it ends before."""
+        taken = await self.piece() or b""
+        if len(taken) < nbytes:
+            gathered = bytearray(taken)
+            while len(gathered) < nbytes and (piece := await self.piece()) is not None:
+                gathered += piece
+            taken = bytes(gathered)
+        self._kept = memoryview(taken)[nbytes:]
+        return taken[:nbytes]
 
     async def piece(self) -> bytes | None:
         """The next bytes of the content, decoded; None at its end."""
+        if self._kept:
+            kept, self._kept = self._kept, memoryview(b"")
+            return bytes(kept)
         if self._decoder is None:
             return await self._raw()
         while not (unpacked := self._decoder.step()):
@@ -52,6 +73,8 @@ class Body:
     async def _raw(self) -> bytes | None:
         while not self._ended:
             message = await self._receive()
+            if self._exchange is not None and self._exchange.failure is not None:
+                raise self._exchange.failure
             if message["type"] == "http.disconnect":
                 raise SenderGone
             self._ended = not message.get("more_body", False)
@@ -67,22 +90,34 @@ class Body:
         if self._hash is not None and self._hash.digest() != self._expected:
             raise DigestMismatch("the body's SHA-256 is not the one that Content-Digest states")
 
-    async def fill(self, target: memoryview, first: bytes = b"") -> int:
+    async def admit(self, lease: Lease, nbytes: int) -> None:
+        """Reserve what the request needs: a little first, the rest once its body comes.
+
+        Raises :class:`TensorTooLarge` or :class:`Overloaded`, before the body is read.
+        """
+        lease.reserve_first(nbytes)
+        if self._exchange is not None and nbytes > FIRST_BYTES:
+            await self._exchange.arrival(FIRST_BYTES)
+        lease.reserve_rest()
+
+    async def fill(self, target: memoryview, first: bytes | memoryview = b"") -> int:
         """Receive the rest into ``target``, after the bytes in ``first``; how many they are.
 
         Raises :class:`PayloadSizeMismatch` as soon as they are too many.
         """
+        if self._kept:
+            first, self._kept = self._kept, memoryview(b"")
         if self._direct is not None and self._direct.remaining == len(target) - len(first):
             target[: len(first)] = first
             await self._fill_directly(self._direct, target[len(first) :])
             return len(target)
         filled = 0
-        piece: bytes | None = first
+        piece: bytes | memoryview | None = first
         while piece is not None:
             end = filled + len(piece)
             if end > len(target):
                 raise PayloadSizeMismatch(
-                    f"the payload has more than the {len(target)} bytes that its descriptor says"
+                    f"the payload has more than the {len(target)} bytes that it should have"
                 )
             target[filled:end] = piece
             filled = end

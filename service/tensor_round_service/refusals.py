@@ -1,4 +1,4 @@
-"""Whatever goes wrong outside the tensor routes, as problem documents too."""
+"""Whatever goes wrong outside the tensor routes, in the form of the face it concerns."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tensor_round.errors import (
     RequestRefused,
 )
 
-from .answers import problem_answer
+from .answers import Answer, refusal_answer
 
 
 def add_refusal_handlers(app: FastAPI) -> None:
-    """Answer every error that reaches the framework with ``application/problem+json``."""
+    """Answer every error that reaches the framework in the form of its face."""
 
-    async def refused(_request: Request, error: Exception) -> Response:
-        return _response(as_refusal(error))
+    async def refused(request: Request, error: Exception) -> Response:
+        return _response(refusal_answer(request.url.path, as_refusal(error)))
 
     for kind in (RequestRefused, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, refused)
@@ -44,8 +44,7 @@ def as_refusal(error: Exception) -> RequestRefused:
     return InternalError("the service failed; the fault is in its log")
 
 
-def _response(refusal: RequestRefused) -> Response:
-    answer = problem_answer(refusal)
+def _response(answer: Answer) -> Response:
     return Response(
         b"".join(answer.parts),
         status_code=answer.status,

@@ -18,7 +18,7 @@ from uvicorn.supervisors import Multiprocess
 
 from .app import create_app
 from .backends.choice import BackendUnavailable
-from .http_protocol import DirectHttpProtocol
+from .http_protocol import DirectHttpProtocol, Limits
 from .settings import PREFIX, Settings
 
 #: What uvicorn's supervisor takes as "do not start this worker again".
@@ -73,6 +73,15 @@ def worker_app() -> FastAPI:
         sys.exit(WORKER_CANNOT_START)
 
 
+def _http_protocol(settings: Settings) -> Any:
+    if not settings.direct_receive:
+        return "httptools"
+    limits = Limits(
+        receive_timeout=settings.receive_timeout, min_receive_rate=settings.min_receive_rate
+    )
+    return type("LimitedHttpProtocol", (DirectHttpProtocol,), {"limits": limits})
+
+
 def _config(settings: Settings, app: FastAPI | str) -> uvicorn.Config:
     return uvicorn.Config(
         app,
@@ -83,7 +92,7 @@ def _config(settings: Settings, app: FastAPI | str) -> uvicorn.Config:
         workers=settings.workers,
         # httptools', with a faster way for large bodies. Never h11: it takes Content-Length
         # beside chunked, bare LF and folded headers.
-        http=DirectHttpProtocol if settings.direct_receive else "httptools",
+        http=_http_protocol(settings),
         ws="none",
         proxy_headers=False,
         lifespan="on",

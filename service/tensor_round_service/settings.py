@@ -47,6 +47,24 @@ class Settings(BaseSettings):
     max_tensor_bytes: Annotated[
         ByteSize, Field(ge=0, description="Largest tensor, in or out; larger ones get 413.")
     ] = ByteSize(1 << 30)
+    max_bytes_in_flight: Annotated[
+        ByteSize | None,
+        Field(
+            description="Bytes that all requests may hold together, inputs and outputs; beyond "
+            "them 503. Workers share it equally. Half of the memory limit if not given."
+        ),
+    ] = None
+    receive_timeout: Annotated[
+        float,
+        Field(
+            gt=0,
+            description="Seconds to send a head in, and of grace before MIN_RECEIVE_RATE holds.",
+        ),
+    ] = 10.0
+    min_receive_rate: Annotated[
+        int,
+        Field(ge=0, description="Bytes a second that a body must come at; slower ones get 408."),
+    ] = 64 << 10
     direct_receive: Annotated[
         bool,
         Field(

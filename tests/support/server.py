@@ -133,7 +133,9 @@ class Service:
         with contextlib.closing(self.connection()) as connection:
             fields = dict(headers or {})
             chunked = "Transfer-Encoding" in fields
-            connection.request(method, path, body, fields, encode_chunked=chunked)
+            # Refused early, a large body is not taken to its end; the answer says why.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, path, body, fields, encode_chunked=chunked)
             return Reply.read(connection)
 
     def rss(self) -> int:

@@ -74,6 +74,7 @@ class _Round:
         call = head.call
         self._check_sizes(call)
         head.check_length(call.input.byte_length, call.shortest_input)
+        await body.admit(lease, call.nbytes)
         source = lease.take(call.input.byte_length)
         began = time.perf_counter()
         got = await body.fill(source.data)
@@ -105,6 +106,7 @@ class _Round:
         call = RoundCall(rounding, layout, layout, layout.byte_length)
         self._check_sizes(call)
         head.check_length(header.header_length + call.input.byte_length)
+        await body.admit(lease, call.nbytes)
         source = lease.take(call.input.byte_length)
         got = await body.fill(source.data, start[header.header_length :])
         check_payload(got, call.input.byte_length)
@@ -122,6 +124,8 @@ class _Round:
         """Operator and numbers in one document, worked on off the event loop if it is long."""
         head.query()
         began = time.perf_counter()
+        length = native.MAX_JSON_LENGTH if head.length is None else head.length
+        await body.admit(lease, min(length * JSON_WEIGHT, self._engine.budget.most))
         document = await body.read(native.MAX_JSON_LENGTH)
         received = time.perf_counter() - began
         text, timing = await self._engine.run(

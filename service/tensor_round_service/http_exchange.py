@@ -1,0 +1,176 @@
+"""One request on a connection of :mod:`.http_protocol`: its body in, its answer out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from tensor_round.errors import RequestRefused
+
+from .direct import Header, SenderGone
+
+if TYPE_CHECKING:
+    from .http_protocol import DirectHttpProtocol
+
+#: From this size on a body is worth a change of protocol, and an answer a write of its own.
+LARGE_BYTES = 64 << 10
+
+
+class Exchange:
+    """One request's :class:`~.direct.DirectExchange`."""
+
+    def __init__(self, protocol: DirectHttpProtocol, length: int | None) -> None:
+        self._protocol = protocol
+        self._length = length
+        self._filling: Filling | None = None
+        self.cycle: RequestResponseCycle
+        #: Why the body will not be whole: its sender was too slow.
+        self.failure: RequestRefused | None = None
+
+    @property
+    def received(self) -> int:
+        """Bytes of the body that have come so far, as they were on the wire."""
+        return self._protocol.fed + (self._filling.filled if self._filling else 0)
+
+    @property
+    def remaining(self) -> int | None:
+        """Bytes of the body that the application has not had; None where nobody said."""
+        if self._length is None:
+            return None
+        return self._length - self._protocol.fed + len(self.cycle.body)
+
+    def expect(self) -> None:
+        """The application wants the body now: its sender has to keep the pace."""
+        if self.cycle.more_body:
+            self._protocol.watch(self)
+
+    async def arrival(self, nbytes: int) -> None:
+        """Wait until that many bytes of the body have come, or all; they stay where they are."""
+        cycle, flow = self.cycle, self._protocol.flow
+        while cycle.more_body and len(cycle.body) < nbytes:
+            self._raise_if_over()
+            self._continue()
+            flow.resume_reading()
+            await cycle.message_event.wait()
+            cycle.message_event.clear()
+        flow.pause_reading()
+
+    async def receive_into(self, target: memoryview) -> None:
+        """Receive all that remains into memory of just that size."""
+        cycle, protocol = self.cycle, self._protocol
+        early = len(cycle.body)
+        target[:early] = cycle.body
+        cycle.body = bytearray()
+        if early < len(target):
+            self._raise_if_over()
+            self._continue()
+            # A transport may change its protocol only while it does not read.
+            protocol.flow.pause_reading()
+            self._filling = Filling(protocol, target[early:])
+            protocol.transport.set_protocol(self._filling)
+            protocol.flow.resume_reading()
+            await self._filling.full
+        cycle.more_body = False
+        protocol.flow.resume_reading()
+
+    def fail(self, refusal: RequestRefused) -> None:
+        """Wake whoever waits for the body, to refuse the request."""
+        self.failure = refusal
+        if self._filling is not None and not self._filling.full.done():
+            self._filling.full.set_exception(refusal)
+        self.cycle.message_event.set()
+
+    async def respond(
+        self, status: int, headers: Sequence[Header], parts: Sequence[bytes | memoryview]
+    ) -> None:
+        """Answer; on return nothing refers to the parts' memory any more."""
+        cycle, transport, flow = self.cycle, self._protocol.transport, self._protocol.flow
+        if flow.write_paused and not cycle.disconnected:
+            await flow.drain()
+        if cycle.disconnected:
+            return
+        if cycle.more_body:
+            # What was not read of the body stands between this answer and a next request.
+            cycle.keep_alive = False
+        cycle.response_started = True
+        cycle.waiting_for_100_continue = False
+        head = head_bytes(status, (*cycle.default_headers, *headers), close=not cycle.keep_alive)
+        if sum(map(len, parts)) < LARGE_BYTES:
+            transport.write(b"".join((head, *parts)))
+        else:
+            # No byte may wait in memory that the next request may be given.
+            transport.set_write_buffer_limits(high=0)
+            transport.write(head)
+            for part in parts:
+                transport.write(part)
+            await flow.drain()
+            if cycle.disconnected:
+                return
+            transport.set_write_buffer_limits()
+        cycle.response_complete = True
+        cycle.message_event.set()
+        if not (cycle.keep_alive or cycle.more_body):
+            transport.close()
+        cycle.on_response()
+
+    def _continue(self) -> None:
+        if self.cycle.waiting_for_100_continue:
+            self.cycle.waiting_for_100_continue = False
+            self._protocol.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _raise_if_over(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if self.cycle.disconnected:
+            raise SenderGone
+
+
+def head_bytes(status: int, headers: Sequence[Header], *, close: bool) -> bytes:
+    """An answer's head as it goes over the wire."""
+    lines = [STATUS_LINE[status]]
+    for name, value in headers:
+        lines += (name, b": ", value, b"\r\n")
+    lines.append(b"connection: close\r\n\r\n" if close else b"\r\n")
+    return b"".join(lines)
+
+
+class Filling(asyncio.BufferedProtocol):
+    """Has the transport while one body comes in."""
+
+    def __init__(self, protocol: DirectHttpProtocol, target: memoryview) -> None:
+        self._protocol = protocol
+        self._target = target
+        self.filled = 0
+        self.full: asyncio.Future[None] = protocol.loop.create_future()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go; never beyond the body's end."""
+        return self._target[self.filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Count them; hand the connection back after the last."""
+        self.filled += nbytes
+        if self.filled == len(self._target):
+            transport = self._protocol.transport
+            transport.pause_reading()
+            self._protocol.take_back()
+            transport.resume_reading()
+            if not self.full.done():
+                self.full.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell both who waits for the body and who owns the connection."""
+        if not self.full.done():
+            self.full.set_exception(SenderGone())
+        self._protocol.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """As the connection's owner would."""
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """As the connection's owner would."""
+        self._protocol.resume_writing()
