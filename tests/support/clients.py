@@ -30,7 +30,6 @@ class SteppedClient:
 
     def close(self) -> None:
         self._runner.run(self._client.close())
-        self._runner.close()
 
     def __enter__(self) -> Self:
         return self
@@ -42,6 +41,7 @@ class SteppedClient:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+        self._runner.close()
 
 
 AnyClient = tr.Client | SteppedClient

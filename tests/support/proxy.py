@@ -112,6 +112,8 @@ class Proxy:
 
     async def _stop(self) -> None:
         self._server.close()
+        # A connection that was accepted just now gets its task a few turns later.
+        await asyncio.sleep(0.02)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -177,7 +179,6 @@ class Proxy:
                 await far_writer.drain()
                 if seen.up_bytes == limit:
                     return
-            # The client has hung up; the answer has no one to go to.
 
         async def down() -> None:
             limit = fault.cut_down

@@ -1,0 +1,163 @@
+"""Arrays of every kind through the real service, each bit against the reference."""
+
+from __future__ import annotations
+
+import array
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensor_round as tr
+from support.array_cases import LAYOUTS, bits, dtype_name, expected_bits, patterns
+from support.clients import AnyClient
+from support.reference import ROUNDINGS, all_patterns, bits_type, rounded
+from support.server import Service
+from tensor_round.dtypes import BY_NAME, DTYPES
+
+OPERATORS: dict[str, tuple[Any, str]] = {
+    **{name: (name, name) for name in ROUNDINGS},
+    "enumeration": (tr.Rounding.TOWARD_ZERO, "toward_zero"),
+    "ieee754": (tr.IEEE754Round("toward_positive"), "toward_positive"),
+    "onnx": (tr.OnnxRound(opset_version=22), "ties_to_even"),
+    "openvino": (tr.OpenVINORound(mode="half_away_from_zero"), "ties_to_away"),
+    "directml": (tr.DirectMLRound(rounding_mode="TOWARD_ZERO"), "toward_zero"),
+    "directml-integer": (tr.DirectMLRound(2, feature_level=0x3000), "ties_to_away"),
+}
+
+
+@pytest.mark.parametrize(("operator", "rounding"), OPERATORS.values(), ids=OPERATORS)
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_operators(client: AnyClient, operator: Any, rounding: str, dtype: str) -> None:
+    x = patterns(dtype, 4097)
+    y = client.round(x, operator)
+    assert np.array_equal(bits(y), expected_bits(x, rounding))
+
+
+@pytest.mark.parametrize("dtype", [d.name for d in DTYPES])
+def test_dtypes(client: AnyClient, dtype: str) -> None:
+    x = patterns(dtype, 3000).reshape(50, 60)
+    y = client.round(x, "ties_to_away")
+    assert (y.dtype, y.shape) == (x.dtype, x.shape)
+    assert np.array_equal(bits(y), expected_bits(x, "ties_to_away"))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_every_pattern_there_is(client: AnyClient, dtype: str) -> None:
+    every = all_patterns(dtype)
+    y = client.round(every.view(BY_NAME[dtype].numpy))
+    assert np.array_equal(y.view(bits_type(dtype)), rounded(every, dtype, "ties_to_even"))
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(client: AnyClient, layout: str, order: str) -> None:
+    flat = patterns("float64", 96)
+    x = LAYOUTS[layout](flat.astype(flat.dtype.newbyteorder(order)))
+    before = bits(x)
+    y = client.round(x)
+    assert np.array_equal(bits(y), expected_bits(x))
+    assert (y.dtype, y.shape) == (x.dtype, x.shape)
+    assert y.strides == np.copy(x, order="K").strides
+    assert np.array_equal(bits(x), before)
+
+
+@pytest.mark.parametrize("layout", ["flat", "fortran", "every-other", "reversed", "scalar-0d"])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_out(client: AnyClient, layout: str, order: str) -> None:
+    x = LAYOUTS[layout](patterns("float32", 96))
+    out = LAYOUTS[layout](np.zeros(96, f"{order}f4"))
+    assert client.round(x, out=out) is out
+    assert np.array_equal(bits(out), expected_bits(x))
+
+
+@pytest.mark.parametrize("layout", ["flat", "fortran", "every-other", "reversed", "scalar-0d"])
+@pytest.mark.parametrize(("dtype", "order"), [("float64", ">"), ("float16", "<")])
+def test_in_place(client: AnyClient, layout: str, dtype: str, order: str) -> None:
+    whole = patterns(dtype, 96)
+    whole = whole.astype(whole.dtype.newbyteorder(order))
+    x = LAYOUTS[layout](whole)
+    expected = expected_bits(x)
+    untouched = bits(whole)[1::2].copy() if layout == "every-other" else None
+    assert client.round(x, out=x) is x
+    assert np.array_equal(bits(x), expected)
+    if untouched is not None:
+        assert np.array_equal(bits(whole)[1::2], untouched)
+
+
+@pytest.mark.parametrize("tile_bytes", [64, 1 << 20], ids=["tiles", "whole"])
+@pytest.mark.parametrize("shift", [1, -1])
+def test_an_out_that_overlaps_x_askew(
+    kind: type[AnyClient], service: Service, shift: int, tile_bytes: int
+) -> None:
+    memory = patterns("float32", 1000)
+    x, out = (memory[:-1], memory[1:]) if shift > 0 else (memory[1:], memory[:-1])
+    expected = expected_bits(x)
+    with kind(service.url, tile_bytes=tile_bytes) as client:
+        client.round(x, out=out)
+    assert np.array_equal(bits(out), expected)
+
+
+def test_kinds_come_back_as_what_they_were(client: AnyClient) -> None:
+    assert client.round(np.float32(2.5)) == np.float32(2)
+    assert type(client.round(np.float32(2.5))) is np.float32
+    assert client.round(array.array("d", [0.5, 1.5])) == array.array("d", [0, 2])
+    assert client.round(b"\x01\xff") == b"\x01\xff"
+    assert client.round(np.array([0.5, 1.5], "f4").data).tolist() == [0, 2]
+    out = array.array("f", [9, 9])
+    assert client.round(np.array([0.5, 1.5], "f4"), out=out) is out
+    assert out.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("x", "operator", "why"),
+    [
+        (np.zeros(2, "c8"), "ties_to_even", "complex64"),
+        (np.zeros(2, "?"), "ties_to_even", "bool"),
+        (np.zeros(2, "i4"), tr.OnnxRound(), "INT32"),
+        (np.zeros(2, "f8"), tr.DirectMLRound(), "float64|FLOAT64"),
+        (np.zeros(2, "f4"), tr.DirectMLRound(feature_level="2_1"), "exactly 4"),
+        (np.zeros((2, 0), "f4"), tr.DirectMLRound(), "0"),
+    ],
+    ids=["complex", "bool", "onnx-integer", "dml-double", "dml-rank", "dml-empty"],
+)
+def test_what_an_operator_does_not_take(client: AnyClient, x: Any, operator: Any, why: str) -> None:
+    with pytest.raises(tr.InvalidDescriptor, match=why):
+        client.round(x, operator)
+
+
+def test_a_whole_tensor_is_refused_though_its_tiles_would_be_lawful(
+    kind: type[AnyClient], service: Service
+) -> None:
+    sent: list[int] = []
+    with (
+        kind(service.url, tile_bytes=64) as client,
+        pytest.raises(tr.InvalidDescriptor, match="exactly 4"),
+    ):
+        client.round(
+            np.zeros((2, 1000), "f4"),
+            tr.DirectMLRound(feature_level="2_1"),
+            progress=lambda done, total: sent.append(done),
+        )
+    assert sent == []
+
+
+def test_over_the_service_s_limit(client: AnyClient, service: Service) -> None:
+    limit = client.operators()["limits"]["max_tensor_bytes"]
+    vast = np.broadcast_to(np.int8(1), (limit + 1,))
+    with (
+        tr.Client(service.url, tile_bytes=2 * limit) as untiled,
+        pytest.raises(tr.TensorTooLarge) as caught,
+    ):
+        untiled.round(vast)
+    assert (caught.value.limit_bytes, caught.value.got_bytes) == (limit, limit + 1)
+
+
+def test_the_service_tells_what_it_is(client: AnyClient) -> None:
+    assert client.ready() is True
+    assert set(client.operators()["dialects"]) == {"ieee754", "onnx", "openvino", "directml"}
+    assert client.conformance()["conforms"] is True
+
+
+def test_dtype_names_are_the_contract_s(client: AnyClient) -> None:
+    assert {dtype_name(patterns(d, 1)) for d in client.operators()["dtypes"]} == set(BY_NAME)

@@ -1,0 +1,99 @@
+"""One client, many threads; one client, two processes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import tensor_round as tr
+from support.array_cases import bits, expected_bits, patterns
+from support.clients import AnyClient
+from support.proxy import Proxy
+from support.reference import ROUNDINGS
+from support.server import Service
+
+
+def test_24_threads_share_a_client(service: Service) -> None:
+    """Each with its own sizes, dtypes and directions; every answer checked."""
+
+    def work(number: int) -> None:
+        dtype = ("float16", "bfloat16", "float32", "float64")[number % 4]
+        rounding = ROUNDINGS[number % 5]
+        for step in range(20):
+            x = patterns(dtype, 100 + 997 * number % 5000 + step)
+            y = client.round(x, rounding)
+            assert np.array_equal(bits(y), expected_bits(x, rounding))
+
+    with (
+        Proxy(service.port) as proxy,
+        tr.Client(proxy.url, tile_bytes=4096) as client,
+        ThreadPoolExecutor(24) as threads,
+    ):
+        for done in [threads.submit(work, number) for number in range(24)]:
+            done.result()
+        assert proxy.open_most <= 4
+
+
+def test_a_child_opens_connections_of_its_own(service: Service) -> None:
+    x = patterns("float32", 100_000)
+    expected = expected_bits(x)
+
+    def is_right() -> bool:
+        return all(np.array_equal(bits(client.round(x)), expected) for _ in range(10))
+
+    with Proxy(service.port) as proxy, tr.Client(proxy.url, connections=1) as client:
+        assert is_right()
+        with warnings.catch_warnings():
+            # Newer Pythons warn of forks beside threads (the proxy's): that is the point here.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            os._exit(0 if is_right() else 1)
+        assert is_right()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert is_right()
+        assert len(proxy.seen) == 2
+
+
+def test_connections_are_used_again(kind: type[AnyClient], service: Service) -> None:
+    with Proxy(service.port) as proxy, kind(proxy.url) as client:
+        for _ in range(20):
+            client.round(patterns("float32", 100))
+            client.ready()
+            with pytest.raises(tr.InvalidDescriptor):
+                client.round(patterns("float32", 100), "up")
+        assert len(proxy.seen) == 1
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_closing_leaves_nothing_behind(kind: type[AnyClient], service: Service) -> None:
+    def use() -> None:
+        with kind(service.url, tile_bytes=4096) as client:
+            client.round(patterns("float32", 10_000))
+
+    use()
+    gc.collect()
+    descriptors, threads = open_descriptors(), threading.active_count()
+    for _ in range(5):
+        use()
+    gc.collect()
+    assert (open_descriptors(), threading.active_count()) == (descriptors, threads)
+
+
+def test_a_closed_client_says_so(kind: type[AnyClient], service: Service) -> None:
+    with kind(service.url) as client:
+        client.round(np.zeros(2, "f4"))
+        client.close()
+        client.close()
+        for call in (lambda: client.round(np.zeros(2, "f4")), client.operators, client.ready):
+            with pytest.raises(tr.InvalidArgument, match="closed"):
+                call()
