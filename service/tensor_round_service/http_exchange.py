@@ -56,6 +56,8 @@ class Exchange:
             flow.resume_reading()
             await cycle.message_event.wait()
             cycle.message_event.clear()
+        # What waits is still to be received.
+        cycle.message_event.set()
         flow.pause_reading()
 
     async def receive_into(self, target: memoryview) -> None:

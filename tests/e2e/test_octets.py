@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import hashlib
 import json
+import time
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 from support.native_form import ieee754, post
-from support.server import Service
+from support.server import Reply, Service
 
 X = np.array([-2.5, -1.75, -1.5, -1.25, 0, 1.25, 1.5, 1.75, 2.5], "<f4")
 EVEN = [-2, -2, -2, -1, 0, 1, 2, 2, 2]
@@ -136,6 +138,21 @@ def test_chunked_uploads(service: Service, size: int) -> None:
     )
     assert reply.status == 200, reply.content
     np.testing.assert_array_equal(np.frombuffer(reply.content, "<f4"), np.rint(x))
+
+
+def test_a_chunked_upload_that_ends_while_its_room_is_awaited(service: Service) -> None:
+    x = np.tile(X, 2_000)
+    data = x.tobytes()
+    with contextlib.closing(service.connection(timeout=5)) as connection:
+        connection.putrequest("POST", "/round")
+        connection.putheader("Operator-Descriptor", ieee754("float32", [x.size]))
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders()
+        for piece, end in ((data[:40_000], b""), (data[40_000:], b"0\r\n\r\n")):
+            time.sleep(0.1)
+            connection.send(b"%x\r\n%b\r\n%b" % (len(piece), piece, end))
+        reply = Reply.read(connection)
+    assert reply.content == np.rint(x).tobytes()
 
 
 def two_members(data: bytes) -> bytes:
