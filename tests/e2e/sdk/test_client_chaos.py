@@ -1,0 +1,278 @@
+"""Between client and service stands a proxy that cuts, delays and garbles.
+
+Whatever it does, a call ends by its deadline, in the right tensor or in an error of
+this package's; and what it leaves in the target is whole elements, so that calling
+again is always right.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tensor_round as tr
+from support.array_cases import Array, bits, expected_bits, patterns
+from support.clients import AnyClient
+from support.proxy import FAULTLESS, Fault, Proxy
+from support.server import Service
+from tensor_round import retries
+
+UNAVAILABLE = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 0\r\n"
+    b"Content-Length: 4\r\nConnection: close\r\n\r\nbusy"
+)
+
+
+def once(fault: Fault) -> Callable[[int], Fault]:
+    """The first connection suffers, the next ones do not."""
+    return lambda number: fault if number == 0 else FAULTLESS
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of retries; that pauses grow is tested elsewhere."""
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.001)
+
+
+def answer_length(service: Service, x: Array) -> int:
+    """Bytes of the whole answer, head and all."""
+    with Proxy(service.port) as proxy, tr.Client(proxy.url) as client:
+        client.round(x)
+    return proxy.seen[0].down_bytes
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["fresh", "in-place"])
+def test_an_answer_cut_at_any_byte_is_asked_for_again(
+    kind: type[AnyClient], service: Service, in_place: bool
+) -> None:
+    x = patterns("float64", 5)
+    expected = expected_bits(x)
+    cuts = range(answer_length(service, x))
+    plan = [fault for cut in cuts for fault in (Fault(cut_down=cut), FAULTLESS)]
+    with Proxy(service.port, lambda number: plan[number]) as proxy:
+        for cut in cuts:
+            with kind(proxy.url, retries=1) as client:
+                given = x.copy()
+                y = client.round(given, out=given if in_place else None)
+                assert np.array_equal(bits(y), expected), f"cut after {cut}"
+    assert len(proxy.seen) == len(plan)
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["end", "reset"])
+def test_without_retries_a_cut_is_a_failed_connection_and_tears_nothing(
+    kind: type[AnyClient], service: Service, reset: bool
+) -> None:
+    x = patterns("float64", 5)
+    expected = expected_bits(x)
+    cuts = range(answer_length(service, x))
+    with Proxy(service.port, lambda number: Fault(cut_down=number, reset=reset)) as proxy:
+        for cut in cuts:
+            inside = x.copy()
+            with kind(proxy.url, retries=0) as client, pytest.raises(tr.ConnectionFailed):
+                client.round(inside, out=inside)
+            for old, new, got in zip(bits(x), expected, bits(inside), strict=True):
+                assert got in (old, new), f"torn by a cut after {cut}"
+
+
+def test_a_request_cut_anywhere_is_sent_again(kind: type[AnyClient], service: Service) -> None:
+    x = patterns("float32", 20)
+    expected = expected_bits(x)
+    cuts = range(0, 400, 7)
+    plan = [fault for cut in cuts for fault in (Fault(cut_up=cut, reset=cut % 2 == 0), FAULTLESS)]
+    with Proxy(service.port, lambda number: plan[number]) as proxy:
+        for _ in cuts:
+            with kind(proxy.url, retries=1) as client:
+                assert np.array_equal(bits(client.round(x)), expected)
+
+
+ONCE: dict[str, Fault] = {
+    "hung-up-at-once": Fault(cut_up=0),
+    "reset": Fault(cut_down=0, reset=True),
+    **{
+        str(status): Fault(answer=UNAVAILABLE.replace(b"503", b"%d" % status))
+        for status in (429, 502, 503, 504)
+    },
+    "early-503": Fault(answer=UNAVAILABLE, early=True),
+    "late": Fault(delay_down=0.3),
+    "dripping": Fault(pieces_down=64, pause_down=0.001),
+}
+
+
+@pytest.mark.parametrize("fault", ONCE.values(), ids=ONCE)
+@pytest.mark.parametrize("tile_bytes", [1 << 20, 2000], ids=["whole", "tiles"])
+def test_what_happens_once_is_got_over(
+    kind: type[AnyClient], service: Service, fault: Fault, tile_bytes: int
+) -> None:
+    x = patterns("float32", 2000)
+    with (
+        Proxy(service.port, once(fault)) as proxy,
+        kind(proxy.url, tile_bytes=tile_bytes) as client,
+    ):
+        assert np.array_equal(bits(client.round(x)), expected_bits(x))
+
+
+def test_only_the_tile_that_failed_is_sent_again(service: Service) -> None:
+    x = patterns("float32", 100_000)
+    with (
+        Proxy(service.port, once(Fault(cut_down=30_000))) as proxy,
+        tr.Client(proxy.url, tile_bytes=40_000, connections=1) as client,
+    ):
+        assert np.array_equal(bits(client.round(x)), expected_bits(x))
+    sent = sum(seen.up_bytes for seen in proxy.seen)
+    assert x.nbytes + 40_000 < sent < x.nbytes + 50_000
+
+
+@pytest.mark.parametrize("size", [100, 5_000_000], ids=["small", "large"])
+def test_a_refusal_before_the_body_is_read_in_place_of_a_reset(
+    kind: type[AnyClient], service: Service, size: int
+) -> None:
+    """The service answers on the head alone, and stops listening."""
+    refusal = UNAVAILABLE.replace(b"503 Service Unavailable", b"413 Content Too Large")
+    with (
+        Proxy(None, lambda _: Fault(answer=refusal, early=True)) as proxy,
+        kind(proxy.url, retries=0) as client,
+        pytest.raises(tr.UnknownRefusal) as caught,
+    ):
+        client.round(np.zeros(size, "<f4"))
+    assert caught.value.status == 413
+
+
+def test_sending_stops_when_the_answer_is_there(service: Service) -> None:
+    refusal = UNAVAILABLE.replace(b"503", b"403")
+    with (
+        Proxy(None, lambda _: Fault(answer=refusal, early=True)) as proxy,
+        tr.Client(proxy.url) as client,
+        pytest.raises(tr.UnknownRefusal),
+    ):
+        client.round(np.zeros(64 << 20, np.int8))
+    assert proxy.seen[0].up_bytes < 32 << 20
+
+
+def test_a_silent_service_meets_the_deadline(kind: type[AnyClient], service: Service) -> None:
+    with (
+        Proxy(service.port, lambda _: Fault(delay_down=60)) as proxy,
+        kind(proxy.url, timeout=0.4) as client,
+    ):
+        began = time.monotonic()
+        with pytest.raises(tr.DeadlineExceeded):
+            client.round(np.zeros(10, "f4"))
+        assert 0.3 < time.monotonic() - began < 1.5
+
+
+def test_a_dripping_answer_meets_the_deadline(kind: type[AnyClient], service: Service) -> None:
+    """No single wait is long; the whole is."""
+    with (
+        Proxy(service.port, lambda _: Fault(pieces_down=1, pause_down=0.05)) as proxy,
+        kind(proxy.url, timeout=0.5) as client,
+    ):
+        began = time.monotonic()
+        with pytest.raises(tr.DeadlineExceeded):
+            client.round(np.zeros(10, "f4"))
+        assert time.monotonic() - began < 1.5
+
+
+def test_a_service_that_does_not_listen_meets_the_deadline(kind: type[AnyClient]) -> None:
+    slow = Fault(answer=UNAVAILABLE, delay_down=60)
+    with Proxy(None, lambda _: slow) as proxy, kind(proxy.url, timeout=0.4) as client:
+        began = time.monotonic()
+        with pytest.raises(tr.DeadlineExceeded):
+            client.round(np.zeros(5_000_000, "f4"))
+        assert time.monotonic() - began < 1.5
+
+
+def test_nobody_there(kind: type[AnyClient]) -> None:
+    with Proxy(None) as gone:
+        url = gone.url
+    with kind(url, retries=2) as client:
+        with pytest.raises(tr.ConnectionFailed, match=r"refused|failed"):
+            client.round(np.zeros(2, "f4"))
+        assert client.ready() is False
+
+
+def test_digests_catch_what_is_garbled_and_it_is_sent_again(
+    kind: type[AnyClient], service: Service
+) -> None:
+    x = patterns("float32", 1000)
+    length = answer_length(service, x)
+    faults = [
+        Fault(garble_down=frozenset({length - 5})),
+        Fault(garble_up=frozenset({3000})),
+        FAULTLESS,
+    ]
+    for in_place in (False, True):
+        with (
+            Proxy(service.port, lambda number: faults[number]) as proxy,
+            kind(proxy.url, digest=True) as client,
+        ):
+            given = x.copy()
+            y = client.round(given, out=given if in_place else None)
+            assert np.array_equal(bits(y), expected_bits(x))
+
+
+def test_a_garbled_answer_in_place_is_never_committed(
+    kind: type[AnyClient], service: Service
+) -> None:
+    x = patterns("float32", 1000)
+    garbled = Fault(garble_down=frozenset({answer_length(service, x) - 5}))
+    with (
+        Proxy(service.port, lambda _: garbled) as proxy,
+        kind(proxy.url, digest=True, retries=0) as client,
+    ):
+        inside = x.copy()
+        with pytest.raises(tr.ProtocolViolation, match="digest"):
+            client.round(inside, out=inside)
+        assert np.array_equal(bits(inside), bits(x))
+
+
+def chaos(seed: int) -> Callable[[int], Fault]:
+    """Two in three connections suffer, each in its own way."""
+
+    def plan(number: int) -> Fault:
+        chance = random.Random(f"{seed} {number}")
+        fault = FAULTLESS
+        if chance.random() < 0.3:
+            fault = replace(fault, cut_down=chance.randrange(9000), reset=chance.random() < 0.5)
+        if chance.random() < 0.2:
+            fault = replace(fault, cut_up=chance.randrange(9000), reset=chance.random() < 0.5)
+        if chance.random() < 0.2:
+            fault = replace(fault, garble_down=frozenset({chance.randrange(9000)}))
+        if chance.random() < 0.2:
+            fault = replace(fault, garble_up=frozenset({300 + chance.randrange(9000)}))
+        if chance.random() < 0.2:
+            fault = replace(fault, delay_down=chance.random() * 0.05)
+        if chance.random() < 0.2:
+            fault = replace(fault, pieces_down=chance.choice((1 << 10, 3000)), pause_down=0.001)
+        if chance.random() < 0.1:
+            fault = replace(fault, answer=UNAVAILABLE)
+        return fault
+
+    return plan
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_chaos(kind: type[AnyClient], service: Service, seed: int) -> None:
+    """In the end the right tensor or an error of ours, in time, and nothing torn."""
+    rng = np.random.default_rng(seed)
+    dtype = ("float16", "float32", "float64", "bfloat16")[seed % 4]
+    x = patterns(dtype, int(rng.integers(1000, 20_000)))
+    expected = expected_bits(x)
+    timeout = 6.0
+    with (
+        Proxy(service.port, chaos(seed)) as proxy,
+        kind(proxy.url, digest=True, tile_bytes=8000, timeout=timeout, retries=8) as client,
+    ):
+        inside = x.copy()
+        began = time.monotonic()
+        try:
+            client.round(inside, out=inside)
+        except tr.TensorRoundError:
+            got = bits(inside)
+            assert np.all((got == bits(x)) | (got == expected))
+        else:
+            assert np.array_equal(bits(inside), expected)
+        assert time.monotonic() - began < timeout + 1
