@@ -1,0 +1,152 @@
+"""TLS, client certificates, Unix sockets, keys: other ways to the same answers."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import support
+import tensor_round as tr
+from support.array_cases import bits, expected_bits, patterns
+from support.clients import AnyClient
+from support.proxy import Fault, Proxy
+from support.server import Service
+
+CERTIFICATES = Path(support.__path__[0]) / "certificates"
+CA, SERVER, CLIENT = (CERTIFICATES / f"{name}.pem" for name in ("ca", "server", "client"))
+
+
+def server_context(*, asks_for_certificate: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(SERVER)
+    if asks_for_certificate:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(CA)
+    return context
+
+
+@pytest.fixture(scope="module")
+def tls(service: Service) -> Iterator[Proxy]:
+    with Proxy(service.port, tls=server_context(asks_for_certificate=False)) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def mutual_tls(service: Service) -> Iterator[Proxy]:
+    with Proxy(service.port, tls=server_context(asks_for_certificate=True)) as proxy:
+        yield proxy
+
+
+TRUSTING: dict[str, Any] = {
+    "file": CA,
+    "file-as-text": str(CA),
+    "context": ssl.create_default_context(cafile=CA),
+    "blindly": False,
+}
+
+
+@pytest.mark.parametrize("verify", TRUSTING.values(), ids=TRUSTING)
+def test_tls(kind: type[AnyClient], tls: Proxy, verify: Any) -> None:
+    with kind(tls.url, verify=verify) as client:
+        for size in (3, 100_000):
+            x = patterns("float32", size)
+            assert np.array_equal(bits(client.round(x)), expected_bits(x))
+        y = x.copy()
+        assert np.array_equal(bits(client.round(y, out=y)), expected_bits(x))
+
+
+def test_connections_under_tls_are_used_again(kind: type[AnyClient], tls: Proxy) -> None:
+    before = len(tls.seen)
+    with kind(tls.url, verify=CA) as client:
+        for _ in range(5):
+            client.round(np.zeros(3, "f4"))
+    assert len(tls.seen) == before + 1
+
+
+def test_a_certificate_nobody_vouches_for(kind: type[AnyClient], tls: Proxy) -> None:
+    with kind(tls.url) as client, pytest.raises(tr.ConnectionFailed, match="certificate"):
+        client.round(np.zeros(3, "f4"))
+
+
+def test_a_certificate_for_another_host(kind: type[AnyClient], tls: Proxy) -> None:
+    url = f"https://127.0.0.1:{tls.port}"
+    with kind(url, verify=CA) as client, pytest.raises(tr.ConnectionFailed, match="127"):
+        client.round(np.zeros(3, "f4"))
+
+
+@pytest.mark.parametrize(
+    "cert", [CLIENT, str(CLIENT), (CLIENT, CLIENT)], ids=["path", "text", "pair"]
+)
+def test_a_client_certificate(kind: type[AnyClient], mutual_tls: Proxy, cert: Any) -> None:
+    with kind(mutual_tls.url, verify=CA, cert=cert) as client:
+        assert client.ready()
+        x = patterns("float64", 1000)
+        assert np.array_equal(bits(client.round(x)), expected_bits(x))
+
+
+def test_without_the_client_certificate(kind: type[AnyClient], mutual_tls: Proxy) -> None:
+    with kind(mutual_tls.url, verify=CA) as client, pytest.raises(tr.ConnectionFailed):
+        client.round(np.zeros(3, "f4"))
+
+
+def test_plain_http_where_tls_is_spoken(kind: type[AnyClient], tls: Proxy) -> None:
+    url = tls.url.replace("https", "http")
+    with (
+        kind(url, retries=0) as client,
+        pytest.raises((tr.ConnectionFailed, tr.ProtocolViolation)),
+    ):
+        client.round(np.zeros(3, "f4"))
+
+
+def test_tls_where_plain_http_is_spoken(kind: type[AnyClient], service: Service) -> None:
+    url = service.url.replace("http", "https")
+    with kind(url, retries=0) as client, pytest.raises(tr.ConnectionFailed):
+        client.round(np.zeros(3, "f4"))
+
+
+@pytest.fixture(scope="module")
+def unix_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service("--uds", str(tmp_path_factory.mktemp("uds") / "a.sock")) as running:
+        yield running
+
+
+def test_a_unix_socket(kind: type[AnyClient], unix_service: Service) -> None:
+    with kind(unix_service.url, tile_bytes=4000) as client:
+        assert client.ready()
+        x = patterns("float32", 10_000)
+        assert np.array_equal(bits(client.round(x)), expected_bits(x))
+
+
+def test_no_unix_socket(kind: type[AnyClient], tmp_path: Path) -> None:
+    with kind(f"unix://{tmp_path}/nothing") as client, pytest.raises(tr.ConnectionFailed):
+        client.round(np.zeros(3, "f4"))
+
+
+def test_keys_and_headers_go_with_every_request(kind: type[AnyClient], service: Service) -> None:
+    refused = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    with (
+        Proxy(None, lambda _: Fault(answer=refused)) as proxy,
+        kind(proxy.url, api_key="s3cret", headers={"X-Trace": "7"}) as client,
+    ):
+        for call in (lambda: client.round(np.zeros(3, "f4")), client.operators, client.ready):
+            with pytest.raises(tr.UnknownRefusal) as caught:
+                call()
+            assert caught.value.status == 401
+            assert "s3cret" not in str(caught.value) + repr(client)
+    for seen in proxy.seen:
+        assert seen.headers()["authorization"] == "Bearer s3cret"
+        assert seen.headers()["x-trace"] == "7"
+        assert seen.headers()["user-agent"].startswith("tensor-round/")
+
+
+def test_a_service_below_a_path(kind: type[AnyClient]) -> None:
+    missing = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    with Proxy(None, lambda _: Fault(answer=missing)) as proxy:
+        with kind(f"{proxy.url}/numerics/v1/") as client, pytest.raises(tr.UnknownRefusal):
+            client.round(np.zeros(3, "f4"))
+        assert proxy.seen[0].request_line == "POST /numerics/v1/round HTTP/1.1"
