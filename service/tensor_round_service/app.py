@@ -12,8 +12,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from .admission import memory_limit
+from .api_keys import KeyRing
+from .auth import Door
 from .backends.choice import choose
 from .engine import Engine
+from .hardening import NoStoreMiddleware
 from .openapi import describe
 from .refusals import add_refusal_handlers
 from .request_id import RequestIdMiddleware
@@ -30,9 +33,16 @@ class _Application(FastAPI):
     """FastAPI, with a way past it: its stack costs a small tensor more than rounding does."""
 
     short_cuts: Mapping[str, TensorRoute]
+    door: Door | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lead POST requests of tensor routes to their endpoints, all else through the stack."""
+        if (
+            self.door is not None
+            and scope["type"] == "http"
+            and await self.door.turns_away(scope, send)
+        ):
+            return
         if scope["type"] == "http" and scope["method"] == "POST":
             endpoint = self.short_cuts.get(scope["path"])
             if endpoint is not None:
@@ -50,8 +60,9 @@ def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
     """The ASGI application on these settings.
 
     An engine that is given stays the caller's; one made here is closed with the application.
-    Raises :class:`~.backends.choice.BackendUnavailable`.
+    Raises :class:`~.api_keys.KeyFileError` or :class:`~.backends.choice.BackendUnavailable`.
     """
+    door = None if settings.api_keys_file is None else Door(KeyRing(settings.api_keys_file))
     own = engine is None
     serving = _engine(settings) if engine is None else engine
 
@@ -82,7 +93,9 @@ def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
     app.include_router(status_router(serving, settings.max_tensor_bytes))
     app.include_router(docs_router(TITLE))
     app.add_middleware(RequestIdMiddleware)
+    app.add_middleware(NoStoreMiddleware)
     app.short_cuts = tensor_routes
+    app.door = door
     add_refusal_handlers(app)
     describe(app)
     return app

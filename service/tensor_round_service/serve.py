@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -16,13 +18,19 @@ from pydantic_settings import CliApp
 from uvicorn.config import LOGGING_CONFIG
 from uvicorn.supervisors import Multiprocess
 
+from .api_keys import KeyFileError, KeyRing
 from .app import create_app
 from .backends.choice import BackendUnavailable
+from .hardening import SERVER_HEADERS
 from .http_protocol import DirectHttpProtocol, Limits
 from .settings import PREFIX, Settings
+from .tls import CertificateError, server_context
 
 #: What uvicorn's supervisor takes as "do not start this worker again".
 WORKER_CANNOT_START = 3
+
+#: What keeps a service from starting that its operator can mend.
+_START_FAULTS = (BackendUnavailable, CertificateError, KeyFileError)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -39,6 +47,9 @@ def run(arguments: Sequence[str]) -> int:
         signal.signal(signum, _leave)
     try:
         return _supervise(settings) if settings.workers > 1 else _serve(settings)
+    except _START_FAULTS as error:
+        print(f"tensor-round-service: {error}", file=sys.stderr)
+        return 1
     finally:
         if settings.uds is not None:
             settings.uds.unlink(missing_ok=True)
@@ -46,18 +57,18 @@ def run(arguments: Sequence[str]) -> int:
 
 def _serve(settings: Settings) -> int:
     """One process: this one."""
-    try:
-        app = create_app(settings)
-    except BackendUnavailable as error:
-        print(f"tensor-round-service: {error}", file=sys.stderr)
-        return 1
-    server = uvicorn.Server(_config(settings, app))
+    server = uvicorn.Server(_config(settings, create_app(settings)))
     server.run()
     return 0 if server.started else 1
 
 
 def _supervise(settings: Settings) -> int:
     """Several processes on one socket, each started again when it dies."""
+    # Said once and here, not by each worker.
+    if settings.api_keys_file is not None:
+        KeyRing(settings.api_keys_file)
+    if settings.ssl_certfile is not None:
+        _tls_context(settings)
     os.environ.update(settings.environment())
     config = _config(settings, f"{__name__}:worker_app")
     Multiprocess(config, [config.bind_socket()]).run()
@@ -68,7 +79,7 @@ def worker_app() -> FastAPI:
     """The application of one of several workers; its settings are in the environment."""
     try:
         return create_app(Settings())
-    except BackendUnavailable as error:
+    except _START_FAULTS as error:
         print(f"tensor-round-service: {error}", file=sys.stderr)
         sys.exit(WORKER_CANNOT_START)
 
@@ -80,6 +91,11 @@ def _http_protocol(settings: Settings) -> Any:
         receive_timeout=settings.receive_timeout, min_receive_rate=settings.min_receive_rate
     )
     return type("LimitedHttpProtocol", (DirectHttpProtocol,), {"limits": limits})
+
+
+def _tls_context(settings: Settings, *_uvicorns_own: object) -> ssl.SSLContext:
+    assert settings.ssl_certfile is not None
+    return server_context(settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_ca_certs)
 
 
 def _config(settings: Settings, app: FastAPI | str) -> uvicorn.Config:
@@ -98,6 +114,8 @@ def _config(settings: Settings, app: FastAPI | str) -> uvicorn.Config:
         lifespan="on",
         access_log=False,
         server_header=False,
+        headers=SERVER_HEADERS,
+        ssl_context_factory=partial(_tls_context, settings) if settings.ssl_certfile else None,
         timeout_graceful_shutdown=round(settings.drain_timeout),
         log_config=_logging(),
     )

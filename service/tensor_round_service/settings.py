@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import ByteSize, Field
+from pydantic import ByteSize, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "TENSOR_ROUND_"
@@ -72,10 +72,35 @@ class Settings(BaseSettings):
             "web server's own way: slower, with the same answers."
         ),
     ] = True
+    api_keys_file: Annotated[
+        Path | None,
+        Field(
+            description="File of API keys, a line each: SHA-256 in hex, label, last day. With it "
+            "all but health and the page's own files need a key; it is read again when it changes."
+        ),
+    ] = None
+    ssl_certfile: Annotated[
+        Path | None, Field(description="Certificate chain, PEM; with it TLS alone is spoken.")
+    ] = None
+    ssl_keyfile: Annotated[
+        Path | None, Field(description="The certificate's key, PEM, if it is in another file.")
+    ] = None
+    ssl_ca_certs: Annotated[
+        Path | None,
+        Field(description="Authorities, PEM; callers then need a certificate of one of them."),
+    ] = None
     drain_timeout: Annotated[
         float,
         Field(ge=0, description="Seconds that requests under way have to finish after SIGTERM."),
     ] = 30.0
+
+    @field_validator("ssl_keyfile", "ssl_ca_certs")
+    @classmethod
+    def _needs_certificate(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        # Passed over, these would leave a service open that was meant to be shut.
+        if value is not None and info.data.get("ssl_certfile") is None:
+            raise ValueError(f"means nothing without {PREFIX}SSL_CERTFILE")
+        return value
 
     def environment(self) -> dict[str, str]:
         """The environment variables that say the same; how worker processes learn of it."""

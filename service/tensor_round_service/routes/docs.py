@@ -6,6 +6,7 @@ releases; FastAPI's own page would load them from a CDN.
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 
 from fastapi import APIRouter
@@ -14,27 +15,35 @@ from fastapi.responses import HTMLResponse, Response
 
 from tensor_round.errors import NotFound
 
+from ..hardening import page_headers
+
 _FILES = {
     "swagger-ui-bundle.js": "text/javascript",
     "swagger-ui.css": "text/css",
     "favicon-32x32.png": "image/png",
 }
 
+_INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+
 
 def docs_router(title: str) -> APIRouter:
     """The page and its files."""
     router = APIRouter(include_in_schema=False)
-
-    @router.get("/docs")
-    async def page() -> HTMLResponse:
-        """Swagger UI on this service's OpenAPI document."""
-        return get_swagger_ui_html(
+    html = bytes(
+        get_swagger_ui_html(
             openapi_url="openapi.json",
             title=title,
             swagger_js_url="docs/swagger-ui-bundle.js",
             swagger_css_url="docs/swagger-ui.css",
             swagger_favicon_url="docs/favicon-32x32.png",
-        )
+        ).body
+    ).decode()
+    headers = page_headers(_INLINE_SCRIPT.findall(html))
+
+    @router.get("/docs")
+    async def page() -> HTMLResponse:
+        """Swagger UI on this service's OpenAPI document."""
+        return HTMLResponse(html, headers=headers)
 
     @router.get("/docs/{name}")
     async def file(name: str) -> Response:

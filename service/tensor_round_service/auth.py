@@ -1,0 +1,85 @@
+"""Who may come in: API keys, asked for before anything of a request is read but its head.
+
+Plain ASGI, as the application leads tensor requests past the framework's stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from tensor_round.errors import Unauthorized
+
+from .answers import Send, field_name, refusal_answer
+from .api_keys import ApiKey, KeyRing
+from .direct import Header, direct_exchange
+from .request_id import request_id_header
+
+#: What needs no key: health, by its exact paths. All else does, be there something or not.
+OPEN_PATHS = frozenset({"/livez", "/readyz", "/v2/health/live", "/v2/health/ready"})
+
+#: Where in a request's state the label of its key is, for the log.
+KEY_LABEL = "api_key_label"
+
+_AUTHORIZATION = field_name("Authorization")
+_API_KEY = field_name("X-API-Key")
+_SCHEME = b"bearer"
+
+_HOW = "send an API key, as Authorization: Bearer <key> or as X-API-Key: <key>"
+
+
+class Door:
+    """Lets a request in if its path is open or its key is on the ring."""
+
+    def __init__(self, keys: KeyRing, open_paths: frozenset[str] = OPEN_PATHS) -> None:
+        self._keys = keys
+        self._open = open_paths
+
+    async def turns_away(self, scope: MutableMapping[str, Any], send: Send) -> bool:
+        """Whether a request was refused, and answered.
+
+        One that is let in goes on without its key, which then can show up nowhere, and
+        with the key's label in its state.
+        """
+        if scope["path"] in self._open:
+            return False
+        try:
+            key = self._key_of(scope)
+        except Unauthorized as refusal:
+            await _refuse(scope, send, refusal)
+            return True
+        scope.setdefault("state", {})[KEY_LABEL] = key.label
+        return False
+
+    def _key_of(self, scope: MutableMapping[str, Any]) -> ApiKey:
+        shown: list[Header] = []
+        others: list[Header] = []
+        for header in scope["headers"]:
+            (shown if header[0] in (_AUTHORIZATION, _API_KEY) else others).append(header)
+        scope["headers"] = others
+        if len(shown) > 1:
+            raise Unauthorized("the request has more than one credential; " + _HOW)
+        secret = _secret(*shown[0]) if shown else b""
+        if not secret:
+            raise Unauthorized("the request has no API key; " + _HOW)
+        # Whether a key is unknown or has expired is nobody's business but its owner's.
+        key = self._keys.find(secret)
+        if key is None:
+            raise Unauthorized("the API key is not valid")
+        return key
+
+
+def _secret(name: bytes, value: bytes) -> bytes:
+    """What the header says the key is; nothing if it is another scheme's credential."""
+    if name == _API_KEY:
+        return value.strip()
+    scheme, _, secret = value.strip().partition(b" ")
+    return secret.strip() if scheme.lower() == _SCHEME else b""
+
+
+async def _refuse(scope: MutableMapping[str, Any], send: Send, refusal: Unauthorized) -> None:
+    answer = refusal_answer(scope["path"], refusal)
+    answer.headers.append(request_id_header(scope))
+    # The direct way writes what it is given, and an answer to HEAD has no body.
+    exchange = None if scope["method"] == "HEAD" else direct_exchange(scope)
+    await answer.send(send, exchange)
