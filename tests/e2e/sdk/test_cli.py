@@ -1,0 +1,287 @@
+"""The command line as people call it: files, pipes, exit codes, messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.array_cases import bits, expected_bits, patterns
+from support.proxy import Fault, Proxy
+from support.server import Service
+from tensor_round.dtypes import BY_NAME
+
+
+def command(
+    *arguments: object, url: str | None = None, given: bytes = b"", **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TENSOR_ROUND")}
+    if url is not None:
+        environment["TENSOR_ROUND_URL"] = url
+    return subprocess.run(
+        [sys.executable, "-m", "tensor_round", *map(str, arguments)],
+        input=given,
+        capture_output=True,
+        env={**kept, "COLUMNS": "200", "NO_COLOR": "1", **environment},
+        timeout=60,
+    )
+
+
+def good(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    done = command(*arguments, **options)
+    assert done.returncode == 0, done.stderr.decode()
+    return done
+
+
+def bad(code: int, why: str, *arguments: object, **options: Any) -> str:
+    done = command(*arguments, **options)
+    errors = done.stderr.decode()
+    assert done.returncode == code, (done.returncode, errors)
+    assert why in " ".join(errors.split()), errors
+    assert "Traceback" not in errors
+    return errors
+
+
+FILES = {
+    "c-order": lambda x: x,
+    "fortran": lambda x: np.asfortranarray(x),
+    "big-endian": lambda x: x.astype(x.dtype.newbyteorder(">")),
+    "0d": lambda x: x[0, 0].reshape(()),
+    "empty": lambda x: x[:0],
+}
+
+
+@pytest.mark.parametrize("make", FILES.values(), ids=FILES)
+def test_a_file_becomes_a_file_alike(service: Service, tmp_path: Path, make: Any) -> None:
+    x = make(patterns("float32", 60).reshape(6, 10))
+    np.save(tmp_path / "in.npy", x)
+    good("round", tmp_path / "in.npy", tmp_path / "out.npy", "--rounding", "ties_to_away",
+         url=service.url)  # fmt: skip
+    y = np.load(tmp_path / "out.npy")
+    assert (y.dtype, y.shape, y.flags.f_contiguous) == (x.dtype, x.shape, x.flags.f_contiguous)
+    assert np.array_equal(bits(y), expected_bits(x, "ties_to_away"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "out.npy"]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_types_that_npy_has_no_name_for(service: Service, tmp_path: Path, dtype: str) -> None:
+    x = patterns(dtype, 256)
+    np.save(tmp_path / "in.npy", x)
+    source, target = tmp_path / "in.npy", tmp_path / "out.npy"
+    good("round", source, target, "--dtype", dtype, url=service.url)
+    data = target.read_bytes()
+    assert data[:128] == source.read_bytes()[:128]
+    y = np.frombuffer(data[-x.nbytes :], BY_NAME[dtype].numpy)
+    assert np.array_equal(bits(y), expected_bits(x))
+
+
+def test_the_file_may_be_its_own_target(service: Service, tmp_path: Path) -> None:
+    x = patterns("float64", 50)
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "link.npy").symlink_to("x.npy")
+    good("round", tmp_path / "x.npy", tmp_path / "link.npy", url=service.url)
+    assert (tmp_path / "link.npy").is_symlink()
+    assert np.array_equal(bits(np.load(tmp_path / "x.npy")), expected_bits(x))
+
+
+def test_pipes(service: Service, tmp_path: Path) -> None:
+    x = np.asfortranarray(patterns("float16", 60).reshape(6, 10))
+    np.save(tmp_path / "in.npy", x)
+    done = good("round", "-", "-", "--json", url=service.url,
+                given=(tmp_path / "in.npy").read_bytes())  # fmt: skip
+    (tmp_path / "out.npy").write_bytes(done.stdout)
+    assert np.array_equal(bits(np.load(tmp_path / "out.npy")), expected_bits(x))
+    assert json.loads(done.stderr)["output"] == "-"
+
+
+def test_a_report_as_json(service: Service, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.zeros((2, 3), "<f2"))
+    done = good("round", tmp_path / "in.npy", tmp_path / "out.npy", "--json", "--digest",
+                url=service.url)  # fmt: skip
+    report = json.loads(done.stdout)
+    assert (report["dtype"], report["shape"], report["bytes"]) == ("float16", [2, 3], 12)
+    assert report["seconds"] >= 0
+
+
+def test_a_progress_bar_when_asked_for(service: Service, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.zeros(1000, "<f4"))
+    files = (tmp_path / "in.npy", tmp_path / "out.npy")
+    assert b"rounding" in good("round", *files, "--progress", url=service.url).stderr
+    assert good("round", *files, url=service.url).stderr == b""
+
+
+def test_a_file_larger_than_memory_allows(service: Service, tmp_path: Path) -> None:
+    """Mapped in and out: private memory may not hold the tensor even once."""
+    x = np.lib.format.open_memmap(tmp_path / "in.npy", "w+", "<f4", (80 << 18,))
+    x[::1001] = 0.5
+    code = (
+        "import resource, sys\n"
+        "from tensor_round import cli\n"
+        "kept = resource.getrlimit(resource.RLIMIT_DATA)[1]\n"
+        f"resource.setrlimit(resource.RLIMIT_DATA, ({64 << 20} + used(), kept))\n"
+        "cli.main()\n"
+    )
+    used = (
+        "def used():\n"
+        "    lines = open('/proc/self/status').read().splitlines()\n"
+        "    return next(int(line.split()[1]) << 10 for line in lines if line[:6] == 'VmData')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", used + code, "round", tmp_path / "in.npy", tmp_path / "out.npy"],
+        env={**os.environ, "TENSOR_ROUND_URL": service.url},
+        capture_output=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert not np.load(tmp_path / "out.npy", mmap_mode="r").any()
+
+
+def test_half_a_file_is_never_left(service: Service, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", patterns("float32", 1000))
+    (tmp_path / "out.npy").write_bytes(b"what was there")
+    with Proxy(service.port, lambda _: Fault(cut_down=2000)) as proxy:
+        bad(1, "hung up", "round", tmp_path / "in.npy", tmp_path / "out.npy", url=proxy.url)
+    assert (tmp_path / "out.npy").read_bytes() == b"what was there"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "out.npy"]
+
+
+def test_a_full_disk_is_a_message(service: Service, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.zeros(1 << 20, "<f4"))
+    done = subprocess.run(
+        [sys.executable, "-m", "tensor_round", "round", tmp_path / "in.npy", tmp_path / "out.npy"],
+        env={**os.environ, "TENSOR_ROUND_URL": service.url, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
+        timeout=60,
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (1, False), done.stderr
+    assert done.stderr.startswith(b"tensor-round: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.npy"]
+
+
+def test_operators(service: Service) -> None:
+    shown = good("operators", "--url", service.url).stdout.decode()
+    for name in ("ieee754", "Round-22", "half_away_from_zero", "TOWARD_INFINITY", "BFLOAT16"):
+        assert name in shown
+    assert "dialects" in json.loads(good("operators", "--json", url=service.url).stdout)
+
+
+def test_conformance(service: Service) -> None:
+    shown = good("conformance", url=service.url).stdout.decode()
+    assert "bfloat16" in shown
+    assert "NO" not in shown
+    assert json.loads(good("conformance", "--json", url=service.url).stdout)["matches_this_package"]
+
+
+def test_conformance_is_not_what_the_service_says_it_is(service: Service) -> None:
+    lie = json.dumps(
+        {
+            "conforms": True,
+            "backends": {
+                "numpy": {
+                    "float16": {"ties_to_even": {"sha256": "0" * 64, "matches_published": True}}
+                }
+            },
+        }
+    ).encode()
+    answer = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(lie)
+    ) + lie
+    with Proxy(None, lambda _: Fault(answer=answer)) as proxy:
+        assert b"NO" in command("conformance", url=proxy.url).stdout
+        assert command("conformance", url=proxy.url).returncode == 1
+
+
+def test_ping(service: Service) -> None:
+    assert b"is ready" in good("ping", url=service.url).stdout
+    assert json.loads(good("ping", "--json", url=service.url).stdout)["ready"] is True
+
+
+REFUSAL = json.dumps(
+    {"code": "unauthorized", "detail": "no valid key", "status": 401, "errors": []}
+).encode()
+UNAUTHORIZED = (
+    b"HTTP/1.1 401 Unauthorized\r\nContent-Type: application/problem+json\r\n"
+    b"X-Request-ID: abc\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(REFUSAL)
+) + REFUSAL
+
+
+def test_refusals_are_exit_code_1_and_say_what_helps(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("s3cret\nsecond line\n")
+    with Proxy(None, lambda _: Fault(answer=UNAUTHORIZED)) as proxy:
+        shown = bad(1, "no valid key", "operators", "--api-key-file", key, url=proxy.url)
+        assert "--api-key-file" in shown
+        assert "request abc" in shown
+        told = command("ping", "--json", url=proxy.url, TENSOR_ROUND_API_KEY="other").stderr
+        error = json.loads(told)["error"]
+        assert (error["code"], error["status"], error["request_id"]) == ("unauthorized", 401, "abc")
+        assert proxy.seen[0].headers()["authorization"] == "Bearer s3cret"
+        assert proxy.seen[1].headers()["authorization"] == "Bearer other"
+
+
+def test_nobody_there_is_exit_code_1() -> None:
+    with Proxy(None) as gone:
+        url = gone.url
+    shown = bad(1, "cannot connect", "ping", url=url)
+    assert "is a service running" in shown
+
+
+WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
+    "no-command": ("Usage", ()),
+    "unknown-command": ("No such command", ("truncate",)),
+    "unknown-option": ("No such option", ("ping", "--loud")),
+    "no-target": ("Missing argument", ("round", "in.npy")),
+    "no-file": ("No such file", ("round", "nothing.npy", "out.npy")),
+    "a-folder": ("directory", ("round", ".", "out.npy")),
+    "no-npy": ("magic bytes", ("round", "text", "out.npy")),
+    "cut-npy": ("calls for a file of", ("round", "cut.npy", "out.npy")),
+    "complex": ("c8", ("round", "complex.npy", "out.npy")),
+    "no-dtype": ("--dtype", ("round", "bf16.npy", "out.npy")),
+    "wrong-dtype": ("must be one of", ("round", "f4.npy", "out.npy", "--dtype", "bfloat16")),
+    "wrong-rounding": ("toward_zero", ("round", "f4.npy", "out.npy", "--rounding", "up")),
+    "wrong-url": ("unix:///path", ("ping", "--url", "gopher://x")),
+    "wrong-timeout": ("timeout", ("ping", "--timeout", "0")),
+    "no-key-file": ("does not exist", ("ping", "--api-key-file", "nothing")),
+    "empty-key-file": ("first line is empty", ("ping", "--api-key-file", "empty")),
+}
+
+
+@pytest.fixture(scope="module")
+def odd_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("odd")
+    (folder / "text").write_text("this is no .npy file")
+    (folder / "empty").write_text("")
+    np.save(folder / "f4.npy", np.zeros(3, "<f4"))
+    np.save(folder / "complex.npy", np.zeros(3, "<c8"))
+    np.save(folder / "bf16.npy", patterns("bfloat16", 3))
+    (folder / "cut.npy").write_bytes((folder / "f4.npy").read_bytes()[:-1])
+    return folder
+
+
+@pytest.mark.parametrize(("why", "arguments"), WRONG.values(), ids=WRONG)
+def test_wrong_usage_is_exit_code_2(
+    odd_files: Path, monkeypatch: pytest.MonkeyPatch, why: str, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(odd_files)
+    done = command(*arguments, url="http://127.0.0.1:9")
+    shown = (done.stdout + done.stderr).decode()
+    assert done.returncode == 2, shown
+    assert why in " ".join(shown.split())
+    assert "Traceback" not in shown
+
+
+def test_help_and_completion() -> None:
+    shown = good("round", "--help").stdout.decode()
+    for word in ("--rounding", "ties_to_away", "--dtype", "--api-key-file", "TENSOR_ROUND_URL"):
+        assert word in shown
+    completion = good("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert b"complete" in completion.stdout
