@@ -241,6 +241,15 @@ class InternalError(RequestRefused):
     title = "The service failed"
 
 
+class NotOffered(RequestRefused):
+    """The service is not set up to do this. The Open Inference Protocol alone says so, without
+    a code.
+    """
+
+    status = 501
+    title = "Not offered here"
+
+
 class Overloaded(RequestRefused):
     """There is no room for this tensor now; nothing of it was kept."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensor_round.errors import MethodNotAllowed, RequestRefused, problem
-from tensor_round.wire import native
+from tensor_round.wire import native, oip_answer
 
 from .direct import DirectExchange, Header
 
@@ -69,12 +69,14 @@ def problem_answer(refusal: RequestRefused) -> Answer:
 
 
 def error_answer(refusal: RequestRefused) -> Answer:
-    """A refusal as the Open Inference Protocol has it: one line of text."""
-    line = " ".join(refusal.detail.split())
+    """A refusal as the Open Inference Protocol has it: one line of text.
+
+    What is wrong in a request is 400 there, whichever rule it breaks.
+    """
     return Answer(
         native.JSON,
-        [json.dumps({"error": line}).encode()],
-        status=refusal.status,
+        [oip_answer.write_error(refusal.detail)],
+        status=400 if refusal.status == 422 else refusal.status,
         headers=refusal_headers(refusal),
     )
 

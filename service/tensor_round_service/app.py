@@ -21,10 +21,12 @@ from .openapi import describe
 from .refusals import add_refusal_handlers
 from .request_id import RequestIdMiddleware
 from .routes.docs import docs_router
+from .routes.inference import inference_routes
 from .routes.round import round_route
 from .routes.status import status_router
 from .routes.tensor_route import TensorRoute
 from .settings import Settings
+from .statistics import Statistics
 
 TITLE = "tensor-round"
 
@@ -87,7 +89,11 @@ def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     # Tensor routes are plain ASGI; their OpenAPI entries are written in openapi.py.
-    tensor_routes = {"/round": round_route(serving, settings.max_tensor_bytes)}
+    counts = Statistics()
+    tensor_routes = {
+        "/round": round_route(serving, settings.max_tensor_bytes),
+        **inference_routes(serving, settings.max_tensor_bytes, None, counts),
+    }
     for path, endpoint in tensor_routes.items():
         app.router.routes.append(Route(path, endpoint, methods=["POST"]))
     app.include_router(status_router(serving, settings.max_tensor_bytes))

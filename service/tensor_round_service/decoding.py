@@ -9,8 +9,10 @@ from tensor_round.errors import MalformedEncoding, UnsupportedEncoding
 #: The most that one step unpacks: some 0.3 ms of work, after which others have their turn.
 STEP_BYTES = 256 << 10
 
-#: zlib's window arguments: 31 reads a gzip wrapper, 15 the zlib one that HTTP calls deflate.
-_WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+#: zlib's window arguments: 31 is a gzip wrapper, 15 the zlib one that HTTP calls deflate.
+WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+#: The most bytes that one packed byte can become: 258 of two bits.
+INFLATION = 1032
 
 
 class Decoder:
@@ -58,7 +60,7 @@ def decoder_for(encoding: str) -> Decoder | None:
     """What undoes this Content-Encoding; None for identity, also where the field is empty."""
     if not is_encoded(encoding):
         return None
-    window = _WINDOWS.get(encoding.strip().lower())
+    window = WINDOWS.get(encoding.strip().lower())
     if window is None:
         raise UnsupportedEncoding("Content-Encoding must be identity, gzip or deflate")
     return Decoder(window)

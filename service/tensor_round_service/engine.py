@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tensor_round.call import RoundCall
-from tensor_round.errors import BackendFailed
+from tensor_round.errors import BackendFailed, DeviceOutOfMemory
 
 from .admission import Budget, memory_limit
 from .backends import Backend, Bytes
@@ -25,6 +26,8 @@ INLINE_BYTES = 256 << 10
 IDLE_SECONDS = 3.0
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +63,26 @@ class Engine:
             await asyncio.sleep(IDLE_SECONDS / 2)
             self._buffers.drop_idle(IDLE_SECONDS)
 
-    def round(self, call: RoundCall, source: Bytes, lease: Lease) -> Bytes:
+    def round(
+        self, call: RoundCall, source: Bytes, lease: Lease, target: Bytes | None = None
+    ) -> Bytes:
         """The output's bytes: ``source`` itself where the call is in place, or further memory.
 
-        Raises :class:`BackendFailed` where the backend fails on a sound call.
+        A ``target`` that is given has them instead; it is ``source`` itself, and the call in
+        place, or shares nothing with it. Raises :class:`DeviceOutOfMemory` or
+        :class:`BackendFailed` where the backend fails on a sound call, and
+        :class:`MemoryError` where there is no room for the output.
         """
-        target = source if call.is_in_place else lease.take(call.output.byte_length)
+        if target is None:
+            target = source if call.is_in_place else lease.take(call.output.byte_length)
         try:
             self.backend.round(call, source, target)
-        except (MemoryError, RuntimeError) as error:
-            raise BackendFailed("the backend failed on this tensor", retry_after=1) from error
+        except MemoryError as error:  # CuPy's OutOfMemoryError is one
+            logger.warning("the device is out of memory: %s", error)
+            raise DeviceOutOfMemory("the device has no memory for it now", retry_after=1) from None
+        except RuntimeError as error:
+            logger.error("the backend failed", exc_info=error)
+            raise BackendFailed("the backend failed on this tensor", retry_after=1) from None
         return target
 
     async def run(self, work: Callable[[], T], nbytes: int) -> tuple[T, Timing]:

@@ -96,8 +96,8 @@ class Body:
         Raises :class:`TensorTooLarge` or :class:`Overloaded`, before the body is read.
         """
         lease.reserve_first(nbytes)
-        if self._exchange is not None and nbytes > FIRST_BYTES:
-            await self._exchange.arrival(FIRST_BYTES)
+        if self._exchange is not None and nbytes > FIRST_BYTES > len(self._kept):
+            await self._exchange.arrival(FIRST_BYTES - len(self._kept))
         lease.reserve_rest()
 
     async def fill(self, target: memoryview, first: bytes | memoryview = b"") -> int:
@@ -131,6 +131,12 @@ class Body:
             await asyncio.to_thread(self._hash.update, target)
             self._check_digest()
 
+    async def gather(self, limit_bytes: int) -> int:
+        """Receive the whole content and keep it for :meth:`fill`; how many bytes it has."""
+        content = await self.read(limit_bytes)
+        self._kept = memoryview(content)
+        return len(content)
+
     async def read(self, limit_bytes: int) -> bytes:
         """The whole content, of at most that many bytes; :class:`TensorTooLarge` if it has more."""
         content = bytearray()
@@ -138,8 +144,8 @@ class Body:
             content += piece
             if len(content) > limit_bytes:
                 raise TensorTooLarge(
-                    f"the JSON document has more than {limit_bytes} bytes; send larger tensors "
-                    "as application/octet-stream",
+                    f"the body has more than {limit_bytes} bytes; send larger tensors as binary "
+                    "data, and state its length",
                     limit_bytes=limit_bytes,
                 )
         return bytes(content)

@@ -28,6 +28,7 @@ WANT_CONTENT_DIGEST = "Want-Content-Digest"
 CONTENT_TYPE = "Content-Type"
 CONTENT_LENGTH = "Content-Length"
 CONTENT_ENCODING = "Content-Encoding"
+ACCEPT_ENCODING = "Accept-Encoding"
 RETRY_AFTER = "Retry-After"
 
 OCTET_STREAM = "application/octet-stream"

@@ -18,59 +18,33 @@ from tensor_round.errors import (
 from tensor_round.wire import native
 
 from ..answers import field_name
-from ..decoding import decoder_for, is_encoded
-from ..direct import direct_exchange
-from ..receive import Body, Receive
+from .request_head import Fields, RequestHead
 from .tensor_route import Scope
 
 _DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
-_CONTENT_LENGTH = field_name(native.CONTENT_LENGTH)
-_CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
-_CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
 _WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
 
 
-Fields = tuple[tuple[bytes, bytes], ...]
-
-
-class Head:
-    """The headers and the query of a request; what they ask for is worked out once.
+class Head(RequestHead):
+    """The headers and the query of a request on the native face.
 
     Heads repeat, as whoever sends tensors sends many alike: get one from
     :func:`head_of`, which remembers the latest.
     """
 
     def __init__(self, fields: Fields, query: bytes) -> None:
-        self._fields: dict[bytes, list[bytes]] = {}
-        for name, value in fields:
-            self._fields.setdefault(name, []).append(value)
+        super().__init__(fields)
         self._query = query
-        length = self._fields.get(_CONTENT_LENGTH)
-        #: Bytes of the body on the wire; None where it comes chunked.
-        self.length = None if length is None else int(length[0])
-        self.media_type = native.media_type(self._text(_CONTENT_TYPE))
-        self.encoding = self._text(_CONTENT_ENCODING)
+        self.media_type = native.media_type(self.text(_CONTENT_TYPE))
         #: Whether the answer shall carry its SHA-256.
-        self.wants_digest = native.wants_digest(self._texts(_WANT_CONTENT_DIGEST))
-
-    def _texts(self, name: bytes) -> list[str]:
-        return [value.decode("latin-1") for value in self._fields.get(name, ())]
-
-    def _text(self, name: bytes) -> str:
-        # A list may come as several lines (RFC 9110, section 5.3).
-        return ", ".join(self._texts(name))
+        self.wants_digest = native.wants_digest(self.texts(_WANT_CONTENT_DIGEST))
 
     @cached_property
     def call(self) -> RoundCall:
         """What the descriptor asks for."""
         self.query()
         return operators.resolve_json(self._descriptor())
-
-    @cached_property
-    def sha256(self) -> bytes | None:
-        """What the sender says the digest of the body is; None if it does not."""
-        return native.parse_content_digest(self._texts(_CONTENT_DIGEST))
 
     @property
     def has_descriptor(self) -> bool:
@@ -110,12 +84,8 @@ class Head:
 
     def check_length(self, *lawful: int) -> None:
         """Refuse a declared length that cannot be right, before the body is read."""
-        if self.length is not None and not is_encoded(self.encoding):
-            check_payload(self.length, *lawful)
-
-    def body(self, scope: Scope, receive: Receive) -> Body:
-        """The body of one request with this head."""
-        return Body(receive, decoder_for(self.encoding), self.sha256, direct_exchange(scope))
+        if self.content_length is not None:
+            check_payload(self.content_length, *lawful)
 
 
 #: Heads that are remembered; as the server bounds a head, this bounds the memory they take.

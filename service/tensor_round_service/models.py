@@ -1,0 +1,132 @@
+"""The models of the ``/v2`` face: each a dialect's operator under the protocol's names.
+
+What a model takes is its dialect's to say; here are only names. A new version of a
+dialect's operator becomes a new version of its model by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from tensor_round.dtypes import BY_NAME, BY_OIP, DTYPES, DType
+from tensor_round.echo import shown
+from tensor_round.errors import Fault, InvalidDescriptor, NotFound
+from tensor_round.operators import directml, ieee754, onnx, openvino
+from tensor_round.operators.dialect import Dialect, Version
+from tensor_round.round_operators import (
+    DirectMLRound,
+    IEEE754Round,
+    OnnxRound,
+    OpenVINORound,
+    RoundOperator,
+)
+
+#: Types that the protocol has no name for travel as these bits, named by the parameter dtype.
+CARRIER = BY_NAME["uint8"]
+_CARRIED = tuple(dtype for dtype in DTYPES if dtype.oip is None)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """One version of one model.
+
+    ``mode_parameter`` is the request parameter that chooses the rounding direction, None
+    where there is no choice. ``operator`` makes the operator from that parameter's value,
+    or from nothing for the dialect's default.
+    """
+
+    name: str
+    version: str
+    input: str
+    output: str
+    dialect: Dialect
+    rules: Version
+    mode_parameter: str | None
+    operator: Callable[..., RoundOperator]
+
+    @property
+    def datatypes(self) -> tuple[str, ...]:
+        """What it takes; ``UINT8:float8_e5m2`` is a UINT8 whose parameter dtype says so."""
+        taken = (BY_NAME[self.dialect.dtypes[name]] for name in self.rules.dtypes)
+        return tuple(dtype.oip or f"{CARRIER.oip}:{dtype.name}" for dtype in taken)
+
+    @property
+    def advertised_shape(self) -> tuple[int, ...]:
+        """The shape by which generic clients size their requests: any, of the least rank."""
+        return (-1,) * max(self.rules.min_rank, 1)
+
+
+def _onnx_round(rules: Version) -> Model:
+    # A version is named by the first operator set that has it.
+    opset = int(rules.selected_by[0])
+    operator = partial(OnnxRound, opset)
+    return Model("onnx_round", str(opset), "X", "Y", onnx.DIALECT, rules, None, operator)
+
+
+def _directml_round(rules: Version) -> Model:
+    return Model(
+        "directml_element_wise_round",
+        rules.name,
+        "InputTensor",
+        "OutputTensor",
+        directml.DIALECT,
+        rules,
+        "rounding_mode",
+        partial(DirectMLRound, feature_level=rules.name),
+    )
+
+
+#: Every version of every model, oldest first.
+MODELS: tuple[Model, ...] = (
+    Model("round", "1", "X", "Y", ieee754.DIALECT, ieee754.VERSION, "rounding", IEEE754Round),
+    *map(_onnx_round, onnx.VERSIONS),
+    Model(
+        "openvino_round", "5", "X", "Y", openvino.DIALECT, openvino.VERSION, "mode", OpenVINORound
+    ),
+    *map(_directml_round, directml.VERSIONS.values()),
+)
+MODE_PARAMETERS = frozenset(
+    model.mode_parameter for model in MODELS if model.mode_parameter is not None
+)
+
+
+def find(name: str, version: str | None = None) -> Model:
+    """The model of that name and version, the newest without one; raises :class:`NotFound`."""
+    versions = [model for model in MODELS if model.name == name]
+    if not versions:
+        raise NotFound(f"there is no model {shown(name)}; POST /v2/repository/index lists them")
+    found = [model for model in versions if version in (None, model.version)]
+    if not found:
+        there_are = ", ".join(model.version for model in versions)
+        raise NotFound(f"model {name} has no version {shown(version)}; it has {there_are}")
+    return found[-1]
+
+
+# Types matter: 1, 1.0 and true are equal, and only the first may be a spelling of a mode.
+@lru_cache(maxsize=256, typed=True)
+def operator_for(model: Model, mode: str | float | None) -> RoundOperator:
+    """The operator that a model is in that mode; raises :class:`InvalidDescriptor`."""
+    return model.operator() if mode is None else model.operator(mode)
+
+
+def element_type(datatype: str, carried: object) -> DType:
+    """The type of a tensor's elements: its datatype, or the one that a UINT8 carries.
+
+    ``carried`` is the value of the input's parameter ``dtype``, None without it. Raises
+    :class:`InvalidDescriptor`.
+    """
+    dtype = BY_OIP.get(datatype)
+    if dtype is None:
+        rule = f"the datatype must be one of {', '.join(BY_OIP)}, got {shown(datatype)}"
+        raise InvalidDescriptor.of([Fault((), rule)])
+    if carried is None:
+        return dtype
+    lawful = [dtype, *_CARRIED] if dtype is CARRIER else [dtype]
+    for candidate in lawful:
+        if candidate.name == carried:
+            return candidate
+    names = ", ".join(candidate.name for candidate in lawful)
+    rule = f"the parameter dtype of a {datatype} must be one of {names}, got {shown(carried)}"
+    raise InvalidDescriptor.of([Fault((), rule)])

@@ -1,0 +1,91 @@
+"""How often each model was asked, and how long that took: the protocol's statistics.
+
+Each process counts in memory of its own, which is a file where several workers share a
+folder; what is told is the sum over all of them, those that died included.
+"""
+
+from __future__ import annotations
+
+import mmap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from .models import MODELS, Model
+
+#: What is counted of each model: how often, and for how many nanoseconds in all.
+_DURATIONS = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output")
+#: The protocol's other durations; there is no cache here.
+_NEVER = ("cache_hit", "cache_miss")
+#: Of each model the milliseconds of the last inference, then count and time of each duration.
+_ROW = 1 + 2 * len(_DURATIONS)
+_FIRST = {model: position * _ROW for position, model in enumerate(MODELS)}
+_BYTES = 8 * _ROW * len(MODELS)
+_PREFIX = "statistics-"
+
+
+class Statistics:
+    """The counters of this process, and the sum of all processes'.
+
+    ``folder`` is where the workers of one service keep theirs; None if it has but one.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        memory = bytearray(_BYTES) if folder is None else _mapped(folder)
+        self._counters = memoryview(memory).cast("q")
+
+    def succeeded(self, model: Model, *, queue: int, input: int, infer: int, output: int) -> None:
+        """Count an inference: the nanoseconds that it waited, received, rounded and encoded."""
+        self._counters[_FIRST[model]] = time.time_ns() // 1_000_000
+        whole = queue + input + infer + output
+        for position, duration in ((0, whole), (2, queue), (3, input), (4, infer), (5, output)):
+            self._count(model, position, duration)
+
+    def failed(self, model: Model, duration: int) -> None:
+        """Count a request that was refused after so many nanoseconds."""
+        self._count(model, _DURATIONS.index("fail"), duration)
+
+    def _count(self, model: Model, position: int, duration: int) -> None:
+        at = _FIRST[model] + 1 + 2 * position
+        self._counters[at] += 1
+        self._counters[at + 1] += duration
+
+    def describe(self, model: Model) -> dict[str, Any]:
+        """The statistics of a model, as the protocol has them."""
+        last, *totals = self._summed(model)
+        durations = {
+            name: {"count": count, "ns": nanoseconds}
+            for name, count, nanoseconds in zip(_DURATIONS, totals[0::2], totals[1::2], strict=True)
+        }
+        count = durations["success"]["count"]
+        return {
+            "name": model.name,
+            "version": model.version,
+            "last_inference": last,
+            "inference_count": count,
+            "execution_count": count,
+            "inference_stats": {**durations, **{name: {"count": 0, "ns": 0} for name in _NEVER}},
+            "batch_stats": [],
+        }
+
+    def _summed(self, model: Model) -> list[int]:
+        first = _FIRST[model]
+        rows = [counters[first : first + _ROW].tolist() for counters in self._all()]
+        last, *totals = zip(*rows, strict=True)
+        return [max(last), *map(sum, totals)]
+
+    def _all(self) -> Iterator[memoryview]:
+        if self._folder is None:
+            yield self._counters
+            return
+        for file in self._folder.glob(_PREFIX + "*"):
+            yield memoryview(file.read_bytes()).cast("q")
+
+
+def _mapped(folder: Path) -> mmap.mmap:
+    with NamedTemporaryFile(prefix=_PREFIX, dir=folder, delete=False) as file:
+        file.truncate(_BYTES)
+        return mmap.mmap(file.fileno(), _BYTES)
