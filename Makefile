@@ -44,7 +44,7 @@ ORACLES := .venvs/oracles
 $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 	$(PYTHON) -m venv $(ORACLES)
 	$(ORACLES)/bin/pip install -q --upgrade 'pip>=25.1'
-	$(ORACLES)/bin/pip install -q -e . --group test -r tests/interop/oracles/requirements.txt
+	$(ORACLES)/bin/pip install -q -e '.[service]' --group test -r tests/interop/oracles/requirements.txt
 	@touch $@
 
 test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, PyTorch, JAX (2 GB, own venv)
