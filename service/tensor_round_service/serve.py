@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import ssl
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -24,7 +25,7 @@ from .backends.choice import BackendUnavailable
 from .hardening import SERVER_HEADERS
 from .http_protocol import DirectHttpProtocol, Limits
 from .settings import PREFIX, Settings
-from .tls import CertificateError, server_context
+from .tls import CertificateError, server_context, timed_loop
 
 #: What uvicorn's supervisor takes as "do not start this worker again".
 WORKER_CANNOT_START = 3
@@ -98,8 +99,20 @@ def _tls_context(settings: Settings, *_uvicorns_own: object) -> ssl.SSLContext:
     return server_context(settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_ca_certs)
 
 
+class _Config(uvicorn.Config):
+    """uvicorn's, with times for what TLS does before HTTP begins and after it ends."""
+
+    handshake_seconds: float
+
+    def get_loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop] | None:
+        new_loop = super().get_loop_factory()
+        if not self.is_ssl:
+            return new_loop
+        return partial(timed_loop, new_loop or asyncio.new_event_loop, self.handshake_seconds)
+
+
 def _config(settings: Settings, app: FastAPI | str) -> uvicorn.Config:
-    return uvicorn.Config(
+    config = _Config(
         app,
         factory=isinstance(app, str),
         host=settings.host,
@@ -119,6 +132,8 @@ def _config(settings: Settings, app: FastAPI | str) -> uvicorn.Config:
         timeout_graceful_shutdown=round(settings.drain_timeout),
         log_config=_logging(),
     )
+    config.handshake_seconds = settings.receive_timeout
+    return config
 
 
 def _logging() -> dict[str, Any]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+#: Seconds that a caller has to take the last of an answer and say goodbye in its turn.
+FAREWELL_SECONDS = 5.0
 
 
 class CertificateError(Exception):
@@ -33,6 +39,22 @@ def server_context(
             raise CertificateError(f"no certificates in {ca_certs}: {_reason(error)}") from None
         context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def timed_loop(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], handshake_seconds: float
+) -> asyncio.AbstractEventLoop:
+    """An event loop whose TLS servers do not wait for a silent caller.
+
+    The defaults are 60 s for the handshake, before which no protocol sees the connection,
+    and 30 s for the end: as long as a stopping service would be held up by an idle caller.
+    """
+    loop = new_loop()
+    times = {"ssl_handshake_timeout": handshake_seconds, "ssl_shutdown_timeout": FAREWELL_SECONDS}
+    # uvicorn passes neither on, and a loop has no other place to say it.
+    loop.create_server = partial(loop.create_server, **times)  # type: ignore[method-assign]
+    loop.create_unix_server = partial(loop.create_unix_server, **times)  # type: ignore[method-assign]
+    return loop
 
 
 def _no_password() -> str:
