@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 #: Seconds that a caller has to take the last of an answer and say goodbye in its turn.
 FAREWELL_SECONDS = 5.0
@@ -50,7 +51,10 @@ def timed_loop(
     and 30 s for the end: as long as a stopping service would be held up by an idle caller.
     """
     loop = new_loop()
-    times = {"ssl_handshake_timeout": handshake_seconds, "ssl_shutdown_timeout": FAREWELL_SECONDS}
+    times: dict[str, Any] = {
+        "ssl_handshake_timeout": handshake_seconds,
+        "ssl_shutdown_timeout": FAREWELL_SECONDS,
+    }
     # uvicorn passes neither on, and a loop has no other place to say it.
     loop.create_server = partial(loop.create_server, **times)  # type: ignore[method-assign]
     loop.create_unix_server = partial(loop.create_unix_server, **times)  # type: ignore[method-assign]
@@ -64,5 +68,5 @@ def _no_password() -> str:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        return (error.reason or "not PEM").lower().replace("_", " ")
+        return (error.reason or "must be there as PEM").lower().replace("_", " ")
     return getattr(error, "strerror", None) or str(error)
