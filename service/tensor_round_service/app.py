@@ -18,6 +18,7 @@ from .backends.choice import choose
 from .engine import Engine
 from .hardening import NoStoreMiddleware
 from .openapi import describe
+from .readiness import Lifecycle, Readiness
 from .refusals import add_refusal_handlers
 from .request_id import RequestIdMiddleware
 from .routes.docs import docs_router
@@ -58,15 +59,19 @@ def _engine(settings: Settings) -> Engine:
     return Engine(choose(settings.backend), total // settings.workers)
 
 
-def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
+def create_app(
+    settings: Settings, engine: Engine | None = None, lifecycle: Lifecycle | None = None
+) -> FastAPI:
     """The ASGI application on these settings.
 
     An engine that is given stays the caller's; one made here is closed with the application.
+    ``lifecycle`` is how its server tells it that it is about to leave.
     Raises :class:`~.api_keys.KeyFileError` or :class:`~.backends.choice.BackendUnavailable`.
     """
     door = None if settings.api_keys_file is None else Door(KeyRing(settings.api_keys_file))
     own = engine is None
     serving = _engine(settings) if engine is None else engine
+    readiness = Readiness(serving.backend, lifecycle or Lifecycle())
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -96,7 +101,7 @@ def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
     }
     for path, endpoint in tensor_routes.items():
         app.router.routes.append(Route(path, endpoint, methods=["POST"]))
-    app.include_router(status_router(serving, settings.max_tensor_bytes))
+    app.include_router(status_router(serving, settings.max_tensor_bytes, readiness))
     app.include_router(docs_router(TITLE))
     app.add_middleware(RequestIdMiddleware)
     app.add_middleware(NoStoreMiddleware)

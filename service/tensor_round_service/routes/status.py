@@ -13,9 +13,20 @@ from tensor_round.rounding import Rounding
 
 from .. import conformance
 from ..engine import Engine
+from ..readiness import Readiness
+
+#: What ``readyz`` may also answer, for the OpenAPI document.
+_NOT_READY: dict[int | str, dict[str, Any]] = {
+    503: {
+        "description": "`draining` or `backend_failed`, with Retry-After",
+        "content": {
+            "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+        },
+    }
+}
 
 
-def status_router(engine: Engine, max_tensor_bytes: int) -> APIRouter:
+def status_router(engine: Engine, max_tensor_bytes: int, readiness: Readiness) -> APIRouter:
     """The routes that describe and watch the service."""
     router = APIRouter()
     catalog = {
@@ -48,9 +59,10 @@ def status_router(engine: Engine, max_tensor_bytes: int) -> APIRouter:
         """Answers as long as the event loop turns; does nothing else."""
         return {"status": "alive"}
 
-    @router.get("/readyz", tags=["health"], summary="Can it serve?")
+    @router.get("/readyz", tags=["health"], summary="Can it serve?", responses=_NOT_READY)
     async def readyz() -> dict[str, str]:
-        """Answers 200 when requests can be served."""
+        """Answers 200 where the backend has just rounded right, and the service stays."""
+        await readiness.check()
         return {"status": "ready", "backend": engine.backend.name}
 
     return router
