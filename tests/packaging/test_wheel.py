@@ -1,0 +1,73 @@
+"""The wheel, without extras, in an empty environment: the client works, the server explains."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+class Environment:
+    """A virtual environment with the wheel and what its tests need, and nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        wheels, self.home = folder / "wheels", folder / "venv"
+        pip = [sys.executable, "-m", "pip"]
+        _run(*pip, "wheel", "--no-deps", "-w", str(wheels), str(ROOT)).check_returncode()
+        venv.create(self.home)
+        into = [*pip, "--python", str(self.home / "bin" / "python"), "install"]
+        (wheel,) = wheels.iterdir()
+        _run(*into, str(wheel), "--group", "test").check_returncode()
+
+    def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return _run(str(self.home / "bin" / program), *arguments)
+
+    def python(self, code: str) -> subprocess.CompletedProcess[str]:
+        # -P: the folder it runs in has nothing to do with what it imports.
+        return self.run("python", "-P", "-c", code)
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TENSOR_ROUND"))}
+    return subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return Environment(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.mark.timeout(300)
+def test_the_client_is_the_installed_one(environment: Environment) -> None:
+    found = environment.python("import tensor_round; print(tensor_round.__file__)")
+    assert found.stdout.startswith(str(environment.home)), found.stderr
+    assert (Path(found.stdout.strip()).parent / "py.typed").exists()
+
+
+def test_the_client_s_tests_pass(environment: Environment) -> None:
+    done = environment.run(
+        "python", "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/client/sdk"
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+
+
+def test_the_command_line_is_there(environment: Environment) -> None:
+    assert "conformance" in environment.run("tensor-round", "--help").stdout
+
+
+def test_the_server_says_what_to_install(environment: Environment) -> None:
+    done = environment.run("tensor-round-service")
+    assert done.returncode == 1
+    assert "pip install 'tensor-round[service]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_engine_works_without_a_web_framework(environment: Environment) -> None:
+    done = environment.python("import tensor_round_service.engine")
+    assert done.returncode == 0, done.stderr
