@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -20,13 +21,18 @@ from .hardening import NoStoreMiddleware
 from .openapi import describe
 from .readiness import Lifecycle, Readiness
 from .refusals import add_refusal_handlers
+from .regions import Registry
 from .request_id import RequestIdMiddleware
 from .routes.docs import docs_router
 from .routes.inference import inference_routes
+from .routes.inference_status import inference_status_router
+from .routes.repository import repository_router
 from .routes.round import round_route
+from .routes.shared_memory import shared_memory_router
 from .routes.status import status_router
 from .routes.tensor_route import TensorRoute
 from .settings import Settings
+from .shared_memory import SharedMemory
 from .statistics import Statistics
 
 TITLE = "tensor-round"
@@ -59,13 +65,24 @@ def _engine(settings: Settings) -> Engine:
     return Engine(choose(settings.backend), total // settings.workers)
 
 
+def _shared_memory(settings: Settings, worker_folder: Path | None) -> SharedMemory | None:
+    if settings.shared_memory_prefix is None:
+        return None
+    registry = Registry(None if worker_folder is None else worker_folder / "regions")
+    return SharedMemory(settings.shared_memory_prefix, registry)
+
+
 def create_app(
-    settings: Settings, engine: Engine | None = None, lifecycle: Lifecycle | None = None
+    settings: Settings,
+    engine: Engine | None = None,
+    lifecycle: Lifecycle | None = None,
+    worker_folder: Path | None = None,
 ) -> FastAPI:
     """The ASGI application on these settings.
 
     An engine that is given stays the caller's; one made here is closed with the application.
-    ``lifecycle`` is how its server tells it that it is about to leave.
+    ``lifecycle`` is how its server tells it that it is about to leave. ``worker_folder`` is
+    where several workers of one service keep what all of them must know.
     Raises :class:`~.api_keys.KeyFileError` or :class:`~.backends.choice.BackendUnavailable`.
     """
     door = None if settings.api_keys_file is None else Door(KeyRing(settings.api_keys_file))
@@ -94,14 +111,18 @@ def create_app(
         redirect_slashes=False,
     )
     # Tensor routes are plain ASGI; their OpenAPI entries are written in openapi.py.
-    counts = Statistics()
+    shared_memory = _shared_memory(settings, worker_folder)
+    counts = Statistics(worker_folder)
     tensor_routes = {
         "/round": round_route(serving, settings.max_tensor_bytes),
-        **inference_routes(serving, settings.max_tensor_bytes, None, counts),
+        **inference_routes(serving, settings.max_tensor_bytes, shared_memory, counts),
     }
     for path, endpoint in tensor_routes.items():
         app.router.routes.append(Route(path, endpoint, methods=["POST"]))
     app.include_router(status_router(serving, settings.max_tensor_bytes, readiness))
+    app.include_router(inference_status_router(counts, readiness.check, shared_memory))
+    app.include_router(repository_router())
+    app.include_router(shared_memory_router(shared_memory))
     app.include_router(docs_router(TITLE))
     app.add_middleware(RequestIdMiddleware)
     app.add_middleware(NoStoreMiddleware)

@@ -89,9 +89,24 @@ class Settings(BaseSettings):
         Path | None,
         Field(description="Authorities, PEM; callers then need a certificate of one of them."),
     ] = None
+    shared_memory_prefix: Annotated[
+        str | None,
+        Field(
+            description="With it, clients on this machine may register POSIX shared memory whose "
+            "names begin so (the Open Inference Protocol's system shared memory)."
+        ),
+    ] = None
+    drain_delay: Annotated[
+        float,
+        Field(
+            ge=0,
+            description="Seconds to go on serving after SIGTERM, with readyz saying 503, until "
+            "balancers have looked elsewhere.",
+        ),
+    ] = 0.0
     drain_timeout: Annotated[
         float,
-        Field(ge=0, description="Seconds that requests under way have to finish after SIGTERM."),
+        Field(ge=0, description="Seconds that requests under way then have to finish."),
     ] = 30.0
 
     @field_validator("ssl_keyfile", "ssl_ca_certs")
@@ -102,7 +117,10 @@ class Settings(BaseSettings):
             raise ValueError(f"means nothing without {PREFIX}SSL_CERTFILE")
         return value
 
-    def environment(self) -> dict[str, str]:
-        """The environment variables that say the same; how worker processes learn of it."""
-        values = self.model_dump(mode="json", exclude_none=True)
-        return {PREFIX + name.upper(): str(value) for name, value in values.items()}
+    @field_validator("shared_memory_prefix")
+    @classmethod
+    def _is_a_name(cls, value: str | None) -> str | None:
+        name = (value or "").removeprefix("/")
+        if "/" in name:
+            raise ValueError("names of shared memory hold no slash but a first one")
+        return name or None

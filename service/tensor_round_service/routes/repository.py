@@ -1,0 +1,88 @@
+"""The ``/v2`` face's controls of models and server. The models are fixed, so little moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from tensor_round.echo import shown
+from tensor_round.errors import Fault, InvalidDescriptor
+
+from ..models import MODELS, find
+from .control_body import control_body
+
+#: In Triton's words; what is logged and traced here is the service's settings' to say.
+LOGGING = {
+    "log_file": "",
+    "log_info": True,
+    "log_warning": True,
+    "log_error": True,
+    "log_verbose_level": 0,
+    "log_format": "default",
+}
+TRACE = {
+    "trace_level": ["OFF"],
+    "trace_rate": "1000",
+    "trace_count": "-1",
+    "log_frequency": "0",
+    "trace_file": "",
+    "trace_mode": "triton",
+}
+
+
+def repository_router() -> APIRouter:
+    """The routes."""
+    router = APIRouter(prefix="/v2", tags=["open inference protocol"])
+
+    @router.post("/repository/index", summary="List the models")
+    async def index(request: Request) -> list[dict[str, str]]:
+        """Every version of every model; all are ready, with `{"ready": true}` or without."""
+        ready = (await control_body(request)).get("ready", True)
+        if not isinstance(ready, bool):
+            rule = f"must be true or false, got {shown(ready)}"
+            raise InvalidDescriptor.of([Fault(("ready",), rule)])
+        return [{"name": m.name, "version": m.version, "state": "READY"} for m in MODELS]
+
+    @router.post("/repository/models/{name}/load", summary="Load a model")
+    async def load(name: str, request: Request) -> dict[str, Any]:
+        """Every model is loaded already."""
+        find(name)
+        await control_body(request)
+        return {}
+
+    @router.post("/repository/models/{name}/unload", summary="Unload a model (refused)")
+    async def unload(name: str) -> None:
+        """Refused: the models are fixed."""
+        raise InvalidDescriptor(f"model {find(name).name} is fixed and cannot be unloaded")
+
+    @router.get("/logging", summary="Log settings")
+    async def logging_settings() -> dict[str, Any]:
+        """What is logged."""
+        return LOGGING
+
+    @router.post("/logging", summary="Change log settings (refused)")
+    async def change_logging() -> None:
+        """Refused: logging is set when the service starts."""
+        raise InvalidDescriptor("log settings are fixed when the service starts")
+
+    @router.get("/trace/setting", summary="Trace settings")
+    @router.get("/models/{name}/trace/setting", summary="Trace settings of a model")
+    async def trace_settings(name: str | None = None) -> dict[str, Any]:
+        """Nothing is traced."""
+        _check_known(name)
+        return TRACE
+
+    @router.post("/trace/setting", summary="Change trace settings (refused)")
+    @router.post("/models/{name}/trace/setting", summary="Change a model's traces (refused)")
+    async def change_trace(name: str | None = None) -> None:
+        """Refused: there are no traces."""
+        _check_known(name)
+        raise InvalidDescriptor("there are no traces to be set")
+
+    return router
+
+
+def _check_known(name: str | None) -> None:
+    if name is not None:
+        find(name)
