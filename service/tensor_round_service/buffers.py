@@ -93,6 +93,8 @@ class Lease:
         self._reserved = 0
         self._taken: list[Bytes] = []
         self._settled = False
+        #: What rounded the request's tensor, once that is known.
+        self.executed_by = ""
 
     def reserve_first(self, nbytes: int) -> None:
         """Have room for the beginning of a request that will need so many bytes.

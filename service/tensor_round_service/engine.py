@@ -76,7 +76,7 @@ class Engine:
         if target is None:
             target = source if call.is_in_place else lease.take(call.output.byte_length)
         try:
-            self.backend.round(call, source, target)
+            lease.executed_by = self.backend.round(call, source, target)
         except MemoryError as error:  # CuPy's OutOfMemoryError is one
             logger.warning("the device is out of memory: %s", error)
             raise DeviceOutOfMemory("the device has no memory for it now", retry_after=1) from None
@@ -88,7 +88,7 @@ class Engine:
     async def run(self, work: Callable[[], T], nbytes: int) -> tuple[T, Timing]:
         """Do work on that many bytes: here if it is little, else on a thread."""
         asked = time.perf_counter()
-        if nbytes <= INLINE_BYTES:
+        if nbytes <= min(INLINE_BYTES, self.backend.inline_bytes):
             result = work()
             return result, Timing(0.0, time.perf_counter() - asked)
 

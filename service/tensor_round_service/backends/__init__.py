@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +14,8 @@ from tensor_round.call import RoundCall
 Bytes = npt.NDArray[np.uint8]
 #: A run of elements as bit patterns: one-dimensional, contiguous, unsigned.
 Bits = np.ndarray[tuple[int], np.dtype[Any]]
+#: Rounds one tensor into another; returns the name of what did. See :meth:`Backend.round`.
+Round = Callable[[RoundCall, Bytes, Bytes], str]
 
 
 class Backend(Protocol):
@@ -20,15 +23,27 @@ class Backend(Protocol):
 
     name: str
 
+    @property
+    def inline_bytes(self) -> int:
+        """Tensors up to this size keep the calling thread busy, but never waiting."""
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it can do what it was started for; once it cannot, a new process must."""
+
     def allocate(self, nbytes: int) -> Bytes:
         """Uninitialised memory that bodies are received into and answered from."""
 
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
+    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
         """Round ``source`` (``call.input.byte_length`` bytes) into ``target`` (the output's).
 
         ``target`` is ``source`` itself only where ``call.is_in_place``; otherwise the
         two share nothing. Every byte of ``target`` is written, gaps with zeros.
+        Returns the name of the arithmetic that did it, one of :meth:`arithmetics`.
         """
+
+    def arithmetics(self) -> Mapping[str, Round]:
+        """Everything that may round a tensor here, each as a way to have it do so."""
 
     def close(self) -> None:
         """Stop the threads and release the device."""

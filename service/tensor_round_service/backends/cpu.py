@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from tensor_round.dtypes import DType
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
 
-from . import Bytes
+from . import Bytes, Round
 from .floats import Kernel, flags_tell, kernel, round_floats
 from .tables import pair_table, table
 
@@ -39,6 +40,18 @@ def usable_cores() -> int:
         return os.cpu_count() or 1
 
 
+def map_pages(nbytes: int) -> mmap.mmap:
+    """Memory of its own, in huge pages where the system has them; or :class:`MemoryError`."""
+    try:
+        pages = mmap.mmap(-1, nbytes)
+    except OSError as error:
+        raise MemoryError(f"no pages for {nbytes} bytes") from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without huge pages
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return pages
+
+
 class NumpyBackend:
     """Rounds with NumPy; see :class:`~tensor_round_service.backends.Backend`."""
 
@@ -54,16 +67,27 @@ class NumpyBackend:
         """Memory of its own pages where it is large, which go back to the system with it.
 
         The heap would keep them: a burst of large requests would be paid for ever after.
+        Raises :class:`MemoryError`.
         """
         if nbytes < MAPPED_BYTES:
             return np.empty(nbytes, np.uint8)
-        pages = mmap.mmap(-1, nbytes)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            with contextlib.suppress(OSError):  # a kernel without huge pages
-                pages.madvise(mmap.MADV_HUGEPAGE)
-        return np.frombuffer(pages, np.uint8)
+        return np.frombuffer(map_pages(nbytes), np.uint8)
 
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
+    @property
+    def inline_bytes(self) -> int:
+        """Any size: this waits for nobody."""
+        return sys.maxsize
+
+    @property
+    def is_healthy(self) -> bool:
+        """Always: there is nothing to lose."""
+        return True
+
+    def arithmetics(self) -> Mapping[str, Round]:
+        """NumPy's alone."""
+        return {self.name: self.round}
+
+    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
         """Round ``source`` into ``target``, the same memory only where ``call.is_in_place``."""
         dtype = call.input.dtype
         if call.is_in_place:
@@ -75,6 +99,7 @@ class NumpyBackend:
             length = target.size // dtype.itemsize * dtype.itemsize
             self._round_flat(call, target[:length], None)
         target[length:] = 0
+        return self.name
 
     def _round_flat(self, call: RoundCall, source: Bytes, target: Bytes | None) -> None:
         """Round a run of whole elements, in place where ``target`` is None."""
@@ -90,11 +115,11 @@ class NumpyBackend:
         # A whole number of pages each, so that no element is cut.
         step = -(-source.size // self._threads // PAGE) * PAGE
         parts = [slice(start, start + step) for start in range(0, source.size, step)]
-        pending = [
-            self._pool.submit(work, source[part], None if target is None else target[part])
-            for part in parts[1:]
-        ]
+        pending: list[Future[None]] = []
         try:
+            for part in parts[1:]:
+                into = None if target is None else target[part]
+                pending.append(self._pool.submit(work, source[part], into))
             work(source[parts[0]], None if target is None else target[parts[0]])
         finally:
             # Nobody returns while a thread still writes into the caller's memory.

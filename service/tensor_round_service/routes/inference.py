@@ -103,7 +103,7 @@ class _Inference:
             partial(self._round, plan, received, lease), _work(plan, head)
         )
         rounded = perf_counter_ns()
-        answer = await self._encoded(plan, parts, head.coding)
+        answer = await self._encoded(plan, parts, head.coding, lease.executed_by)
         self._counts.succeeded(
             self._model,
             queue=int(timing.queue * 1e9),
@@ -214,9 +214,11 @@ class _Inference:
         assert self._shared_memory is not None
         return self._shared_memory.span(region, nbytes)
 
-    async def _encoded(self, plan: Plan, parts: list[bytes | memoryview], coding: str) -> Answer:
+    async def _encoded(
+        self, plan: Plan, parts: list[bytes | memoryview], coding: str, executed_by: str
+    ) -> Answer:
         """The answer, in the Content-Encoding that was asked for."""
-        headers: list[Header] = [(_EXECUTION_BACKEND, self._engine.backend.name.encode())]
+        headers: list[Header] = [(_EXECUTION_BACKEND, executed_by.encode())]
         content_type = native.JSON
         if len(parts) > 1:
             content_type = native.OCTET_STREAM

@@ -82,11 +82,11 @@ class _Round:
         source[got:] = 0
         received = time.perf_counter() - began
         target, timing = await self._engine.run(
-            partial(self._engine.round, call, source, lease), source.size
+            partial(self._engine.round, call, source, lease), call.nbytes
         )
         headers = [
             (_OUTPUT_DESCRIPTOR, _described(call.output)),
-            *await self._common(head, [target.data], received, timing),
+            *await self._common(head, [target.data], received, timing, lease),
         ]
         return Answer(native.OCTET_STREAM, [target.data], headers=headers)
 
@@ -117,7 +117,9 @@ class _Round:
         target, timing = await self._engine.run(work, source.size)
         parts = [memoryview(header.raw), target.data]
         return Answer(
-            native.NPY, list(parts), headers=await self._common(head, parts, received, timing)
+            native.NPY,
+            list(parts),
+            headers=await self._common(head, parts, received, timing, lease),
         )
 
     async def _json(self, head: Head, body: Body, lease: Lease) -> Answer:
@@ -133,7 +135,9 @@ class _Round:
         )
         parts = [memoryview(text)]
         return Answer(
-            native.JSON, list(parts), headers=await self._common(head, parts, received, timing)
+            native.JSON,
+            list(parts),
+            headers=await self._common(head, parts, received, timing, lease),
         )
 
     def _round_document(self, text: bytes, lease: Lease) -> bytes:
@@ -148,7 +152,12 @@ class _Round:
         check_size(call.output, self._limit, "output")
 
     async def _common(
-        self, head: Head, parts: list[memoryview], received: float, timing: Timing
+        self,
+        head: Head,
+        parts: list[memoryview],
+        received: float,
+        timing: Timing,
+        lease: Lease,
     ) -> list[Header]:
         """The headers that every answer of this route carries."""
         durations = (
@@ -156,7 +165,7 @@ class _Round:
             f"execute;dur={timing.execute * 1e3:.3f}"
         )
         headers = [
-            (_EXECUTION_BACKEND, self._engine.backend.name.encode()),
+            (_EXECUTION_BACKEND, lease.executed_by.encode()),
             (_SERVER_TIMING, durations.encode()),
         ]
         if head.wants_digest:

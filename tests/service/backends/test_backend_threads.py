@@ -30,12 +30,11 @@ def test_calls_from_several_threads_do_not_meet(backend: Backend) -> None:
     assert [job for job, right in zip(jobs, outcomes, strict=True) if not right] == []
 
 
-def test_buffers_have_the_size_asked_for_and_start_on_a_vectors_border(backend: Backend) -> None:
+def test_buffers_have_the_size_asked_for_and_large_ones_start_on_a_page(backend: Backend) -> None:
     for nbytes in (0, 1, 63, 4096, 4097, 3 << 20):
         memory = backend.allocate(nbytes)
         assert memory.dtype == np.uint8
         assert memory.shape == (nbytes,)
         assert memory.flags.c_contiguous
         assert memory.flags.writeable
-        # Where there is nothing, NumPy gives the address of something else.
-        assert nbytes == 0 or memory.ctypes.data % 64 == 0
+        assert nbytes < 1 << 20 or memory.ctypes.data % 4096 == 0
