@@ -1,0 +1,204 @@
+"""The door: which requests need a key, what counts as one, and what those refused are told."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.routing import Route
+
+from tensor_round_service.api_keys import KeyRing
+from tensor_round_service.app import create_app
+from tensor_round_service.auth import KEY_LABEL, OPEN_PATHS, Door
+from tensor_round_service.settings import Settings
+
+KEY = "correct horse battery staple"
+EXPIRED = "swordfish"
+BEARER = [("Authorization", f"Bearer {KEY}")]
+
+
+def digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("keys") / "keys"
+    path.write_text(f"{digest(KEY)} robot\n{digest(EXPIRED)} rusty 2020-02-29\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def app(key_file: Path) -> FastAPI:
+    return create_app(Settings(api_keys_file=key_file, backend="numpy"))
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    content: bytes
+
+
+def scope_of(method: str, path: str, headers: list[tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers],
+    }
+
+
+def ask(
+    app: FastAPI, method: str, path: str, headers: list[tuple[str, str]] | None = None
+) -> Answer:
+    """One request without a body to an application; whoever waits for one, fails."""
+    messages: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        raise AssertionError("the body was asked for")
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        messages.append(message)
+
+    asyncio.run(app(scope_of(method, path, headers or []), receive, send))
+    start, *rest = messages
+    fields = {name.decode(): value.decode() for name, value in start["headers"]}
+    return Answer(start["status"], fields, b"".join(m.get("body", b"") for m in rest))
+
+
+ADMITTED = [
+    ("bearer", BEARER),
+    ("any-case", [("authorization", f"bEaReR {KEY}")]),
+    ("spaces", [("Authorization", f" Bearer   {KEY} ")]),
+    ("x-api-key", [("X-API-Key", KEY)]),
+    ("x-api-key-spaces", [("x-api-key", f" {KEY}\t")]),
+]
+
+
+@pytest.mark.parametrize("headers", [c[1] for c in ADMITTED], ids=[c[0] for c in ADMITTED])
+def test_a_key_opens(app: FastAPI, headers: list[tuple[str, str]]) -> None:
+    assert ask(app, "GET", "/operators", headers).status == 200
+
+
+REFUSED = [
+    ("nothing", [], "no API key"),
+    ("empty", [("X-API-Key", "")], "no API key"),
+    ("empty-bearer", [("Authorization", "Bearer ")], "no API key"),
+    ("scheme-alone", [("Authorization", "Bearer")], "no API key"),
+    ("no-scheme", [("Authorization", KEY.replace(" ", ""))], "no API key"),
+    ("other-scheme", [("Authorization", f"Basic {KEY}")], "no API key"),
+    ("cookie", [("Cookie", f"api_key={KEY}")], "no API key"),
+    ("wrong", [("Authorization", "Bearer nonsense")], "not valid"),
+    ("nearly", [("X-API-Key", KEY + "!")], "not valid"),
+    ("its-digest", [("X-API-Key", digest(KEY))], "not valid"),
+    ("expired", [("X-API-Key", EXPIRED)], "not valid"),
+    ("not-ascii", [("X-API-Key", "schlüssel")], "not valid"),
+    ("both-ways", [*BEARER, ("X-API-Key", KEY)], "more than one"),
+    ("two-authorizations", [*BEARER, *BEARER], "more than one"),
+    ("good-and-bad", [*BEARER, ("Authorization", "Bearer nonsense")], "more than one"),
+    ("two-x-api-keys", [("X-API-Key", KEY), ("X-API-Key", KEY)], "more than one"),
+]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(("headers", "says"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED])
+def test_nothing_else_does(
+    app: FastAPI, headers: list[tuple[str, str]], says: str, method: str
+) -> None:
+    path = "/round" if method == "POST" else "/operators"
+    answer = ask(app, method, path, [*headers, ("X-Request-ID", "mine")])
+    assert answer.status == 401
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-request-id"] == "mine"
+    document = json.loads(answer.content)
+    assert document["code"] == "unauthorized"
+    assert says in document["detail"]
+    for secret in (KEY, EXPIRED, digest(KEY), "nonsense", "schl", "robot", "rusty"):
+        assert secret not in str(answer)
+
+
+def test_expired_and_unknown_are_told_the_same(app: FastAPI) -> None:
+    answers = [
+        ask(app, "GET", "/docs", [("X-API-Key", key), ("X-Request-ID", "1")])
+        for key in (EXPIRED, "unknown")
+    ]
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("path", sorted(OPEN_PATHS))
+def test_health_is_open(app: FastAPI, path: str) -> None:
+    assert ask(app, "GET", path).status == 200
+
+
+SHUT = [
+    "/",
+    "/docs",
+    "/docs/swagger-ui.css",
+    "/openapi.json",
+    "/operators",
+    "/conformance",
+    "/metrics",
+    "/v2",
+    "/v2/",
+    "/v2/models/round/ready",
+    "/v2/health",
+    "/v2/health/",
+    "/v2/health/live/../../models/stats",
+    "/livez/",
+    "//livez",
+    "/LIVEZ",
+    "/livez;x",
+    "/nowhere",
+    "*",
+]
+
+
+@pytest.mark.parametrize("path", SHUT)
+def test_everything_else_is_shut_known_or_not(app: FastAPI, path: str) -> None:
+    answer = ask(app, "GET", path)
+    assert answer.status == 401
+    if path.startswith("/v2"):
+        assert answer.headers["content-type"] == "application/json"
+        assert list(json.loads(answer.content)) == ["error"]
+
+
+def test_every_route_is_shut_but_the_open_ones(app: FastAPI) -> None:
+    paths = {route.path for route in app.routes if isinstance(route, Route)}
+    assert {"/round", "/operators", "/docs", "/openapi.json"} <= paths
+    for path in paths - OPEN_PATHS:
+        for method in ("GET", "POST", "HEAD", "OPTIONS", "DELETE"):
+            assert ask(app, method, path).status == 401
+
+
+def test_without_a_key_file_all_is_open() -> None:
+    app = create_app(Settings(backend="numpy"))
+    assert ask(app, "GET", "/operators").status == 200
+    assert ask(app, "GET", "/operators", [("X-API-Key", "whatever")]).status == 200
+
+
+def test_who_was_let_in_is_known_behind_the_door_and_the_key_is_not(key_file: Path) -> None:
+    scope = scope_of("GET", "/operators", [*BEARER, ("Accept", "*/*")])
+    fields = scope["headers"]
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        raise AssertionError(message)
+
+    assert not asyncio.run(Door(KeyRing(key_file)).turns_away(scope, send))
+    assert scope["state"] == {KEY_LABEL: "robot"}
+    assert scope["headers"] == [(b"accept", b"*/*")]
+    assert len(fields) == 2  # the server's own list is left as it was
