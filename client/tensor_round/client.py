@@ -86,8 +86,8 @@ class Client:
         ``ties_to_away``, ``toward_zero``, ``toward_positive``, ``toward_negative``.
 
         ``out``, of the same shape and dtype, is filled and returned; it may be ``x``.
-        After an error its elements are old or new ones, never torn; if it is ``x``,
-        rounding it again is then still right.
+        After an error, elements of ``x`` itself are old or new ones, never torn, and
+        rounding them again is right; another array's content is undefined then.
 
         ``progress`` shows a bar on stderr, or is called with bytes done and bytes in all.
 

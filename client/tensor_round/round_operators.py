@@ -76,7 +76,7 @@ class IEEE754Round(RoundOperator):
     ``toward_zero``, ``toward_positive`` or ``toward_negative``.
     """
 
-    rounding: str = Rounding.TIES_TO_EVEN
+    rounding: str = "ties_to_even"
 
     def document(self, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
         """An ``ieee754`` descriptor."""

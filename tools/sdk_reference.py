@@ -1,0 +1,85 @@
+"""Writes the reference in docs/sdk.md from the docstrings; ``--check`` only compares."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tensor_round as tr
+from tensor_round import errors
+
+PAGE = Path(__file__).parents[1] / "docs" / "sdk.md"
+BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
+
+OPERATORS = (tr.IEEE754Round, tr.OnnxRound, tr.OpenVINORound, tr.DirectMLRound)
+FUNCTIONS = (tr.from_onnx, tr.from_dxdispatch)
+
+
+def page(current: str) -> str:
+    """The page with the reference anew; what stands around it is written by hand."""
+    before, rest = current.split(BEGIN)
+    after = rest.split(END)[1]
+    return before + BEGIN + reference() + END + after
+
+
+def reference() -> str:
+    """The whole reference, as Markdown."""
+    parts = [_described("###", "Client", tr.Client)]
+    parts += [_described("####", f"Client.{name}", member) for name, member in _calls(tr.Client)]
+    parts += [_described("###", "AsyncClient", tr.AsyncClient)]
+    parts += [_described("###", kind.__name__, kind) for kind in OPERATORS]
+    parts += [_described("###", function.__name__, function) for function in FUNCTIONS]
+    parts += ["### Errors\n\n| error | status | what it means |\n|---|---|---|\n" + _errors()]
+    return "\n".join(parts)
+
+
+def _calls(kind: type) -> list[tuple[str, Callable[..., Any]]]:
+    return [(name, member) for name, member in vars(kind).items() if not name.startswith("_")]
+
+
+def _described(level: str, name: str, thing: Callable[..., Any]) -> str:
+    signature = inspect.signature(thing)
+    bare = signature.replace(
+        parameters=[
+            p.replace(annotation=p.empty)
+            for p in signature.parameters.values()
+            if p.name not in ("self", "cls")
+        ],
+        return_annotation=signature.empty,
+    )
+    return f"{level} {name}\n\n```text\n{name}{bare}\n```\n\n{_prose(thing)}\n"
+
+
+def _errors() -> str:
+    branches = errors.TensorRoundError.__subclasses__()
+    rows = [(kind, "") for kind in (errors.TensorRoundError, *branches)]
+    rows += [(kind, str(kind.status)) for kind in errors.REFUSALS.values()]
+    return "".join(
+        f"| `{kind.__name__}` | {status} | {_prose(kind).splitlines()[0]} |\n"
+        for kind, status in rows
+    )
+
+
+def _prose(thing: object) -> str:
+    """A docstring as Markdown: roles and double backticks become plain code."""
+    text = inspect.getdoc(thing) or ""
+    text = re.sub(r":\w+:`[~.]*(?:[\w.]*\.)?([\w]+)`", r"`\1`", text)
+    return text.replace("``", "`")
+
+
+def main() -> int:
+    """Write the page, or say by the exit code whether it is as it should be."""
+    current = PAGE.read_text()
+    fresh = page(current)
+    if "--check" in sys.argv:
+        return int(fresh != current)
+    PAGE.write_text(fresh)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
