@@ -46,8 +46,12 @@ class DirectExchange(Protocol):
     ) -> None:
         """Answer; on return nothing refers to the parts' memory any more.
 
-        ``headers`` state the parts' length and hold no byte that ends a line.
+        ``headers`` state the parts' length and hold no byte that ends a line. Raises
+        :class:`RuntimeError` where an answer has begun already.
         """
+
+    def hang_up(self) -> None:
+        """End the connection, where no answer can be given or none can be ended."""
 
 
 def direct_exchange(scope: MutableMapping[str, Any]) -> DirectExchange | None:

@@ -97,15 +97,20 @@ class Exchange:
         if cycle.more_body:
             # What was not read of the body stands between this answer and a next request.
             cycle.keep_alive = False
+        # All that may want for memory comes before the first byte: then there still is a refusal.
+        head = head_bytes(status, (*cycle.default_headers, *headers), close=not cycle.keep_alive)
+        small = sum(map(len, parts)) < LARGE_BYTES
+        first = b"".join((head, *parts)) if small else head
+        if cycle.response_started:
+            raise RuntimeError("an answer has begun already")
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
-        head = head_bytes(status, (*cycle.default_headers, *headers), close=not cycle.keep_alive)
-        if sum(map(len, parts)) < LARGE_BYTES:
-            transport.write(b"".join((head, *parts)))
+        if small:
+            transport.write(first)
         else:
             # No byte may wait in memory that the next request may be given.
             transport.set_write_buffer_limits(high=0)
-            transport.write(head)
+            transport.write(first)
             for part in parts:
                 transport.write(part)
             await flow.drain()
@@ -117,6 +122,11 @@ class Exchange:
         if not (cycle.keep_alive or cycle.more_body):
             transport.close()
         cycle.on_response()
+
+    def hang_up(self) -> None:
+        """End the connection, where no answer can be given or none can be ended."""
+        self.cycle.response_started = True
+        self._protocol.transport.abort()
 
     def _continue(self) -> None:
         if self.cycle.waiting_for_100_continue:

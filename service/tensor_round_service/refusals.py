@@ -9,7 +9,6 @@ from starlette.exceptions import HTTPException
 
 from tensor_round.errors import (
     Fault,
-    InternalError,
     InvalidDescriptor,
     MethodNotAllowed,
     NotFound,
@@ -17,6 +16,7 @@ from tensor_round.errors import (
 )
 
 from .answers import Answer, refusal_answer
+from .failures import refusal_for
 
 
 def add_refusal_handlers(app: FastAPI) -> None:
@@ -32,8 +32,6 @@ def add_refusal_handlers(app: FastAPI) -> None:
 def as_refusal(error: Exception) -> RequestRefused:
     """The refusal that stands for any exception; an unforeseen one says nothing of itself."""
     match error:
-        case RequestRefused():
-            return error
         case HTTPException(status_code=404):
             return NotFound("there is nothing at this path")
         case HTTPException(status_code=405):
@@ -41,7 +39,7 @@ def as_refusal(error: Exception) -> RequestRefused:
             return MethodNotAllowed(f"this path takes {allow}", allow=allow)
         case RequestValidationError():
             return InvalidDescriptor.of([Fault(tuple(e["loc"]), e["msg"]) for e in error.errors()])
-    return InternalError("the service failed; the fault is in its log")
+    return refusal_for(error)
 
 
 def _response(answer: Answer) -> Response:

@@ -5,24 +5,22 @@ Plain ASGI: the application leads to it past the framework.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from tensor_round.errors import InternalError, RequestRefused
+from tensor_round.errors import RequestRefused
 
 from ..answers import Answer, Send
 from ..buffers import Lease
 from ..direct import SenderGone, direct_exchange
 from ..engine import Engine
+from ..failures import refusal_for
 from ..receive import Receive
 from ..request_id import request_id_header
 
 Scope = MutableMapping[str, Any]
 #: Reads a request and works on it; raises the :class:`RequestRefused` there is to say.
 Work = Callable[[Scope, Receive, Lease], Awaitable[Answer]]
-
-logger = logging.getLogger(__name__)
 
 
 class TensorRoute:
@@ -40,14 +38,28 @@ class TensorRoute:
         with self._engine.lease() as lease:
             try:
                 answer = await self._work(scope, receive, lease)
-            except RequestRefused as refusal:
-                answer = self._refuse(refusal)
             except SenderGone:
                 lease.settle()  # what was to fill the buffers is gone
                 return
-            except Exception:  # whatever it is, its sender gets an answer, and the log the rest
-                logger.exception("unforeseen failure")
-                answer = self._refuse(InternalError("the service failed; its log has the fault"))
-            answer.headers.append(request_id_header(scope))
-            if await answer.send(send, direct_exchange(scope)):
+            except Exception as error:  # whatever it is, its sender gets an answer
+                answer = self._refuse(refusal_for(error))
+            if await self._send(answer, scope, send):
                 lease.settle()
+
+    async def _send(self, answer: Answer, scope: Scope, send: Send) -> bool:
+        """Send an answer, or why it cannot be sent; whether its memory is free on return."""
+        exchange = direct_exchange(scope)
+        request_id = request_id_header(scope)
+        answer.headers.append(request_id)
+        try:
+            return await answer.send(send, exchange)
+        except (MemoryError, RuntimeError) as error:
+            refusal = self._refuse(refusal_for(error))
+        refusal.headers.append(request_id)
+        try:
+            return await refusal.send(send, exchange)
+        except (MemoryError, RuntimeError):  # an answer has begun, or none can be given
+            if exchange is None:
+                raise
+            exchange.hang_up()
+            return False

@@ -1,0 +1,31 @@
+"""What a sender is told when the service itself gives way: the fault is not the request's.
+
+Memory and threads run out and devices fail; the next request may well be served. So these
+are 503 with Retry-After, and nothing of the fault but its kind is told.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tensor_round.errors import BackendFailed, InternalError, Overloaded, RequestRefused
+
+logger = logging.getLogger(__name__)
+
+
+def refusal_for(error: Exception) -> RequestRefused:
+    """The refusal that stands for any exception; the log has what it does not say.
+
+    Python and CUDA raise RuntimeError where threads or devices are to be had no more.
+    """
+    match error:
+        case RequestRefused():
+            return error
+        case MemoryError():
+            logger.warning("out of memory: %s", error)
+            return Overloaded("there is no memory for this request now", retry_after=1)
+        case RuntimeError():
+            logger.error("failure on a sound request", exc_info=error)
+            return BackendFailed("the service failed on this request", retry_after=1)
+    logger.error("unforeseen failure", exc_info=error)
+    return InternalError("the service failed; its log has the fault")

@@ -1,0 +1,116 @@
+"""Fault points: one or more for each stage of a request, where anything can be made to fail.
+
+A point names a function of the service; while :func:`failing` is entered, that function
+raises instead of its work, or after it. Nothing of this is in the service, which so has
+no switch that could be thrown, and pays nothing for one.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tensor_round_service import http_exchange
+from tensor_round_service.answers import Answer
+from tensor_round_service.backends import cpu
+from tensor_round_service.buffers import Buffers, Lease
+from tensor_round_service.receive import Body
+from tensor_round_service.routes import round as round_face
+from tensor_round_service.routes.document import Document
+
+#: A failure for ever.
+ALWAYS = -1
+
+
+class OutOfMemoryError(MemoryError):
+    """What CuPy raises where a device has no memory: a MemoryError of its own."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A function that can be made to fail, ``when`` its work is still to do or just done."""
+
+    owner: Any
+    name: str
+    when: Literal["before", "after"] = "before"
+
+    def __str__(self) -> str:
+        return f"{self.when}-{self.owner.__name__.rpartition('.')[2]}.{self.name}"
+
+
+#: Every stage of a request, in order.
+STAGES: dict[str, list[Point]] = {
+    "receive": [
+        Point(Body, "fill"),
+        Point(Body, "fill", "after"),
+        Point(Body, "piece", "after"),
+        Point(Body, "read", "after"),
+    ],
+    "admit": [
+        Point(Lease, "reserve_first"),
+        Point(Lease, "reserve_first", "after"),
+        Point(Lease, "reserve_rest", "after"),
+    ],
+    "allocate": [Point(Buffers, "take"), Point(Buffers, "take", "after")],
+    "copy_in": [Point(cpu.NumpyBackend, "round"), Point(cpu, "spread", "after")],
+    "launch": [Point(cpu, "_round_wide"), Point(cpu, "_round_wide", "after")],
+    "copy_out": [Point(cpu.NumpyBackend, "round", "after")],
+    "encode": [
+        Point(round_face, "_described"),
+        Point(round_face, "_sha256", "after"),
+        Point(Document, "answer", "after"),
+    ],
+    "send": [Point(Answer, "fields"), Point(http_exchange, "head_bytes", "after")],
+}
+
+
+class Fault:
+    """What a point does while it fails: raises ``error`` so many ``times``, and counts."""
+
+    def __init__(self, error: type[Exception], times: int) -> None:
+        self._error = error
+        self._left = times
+        self.count = 0
+
+    def strike(self) -> None:
+        """Raise, unless that was often enough."""
+        if self._left:
+            self._left -= 1
+            self.count += 1
+            raise self._error("injected")
+
+
+@contextmanager
+def failing(point: Point, error: type[Exception], times: int = ALWAYS) -> Iterator[Fault]:
+    """Make a point fail the next so many ``times``."""
+    fault = Fault(error, times)
+    original = inspect.getattr_static(point.owner, point.name)
+    setattr(point.owner, point.name, _faulty(original, fault, point.when))
+    try:
+        yield fault
+    finally:
+        setattr(point.owner, point.name, original)
+
+
+def _faulty(original: Callable[..., Any], fault: Fault, when: str) -> Callable[..., Any]:
+    async def later(*values: Any, **named: Any) -> Any:
+        if when == "before":
+            fault.strike()
+        result = await original(*values, **named)
+        if when == "after":
+            fault.strike()
+        return result
+
+    def now(*values: Any, **named: Any) -> Any:
+        if when == "before":
+            fault.strike()
+        result = original(*values, **named)
+        if when == "after":
+            fault.strike()
+        return result
+
+    return functools.wraps(original)(later if inspect.iscoroutinefunction(original) else now)
