@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import logging.config
 import signal
 import ssl
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -17,21 +19,23 @@ from fastapi import FastAPI
 from pydantic import ValidationError
 from pydantic_settings import CliApp
 from uvicorn.config import LOGGING_CONFIG
-from uvicorn.supervisors import Multiprocess
 
-from .api_keys import KeyFileError, KeyRing
+from .api_keys import KeyFileError
 from .app import create_app
 from .backends.choice import BackendUnavailable
 from .hardening import SERVER_HEADERS
 from .http_protocol import DirectHttpProtocol, Limits
+from .listener import BACKLOG, CannotListen, Listener
+from .readiness import Lifecycle
+from .server import Server
 from .settings import PREFIX, Settings
 from .tls import CertificateError, server_context, timed_loop
+from .workers import CannotServe, Supervisor
 
-#: What uvicorn's supervisor takes as "do not start this worker again".
-WORKER_CANNOT_START = 3
+logger = logging.getLogger(__name__)
 
 #: What keeps a service from starting that its operator can mend.
-_START_FAULTS = (BackendUnavailable, CertificateError, KeyFileError)
+_START_FAULTS = (BackendUnavailable, CannotListen, CannotServe, CertificateError, KeyFileError)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -43,46 +47,46 @@ def run(arguments: Sequence[str]) -> int:
             name = PREFIX + "_".join(map(str, fault["loc"])).upper()
             print(f"tensor-round-service: {name}: {fault['msg']}", file=sys.stderr)
         return 2
-    # uvicorn raises the signal that stopped it once more when it has stopped cleanly.
+    # Until there is a server that can be stopped, nothing is lost by leaving.
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _leave)
     try:
-        return _supervise(settings) if settings.workers > 1 else _serve(settings)
+        return _supervise(settings) if settings.workers > 1 else _serve_alone(settings)
     except _START_FAULTS as error:
         print(f"tensor-round-service: {error}", file=sys.stderr)
         return 1
-    finally:
-        if settings.uds is not None:
-            settings.uds.unlink(missing_ok=True)
 
 
-def _serve(settings: Settings) -> int:
+def _serve_alone(settings: Settings) -> int:
     """One process: this one."""
-    server = uvicorn.Server(_config(settings, create_app(settings)))
-    server.run()
-    return 0 if server.started else 1
-
-
-def _supervise(settings: Settings) -> int:
-    """Several processes on one socket, each started again when it dies."""
-    # Said once and here, not by each worker.
-    if settings.api_keys_file is not None:
-        KeyRing(settings.api_keys_file)
-    if settings.ssl_certfile is not None:
-        _tls_context(settings)
-    os.environ.update(settings.environment())
-    config = _config(settings, f"{__name__}:worker_app")
-    Multiprocess(config, [config.bind_socket()]).run()
+    lifecycle = Lifecycle()
+    app = create_app(settings, lifecycle=lifecycle)
+    with Listener(settings) as listener:
+        say = partial(logger.info, "running on %s", listener.name)
+        Server(_config(settings, app), settings, listener, lifecycle, say).run(listener.sockets)
     return 0
 
 
-def worker_app() -> FastAPI:
-    """The application of one of several workers; its settings are in the environment."""
+def _supervise(settings: Settings) -> int:
+    """Several processes on one listener."""
+    with Listener(settings) as listener, TemporaryDirectory(prefix="tensor-round-") as folder:
+        logging.config.dictConfig(_logging())
+        return Supervisor(partial(_work, settings, Path(folder)), settings, listener).run()
+
+
+def _work(
+    settings: Settings, folder: Path, listener: Listener, on_start: Callable[[], None]
+) -> None:
+    """One of several processes; ``folder`` is theirs together."""
+    lifecycle = Lifecycle()
     try:
-        return create_app(Settings())
+        app = create_app(settings, lifecycle=lifecycle, worker_folder=folder)
+        server = Server(
+            _config(settings, app), settings, listener, lifecycle, on_start, supervised=True
+        )
+        server.run(listener.sockets)
     except _START_FAULTS as error:
-        print(f"tensor-round-service: {error}", file=sys.stderr)
-        sys.exit(WORKER_CANNOT_START)
+        raise CannotServe(str(error)) from None
 
 
 def _http_protocol(settings: Settings) -> Any:
@@ -111,14 +115,9 @@ class _Config(uvicorn.Config):
         return partial(timed_loop, new_loop or asyncio.new_event_loop, self.handshake_seconds)
 
 
-def _config(settings: Settings, app: FastAPI | str) -> uvicorn.Config:
+def _config(settings: Settings, app: FastAPI) -> uvicorn.Config:
     config = _Config(
         app,
-        factory=isinstance(app, str),
-        host=settings.host,
-        port=settings.port,
-        uds=None if settings.uds is None else str(settings.uds),
-        workers=settings.workers,
         # httptools', with a faster way for large bodies. Never h11: it takes Content-Length
         # beside chunked, bare LF and folded headers.
         http=_http_protocol(settings),
@@ -129,7 +128,7 @@ def _config(settings: Settings, app: FastAPI | str) -> uvicorn.Config:
         server_header=False,
         headers=SERVER_HEADERS,
         ssl_context_factory=partial(_tls_context, settings) if settings.ssl_certfile else None,
-        timeout_graceful_shutdown=round(settings.drain_timeout),
+        backlog=BACKLOG,
         log_config=_logging(),
     )
     config.handshake_seconds = settings.receive_timeout
