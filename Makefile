@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test lint types format exhaustive test-oracles clean
+.PHONY: help serve test lint types format exhaustive test-oracles bench bench-peers plot clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,28 @@ $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 
 test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, PyTorch, JAX (2 GB, own venv)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
+
+bench: $(VENV)/.service build/bench-load ## Measure the service beside the floor and its peers (6 minutes; ARGS=--quick)
+	$(BIN)/python -m bench $(ARGS)
+
+build/bench-load: bench/load.c
+	@mkdir -p build
+	-$(CC) -O2 -Wall -Wextra -Werror -o $@ $<
+
+TRITON := .venvs/triton
+$(TRITON)/.triton: bench/servers/triton/requirements.txt
+	$(PYTHON) -m venv $(TRITON)
+	$(TRITON)/bin/pip install -q -r $<
+	version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	from=$(TRITON)/lib/python$$version/site-packages/pytriton/tritonserver; \
+	mkdir -p $(TRITON)/backends && cp -r $$from/backends/python $(TRITON)/backends/ && \
+	cp $$from/python_backend_stubs/$$version/triton_python_backend_stub $(TRITON)/backends/python/
+	@touch $@
+
+bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Set up what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
+
+plot: $(VENV)/.service ## Draw docs/bench.svg from the latest results of the bench
+	$(BIN)/python -m bench.plot "$$(ls -t bench/results/*.json | head -1)" docs/bench.svg
 
 lint: $(VENV)/.lint ## Check style
 	$(BIN)/ruff check .

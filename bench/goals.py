@@ -1,0 +1,150 @@
+"""What the service is held to, and what a run says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from . import targets
+from .latency import FREE, ONE_CORE, OWN_CORES
+from .targets import KIB, MIB, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One figure, and what it shall be; ``at_most`` or ``at_least`` that."""
+
+    what: str
+    measured: float | None
+    at_most: float | None = None
+    at_least: float | None = None
+    unit: str = "x"
+
+    @property
+    def met(self) -> bool | None:
+        """None where nothing was measured."""
+        if self.measured is None:
+            return None
+        if self.at_most is not None:
+            return self.measured <= self.at_most
+        assert self.at_least is not None
+        return self.measured >= self.at_least
+
+    def result(self) -> dict[str, Any]:
+        limit = f"<= {self.at_most:g}" if self.at_least is None else f">= {self.at_least:g}"
+        return {
+            "what": self.what,
+            "target": f"{limit} {self.unit}",
+            "measured": self.measured,
+            "unit": self.unit,
+            "met": self.met,
+        }
+
+
+class Figures:
+    """The figures of a run by what they are of; None for what was not measured."""
+
+    def __init__(self, results: dict[str, Any]) -> None:
+        self._latency = {
+            (row["target"], row["bytes"], row["placement"]): row["best"]
+            for row in results["latency"]
+        }
+        self._load = {
+            (row["target"], row["bytes"], row["connections"]): row["best"]
+            for row in results["load"]
+        }
+        self._memory = {row["target"]: row["growth"] / row["bytes"] for row in results["memory"]}
+
+    def seconds(self, target: Target, nbytes: int, placement: str) -> float | None:
+        return self._latency.get((target.name, nbytes, placement))
+
+    def rate(self, target: Target, nbytes: int, connections: int) -> float | None:
+        return self._load.get((target.name, nbytes, connections))
+
+    def memory(self, target: Target) -> float | None:
+        return self._memory.get(target.name)
+
+
+def ratio(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one / other
+
+
+#: Size, its name, and where client and server run: the sizes that goals speak of.
+POINTS = (
+    (KIB, "1 KiB", ONE_CORE),
+    (KIB, "1 KiB", OWN_CORES),
+    (MIB, "1 MiB", ONE_CORE),
+    (MIB, "1 MiB", OWN_CORES),
+    (64 * MIB, "64 MiB", FREE),
+)
+FLOOR_AT_MOST = {KIB: 1.8, MIB: 1.2, 64 * MIB: 1.1}
+TRITON_AT_LEAST = {KIB: 2, MIB: 3, 64 * MIB: 4.5}
+INFER_AT_MOST = {KIB: 1.25, MIB: 1.15, 64 * MIB: 1.15}
+
+
+def judged(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every goal, with what the run has for it."""
+    figures = Figures(results)
+    goals = [*of_latency(figures), *of_the_rest(figures)]
+    return [goal.result() for goal in goals]
+
+
+def of_latency(figures: Figures) -> Iterator[Goal]:
+    for nbytes, size, placement in POINTS:
+        where = size if placement == FREE else f"{size}, {placement}"
+
+        def time(target: Target, nbytes: int = nbytes, placement: str = placement) -> float | None:
+            return figures.seconds(target, nbytes, placement)
+
+        asked = time(targets.ROUND)
+        yield Goal(
+            f"POST /round, {where}, over the floor",
+            ratio(asked, time(targets.FLOOR)),
+            at_most=FLOOR_AT_MOST[nbytes],
+        )
+        yield Goal(
+            f"POST /round, {where}, faster than Triton",
+            ratio(time(targets.TRITON_INFER), asked),
+            at_least=TRITON_AT_LEAST[nbytes],
+        )
+        yield Goal(
+            f"/v2 binary, {where}, over POST /round",
+            ratio(time(targets.INFER), asked),
+            at_most=INFER_AT_MOST[nbytes],
+        )
+
+
+def of_the_rest(figures: Figures) -> Iterator[Goal]:
+    small = figures.seconds(targets.ROUND, KIB, ONE_CORE)
+    small_sdk = figures.seconds(targets.SDK, KIB, ONE_CORE)
+    large = figures.seconds(targets.ROUND, 64 * MIB, FREE)
+    yield Goal(
+        "1 KiB, 64 connections, requests a second over Triton's",
+        ratio(figures.rate(targets.ROUND, KIB, 64), figures.rate(targets.TRITON_INFER, KIB, 64)),
+        at_least=1.6,
+    )
+    yield Goal(
+        "memory of a 256 MiB request, over the payload", figures.memory(targets.ROUND), at_most=1.15
+    )
+    yield Goal(
+        "SDK, 64 MiB, over the bare client",
+        ratio(figures.seconds(targets.SDK, 64 * MIB, FREE), large),
+        at_most=1.25,
+    )
+    yield Goal(
+        "SDK, 1 KiB, beyond the bare client",
+        None if small is None or small_sdk is None else (small_sdk - small) * 1e6,
+        at_most=100,
+        unit="us",
+    )
+    yield Goal(
+        "shared memory, 64 MiB, faster than over the socket",
+        ratio(large, figures.seconds(targets.SHARED, 64 * MIB, FREE)),
+        at_least=5,
+    )
+    yield Goal(
+        "two workers over one, 1 KiB, 64 connections",
+        ratio(figures.rate(targets.ROUND_TWO, KIB, 64), figures.rate(targets.ROUND, KIB, 64)),
+        at_least=1.8,
+    )

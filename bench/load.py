@@ -1,0 +1,74 @@
+"""Many connections: requests a second, by a load generator written in C."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from .client import Arena
+from .processes import LOGS, Server
+from .servers.floor import LENGTH
+from .targets import FLOOR_MANY, KIB, MIB, UNDER_LOAD, Target
+
+GENERATOR = Path("build/bench-load")
+#: Connections, and bytes of each of their tensors.
+LOADS = ((8, KIB), (64, KIB), (8, 64 * KIB), (64, 64 * KIB), (8, MIB))
+SECONDS = 0.7
+ROUNDS = 3
+
+
+def measure(
+    running: Mapping[str, Server], targets: Collection[Target], arena: Arena, rounds: int
+) -> list[dict[str, Any]]:
+    """Every load on every target: a block each, round after round."""
+    rows: list[dict[str, Any]] = []
+    if not GENERATOR.exists():
+        return rows
+    for connections, nbytes in LOADS:
+        blocks: dict[Target, list[dict[str, float]]] = {
+            target: [] for target in UNDER_LOAD if target in targets
+        }
+        for _ in range(rounds):
+            for target, results in blocks.items():
+                results.append(block(running[target.program], target, arena, connections, nbytes))
+        for target, results in blocks.items():
+            rates = [result["requests"] / result["seconds"] for result in results]
+            rows.append(
+                {
+                    "target": target.name,
+                    "connections": connections,
+                    "bytes": nbytes,
+                    "best": max(rates),
+                    "median": statistics.median(rates),
+                    "p99": min(result["p99"] for result in results),
+                    "rounds": rates,
+                }
+            )
+    return rows
+
+
+def block(
+    server: Server, target: Target, arena: Arena, connections: int, nbytes: int
+) -> dict[str, float]:
+    assert target.head is not None
+    request = LOGS / "request"
+    request.write_bytes(arena.request(target.head(nbytes), nbytes))
+    raw = target is FLOOR_MANY
+    command = [
+        str(GENERATOR),
+        str(server.port),
+        str(connections),
+        str(SECONDS),
+        str(request),
+        str(nbytes if raw else 0),
+        str(LENGTH.size if raw else 0),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{target.name}: {done.stderr.strip()}")
+    result: dict[str, float] = json.loads(done.stdout)
+    return result

@@ -1,0 +1,133 @@
+"""Server processes of a run: started, pinned to cores, asked for their memory, stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+#: Where servers write what they have to say.
+LOGS = Path("build/bench")
+ALL_CORES = frozenset(os.sched_getaffinity(0))
+
+
+class NotStarted(Exception):
+    """A server does not listen; its log says why."""
+
+
+class Server:
+    """One server, which may be several processes, on a port of its own."""
+
+    def __init__(self, name: str, process: subprocess.Popen[bytes], port: int) -> None:
+        self.name = name
+        self.port = port
+        self._process = process
+
+    def pids(self) -> list[int]:
+        """Its process and their descendants."""
+        found = [self._process.pid]
+        for pid in found:
+            for task in tasks(pid):
+                with suppress(OSError):
+                    children = Path(f"/proc/{pid}/task/{task}/children").read_text()
+                    found += map(int, children.split())
+        return found
+
+    def pin(self, cores: Iterable[int]) -> None:
+        """Let every thread of it run on these cores only."""
+        for pid in self.pids():
+            for task in tasks(pid):
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(task, cores)
+
+    def cpu_seconds(self) -> float:
+        """What it has run so far, in user and kernel mode, in all threads."""
+        total = 0
+        for pid in self.pids():
+            for task in tasks(pid):
+                with suppress(OSError):
+                    total += int(Path(f"/proc/{pid}/task/{task}/schedstat").read_text().split()[0])
+        return total / 1e9
+
+    def forget_peak(self) -> int:
+        """Let the peak of its memory begin anew; the bytes that are in use now."""
+        for pid in self.pids():
+            with suppress(OSError):
+                Path(f"/proc/{pid}/clear_refs").write_text("5")
+        return self._memory("VmRSS")
+
+    def peak_bytes(self) -> int:
+        """The most memory it has used since."""
+        return self._memory("VmHWM")
+
+    def _memory(self, field: str) -> int:
+        total = 0
+        for pid in self.pids():
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+                if line.startswith(field + ":"):
+                    total += int(line.split()[1]) << 10
+        return total
+
+    def stop(self) -> None:
+        """End it, and whatever it started."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            # The group is this server's alone: it was started as a session's leader.
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+def tasks(pid: int) -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except FileNotFoundError:
+        return []
+
+
+@contextmanager
+def started(
+    name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Iterator[Server]:
+    """A server that listens on the port that takes the place of ``{port}`` in its command."""
+    port = free_port()
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"{name}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [part.format(port=port) for part in command],
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    server = Server(name, process, port)
+    try:
+        wait_until_listening(process, port, log)
+        yield server
+    finally:
+        server.stop()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def wait_until_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            break
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    raise NotStarted(f"did not start; see {log}")

@@ -1,0 +1,103 @@
+"""The floor: what a Python process can do at best between two system calls. No HTTP.
+
+A connection begins with eight bytes, the length of every tensor that follows on it; a
+tensor of float32 is received into one reused buffer, rounded there and sent back.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import struct
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+LENGTH = struct.Struct("<Q")
+
+
+def serve_one_by_one(listener: socket.socket) -> None:
+    """Blocking calls only, one connection after the other: the least there can be to do."""
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            start = connection.recv(LENGTH.size, socket.MSG_WAITALL)
+            if len(start) < LENGTH.size:
+                continue
+            (nbytes,) = LENGTH.unpack(start)
+            tensor = np.empty(nbytes // 4, np.float32)
+            memory = tensor.data.cast("B")
+            while receive_whole(connection, memory):
+                np.rint(tensor, out=tensor)
+                connection.sendall(memory)
+
+
+def receive_whole(connection: socket.socket, memory: memoryview) -> bool:
+    """Fill the memory; False if the sender hung up."""
+    filled = connection.recv_into(memory)
+    while 0 < filled < len(memory):
+        count = connection.recv_into(memory[filled:])
+        if not count:
+            return False
+        filled += count
+    return filled > 0
+
+
+@dataclass(slots=True)
+class Sender:
+    """One of many connections, and how much of its tensor has come."""
+
+    connection: socket.socket
+    tensor: np.ndarray[tuple[int], np.dtype[np.float32]]
+    memory: memoryview
+    filled: int = 0
+
+
+def serve_many(listener: socket.socket) -> None:
+    """One thread and epoll, any number of connections; answers are sent blocking."""
+    selector = selectors.DefaultSelector()
+    selector.register(listener, selectors.EVENT_READ)
+    while True:
+        for key, _ in selector.select():
+            if key.data is None:
+                if sender := greet(listener):
+                    selector.register(sender.connection, selectors.EVENT_READ, sender)
+                continue
+            sender = key.data
+            # What has not come yet waits for its event: other connections have their turn.
+            count = receive_some(sender)
+            sender.filled += count
+            if not count:
+                selector.unregister(sender.connection)
+                sender.connection.close()
+            elif sender.filled == len(sender.memory):
+                np.rint(sender.tensor, out=sender.tensor)
+                sender.connection.sendall(sender.memory)
+                sender.filled = 0
+
+
+def greet(listener: socket.socket) -> Sender | None:
+    connection, _ = listener.accept()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    start = connection.recv(LENGTH.size, socket.MSG_WAITALL)
+    if len(start) < LENGTH.size:
+        return None
+    (nbytes,) = LENGTH.unpack(start)
+    tensor = np.empty(nbytes // 4, np.float32)
+    return Sender(connection, tensor, tensor.data.cast("B"))
+
+
+def receive_some(sender: Sender) -> int:
+    """How many bytes came; 0 where the sender hung up."""
+    try:
+        return sender.connection.recv_into(sender.memory[sender.filled :])
+    except ConnectionResetError:
+        return 0
+
+
+if __name__ == "__main__":
+    how, port = sys.argv[1:]
+    with socket.create_server(("127.0.0.1", int(port)), backlog=1024) as listening:
+        {"one": serve_one_by_one, "many": serve_many}[how](listening)

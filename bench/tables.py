@@ -1,0 +1,138 @@
+"""A run's results as tables: Markdown that reads well as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from .latency import FREE, ONE_CORE, OWN_CORES
+from .targets import KIB, MIB
+
+ABSENT = "-"
+
+
+def render(results: dict[str, Any]) -> str:
+    """Everything that was measured."""
+    sections: list[tuple[str, list[list[str]]]] = []
+    for placement, where in (
+        (ONE_CORE, "client and server on one core"),
+        (OWN_CORES, "client and server on cores of their own"),
+        (FREE, "on any core"),
+    ):
+        rows = [row for row in results["latency"] if row["placement"] == placement]
+        if rows:
+            sections.append((f"One connection, {where}: a round trip", pivot(rows, size_of, time)))
+    sections.append(("Many connections: requests a second", pivot(results["load"], load_of, rate)))
+    sections.append(
+        (
+            "A request of 256 MiB: growth of the server's peak memory",
+            [["", "times the payload"]]
+            + [[row["target"], f"{row['growth'] / row['bytes']:.2f}"] for row in results["memory"]],
+        )
+    )
+    sections.append(
+        (
+            "The layers of POST /round, each with those above it",
+            [["", "tensor", "time"]]
+            + [[row["layer"], size_of(row), seconds(row["seconds"])] for row in results["anatomy"]],
+        )
+    )
+    if results["kernels"]:
+        sections.append(("Kernels", plain(results["kernels"])))
+    if results["missing"]:
+        sections.append(
+            (
+                "Not measured",
+                [["", "why"]] + [[name, why] for name, why in results["missing"].items()],
+            )
+        )
+    sections.append(("Goals", goals(results["goals"])))
+    return "\n\n".join(f"### {title}\n\n{table(rows)}" for title, rows in sections)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """The first row is the heading; columns of figures are to the right."""
+    columns = [Column(cells) for cells in zip(*rows, strict=True)]
+    heading, *body = ["| " + " | ".join(cells) + " |" for cells in zip(*columns, strict=True)]
+    rule = "|" + "|".join(column.rule for column in columns) + "|"
+    return "\n".join((heading, rule, *body))
+
+
+class Column:
+    """The cells of a column, all of one width."""
+
+    def __init__(self, cells: Sequence[str]) -> None:
+        self._cells = cells
+        self._width = max(3, *map(len, cells))
+        self._figures = all(cell == ABSENT or cell[:1].isdigit() for cell in cells[1:])
+
+    @property
+    def rule(self) -> str:
+        return "-" * (self._width + 1) + (":" if self._figures else "-")
+
+    def __iter__(self) -> Iterator[str]:
+        for cell in self._cells:
+            yield cell.rjust(self._width) if self._figures else cell.ljust(self._width)
+
+
+def pivot(rows: Iterable[dict[str, Any]], column: Any, cell: Any) -> list[list[str]]:
+    """One line a target, one column a case."""
+    by_target: dict[str, dict[str, str]] = {}
+    columns: dict[str, None] = {}
+    for row in rows:
+        columns[column(row)] = None
+        by_target.setdefault(row["target"], {})[column(row)] = cell(row)
+    heading = ["", *columns]
+    return [heading] + [
+        [target, *(cells.get(name, ABSENT) for name in columns)]
+        for target, cells in by_target.items()
+    ]
+
+
+def plain(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Rows that are tables already."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return [columns] + [[text(row.get(name)) for name in columns] for row in rows]
+
+
+def goals(rows: Iterable[dict[str, Any]]) -> list[list[str]]:
+    verdicts = {True: "yes", False: "no", None: ABSENT}
+    return [["", "target", "measured", "met"]] + [
+        [
+            row["what"],
+            row["target"],
+            ABSENT if row["measured"] is None else f"{row['measured']:.2f} {row['unit']}",
+            verdicts[row["met"]],
+        ]
+        for row in rows
+    ]
+
+
+def text(value: object) -> str:
+    if value is None:
+        return ABSENT
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def size_of(row: dict[str, Any]) -> str:
+    nbytes: int = row["bytes"]
+    return f"{nbytes // MIB} MiB" if nbytes >= MIB else f"{nbytes // KIB} KiB"
+
+
+def load_of(row: dict[str, Any]) -> str:
+    return f"{row['connections']} x {size_of(row)}"
+
+
+def time(row: dict[str, Any]) -> str:
+    return seconds(row["best"])
+
+
+def rate(row: dict[str, Any]) -> str:
+    return f"{row['best']:,.0f}"
+
+
+def seconds(value: float) -> str:
+    """Three figures, in the unit they are read best in."""
+    units = (("us", value * 1e6), ("ms", value * 1e3), ("s", value))
+    unit, scaled = next((pair for pair in units if pair[1] < 1000), units[-1])
+    return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f} {unit}"

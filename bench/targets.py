@@ -1,0 +1,209 @@
+"""What is measured: servers, and the ways of asking each."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from . import faces
+from .client import Arena, Refused
+from .faces import Face
+from .processes import NotStarted, Server, started
+from .servers.floor import LENGTH
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+HERE = Path(__file__).parent
+TRITON = Path(".venvs/triton")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A server to start; ``{port}`` in its command is its port."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: What must be there; `make bench-peers` sees to it.
+    needs: Path = HERE
+
+
+@dataclass(frozen=True)
+class Target:
+    """A row of the tables: a way of asking a server."""
+
+    name: str
+    program: str
+    face: Face
+    #: What the load generator is to send, where this can be asked by it.
+    head: Callable[[int], bytes] | None = None
+    #: The smallest tensor that it is measured with.
+    from_bytes: int = 0
+    #: Whether it is measured under load, and for its memory.
+    under_load: bool = False
+    for_memory: bool = False
+
+
+def service(**settings: str) -> Program:
+    environment = {f"TENSOR_ROUND_{name.upper()}": value for name, value in settings.items()}
+    command = (sys.executable, "-m", "tensor_round_service", "--port", "{port}")
+    return Program(command, {"TENSOR_ROUND_BACKEND": "numpy", **environment})
+
+
+def script(name: str, *arguments: str) -> Program:
+    return Program((sys.executable, str(HERE / "servers" / name), *arguments, "{port}"))
+
+
+def triton() -> Program:
+    packages = next(TRITON.glob("lib/python3*/site-packages"), TRITON)
+    binary = packages / "pytriton/tritonserver/bin/tritonserver"
+    command = (
+        str(binary),
+        f"--model-repository={HERE / 'servers' / 'triton'}",
+        f"--backend-directory={TRITON / 'backends'}",
+        "--http-port={port}",
+        "--allow-grpc=false",
+        "--allow-metrics=false",
+    )
+    # Its backend is a process with a Python of its own, started with this environment.
+    libraries = (packages.absolute() / "nvidia_pytriton.libs", sysconfig.get_config_var("LIBDIR"))
+    environment = {
+        "LD_LIBRARY_PATH": ":".join(map(str, libraries)),
+        "TRITON_SITE_PACKAGES": str(packages.absolute()),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return Program(command, environment, TRITON / "backends")
+
+
+PROGRAMS = {
+    "floor": script("floor.py", "one"),
+    "floor-many": script("floor.py", "many"),
+    "fastapi": script("fastapi_route.py"),
+    "service": service(shared_memory_prefix=faces.PREFIX),
+    "service-plain": service(direct_receive="false"),
+    "service-two": service(workers="2"),
+    "triton": triton(),
+}
+
+FLOOR = Target("floor: a bare socket server", "floor", faces.raw, for_memory=True)
+FLOOR_MANY = Target(
+    "floor: a bare epoll server",
+    "floor-many",
+    faces.raw,
+    head=lambda nbytes: LENGTH.pack(nbytes),
+    under_load=True,
+)
+ROUND = Target(
+    "POST /round",
+    "service",
+    faces.over_http(faces.native_head),
+    head=faces.native_head,
+    under_load=True,
+    for_memory=True,
+)
+ROUND_PLAIN = Target(
+    "POST /round, DIRECT_RECEIVE off",
+    "service-plain",
+    faces.over_http(faces.native_head),
+    from_bytes=MIB,
+    for_memory=True,
+)
+ROUND_TWO = Target(
+    "POST /round, WORKERS=2",
+    "service-two",
+    faces.over_http(faces.native_head),
+    head=faces.native_head,
+    under_load=True,
+)
+INFER = Target(
+    "POST /v2/.../infer, binary",
+    "service",
+    faces.over_http(faces.binary_head),
+    head=faces.binary_head,
+    under_load=True,
+    for_memory=True,
+)
+SHARED = Target("/v2, shared memory", "service", faces.shared_memory)
+SDK = Target("SDK: client.round(x)", "service", partial(faces.sdk, into=False))
+SDK_OUT = Target("SDK: client.round(x, out=y)", "service", partial(faces.sdk, into=True))
+FASTAPI = Target(
+    "a FastAPI route, await request.body()",
+    "fastapi",
+    faces.over_http(faces.native_head),
+    head=faces.native_head,
+    under_load=True,
+    for_memory=True,
+)
+TRITON_INFER = Target(
+    "Triton 2.51, Python backend, binary",
+    "triton",
+    faces.over_http(faces.binary_head),
+    head=faces.binary_head,
+    under_load=True,
+    for_memory=True,
+)
+TRITON_SHARED = Target("Triton, shared memory", "triton", faces.shared_memory)
+
+#: With one connection, each in its turn.
+TARGETS = (
+    FLOOR,
+    ROUND,
+    INFER,
+    SHARED,
+    SDK,
+    SDK_OUT,
+    ROUND_PLAIN,
+    FASTAPI,
+    TRITON_INFER,
+    TRITON_SHARED,
+)
+#: With many; those whose server runs for this alone come last.
+UNDER_LOAD = (FLOOR_MANY, ROUND, ROUND_TWO, INFER, FASTAPI, TRITON_INFER)
+
+
+@contextmanager
+def servers() -> Iterator[tuple[dict[str, Server], dict[str, str]]]:
+    """Every server, running; and why others are not."""
+    running: dict[str, Server] = {}
+    missing: dict[str, str] = {}
+    with ExitStack() as stack:
+        for name, program in PROGRAMS.items():
+            if not program.needs.exists():
+                missing[name] = "not installed: make bench-peers"
+                continue
+            try:
+                running[name] = stack.enter_context(
+                    started(name, program.command, program.environment)
+                )
+            except NotStarted as fault:
+                missing[name] = str(fault)
+        yield running, missing
+
+
+def available(
+    running: Mapping[str, Server], not_running: Mapping[str, str], arena: Arena
+) -> tuple[set[Target], dict[str, str]]:
+    """The targets that give right answers, and why the others do not."""
+    found: set[Target] = set()
+    missing: dict[str, str] = {}
+    for target in dict.fromkeys((*TARGETS, *UNDER_LOAD)):
+        if target.program not in running:
+            missing[target.name] = not_running[target.program]
+            continue
+        try:
+            with target.face(running[target.program].port, arena, KIB) as call:
+                answer = np.frombuffer(call(), np.uint8)[-KIB:]
+        except (Refused, ConnectionError) as refusal:
+            missing[target.name] = str(refusal)
+            continue
+        if answer.tobytes() != np.rint(arena.tensor(KIB)).tobytes():
+            raise SystemExit(f"{target.name} gives wrong answers")
+        found.add(target)
+    return found, missing
