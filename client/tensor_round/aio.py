@@ -14,7 +14,7 @@ from .session import Limits, Session
 if TYPE_CHECKING:
     import httpx2
 
-    from .tls import Cert, Verify
+    from .transport.tls import Cert, Verify
 
 
 class AsyncClient:
@@ -39,21 +39,17 @@ class AsyncClient:
         transport: httpx2.AsyncBaseTransport | None = None,
         digest: bool = False,
     ) -> None:
-        import httpx2
-
-        from .asynchronous import AsyncLink
-        from .tls import tls_context
-        from .transport import Requests
+        from .transport.async_link import AsyncLink
+        from .transport.async_transport import AsyncTransport
+        from .transport.requests import Requests
+        from .transport.tls import tls_context
 
         limits = Limits(timeout, retries, connections, tile_bytes)
         address = address_from(url)
         requests = Requests(address, headers_from(api_key, headers))
         if transport is None:
-            transport = httpx2.AsyncHTTPTransport(
-                verify=tls_context(verify, cert) if address.scheme == "https" else False,
-                limits=httpx2.Limits(max_connections=connections),
-                uds=address.uds,
-            )
+            tls = tls_context(verify, cert) if address.scheme == "https" else None
+            transport = AsyncTransport(address, tls=tls, connections=connections)
         self._session = Session(AsyncLink(transport, requests), limits, digest=digest)
 
     async def round(

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from importlib.metadata import version
 
-from .address import Address
 from .errors import InvalidArgument
 from .exchange import Headers
+from .transport.address import Address
 
 #: Tokens (RFC 9110, 5.6.2), and visible ASCII with spaces within.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", re.ASCII)

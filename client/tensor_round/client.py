@@ -7,15 +7,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from .arguments import address_from, headers_from
-from .links import run
 from .progress import ProgressCallback
 from .round_operators import RoundOperator
 from .session import Limits, Session
+from .transport.links import run
 
 if TYPE_CHECKING:
     import httpx2
 
-    from .tls import Cert, Verify
+    from .transport.tls import Cert, Verify
 
 
 class Client:
@@ -57,17 +57,17 @@ class Client:
         digest: bool = False,
     ) -> None:
         # httpx2 is imported when there is a client: it takes as long to import as NumPy.
-        from .blocking import BlockingLink
-        from .sockets import SocketTransport
-        from .tls import tls_context
-        from .transport import Requests
+        from .transport.blocking_link import BlockingLink
+        from .transport.blocking_transport import BlockingTransport
+        from .transport.requests import Requests
+        from .transport.tls import tls_context
 
         limits = Limits(timeout, retries, connections, tile_bytes)
         address = address_from(url)
         requests = Requests(address, headers_from(api_key, headers))
         if transport is None:
             tls = tls_context(verify, cert) if address.scheme == "https" else None
-            transport = SocketTransport(address, tls=tls, connections=connections)
+            transport = BlockingTransport(address, tls=tls, connections=connections)
         self._session = Session(BlockingLink(transport, requests), limits, digest=digest)
 
     def round(

@@ -25,11 +25,11 @@ from .exchange import (
     round_request,
     tensor_intake,
 )
-from .links import Link, Reception
 from .progress import ProgressCallback, counted
 from .retries import Retries
 from .round_operators import Plan, RoundOperator, as_operator
 from .tiles import Tile, cut
+from .transport.links import Link, Reception
 
 T = TypeVar("T")
 

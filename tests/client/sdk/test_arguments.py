@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import tensor_round as tr
-from tensor_round.address import Address
 from tensor_round.arguments import address_from, headers_from
+from tensor_round.transport.address import Address
 
 ADDRESSES: dict[str, tuple[Address, str]] = {
     "http://127.0.0.1:8000": (Address("http", "127.0.0.1", 8000), "127.0.0.1:8000"),

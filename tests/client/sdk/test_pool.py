@@ -10,7 +10,7 @@ import pytest
 
 from tensor_round import DeadlineExceeded, InvalidArgument
 from tensor_round.deadline import Deadline
-from tensor_round.pool import Pool
+from tensor_round.transport.pools import Pool
 
 
 class Held:

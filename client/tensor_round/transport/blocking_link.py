@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import httpx2
 
-from .deadline import LONGEST_WAIT, Deadline
-from .exchange import Request, feed, fields
+from ..deadline import LONGEST_WAIT, Deadline
+from ..exchange import Request, feed, fields
 from .links import Reception, Work, run
-from .transport import Requests, translated
+from .requests import Requests, translated
 
 T = TypeVar("T")
 

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import httpx2
 
+from ..deadline import Deadline
+from ..errors import ConnectionFailed, DeadlineExceeded, InvalidArgument, ProtocolViolation
+from ..exchange import Headers, Request
 from .address import Address
-from .deadline import Deadline
-from .errors import ConnectionFailed, DeadlineExceeded, InvalidArgument, ProtocolViolation
-from .exchange import Headers, Request
 
 #: What transports that send piece by piece get: large enough that pieces cost nothing.
 _PIECE_BYTES = 1 << 20
@@ -55,6 +55,13 @@ class Requests:
         if path not in self._urls:
             self._urls[path] = httpx2.URL(self._address.origin + self._address.prefix + path)
         return self._urls[path]
+
+
+def head_of(request: httpx2.Request) -> bytes:
+    """A request's head, as HTTP/1.1 writes it."""
+    lines = [b"%s %s HTTP/1.1\r\n" % (request.method.encode(), request.url.raw_path)]
+    lines += [b"%s: %s\r\n" % field for field in request.headers.raw]
+    return b"".join((*lines, b"\r\n"))
 
 
 @contextlib.contextmanager

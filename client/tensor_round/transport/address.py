@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from .errors import InvalidArgument
+from ..errors import InvalidArgument
 
 _PORTS = {"http": 80, "https": 443}
 #: What may stand in a request line and a Host header: no space, no control character.

@@ -12,16 +12,18 @@ from collections.abc import Iterator
 
 import httpx2
 
+from ..deadline import Deadline
 from .address import Address
+from .blocking_wire import open_wire
 from .connection import Connection
-from .deadline import Deadline
-from .pool import Pool
-from .transport import Payload
+from .links import run
+from .pools import Pool
+from .requests import Payload, head_of
 
 _PIECE_BYTES = 64 << 10
 
 
-class SocketTransport(httpx2.BaseTransport):
+class BlockingTransport(httpx2.BaseTransport):
     """Serves one address over at most ``connections`` connections; thread-safe.
 
     A request must carry a :class:`Payload` and, as extension ``"deadline"``, a
@@ -30,7 +32,7 @@ class SocketTransport(httpx2.BaseTransport):
     """
 
     def __init__(self, address: Address, *, tls: ssl.SSLContext | None, connections: int) -> None:
-        self._pool = Pool(lambda: Connection(address, tls), connections)
+        self._pool = Pool(lambda: Connection(address, tls, open_wire), connections)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request, and read the head of its answer."""
@@ -38,7 +40,8 @@ class SocketTransport(httpx2.BaseTransport):
         deadline: Deadline = request.extensions["deadline"]
         connection = self._pool.take(deadline)
         try:
-            answer = connection.exchange(_head(request), request.stream.memory, deadline)
+            head, body = head_of(request), request.stream.memory
+            answer = run(connection.exchange(head, body, deadline))
         except BaseException:
             connection.close()
             self._pool.give(connection)
@@ -60,7 +63,7 @@ class AnswerStream(httpx2.SyncByteStream):
 
     def readinto(self, memory: memoryview) -> int:
         """Receive what has come, at least a byte; 0 at the end."""
-        return self._connection.read_into(memory)
+        return run(self._connection.read_into(memory))
 
     def __iter__(self) -> Iterator[bytes]:
         memory = memoryview(bytearray(_PIECE_BYTES))
@@ -70,14 +73,7 @@ class AnswerStream(httpx2.SyncByteStream):
     def close(self) -> None:
         """Give the connection back: open if the answer was read to its end, else closed."""
         pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        if not self._connection.can_follow:
-            self._connection.close()
-        pool.give(self._connection)
-
-
-def _head(request: httpx2.Request) -> bytes:
-    lines = [b"%s %s HTTP/1.1\r\n" % (request.method.encode(), request.url.raw_path)]
-    lines += [b"%s: %s\r\n" % field for field in request.headers.raw]
-    return b"".join((*lines, b"\r\n"))
+        if pool is not None:
+            if not self._connection.can_follow:
+                self._connection.close()
+            pool.give(self._connection)

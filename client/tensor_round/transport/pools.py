@@ -1,15 +1,17 @@
-"""A client's connections: taken by one thread at a time, kept between requests, left by forks."""
+"""A client's connections: each in one hand at a time, kept between requests, left by forks."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
-from .deadline import Deadline
-from .errors import InvalidArgument
+from ..deadline import Deadline
+from ..errors import InvalidArgument
 
 
 class _Closable(Protocol):
@@ -87,3 +89,60 @@ def _forget_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_all)
+
+
+class AsyncPool(Generic[C]):
+    """At most ``size`` connections, made by ``make``, for the tasks of one event loop.
+
+    In another loop (a forked child's, or the next ``asyncio.run``) it begins anew:
+    connections cannot move from loop to loop.
+    """
+
+    def __init__(self, make: Callable[[], C], size: int) -> None:
+        self._make = make
+        self._size = size
+        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._made = 0
+        self._idle: list[C] = []
+        self._waiting: deque[asyncio.Future[C]] = deque()
+
+    async def take(self) -> C:
+        """A connection for the caller alone, as soon as there is one."""
+        if self._closed:
+            raise InvalidArgument("the client is closed")
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._made, self._idle, self._waiting = loop, 0, [], deque()
+        if self._idle:
+            return self._idle.pop()
+        if self._made < self._size:
+            self._made += 1
+            return self._make()
+        turn: asyncio.Future[C] = loop.create_future()
+        self._waiting.append(turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            # Cancelled in the very moment in which its turn came.
+            if turn.done() and not turn.cancelled():
+                self.give(turn.result())
+            raise
+
+    def give(self, connection: C) -> None:
+        """Back, for the one that has waited longest."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(connection)
+                return
+        if self._closed:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        """Close what is idle now, and what is in use when it is given back."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import httpx2
 
-from .deadline import Deadline
-from .exchange import Request, feed, fields
+from ..deadline import Deadline
+from ..exchange import Request, feed, fields
 from .links import Reception, Work
-from .transport import Requests, translated
+from .requests import Requests, translated
 
 T = TypeVar("T")
 
@@ -32,9 +32,14 @@ class AsyncLink:
                 )
                 try:
                     intake = reception(response.status_code, fields(response.headers.raw))
-                    assert isinstance(response.stream, httpx2.AsyncByteStream)
-                    async for piece in response.stream:
-                        feed(intake, piece)
+                    areadinto = getattr(response.stream, "areadinto", None)
+                    if areadinto is not None:
+                        while count := await areadinto(intake.room()):
+                            intake.took(count)
+                    else:
+                        assert isinstance(response.stream, httpx2.AsyncByteStream)
+                        async for piece in response.stream:
+                            feed(intake, piece)
                     return intake.end()
                 finally:
                     await response.aclose()

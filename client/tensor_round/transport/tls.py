@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx2
 
-from .errors import InvalidArgument
+from ..errors import InvalidArgument
 
 #: As in httpx and requests: True, False, a file or folder of certificates, or a context.
 Verify = bool | str | Path | ssl.SSLContext

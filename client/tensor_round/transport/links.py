@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from .deadline import Deadline
-from .exchange import Intake, Request
+from ..deadline import Deadline
+from ..exchange import Intake, Request
 
 T = TypeVar("T")
 #: From an answer's status and headers, what takes its body.

@@ -1,0 +1,103 @@
+"""A wire on a blocking socket: memory goes to the operating system as it is."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Any
+
+from ..deadline import Deadline
+from .address import Address
+from .wires import records
+
+
+async def open_wire(
+    address: Address, tls: ssl.SSLContext | None, deadline: Deadline
+) -> BlockingWire:
+    """Connect to the first of the host's addresses that takes us."""
+    sock = _connected(address, deadline)
+    if tls is None:
+        return BlockingWire(sock, is_tls=False)
+    try:
+        return BlockingWire(tls.wrap_socket(sock, server_hostname=address.host), is_tls=True)
+    except BaseException:
+        sock.close()
+        raise
+
+
+class BlockingWire:
+    """Waits in the calling thread, a little at a time, to look at the deadline between."""
+
+    def __init__(self, sock: socket.socket, *, is_tls: bool) -> None:
+        self._socket = sock
+        self._is_tls = is_tls
+
+    def is_silent(self) -> bool:
+        """Whether a look into the socket's buffer finds it empty and open."""
+        self._socket.settimeout(0)
+        try:
+            # The plain socket's method: under TLS, whatever has come counts.
+            socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    async def send(self, parts: list[memoryview], deadline: Deadline) -> bool:
+        """Send the parts until something comes back; whether all was sent by then."""
+        if self._is_tls:
+            parts = records(parts)
+        while parts := [part for part in parts if part]:
+            self._socket.settimeout(deadline.next_wait())
+            try:
+                sent = self._socket.send(parts[0]) if self._is_tls else self._socket.sendmsg(parts)
+            except TimeoutError:
+                sent = 0
+            for index, part in enumerate(parts):
+                parts[index] = part[sent:]
+                sent = max(0, sent - len(part))
+            # Under TLS, what has come may be the session's own.
+            if parts[-1] and not self._is_tls and not self.is_silent():
+                return False
+        return True
+
+    async def receive_into(self, memory: memoryview, deadline: Deadline) -> int:
+        """Receive at least a byte; 0 at the end of the stream."""
+        while True:
+            self._socket.settimeout(deadline.next_wait())
+            try:
+                return self._socket.recv_into(memory)
+            except TimeoutError:
+                continue
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+def _connected(address: Address, deadline: Deadline) -> socket.socket:
+    if address.uds is not None:
+        return _connect(socket.AF_UNIX, address.uds, deadline)
+    failure = OSError("the host has no address")
+    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    for family, _, _, _, name in found:
+        try:
+            sock = _connect(family, name, deadline)
+        except OSError as error:
+            failure = error
+            continue
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+    raise failure
+
+
+def _connect(family: int, name: Any, deadline: Deadline) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(deadline.remaining())
+        sock.connect(name)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

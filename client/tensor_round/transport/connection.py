@@ -1,0 +1,134 @@
+"""HTTP/1.1 on a wire: one request at a time, from and into the caller's memory."""
+
+from __future__ import annotations
+
+import ssl
+
+from ..deadline import Deadline
+from ..errors import ConnectionFailed
+from ..wire import http1
+from .address import Address
+from .wires import Opener, Wire
+
+#: Received at once where it is not yet known what comes: a head, and a small body with it.
+_SPARE_BYTES = 16 << 10
+
+
+class Connection:
+    """A connection to one address, opened when it is needed, and again when it has died."""
+
+    def __init__(self, address: Address, tls: ssl.SSLContext | None, opener: Opener) -> None:
+        self._address = address
+        self._tls = tls
+        self._opener = opener
+        self._wire: Wire | None = None
+        self._deadline = Deadline(None)
+        self._spare = memoryview(bytearray(_SPARE_BYTES))
+        self._body: http1.BodyReader | None = None
+        self._can_follow = False
+        self._has_heard = False
+
+    async def exchange(self, head: bytes, body: memoryview, deadline: Deadline) -> http1.Head:
+        """Send a request, and read the head of the answer.
+
+        A kept connection that turns out to be closed, as services close idle ones, is
+        replaced once. Raises :class:`ConnectionFailed`, :class:`DeadlineExceeded` and
+        :class:`ProtocolViolation`.
+        """
+        self._deadline = deadline
+        if self._wire is not None and self._wire.is_silent():
+            try:
+                return await self._attempt(self._wire, head, body)
+            except ConnectionFailed:
+                if self._has_heard:
+                    raise
+        self.close()
+        self._wire = await self._open()
+        return await self._attempt(self._wire, head, body)
+
+    async def read_into(self, memory: memoryview) -> int:
+        """Receive what has come of the answer's body, at least a byte; 0 at its end."""
+        assert self._body is not None
+        assert self._wire is not None
+        body = self._body
+        try:
+            while not (count := body.take(memory)) and not body.is_whole:
+                if wanted := body.wanted:
+                    count = await self._receive_into(self._wire, memory[:wanted])
+                    body.took(count)
+                    if count:
+                        break
+                    body.end()
+                elif early := await self._receive(self._wire):
+                    body.feed(early)
+                else:
+                    body.end()
+        except EOFError:
+            raise ConnectionFailed("the service hung up within its answer") from None
+        except OSError as error:
+            raise ConnectionFailed(f"the connection broke within the answer: {error}") from error
+        return count
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether another request may follow the last one, its answer being read to its end."""
+        body = self._body
+        return self._can_follow and body is not None and body.is_whole and not body.surplus
+
+    def close(self) -> None:
+        """Hang up, if it is open."""
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
+
+    async def _attempt(self, wire: Wire, head: bytes, body: memoryview) -> http1.Head:
+        self._has_heard = self._can_follow = False
+        is_sent, send_error = False, None
+        try:
+            is_sent = await wire.send([memoryview(head), body], self._deadline)
+        except OSError as error:
+            # There may be an answer even so: a service need not hear all to refuse.
+            send_error = error
+        try:
+            answer, early = await self._read_head(wire)
+        except EOFError:
+            reason = send_error or "it hung up"
+            raise ConnectionFailed(f"no answer came from the service: {reason}") from send_error
+        except OSError as error:
+            raise ConnectionFailed(f"no answer came from the service: {error}") from error
+        self._body = http1.BodyReader(answer, early)
+        self._can_follow = is_sent and not answer.is_last
+        return answer
+
+    async def _read_head(self, wire: Wire) -> tuple[http1.Head, bytearray]:
+        """The head of the answer, and what came with it of the body."""
+        received = bytearray()
+        while more := await self._receive(wire):
+            received += more
+            while found := http1.split_head(received):
+                head, length = found
+                del received[:length]
+                if not head.is_interim:
+                    return head, received
+        raise EOFError
+
+    async def _receive(self, wire: Wire) -> memoryview:
+        """What has come, in memory that the next call uses again; empty at the end."""
+        return self._spare[: await self._receive_into(wire, self._spare)]
+
+    async def _receive_into(self, wire: Wire, memory: memoryview) -> int:
+        count = await wire.receive_into(memory, self._deadline)
+        self._has_heard = self._has_heard or count > 0
+        return count
+
+    async def _open(self) -> Wire:
+        try:
+            return await self._opener(self._address, self._tls, self._deadline)
+        except (OSError, ValueError) as error:
+            if isinstance(error, TimeoutError):
+                self._deadline.remaining()
+            where = self._address.uds or self._address.host_header
+            failure = ConnectionFailed(f"cannot connect to {where}: {error}")
+            # A certificate gets no better by trying again.
+            failure.transient = not isinstance(error, ssl.SSLCertVerificationError)
+            raise failure from error
