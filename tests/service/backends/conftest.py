@@ -4,18 +4,45 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from support.host_device import HostDevice
+from support.host_kernels import NO_COMPILER, compiler
 from tensor_round_service.backends import Backend
+from tensor_round_service.backends.choice import open_cupy
 from tensor_round_service.backends.cpu import NumpyBackend
+from tensor_round_service.backends.cuda import CupyBackend
+from tensor_round_service.backends.cuda_device import DeviceMissing
 
-#: Every backend that this machine can run; a device's is added where the device is.
+#: Every backend that this machine can run.
 FACTORIES: dict[str, Callable[[], Backend]] = {
     "numpy": NumpyBackend,
     "numpy-1-thread": lambda: NumpyBackend(threads=1),
     "numpy-3-threads": lambda: NumpyBackend(threads=3),
+    # The GPU's backend, its kernels and all, on a device that is this CPU.
+    "cupy-on-host": lambda: CupyBackend([HostDevice()], NumpyBackend()),
 }
 
 
-@pytest.fixture(scope="session", params=FACTORIES.values(), ids=list(FACTORIES))
+def devices_here() -> bool:
+    """Whether there is a GPU."""
+    try:
+        return bool(open_cupy(None, None))
+    except DeviceMissing:
+        return False
+
+
+if devices_here():
+    FACTORIES["cupy"] = lambda: CupyBackend(open_cupy(None, None), NumpyBackend())
+
+NEEDS_COMPILER = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param(factory, marks=[NEEDS_COMPILER] if name == "cupy-on-host" else [], id=name)
+        for name, factory in FACTORIES.items()
+    ],
+)
 def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """Each backend in turn."""
     backend: Backend = request.param()

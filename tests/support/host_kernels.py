@@ -1,0 +1,171 @@
+"""The GPU's kernels, their text as it is, compiled by a C++ compiler and run on this CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from tensor_round_service.backends.cuda_kernels import (
+    ROUND_KERNELS,
+    SPREAD_KERNELS,
+    KernelSource,
+)
+
+#: What CUDA has and C++ has not. A thread of a GPU is a turn of a loop here.
+#: ``flushed`` sets what ``-ftz=true`` is on a GPU: subnormal operands and results become 0. A
+#: GPU does that to float32 alone, this to float64 too, so it is not for float64's kernels.
+_SHIM = """
+#include <cstddef>
+#include <cstring>
+#define __device__
+#define __forceinline__ inline
+struct alignas(16) uint4 { unsigned int x, y, z, w; };
+struct alignas(16) ulonglong2 { unsigned long long x, y; };
+template <typename To, typename From> static inline To same_bits(const From from) {
+  static_assert(sizeof(To) == sizeof(From), "one width");
+  To to; std::memcpy(&to, &from, sizeof to); return to;
+}
+static inline unsigned int __byte_perm(unsigned int a, unsigned int b, unsigned int selector) {
+  const unsigned long long bytes = (unsigned long long)b << 32 | a;
+  unsigned int result = 0;
+  for (int k = 0; k < 4; ++k)
+    result |= (unsigned int)(bytes >> 8 * (selector >> 4 * k & 7) & 0xff) << 8 * k;
+  return result;
+}
+static inline float __uint_as_float(unsigned int b) { return same_bits<float>(b); }
+static inline unsigned int __float_as_uint(float v) { return same_bits<unsigned int>(v); }
+static inline double __longlong_as_double(long long b) { return same_bits<double>(b); }
+static inline long long __double_as_longlong(double v) { return same_bits<long long>(v); }
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+static unsigned long long get_mode() { return _mm_getcsr(); }
+static void set_mode(unsigned long long mode) { _mm_setcsr((unsigned)mode); }
+static const unsigned long long FLUSH = 0x8040;  // flush-to-zero, denormals-are-zero
+#elif defined(__aarch64__)
+static unsigned long long get_mode() {
+  unsigned long long mode; asm volatile("mrs %0, fpcr" : "=r"(mode)); return mode;
+}
+static void set_mode(unsigned long long mode) { asm volatile("msr fpcr, %0" :: "r"(mode)); }
+static const unsigned long long FLUSH = 1ull << 24;
+#endif
+
+extern "C" float twice(float value, int flushed) {
+  const unsigned long long mode = get_mode();
+  if (flushed) set_mode(mode | FLUSH);
+  volatile float sum = value;
+  sum = sum + sum;
+  set_mode(mode);
+  return sum;
+}
+"""
+
+_ROUND = """
+namespace in_{name} {{
+{preamble}
+static __attribute__((noinline)) void loop(
+    const unsigned char* x, long long bytes, unsigned char* y, long long size) {{
+  for (ptrdiff_t i = 0; i < size; ++i) {{ {operation} }}
+}}
+}}
+extern "C" void {name}(const unsigned char* x, long long bytes, unsigned char* y, long long size,
+                       int flushed) {{
+  const unsigned long long mode = get_mode();
+  if (flushed) set_mode(mode | FLUSH);
+  in_{name}::loop(x, bytes, y, size);
+  set_mode(mode);
+}}
+"""
+
+_SPREAD = """
+extern "C" void {name}(const unsigned char* x, const long long* dims, int rank, long long first,
+                       unsigned char* y, long long size) {{
+  for (ptrdiff_t i = 0; i < size; ++i) {{ {operation} }}
+}}
+"""
+
+#: No option here may change what an addition gives; views of bytes as words are meant.
+_OPTIONS = (
+    "-O2",
+    "-w",
+    "-std=c++17",
+    "-shared",
+    "-fPIC",
+    "-ffp-contract=off",
+    "-fno-strict-aliasing",
+)
+
+NO_COMPILER = "needs a C++ compiler (g++, clang++, or the one that CXX names)"
+
+
+def compiler() -> str | None:
+    """The C++ compiler, if there is one."""
+    named = os.environ.get("CXX")
+    return next(filter(None, map(shutil.which, [named] if named else ["g++", "clang++"])), None)
+
+
+def _text(form: str, kernel: KernelSource) -> str:
+    return form.format(name=kernel.name, preamble=kernel.preamble, operation=kernel.operation)
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """All kernels as C functions of their names: the same text, the same arithmetic."""
+    found = compiler()
+    assert found is not None, NO_COMPILER
+    source = _SHIM
+    source += "".join(_text(_ROUND, kernel) for kernel in ROUND_KERNELS.values())
+    source += "".join(_text(_SPREAD, kernel) for kernel in SPREAD_KERNELS.values())
+    with tempfile.TemporaryDirectory() as folder:
+        text, binary = Path(folder) / "kernels.cpp", Path(folder) / "kernels.so"
+        text.write_text(source)
+        subprocess.run([found, *_OPTIONS, "-o", binary, text], check=True)
+        # Once loaded it needs its file no more.
+        return ctypes.CDLL(str(binary))
+
+
+def doubled(value: float, *, flushed: bool) -> float:
+    """A float32 added to itself; 0 where a subnormal one is flushed."""
+    twice = library().twice
+    twice.restype = ctypes.c_float
+    result: float = twice(ctypes.c_float(value), ctypes.c_int(flushed))
+    return result
+
+
+def function(kernel: KernelSource) -> Callable[..., object]:
+    """The kernel as a function of addresses and numbers; it lets the interpreter go meanwhile."""
+    found: Callable[..., object] = getattr(library(), kernel.name)
+    return found
+
+
+def round_run(
+    kernel: KernelSource, source: int, nbytes: int, target: int, size: int, *, flushed: bool
+) -> None:
+    """Run a rounding kernel on host addresses."""
+    function(kernel)(
+        ctypes.c_void_p(source),
+        ctypes.c_longlong(nbytes),
+        ctypes.c_void_p(target),
+        ctypes.c_longlong(size),
+        ctypes.c_int(flushed),
+    )
+
+
+def spread(
+    kernel: KernelSource, source: int, dims: int, rank: int, first: int, target: int, size: int
+) -> None:
+    """Run a copying kernel on host addresses."""
+    function(kernel)(
+        ctypes.c_void_p(source),
+        ctypes.c_void_p(dims),
+        ctypes.c_int(rank),
+        ctypes.c_longlong(first),
+        ctypes.c_void_p(target),
+        ctypes.c_longlong(size),
+    )
