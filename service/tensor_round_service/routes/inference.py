@@ -13,7 +13,6 @@ from time import perf_counter_ns
 from tensor_round.errors import (
     InvalidDescriptor,
     PayloadSizeMismatch,
-    RequestRefused,
     TensorTooLarge,
 )
 from tensor_round.layout import check_size
@@ -85,7 +84,7 @@ class _Inference:
         began = perf_counter_ns()
         try:
             return await self._answer(scope, receive, lease, began)
-        except RequestRefused:
+        except Exception:  # counted, whatever it is, and told elsewhere
             self._counts.failed(self._model, perf_counter_ns() - began)
             raise
 
