@@ -11,6 +11,8 @@ the client's side of it::
 
 from __future__ import annotations
 
+from typing import Any
+
 from .aio import AsyncClient
 from .client import Client
 from .errors import (
@@ -98,3 +100,12 @@ __all__ = [
     "from_dxdispatch",
     "from_onnx",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # It needs onnx, which is no dependency, and is slow to import.
+    if name == "OnnxBackend":
+        from .onnx_backend import OnnxBackend
+
+        return OnnxBackend
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

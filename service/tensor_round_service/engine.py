@@ -25,6 +25,9 @@ INLINE_BYTES = 256 << 10
 #: How long used memory waits for the next request before the system has it back.
 IDLE_SECONDS = 3.0
 
+#: Text costs about this many times what its bytes would; decides where it is worked on.
+JSON_WEIGHT = 16
+
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)

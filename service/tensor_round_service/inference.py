@@ -139,13 +139,22 @@ def _call(model: Model, request: oip.Request, tensor: oip.Input) -> RoundCall:
     except InvalidDescriptor as refusal:
         raise _placed(refusal, "parameters", mode_parameter) from None
     try:
-        dtype = element_type(tensor.datatype, tensor.parameters.get("dtype"))
+        dtype = element_type(tensor.datatype, _carried(request, tensor))
         resolved = operator.plan(dtype.name, tensor.shape).call
     except InvalidDescriptor as refusal:
         raise _placed(refusal, "inputs", 0) from None
     # DirectML counts a tensor's bytes in fours; the protocol counts its elements.
     packed = Layout.of(dtype, resolved.input.shape)
     return RoundCall(resolved.rounding, packed, packed, packed.byte_length)
+
+
+def _carried(request: oip.Request, tensor: oip.Input) -> object:
+    """The parameter ``dtype`` of the input; some clients can set parameters of requests only."""
+    of_request = request.parameters.get("dtype")
+    of_input = tensor.parameters.get("dtype", of_request)
+    if of_request not in (None, of_input):
+        raise _refusal((), "the parameter dtype of the request is not the input's")
+    return of_input
 
 
 def _output(model: Model, request: oip.Request, nbytes: int) -> oip.Output:

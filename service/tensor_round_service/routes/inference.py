@@ -10,13 +10,8 @@ from __future__ import annotations
 from functools import partial
 from time import perf_counter_ns
 
-from tensor_round.errors import (
-    InvalidDescriptor,
-    PayloadSizeMismatch,
-    TensorTooLarge,
-)
-from tensor_round.layout import check_size
-from tensor_round.wire import jsontensor, native, oip
+from tensor_round.errors import PayloadSizeMismatch, TensorTooLarge
+from tensor_round.wire import native, oip
 from tensor_round.wire.accept import IDENTITY
 
 from ..answers import Answer, error_answer, field_name
@@ -24,23 +19,19 @@ from ..backends import Bytes
 from ..buffers import Lease
 from ..direct import Header
 from ..encoding import encode
-from ..engine import Engine
+from ..engine import JSON_WEIGHT, Engine
 from ..inference import Plan, plan_head, plan_raw
+from ..inference_work import InferenceWork, buffer_bytes, check_sizes, payload_bytes, text_bytes
 from ..models import MODELS, Model, find
 from ..receive import Body, Receive
-from ..shared_memory import SharedMemory, Span
+from ..shared_memory import SharedMemory
 from ..statistics import Statistics
 from .inference_head import HEADER_LENGTH, InferenceHead, inference_head_of
-from .round import JSON_WEIGHT
 from .tensor_route import Scope, TensorRoute
 
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
 _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
 
-#: Bytes that a number in JSON takes, with what else there is of it meanwhile.
-NUMBER_BYTES = 32
-#: As many numbers go out in JSON as can come in; larger tensors are for binary data.
-MAX_JSON_NUMBERS = 8 << 20
 #: Of a raw tensor whose length nobody said.
 MAX_GATHERED_BYTES = 16 << 20
 #: Bytes that compressing takes as long for as rounding one.
@@ -74,8 +65,9 @@ class _Inference:
         model: Model,
     ) -> None:
         self._engine = engine
+        self._work = InferenceWork(engine, shared_memory)
+        self._has_shared_memory = shared_memory is not None
         self._limit = max_tensor_bytes
-        self._shared_memory = shared_memory
         self._counts = counts
         self._model = model
 
@@ -91,18 +83,21 @@ class _Inference:
     async def _answer(self, scope: Scope, receive: Receive, lease: Lease, began: int) -> Answer:
         head = inference_head_of(scope)
         body = head.body(scope, receive)
-        room = self._declared(head)
+        self._check_declared(head)
+        room = self._room(head.content_length or 0, head.json_most * JSON_WEIGHT)
         await body.admit(lease, room)
         plan = await self._plan(head, body)
-        if (needed := self._needed(head, plan)) > room:
+        check_sizes(plan, self._limit)
+        needed = self._room(buffer_bytes(plan), text_bytes(plan, head.json_most))
+        if needed > room:
             await body.admit(lease, needed)
         received = await _receive(plan, head, body, lease)
         came = perf_counter_ns()
         parts, timing = await self._engine.run(
-            partial(self._round, plan, received, lease), _work(plan, head)
+            partial(self._work.run, plan, received, lease), payload_bytes(plan, head.json_most)
         )
         rounded = perf_counter_ns()
-        answer = await self._encoded(plan, parts, head.coding, lease.executed_by)
+        answer = await self._encoded(parts, head.coding, lease.executed_by)
         self._counts.succeeded(
             self._model,
             queue=int(timing.queue * 1e9),
@@ -112,8 +107,8 @@ class _Inference:
         )
         return answer
 
-    def _declared(self, head: InferenceHead) -> int:
-        """The memory that a request needs by what its headers say; too large ones are refused."""
+    def _check_declared(self, head: InferenceHead) -> None:
+        """Refuse what its headers say is too large, before any of it is read."""
         oip.check_head_length(head.json_most)
         nbytes = head.binary_length or 0
         if nbytes > self._limit:
@@ -122,27 +117,10 @@ class _Inference:
                 limit_bytes=self._limit,
                 got_bytes=nbytes,
             )
-        return self._room(head.content_length or 0, head.json_most * JSON_WEIGHT)
 
-    def _needed(self, head: InferenceHead, plan: Plan) -> int:
-        """The memory that a request needs by what it asks for."""
-        check_size(plan.call.input, self._limit, "input")
-        count = plan.call.output.element_count
-        if plan.answers_in_text and count > MAX_JSON_NUMBERS:
-            raise TensorTooLarge(
-                f"the output has {count} elements, at most {MAX_JSON_NUMBERS} go out in JSON; "
-                "ask for binary data",
-                limit_bytes=MAX_JSON_NUMBERS * plan.carrier.itemsize,
-                got_bytes=plan.call.output.byte_length,
-            )
-        return self._room(
-            _buffer_bytes(plan),
-            head.json_most * JSON_WEIGHT + count * NUMBER_BYTES * plan.answers_in_text,
-        )
-
-    def _room(self, nbytes: int, text_bytes: int) -> int:
-        """What to reserve for so many bytes, and for text as far as there is any room for it."""
-        return max(nbytes, min(nbytes + text_bytes, self._engine.budget.most))
+    def _room(self, nbytes: int, for_text: int) -> int:
+        """What to reserve: all that buffers take, and for text what there is room for at all."""
+        return max(nbytes, min(nbytes + for_text, self._engine.budget.most))
 
     async def _plan(self, head: InferenceHead, body: Body) -> Plan:
         """What the request asks for, by its JSON."""
@@ -160,61 +138,13 @@ class _Inference:
                     f"the body ends after {len(text)} bytes, within its JSON of {head.json_length}"
                 )
         plan, _ = await self._engine.run(
-            partial(plan_head, self._model, text, self._shared_memory is not None),
+            partial(plan_head, self._model, text, self._has_shared_memory),
             len(text) * JSON_WEIGHT,
         )
         return plan
 
-    def _round(self, plan: Plan, received: Bytes | None, lease: Lease) -> list[bytes | memoryview]:
-        """The parts of the answer."""
-        source, target = self._memory(plan, received, lease)
-        rounded = self._engine.round(plan.call, source, lease, target)
-        if plan.output.region is not None:
-            return [plan.bare_head]
-        if plan.output.binary:
-            return [plan.bare_head, rounded.data]
-        flat = (plan.call.output.element_count,)
-        numbers = jsontensor.write(rounded.data, plan.carrier, flat, nan_tokens=True)
-        return [plan.full_head(numbers)]
-
-    def _memory(
-        self, plan: Plan, received: Bytes | None, lease: Lease
-    ) -> tuple[Bytes, Bytes | None]:
-        """Where the numbers are, and where they shall go if that is given."""
-        nbytes = plan.call.input.byte_length
-        region = None
-        match plan.source:
-            case oip.Region():
-                region = self._span(plan.source, nbytes)
-                source = region.memory
-            case oip.Inline(data):
-                source = lease.take(nbytes)
-                source.data[:] = jsontensor.read(
-                    data,
-                    plan.carrier,
-                    plan.call.input.shape,
-                    any_nesting=True,
-                    loc=("inputs", 0, "data"),
-                )
-            case oip.Binary():
-                assert received is not None
-                source = received
-        if plan.output.region is None:
-            # A client's input is not ours to write in.
-            return source, None if region is None else lease.take(nbytes)
-        target = self._span(plan.output.region, nbytes)
-        if region is not None and target.lies_on(region):
-            return source, source
-        if region is not None and target.overlaps(region):
-            raise InvalidDescriptor("the output's memory must be the input's, or none of it")
-        return source, target.memory
-
-    def _span(self, region: oip.Region, nbytes: int) -> Span:
-        assert self._shared_memory is not None
-        return self._shared_memory.span(region, nbytes)
-
     async def _encoded(
-        self, plan: Plan, parts: list[bytes | memoryview], coding: str, executed_by: str
+        self, parts: list[bytes | memoryview], coding: str, executed_by: str
     ) -> Answer:
         """The answer, in the Content-Encoding that was asked for."""
         headers: list[Header] = [(_EXECUTION_BACKEND, executed_by.encode())]
@@ -249,23 +179,3 @@ def _check_binary(got: int, nbytes: int) -> None:
         raise PayloadSizeMismatch(
             f"the binary data must have {nbytes} bytes, as its shape and datatype say, got {got}"
         )
-
-
-def _buffer_bytes(plan: Plan) -> int:
-    """The memory of buffers; that of numbers in JSON is counted with their text."""
-    match plan.source:
-        case oip.Binary():
-            return plan.call.nbytes
-        case oip.Region() if plan.output.region is None:
-            return plan.call.output.byte_length
-    return 0
-
-
-def _work(plan: Plan, head: InferenceHead) -> int:
-    """The bytes of payload that rounding would take as long for."""
-    nbytes = plan.call.input.byte_length
-    if isinstance(plan.source, oip.Inline):
-        nbytes += head.json_most * JSON_WEIGHT
-    if plan.answers_in_text:
-        nbytes += plan.call.output.element_count * NUMBER_BYTES
-    return nbytes

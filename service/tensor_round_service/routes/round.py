@@ -25,7 +25,7 @@ from ..answers import Answer, field_name, problem_answer
 from ..backends import Bytes
 from ..buffers import Lease
 from ..direct import Header
-from ..engine import Engine, Timing
+from ..engine import JSON_WEIGHT, Engine, Timing
 from ..receive import Body, Receive
 from .document import Document
 from .head import Head, check_payload, head_of
@@ -35,9 +35,6 @@ _OUTPUT_DESCRIPTOR = field_name(native.OUTPUT_DESCRIPTOR)
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
 _SERVER_TIMING = field_name(native.SERVER_TIMING)
 _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
-
-#: Text costs about this many times what its bytes would; decides where it is worked on.
-JSON_WEIGHT = 16
 
 
 def round_route(engine: Engine, max_tensor_bytes: int) -> TensorRoute:
