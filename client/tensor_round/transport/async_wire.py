@@ -50,8 +50,9 @@ class AsyncWire(asyncio.BufferedProtocol):
         self._is_full = False
 
     def is_silent(self) -> bool:
-        """Whether nothing has come since the reader last waited."""
-        return not self._kept and not self._is_over
+        """Whether nothing has come since the reader last waited, and nothing is broken."""
+        assert self._transport is not None
+        return not (self._kept or self._is_over or self._transport.is_closing())
 
     async def send(self, parts: list[memoryview], deadline: Deadline) -> bool:
         """Send the parts until something comes back; whether all was sent by then."""

@@ -111,9 +111,7 @@ class AsyncPool(Generic[C]):
         """A connection for the caller alone, as soon as there is one."""
         if self._closed:
             raise InvalidArgument("the client is closed")
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            self._loop, self._made, self._idle, self._waiting = loop, 0, [], deque()
+        loop = self._enter()
         if self._idle:
             return self._idle.pop()
         if self._made < self._size:
@@ -143,6 +141,14 @@ class AsyncPool(Generic[C]):
 
     def close(self) -> None:
         """Close what is idle now, and what is in use when it is given back."""
+        self._enter()
         self._closed = True
         while self._idle:
             self._idle.pop().close()
+
+    def _enter(self) -> asyncio.AbstractEventLoop:
+        """Begin anew if the loop is another one; the connections of the last went with it."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._made, self._idle, self._waiting = loop, 0, [], deque()
+        return loop

@@ -1,0 +1,114 @@
+"""What only the asynchronous client can: be cancelled, serve many tasks, move to another loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+
+import httpx2
+import numpy as np
+import pytest
+
+import tensor_round as tr
+from support.array_cases import bits, expected_bits, patterns
+from support.proxy import Fault, Proxy
+from support.server import Service
+
+
+def test_a_cancelled_call_stops_at_once_and_writes_no_more(service: Service) -> None:
+    x = patterns("float32", 100_000)
+
+    async def ask(proxy: Proxy) -> None:
+        async with tr.AsyncClient(proxy.url, tile_bytes=40_000) as client:
+            out = np.zeros_like(x)
+            call = asyncio.create_task(client.round(x, out=out))
+            await asyncio.sleep(0.15)
+            call.cancel()
+            began = time.monotonic()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert time.monotonic() - began < 0.5
+            after = out.tobytes()
+            await asyncio.sleep(0.3)
+            assert out.tobytes() == after
+            # And the client goes on.
+            assert np.array_equal(bits(await client.round(x[:100])), expected_bits(x[:100]))
+
+    slow = Fault(pieces_down=2000, pause_down=0.02)
+    with Proxy(service.port, lambda number: slow if number < 4 else Fault()) as proxy:
+        asyncio.run(ask(proxy))
+
+
+def test_many_tasks_share_a_client(service: Service) -> None:
+    async def ask(client: tr.AsyncClient, number: int) -> bool:
+        x = patterns("float16", 100 + number)
+        return np.array_equal(bits(await client.round(x)), expected_bits(x))
+
+    async def main(proxy: Proxy) -> None:
+        async with tr.AsyncClient(proxy.url, connections=3) as client:
+            assert all(await asyncio.gather(*(ask(client, n) for n in range(200))))
+
+    with Proxy(service.port) as proxy:
+        asyncio.run(main(proxy))
+        assert proxy.open_most <= 3
+
+
+def test_waiting_for_a_connection_meets_the_deadline(service: Service) -> None:
+    async def main(proxy: Proxy) -> None:
+        async with tr.AsyncClient(proxy.url, connections=1, timeout=0.5) as client:
+            calls = (client.round(np.zeros(3, "f4")) for _ in range(3))
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(result) for result in results] == [tr.DeadlineExceeded] * 3
+
+    with Proxy(service.port, lambda _: Fault(delay_down=5)) as proxy:
+        asyncio.run(main(proxy))
+
+
+def test_a_connection_that_closed_while_idle_is_replaced(service: Service) -> None:
+    x = patterns("float32", 1000)
+    answer = 0
+    with Proxy(service.port) as proxy, tr.Client(proxy.url) as client:
+        client.round(x)
+        answer = proxy.seen[0].down_bytes
+
+    async def main(proxy: Proxy) -> None:
+        async with tr.AsyncClient(proxy.url, retries=0) as client:
+            for _ in range(3):
+                assert np.array_equal(bits(await client.round(x)), expected_bits(x))
+                await asyncio.sleep(0.05)
+
+    # The proxy hangs up right after each answer, as services do with idle connections.
+    with Proxy(service.port, lambda _: Fault(cut_down=answer)) as proxy:
+        asyncio.run(main(proxy))
+        assert len(proxy.seen) == 3
+    with Proxy(service.port, lambda _: Fault(cut_down=answer)) as proxy:
+        with tr.Client(proxy.url, retries=0) as client:
+            for _ in range(3):
+                assert np.array_equal(bits(client.round(x)), expected_bits(x))
+                time.sleep(0.05)
+        assert len(proxy.seen) == 3
+
+
+@pytest.mark.filterwarnings("ignore:unclosed")
+def test_in_another_loop_it_begins_anew(service: Service) -> None:
+    client = tr.AsyncClient(service.url)
+    x = patterns("float32", 1000)
+    for _ in range(2):
+        y = asyncio.run(client.round(x))
+        assert np.array_equal(bits(y), expected_bits(x))
+    asyncio.run(client.close())
+    # Warnings of what ended loops left open come when it is collected: here.
+    gc.collect()
+
+
+def test_a_service_in_this_process() -> None:
+    from tensor_round_service.app import create_app
+    from tensor_round_service.settings import Settings
+
+    async def main() -> None:
+        transport = httpx2.ASGITransport(create_app(Settings()))
+        async with tr.AsyncClient("http://here", transport=transport) as client:
+            assert set((await client.operators())["dialects"]) >= {"onnx", "directml"}
+
+    asyncio.run(main())
