@@ -59,6 +59,8 @@ class HostDevice:
         self.used = self.kept = 0
         self.pinned: dict[int, int] = {}
         self.operations: list[str] = []
+        #: The rounding kernels that were launched.
+        self.launched: set[tuple[DType, Rounding]] = set()
         self._lock = threading.Lock()
 
     def ask(self, operation: str) -> None:
@@ -191,6 +193,7 @@ class HostStream:
         assert source.nbytes % dtype.itemsize == 0
         assert source.address % CARRIER_BYTES == target.address % CARRIER_BYTES == 0
         kernel, size = ROUND_KERNELS[dtype, rounding], run_size(source.nbytes)
+        self._device.launched.add((dtype, rounding))
         self._queue(
             "round",
             lambda: host_kernels.round_run(

@@ -63,6 +63,7 @@ def choose(
         backend = CupyBackend(open_devices(options.numbers, options.pool_bytes), host)
     except (DeviceMissing, OutOfDeviceMemory, DeviceFailed, WrongBits) as error:
         if name == "cupy":
+            host.close()
             raise BackendUnavailable(f"BACKEND=cupy: {_first_line(error)}") from error
         logger.info("backend: numpy (no usable GPU: %s)", _first_line(error))
         return host
