@@ -55,8 +55,9 @@ def _described(level: str, name: str, thing: Callable[..., Any]) -> str:
 
 
 def _errors() -> str:
-    branches = errors.TensorRoundError.__subclasses__()
-    rows = [(kind, "") for kind in (errors.TensorRoundError, *branches)]
+    roots: list[type[errors.TensorRoundError]] = [errors.TensorRoundError]
+    roots += errors.TensorRoundError.__subclasses__()
+    rows = [(kind, "") for kind in roots]
     rows += [(kind, str(kind.status)) for kind in errors.REFUSALS.values()]
     return "".join(
         f"| `{kind.__name__}` | {status} | {_prose(kind).splitlines()[0]} |\n"

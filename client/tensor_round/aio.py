@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from .arguments import address_from, headers_from
 from .progress import ProgressCallback
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import httpx2
 
     from .transport.tls import Cert, Verify
+
+A = TypeVar("A")
 
 
 class AsyncClient:
@@ -54,14 +56,15 @@ class AsyncClient:
 
     async def round(
         self,
-        x: Any,
+        x: A,
         operator: RoundOperator | str = "ties_to_even",
         *,
-        out: Any = None,
+        out: A | None = None,
         progress: bool | ProgressCallback = False,
-    ) -> Any:
+    ) -> A:
         """Round every element of ``x``; see :meth:`Client.round`."""
-        return await self._session.round(x, operator, out, progress)
+        rounded: A = await self._session.round(x, operator, out, progress)
+        return rounded
 
     async def operators(self) -> dict[str, Any]:
         """What the service takes: dialects, versions, modes, dtypes and limits."""

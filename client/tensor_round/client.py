@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from .arguments import address_from, headers_from
 from .progress import ProgressCallback
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import httpx2
 
     from .transport.tls import Cert, Verify
+
+#: Any array; what comes back is of its kind.
+A = TypeVar("A")
 
 
 class Client:
@@ -72,12 +75,12 @@ class Client:
 
     def round(
         self,
-        x: Any,
+        x: A,
         operator: RoundOperator | str = "ties_to_even",
         *,
-        out: Any = None,
+        out: A | None = None,
         progress: bool | ProgressCallback = False,
-    ) -> Any:
+    ) -> A:
         """Round every element of ``x``, and return an array of the same kind, dtype and shape.
 
         ``x`` is a NumPy array, a torch tensor on the CPU, or anything that exports
@@ -96,7 +99,8 @@ class Client:
         :class:`DeadlineExceeded`, :class:`ProtocolViolation`, and the other refusals
         under :class:`RequestRefused`.
         """
-        return run(self._session.round(x, operator, out, progress))
+        rounded: A = run(self._session.round(x, operator, out, progress))
+        return rounded
 
     def operators(self) -> dict[str, Any]:
         """What the service takes: dialects, versions, modes, dtypes and limits."""

@@ -72,6 +72,7 @@ def test_a_client_s_own_errors_carry_the_id_that_was_sent() -> None:
 
 def test_the_whole_tree_is_at_the_top() -> None:
     branches = set(tr.TensorRoundError.__subclasses__())
-    for kind in (tr.TensorRoundError, tr.UnknownRefusal, *branches, *errors.REFUSALS.values()):
+    kinds: set[type[tr.TensorRoundError]] = {tr.TensorRoundError, tr.UnknownRefusal}
+    for kind in kinds | branches | set(errors.REFUSALS.values()):
         assert getattr(tr, kind.__name__) is kind
         assert issubclass(kind, tr.TensorRoundError)

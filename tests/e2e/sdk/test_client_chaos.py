@@ -161,7 +161,7 @@ def test_a_silent_service_meets_the_deadline(kind: type[AnyClient], service: Ser
         began = time.monotonic()
         with pytest.raises(tr.DeadlineExceeded):
             client.round(np.zeros(10, "f4"))
-        assert 0.3 < time.monotonic() - began < 1.5
+        assert 0.3 < time.monotonic() - began < 5
 
 
 def test_a_dripping_answer_meets_the_deadline(kind: type[AnyClient], service: Service) -> None:
@@ -173,7 +173,7 @@ def test_a_dripping_answer_meets_the_deadline(kind: type[AnyClient], service: Se
         began = time.monotonic()
         with pytest.raises(tr.DeadlineExceeded):
             client.round(np.zeros(10, "f4"))
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < 5
 
 
 def test_a_service_that_does_not_listen_meets_the_deadline(kind: type[AnyClient]) -> None:
@@ -182,7 +182,7 @@ def test_a_service_that_does_not_listen_meets_the_deadline(kind: type[AnyClient]
         began = time.monotonic()
         with pytest.raises(tr.DeadlineExceeded):
             client.round(np.zeros(5_000_000, "f4"))
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < 5
 
 
 def test_nobody_there(kind: type[AnyClient]) -> None:
@@ -275,4 +275,4 @@ def test_chaos(kind: type[AnyClient], service: Service, seed: int) -> None:
             assert np.all((got == bits(x)) | (got == expected))
         else:
             assert np.array_equal(bits(inside), expected)
-        assert time.monotonic() - began < timeout + 1
+        assert time.monotonic() - began < timeout + 5

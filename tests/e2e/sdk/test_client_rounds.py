@@ -51,7 +51,7 @@ def test_every_pattern_there_is(client: AnyClient, dtype: str) -> None:
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts(client: AnyClient, layout: str, order: str) -> None:
+def test_layouts(client: AnyClient, layout: str, order: Any) -> None:
     flat = patterns("float64", 96)
     x = LAYOUTS[layout](flat.astype(flat.dtype.newbyteorder(order)))
     before = bits(x)
@@ -73,7 +73,7 @@ def test_out(client: AnyClient, layout: str, order: str) -> None:
 
 @pytest.mark.parametrize("layout", ["flat", "fortran", "every-other", "reversed", "scalar-0d"])
 @pytest.mark.parametrize(("dtype", "order"), [("float64", ">"), ("float16", "<")])
-def test_in_place(client: AnyClient, layout: str, dtype: str, order: str) -> None:
+def test_in_place(client: AnyClient, layout: str, dtype: str, order: Any) -> None:
     whole = patterns(dtype, 96)
     whole = whole.astype(whole.dtype.newbyteorder(order))
     x = LAYOUTS[layout](whole)
