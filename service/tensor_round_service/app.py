@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from .admission import memory_limit
 from .api_keys import KeyRing
 from .auth import Door
-from .backends.choice import choose
+from .backends.choice import DeviceOptions, choose
 from .engine import Engine
 from .hardening import NoStoreMiddleware
 from .openapi import describe
@@ -62,7 +62,12 @@ class _Application(FastAPI):
 
 def _engine(settings: Settings) -> Engine:
     total = settings.max_bytes_in_flight or memory_limit() // 2
-    return Engine(choose(settings.backend), total // settings.workers)
+    devices = DeviceOptions(
+        numbers=settings.device_numbers,
+        least_bytes=settings.gpu_min_bytes,
+        pool_bytes=settings.gpu_memory_limit,
+    )
+    return Engine(choose(settings.backend, devices), total // settings.workers)
 
 
 def _shared_memory(settings: Settings, worker_folder: Path | None) -> SharedMemory | None:
@@ -81,14 +86,16 @@ def create_app(
     """The ASGI application on these settings.
 
     An engine that is given stays the caller's; one made here is closed with the application.
-    ``lifecycle`` is how its server tells it that it is about to leave. ``worker_folder`` is
-    where several workers of one service keep what all of them must know.
+    ``lifecycle`` is how its server and it tell each other that the process is to leave.
+    ``worker_folder`` is where several workers of one service keep what all of them must know.
     Raises :class:`~.api_keys.KeyFileError` or :class:`~.backends.choice.BackendUnavailable`.
     """
     door = None if settings.api_keys_file is None else Door(KeyRing(settings.api_keys_file))
     own = engine is None
     serving = _engine(settings) if engine is None else engine
-    readiness = Readiness(serving.backend, lifecycle or Lifecycle())
+    lifecycle = lifecycle or Lifecycle()
+    lifecycle.is_lost = lambda: not serving.backend.is_healthy
+    readiness = Readiness(serving.backend, lifecycle)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -46,9 +47,12 @@ _CALL = RoundCall.packed_output(Rounding.TIES_TO_EVEN, _LAYOUT)
 
 @dataclass
 class Lifecycle:
-    """What the server knows and the routes must: whether this process is about to leave."""
+    """What the server knows and the routes must, and what it must know of them."""
 
+    #: Whether this process is about to leave.
     draining: bool = False
+    #: Whether it should, as its backend is lost for as long as it stays; the application says.
+    is_lost: Callable[[], bool] = lambda: False
 
 
 class Readiness:

@@ -63,8 +63,9 @@ def _serve_alone(settings: Settings) -> int:
     app = create_app(settings, lifecycle=lifecycle)
     with Listener(settings) as listener:
         say = partial(logger.info, "running on %s", listener.name)
-        Server(_config(settings, app), settings, listener, lifecycle, say).run(listener.sockets)
-    return 0
+        server = Server(_config(settings, app), settings, listener, lifecycle, say)
+        server.run(listener.sockets)
+    return server.exit_code
 
 
 def _supervise(settings: Settings) -> int:

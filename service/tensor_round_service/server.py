@@ -2,7 +2,8 @@
 
 The first SIGTERM or SIGINT makes ``/readyz`` say so at once and nothing else: balancers
 have DRAIN_DELAY to look elsewhere. Then nothing new is accepted, what has begun has
-DRAIN_TIMEOUT to end, and the process leaves with exit code 0.
+DRAIN_TIMEOUT to end, and the process leaves with exit code 0. So it leaves when its device is
+lost, but with exit code 1: whoever looks after it starts another.
 
 What this leans on of uvicorn's insides is held by ``tests/service/test_uvicorn_guard.py``.
 """
@@ -71,6 +72,11 @@ class Server(uvicorn.Server):
         self._lifecycle.draining = True
         self._stop_at = time.monotonic() + self._drain_delay
 
+    @property
+    def exit_code(self) -> int:
+        """What the process should leave with: 1 tells a supervisor that it did not want to."""
+        return 1 if self._lifecycle.is_lost() else 0
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""
         await super().startup(sockets)
@@ -78,6 +84,9 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Whether it is time to stop."""
+        if self._lifecycle.is_lost() and not self._lifecycle.draining:
+            # What a signal would begin: requests under way still end, a new process follows.
+            self.handle_exit(signal.SIGTERM, None)
         self.should_exit = self.should_exit or time.monotonic() >= self._stop_at
         return await super().on_tick(counter)
 
@@ -95,7 +104,7 @@ class Server(uvicorn.Server):
             await self._finish(LAST_WORDS)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
-        last = threading.Timer(LEAVE_WITHIN, os._exit, (0,))
+        last = threading.Timer(LEAVE_WITHIN, os._exit, (self.exit_code,))
         last.daemon = True
         last.start()
         await self.lifespan.shutdown()

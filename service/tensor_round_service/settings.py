@@ -44,6 +44,26 @@ class Settings(BaseSettings):
             "cupy fails at start if there is none."
         ),
     ] = "auto"
+    devices: Annotated[
+        str,
+        Field(
+            pattern=r"^(all|\d+(,\d+)*)$",
+            description="GPUs that take turns, by their numbers: 0,1 or all.",
+        ),
+    ] = "all"
+    gpu_min_bytes: Annotated[
+        ByteSize | None,
+        Field(
+            description="Smallest tensor for the GPU; smaller ones are NumPy's. If not given, "
+            "BACKEND=auto measures at start for what it is worth, and cupy gives it everything."
+        ),
+    ] = None
+    gpu_memory_limit: Annotated[
+        ByteSize | None,
+        Field(
+            description="Most memory to take of each GPU, by each worker; half of it if not given."
+        ),
+    ] = None
     max_tensor_bytes: Annotated[
         ByteSize, Field(ge=0, description="Largest tensor, in or out; larger ones get 413.")
     ] = ByteSize(1 << 30)
@@ -108,6 +128,11 @@ class Settings(BaseSettings):
         float,
         Field(ge=0, description="Seconds that requests under way then have to finish."),
     ] = 30.0
+
+    @property
+    def device_numbers(self) -> tuple[int, ...] | None:
+        """The GPUs to use; None for all."""
+        return None if self.devices == "all" else tuple(map(int, self.devices.split(",")))
 
     @field_validator("ssl_keyfile", "ssl_ca_certs")
     @classmethod
