@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,3 +151,23 @@ def test_a_service_below_a_path(kind: type[AnyClient]) -> None:
         with kind(f"{proxy.url}/numerics/v1/") as client, pytest.raises(tr.UnknownRefusal):
             client.round(np.zeros(3, "f4"))
         assert proxy.seen[0].request_line == "POST /numerics/v1/round HTTP/1.1"
+
+
+def test_a_service_that_asks_for_keys(
+    kind: type[AnyClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"{hashlib.sha256(b's3cret').hexdigest()} tests\n")
+    x = patterns("float32", 100)
+    with Service("--api-keys-file", str(keys)) as guarded:
+        with kind(guarded.url, api_key="s3cret") as client:
+            assert np.array_equal(bits(client.round(x)), expected_bits(x))
+        monkeypatch.setenv("TENSOR_ROUND_API_KEY", "s3cret")
+        with kind(guarded.url) as client:
+            assert np.array_equal(bits(client.round(x)), expected_bits(x))
+        for wrong in ("guess", None):
+            monkeypatch.delenv("TENSOR_ROUND_API_KEY", raising=False)
+            with kind(guarded.url, api_key=wrong) as client:
+                assert client.ready()
+                with pytest.raises(tr.Unauthorized):
+                    client.round(x)
