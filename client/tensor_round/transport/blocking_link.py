@@ -11,8 +11,10 @@ from typing import TypeVar
 
 import httpx2
 
+from ..answers import fields
 from ..deadline import LONGEST_WAIT, Deadline
-from ..exchange import Request, feed, fields
+from ..exchange import Request
+from ..intake import feed
 from .links import Reception, Work, run
 from .requests import Requests, translated
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from ..deadline import Deadline
-from ..exchange import Intake, Request
+from ..exchange import Request
+from ..intake import Intake
 
 T = TypeVar("T")
 #: From an answer's status and headers, what takes its body.

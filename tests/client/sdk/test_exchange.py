@@ -10,19 +10,10 @@ import numpy as np
 import pytest
 
 from tensor_round import ConnectionFailed, IEEE754Round, ProtocolViolation, RequestRefused
+from tensor_round.answers import fields, parse_retry_after, refusal
 from tensor_round.errors import UnknownRefusal
-from tensor_round.exchange import (
-    MAX_DOCUMENT_BYTES,
-    Intake,
-    document_intake,
-    feed,
-    fields,
-    get_request,
-    parse_retry_after,
-    refusal,
-    round_request,
-    tensor_intake,
-)
+from tensor_round.exchange import document_intake, get_request, round_request, tensor_intake
+from tensor_round.intake import MAX_DOCUMENT_BYTES, Intake, feed
 from tensor_round.landing import DirectLanding
 from tensor_round.wire import native
 

@@ -14,7 +14,8 @@ from hypothesis.extra import numpy as hnp
 from support.array_cases import LAYOUTS, Array, bits, patterns
 from tensor_round import DirectMLRound, IEEE754Round, OnnxRound, RoundOperator
 from tensor_round.arrays import empty_like
-from tensor_round.exchange import feed, tensor_intake
+from tensor_round.exchange import tensor_intake
+from tensor_round.intake import feed
 from tensor_round.landing import Landing, StagedLanding
 from tensor_round.tiles import Cut, cut
 
