@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: From this size on a body is worth a change of protocol, and an answer a write of its own.
 LARGE_BYTES = 64 << 10
+#: What of an answer TLS gets to encrypt at a time.
+TLS_PIECE_BYTES = 256 << 10
 
 
 class Exchange:
@@ -108,20 +110,34 @@ class Exchange:
         if small:
             transport.write(first)
         else:
-            # No byte may wait in memory that the next request may be given.
-            transport.set_write_buffer_limits(high=0)
-            transport.write(first)
-            for part in parts:
-                transport.write(part)
-            await flow.drain()
+            await self._write_through((first, *parts))
             if cycle.disconnected:
                 return
-            transport.set_write_buffer_limits()
         cycle.response_complete = True
         cycle.message_event.set()
         if not (cycle.keep_alive or cycle.more_body):
             transport.close()
         cycle.on_response()
+
+    async def _write_through(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Write; on return no byte waits in memory that the next request may be given."""
+        cycle, transport, flow = self.cycle, self._protocol.transport, self._protocol.flow
+        if transport.get_extra_info("ssl_object") is None:
+            transport.set_write_buffer_limits(high=0)
+            for part in parts:
+                transport.write(part)
+            await flow.drain()
+            if not cycle.disconnected:
+                transport.set_write_buffer_limits()
+            return
+        # TLS encrypts into a buffer of its own, at once all that it is given, so that gets a
+        # little at a time. With a limit of 0 it would wait for ever to be emptier than empty.
+        for part in parts:
+            for begin in range(0, len(part), TLS_PIECE_BYTES):
+                transport.write(part[begin : begin + TLS_PIECE_BYTES])
+                await flow.drain()
+                if cycle.disconnected:
+                    return
 
     def hang_up(self) -> None:
         """End the connection, where no answer can be given or none can be ended."""
