@@ -103,7 +103,7 @@ def _check_media_type(headers: Mapping[str, str], expected: str) -> None:
     got = native.media_type(headers.get("content-type", ""))
     if got != expected:
         raise ProtocolViolation(f"the answer is {got or 'of no type'!r}, not {expected}")
-    if "content-encoding" in headers:
+    if headers.get("content-encoding", "identity") != "identity":
         raise ProtocolViolation("the answer is encoded, which was not asked for")
 
 
