@@ -70,6 +70,9 @@ class Readiness:
         """
         if self._lifecycle.draining:
             raise Draining("this instance takes its leave; another will answer", retry_after=1)
+        if not self._backend.is_healthy:
+            # Known at once, and for good: an earlier proof is worth nothing.
+            raise BackendFailed("the backend is lost; another instance will answer", retry_after=1)
         proof = self._proof
         if proof is None or proof.is_stale():
             proof = self._proof = _Proof(self._backend)

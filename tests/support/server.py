@@ -47,6 +47,9 @@ class Service:
     Leaving it sends SIGTERM and asserts that the process ends with exit code 0.
     """
 
+    #: What is run.
+    module = "tensor_round_service"
+
     def __init__(self, *options: str, environment: dict[str, str] | None = None) -> None:
         self.options = options
         self.environment = environment or {}
@@ -63,7 +66,7 @@ class Service:
         return self.process.pid
 
     def __enter__(self) -> Service:
-        command = [sys.executable, "-m", "tensor_round_service", *self.options]
+        command = [sys.executable, "-m", self.module, *self.options]
         if not {"--port", "--uds"} & set(self.options):
             command += ["--port", "0"]
         self.process = subprocess.Popen(

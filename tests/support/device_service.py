@@ -1,0 +1,63 @@
+"""The service on a device that is this CPU, as a process of its own.
+
+Run as a module it is ``tensor-round-service`` with that device; SIGUSR1 has the device
+fault at its next kernel, SIGUSR2 has it out of memory from then on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from support.host_device import HostDevice
+from support.server import Service
+from tensor_round_service import app, serve
+from tensor_round_service.backends.choice import choose
+from tensor_round_service.backends.cuda_device import Device, DeviceFailed, OutOfDeviceMemory
+
+TESTS = Path(__file__).parent.parent
+
+
+class DeviceService(Service):
+    """Such a process; a context manager that asserts nothing about how it ends."""
+
+    module = "support.device_service"
+
+    def __init__(self, *options: str) -> None:
+        super().__init__(*options, environment={"PYTHONPATH": str(TESTS)})
+
+    def fault(self) -> None:
+        """Have the device lost at its next kernel."""
+        os.kill(self.pid, signal.SIGUSR1)
+
+    def fill(self) -> None:
+        """Have the device's memory full."""
+        os.kill(self.pid, signal.SIGUSR2)
+
+
+def main() -> int:
+    device = HostDevice()
+
+    def fault(operation: str) -> None:
+        if operation == "round":
+            raise DeviceFailed("an illegal memory access was encountered")
+
+    def full(operation: str) -> None:
+        if operation == "round":
+            raise OutOfDeviceMemory("out of memory")
+
+    def open_devices(_numbers: Sequence[int] | None, _pool: int | None) -> Sequence[Device]:
+        return [device]
+
+    signal.signal(signal.SIGUSR1, lambda *_: setattr(device, "when_done", fault))
+    signal.signal(signal.SIGUSR2, lambda *_: setattr(device, "when_asked", full))
+    app.choose = partial(choose, open_devices=open_devices)  # type: ignore[attr-defined]
+    return serve.run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
