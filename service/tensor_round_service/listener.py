@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import stat
@@ -78,18 +79,24 @@ def _bind_host(host: str, port: int) -> list[socket.socket]:
     # :: alone is every address of both kinds.
     dual = len(addresses) == 1 and addresses[0][0] == socket.AF_INET6
     plugs: list[socket.socket] = []
-    try:
-        for family, address in addresses:
-            plugs.append(
-                socket.create_server(
-                    (str(address), port), family=family, backlog=BACKLOG, dualstack_ipv6=dual
-                )
+    absent: OSError | None = None
+    for family, address in addresses:
+        try:
+            plug = socket.create_server(
+                (str(address), port), family=family, backlog=BACKLOG, dualstack_ipv6=dual
             )
-            port = plugs[0].getsockname()[1]  # the one that 0 picked, for all
-    except OSError:
-        for plug in plugs:
-            plug.close()
-        raise
+        except OSError as error:
+            # A container's localhost has an address of a kind that the container has not.
+            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                for plug in plugs:
+                    plug.close()
+                raise
+            absent = error
+        else:
+            plugs.append(plug)
+            port = plug.getsockname()[1]  # the one that 0 picked, for all
+    if absent is not None and not plugs:
+        raise absent
     return plugs
 
 

@@ -117,7 +117,7 @@ class Supervisor:
             self._failures = 0
             if not self._has_served:
                 self._has_served = True
-                logger.info("running on %s, %d workers", self._listener.name, self._count)
+                logger.info("running on %s with %d workers", self._listener.name, self._count)
             logger.info("worker %d serves", worker.process.pid)
 
     def _bury(self, worker: _Worker) -> None:

@@ -5,10 +5,11 @@ Plain ASGI: the application leads to it past the framework.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from tensor_round.errors import RequestRefused
+from tensor_round.errors import Draining, RequestRefused
 
 from ..answers import Answer, Send
 from ..buffers import Lease
@@ -40,6 +41,12 @@ class TensorRoute:
                 answer = await self._work(scope, receive, lease)
             except SenderGone:
                 lease.settle()  # what was to fill the buffers is gone
+                return
+            except asyncio.CancelledError:
+                # Only a server that leaves does that. Where a thread still works on the
+                # buffers it goes on: they are nobody else's any more.
+                refusal = Draining("the service stopped before it was done", retry_after=1)
+                await self._send(self._refuse(refusal), scope, send)
                 return
             except Exception as error:  # whatever it is, its sender gets an answer
                 answer = self._refuse(refusal_for(error))
