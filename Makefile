@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test lint types format exhaustive test-oracles bench bench-peers plot clean
+.PHONY: help serve test lint types format exhaustive fuzz test-oracles bench bench-peers plot clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,6 +39,18 @@ exhaustive: $(VENV)/.service build/reference.so ## Try all float32 patterns agai
 build/reference.so: tools/exhaustive/reference.c
 	@mkdir -p build
 	$(CC) -O3 -march=native -Wall -Wextra -Werror -shared -fPIC -o $@ $<
+
+FUZZ := .venvs/fuzz
+$(FUZZ)/.fuzz: $(VENV)/.test
+	$(PYTHON) -m venv $(FUZZ)
+	$(FUZZ)/bin/pip install -q 'schemathesis>=4.32,<5'
+	@touch $@
+
+SEED ?= 1
+fuzz: $(FUZZ)/.fuzz ## Feed spoilt input to every reader, and spoilt HTTP to a service (20 minutes; SEED=)
+	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.parsers --seed $(SEED)
+	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.raw_http --seed $(SEED)
+	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.openapi $(FUZZ)/bin/schemathesis --seed $(SEED)
 
 ORACLES := .venvs/oracles
 $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt

@@ -1,0 +1,26 @@
+"""The fuzzers of tools/fuzz for a few seconds; `make fuzz` runs them for minutes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fuzz import parsers, raw_http
+from support.server import Service
+
+
+def test_spoilt_input_gets_documented_errors_soon() -> None:
+    found = parsers.fuzz(count=20_000, seed=2)
+    assert not found.faults, "\n".join(found.faults[:5])
+    assert found.grown_bytes < 64 << 20
+    # Spoilt, but not beyond recognition: every reader gets past its first rule.
+    for name in parsers.targets():
+        assert found.outcomes[f"{name} sound"]
+
+
+def test_spoilt_http_gets_documented_answers() -> None:
+    with Service(*raw_http.OPTIONS) as service:
+        found = asyncio.run(raw_http.fuzz(service.port, count=2000, seed=2))
+        assert service.get("/livez").status == 200
+    assert not found.faults, "\n".join(found.faults[:5])
+    assert {200, 400, 404, 408, 422} <= set(found.statuses)
+    assert not [line for line in service.log if "Traceback" in line]

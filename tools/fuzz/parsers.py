@@ -1,0 +1,192 @@
+"""Spoilt .npy heads, descriptors, JSON documents and inference heads, fed to their readers.
+
+A reader may raise the errors that the service documents, below 500, and nothing else,
+within 20 ms, and without taking memory by what it is told.
+
+    python -m fuzz.parsers --count 1000000 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tensor_round import operators
+from tensor_round.errors import RequestRefused
+from tensor_round.layout import check_size
+from tensor_round.wire import native, npy
+from tensor_round_service.decoding import decoder_for
+from tensor_round_service.inference import plan_head
+from tensor_round_service.models import find
+from tensor_round_service.routes.document import Document
+
+from . import mutation, seeds
+
+#: The longest that a reader may take, in seconds; the service's event loop waits for it.
+PATIENCE = 0.020
+LIMIT_BYTES = 1 << 20
+
+
+def read_npy(data: bytes) -> None:
+    """As ``POST /round`` reads the head of a .npy file."""
+    header = npy.read_header(data)
+    if header is not None:
+        dtype = npy.resolve_dtype(header, "bfloat16" if header.dtype is None else None)
+        check_size(header.layout(dtype), LIMIT_BYTES, "input")
+
+
+def read_descriptor(data: bytes) -> None:
+    """As the header Operator-Descriptor is read."""
+    call = operators.parse(data).resolve()
+    check_size(call.input, LIMIT_BYTES, "input")
+    check_size(call.output, LIMIT_BYTES, "output")
+
+
+def read_document(data: bytes) -> None:
+    """As ``POST /round`` reads JSON."""
+    document = Document.read(data)
+    check_size(document.call.input, LIMIT_BYTES, "input")
+    document.payload()
+
+
+def read_inference(data: bytes) -> None:
+    """As ``POST /v2/models/.../infer`` reads its head."""
+    check_size(plan_head(find("round"), data, True).call.input, LIMIT_BYTES, "input")
+
+
+def read_encoded(data: bytes) -> None:
+    """As a body with ``Content-Encoding: gzip`` is unpacked."""
+    decoder = decoder_for("gzip")
+    assert decoder is not None
+    decoder.feed(data)
+    while decoder.step():
+        pass
+    decoder.finish()
+
+
+def read_fields(data: bytes) -> None:
+    """As the smaller headers are read."""
+    text = data.decode("latin-1")
+    native.is_request_id(text)
+    native.media_type(text)
+    native.wants_digest([text])
+    native.parse_content_digest([text])
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader, sound input for it, and the same as trees where it is JSON."""
+
+    read: Callable[[bytes], None]
+    sound: list[bytes]
+    trees: list[dict[str, object]] = field(default_factory=list)
+
+    def spoilt(self, random: random.Random) -> bytes:
+        """Some input that may not be sound."""
+        if self.trees and random.random() < 0.6:
+            return mutation.bend_json(random, random.choice(self.trees))
+        return mutation.bend(random, random.choice(self.sound), self.sound)
+
+
+def targets() -> dict[str, Target]:
+    """Every reader, by name."""
+
+    def of_json(read: Callable[[bytes], None], trees: list[dict[str, object]]) -> Target:
+        return Target(read, [seeds.json.dumps(tree).encode() for tree in trees], trees)
+
+    packed = seeds.gzip.compress(seeds.X.tobytes() * 50)
+    return {
+        "npy": Target(read_npy, seeds.npy_files()),
+        "descriptor": of_json(read_descriptor, seeds.DESCRIPTORS),
+        "document": of_json(read_document, seeds.DOCUMENTS),
+        "inference": of_json(read_inference, seeds.INFERENCES),
+        "gzip": Target(read_encoded, [packed, packed + packed]),
+        "fields": Target(
+            read_fields, [b"sha-256=:" + b"A" * 43 + b"=:, unixsum=5;q=1", b"sha-256=10, md5=3"]
+        ),
+    }
+
+
+@dataclass
+class Findings:
+    """What became of the input: how much of it was taken, and what broke a rule."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    slowest: float = 0.0
+    grown_bytes: int = 0
+
+
+def outcome(target: Target, data: bytes) -> str:
+    """ "sound", or the code of the documented error; any other exception is not caught."""
+    try:
+        target.read(data)
+    except RequestRefused as refusal:
+        if refusal.status < 500:
+            return refusal.code
+        raise
+    return "sound"
+
+
+def fuzz(count: int, seed: int) -> Findings:
+    """Try so many inputs, an equal part with each reader."""
+    source = random.Random(seed)
+    found = Findings()
+    each = list(targets().items())
+    began = _peak_bytes()
+    for turn in range(count):
+        name, target = each[turn % len(each)]
+        data = target.spoilt(source)
+        start = time.perf_counter()
+        try:
+            what = outcome(target, data)
+        except Exception as error:  # any that is not documented is what is looked for
+            found.faults.append(f"{name}: {type(error).__name__}: {error} on {data[:2000]!r}")
+            continue
+        took = time.perf_counter() - start
+        if took > PATIENCE / 10:
+            took = min(_time(target, data) for _ in range(3))  # or was it the machine?
+        if took > PATIENCE:
+            found.faults.append(f"{name}: {took * 1e3:.1f} ms on {data[:2000]!r}")
+        found.slowest = max(found.slowest, took)
+        found.outcomes[f"{name} {what}"] += 1
+    found.grown_bytes = _peak_bytes() - began
+    return found
+
+
+def _time(target: Target, data: bytes) -> float:
+    start = time.perf_counter()
+    outcome(target, data)
+    return time.perf_counter() - start
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    began = time.perf_counter()
+    found = fuzz(options.count, options.seed)
+    for what, times in sorted(found.outcomes.items()):
+        print(f"{times:9,} {what}")
+    print(
+        f"{options.count:,} inputs (seed {options.seed}) in {time.perf_counter() - began:.0f} s: "
+        f"{len(found.faults)} faults, slowest {found.slowest * 1e3:.1f} ms, "
+        f"peak memory +{found.grown_bytes >> 20} MiB"
+    )
+    print(*found.faults[:20], sep="\n")
+    return 1 if found.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""Sound requests of every kind, to be spoilt."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+
+X = np.array([[0.5, 1.5, -2.5], [3.5, -0.3, 1e9]], "<f4")
+
+DESCRIPTORS: list[dict[str, Any]] = [
+    {
+        "dialect": "ieee754",
+        "rounding": "ties_to_even",
+        "input": {"dtype": "float32", "shape": [2, 3], "strides": None, "byte_length": None},
+        "output": None,
+    },
+    {
+        "dialect": "ieee754",
+        "rounding": "toward_zero",
+        "input": {"dtype": "float32", "shape": [2, 3], "strides": [3, 1], "byte_length": 24},
+        "output": {"dtype": "float32", "shape": [2, 3], "strides": [8, 2], "byte_length": 64},
+    },
+    {
+        "dialect": "onnx",
+        "op_type": "Round",
+        "opset_version": 22,
+        "input": {"elem_type": "FLOAT", "shape": [2, 3]},
+    },
+    {
+        "dialect": "openvino",
+        "type": "Round",
+        "version": "opset5",
+        "data": {"mode": "half_to_even"},
+        "input": {"element_type": "f32", "shape": [2, 3]},
+    },
+    {
+        "dialect": "directml",
+        "feature_level": "3_0",
+        "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
+        "desc": {
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3], "Strides": [3, 1]},
+            "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+            "RoundingMode": "HALVES_TO_NEAREST_EVEN",
+        },
+    },
+]
+
+INFERENCES: list[dict[str, Any]] = [
+    {
+        "id": "1",
+        "inputs": [{"name": "X", "datatype": "FP32", "shape": [2, 3], "data": X.tolist()}],
+        "outputs": [{"name": "Y", "parameters": {"binary_data": False}}],
+    },
+    {
+        "parameters": {"rounding": "toward_zero", "binary_data_output": True},
+        "inputs": [
+            {
+                "name": "X",
+                "datatype": "FP32",
+                "shape": [2, 3],
+                "parameters": {"binary_data_size": X.nbytes},
+            }
+        ],
+    },
+    {
+        "inputs": [
+            {
+                "name": "X",
+                "datatype": "UINT8",
+                "shape": [24],
+                "parameters": {
+                    "dtype": "float8_e4m3fn",
+                    "shared_memory_region": "a",
+                    "shared_memory_byte_size": 24,
+                    "shared_memory_offset": 8,
+                },
+            }
+        ]
+    },
+]
+
+DOCUMENTS: list[dict[str, Any]] = [
+    {"descriptor": DESCRIPTORS[0], "data": X.tolist()},
+    {"descriptor": DESCRIPTORS[2], "data": ["NaN", "-Infinity", 0.5, -0.0, 1, 2.5]},
+    {
+        "descriptor": {"dialect": "ieee754", "input": {"dtype": "int64", "shape": [2]}},
+        "data": [9223372036854775807, -5],
+    },
+]
+
+
+def npy_files() -> list[bytes]:
+    """Small .npy files of several types and orders."""
+    arrays = [
+        X,
+        np.asfortranarray(X),
+        X.astype(">f8"),
+        np.minimum(X, 1000).astype("<f2"),
+        np.arange(6, dtype="u1").reshape(1, 2, 3),
+        np.float64(0.5),
+        np.zeros((0, 3), "<i4"),
+        np.zeros(3, "V2"),
+    ]
+    files = []
+    for array in arrays:
+        file = io.BytesIO()
+        np.save(file, array)
+        files.append(file.getvalue())
+    return files
+
+
+def request(path: str, body: bytes, *lines: str, method: str = "POST") -> bytes:
+    """A request as it goes over the wire."""
+    head = [f"{method} {path} HTTP/1.1", "Host: x", *lines]
+    if body:
+        head.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*head, "", ""]).encode("latin-1") + body
+
+
+def requests() -> list[bytes]:
+    """Sound requests to every face of the service, in all ways of sending a body."""
+    payload = X.tobytes()
+    octets = [f"Operator-Descriptor: {json.dumps(descriptor)}" for descriptor in DESCRIPTORS]
+    infer = "/v2/models/round/infer"
+    head = json.dumps(INFERENCES[1]).encode()
+    paths = ("/livez", "/readyz", "/operators", "/conformance", "/docs", "/openapi.json")
+    paths += ("/v2", "/v2/models/round", "/v2/health/ready", "/v2/models/stats", "/nothing")
+    chunked = b"c\r\n" + payload[:12] + b"\r\nc;x=y\r\n" + payload[12:] + b"\r\n0\r\n\r\n"
+    return [
+        *(request(path, b"", method="GET") for path in paths),
+        *(request("/round", payload, line) for line in octets),
+        *(request("/round", json.dumps(document).encode(), _JSON) for document in DOCUMENTS),
+        *(request("/round", file, "Content-Type: application/x-npy") for file in npy_files()),
+        request("/round", b"", octets[0], "Transfer-Encoding: chunked") + chunked,
+        request("/round", gzip.compress(payload), octets[0], "Content-Encoding: gzip"),
+        request("/round", zlib.compress(payload), octets[0], "Content-Encoding: deflate"),
+        request("/round", payload, octets[0], "Want-Content-Digest: sha-256=1"),
+        request("/round", payload, octets[0], "Connection: close"),
+        request("/round", payload, octets[0], "Content-Digest: sha-256=:AAAA:"),
+        request("/round", payload, octets[0], "Expect: 100-continue"),
+        request("/round", payload, octets[0]) + request("/livez", b"", method="GET"),
+        request(infer, json.dumps(INFERENCES[0]).encode(), _JSON),
+        request(infer, head + payload, f"Inference-Header-Content-Length: {len(head)}"),
+        request(infer, payload, "Inference-Header-Content-Length: 0"),
+        request("/v2/repository/index", b"{}", _JSON),
+        request("/v2/systemsharedmemory/region/a/register", b'{"key":"/a","byte_size":8}', _JSON),
+    ]
+
+
+_JSON = "Content-Type: application/json"
