@@ -12,8 +12,12 @@ from tensor_round import operators
 from tensor_round.errors import REFUSALS, RequestRefused
 from tensor_round.rounding import Rounding
 
+from . import openapi_inference
+
 _SCHEMAS = "#/components/schemas/"
 _BINARY = {"type": "string", "format": "binary"}
+#: What any request may be refused with, wherever it goes.
+_ANYWHERE = ("401", "431", "503")
 
 PROBLEM: dict[str, Any] = {
     "title": "Problem",
@@ -64,7 +68,14 @@ def describe(app: FastAPI) -> None:
             schemas.update(descriptor.pop("$defs"))
             schemas["Descriptor"] = descriptor
             schemas["Problem"] = PROBLEM
-            document["paths"]["/round"] = {"post": _round_operation()}
+            schemas.update(openapi_inference.SCHEMAS)
+            paths = document["paths"]
+            refusals = refusal_responses()
+            for operations in paths.values():
+                for operation in operations.values():
+                    operation["responses"].update({s: refusals[s] for s in _ANYWHERE})
+            paths["/round"] = {"post": _round_operation()}
+            openapi_inference.add_inference(paths)
             app.openapi_schema = document
         return app.openapi_schema
 

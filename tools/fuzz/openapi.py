@@ -13,8 +13,8 @@ from pathlib import Path
 from support.server import Service
 
 CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
-#: No 5xx but the documented ones, no status and no type of content that the document does not name for the
-#: operation, and content as it describes it.
+#: No 5xx but the protocol's own, no status and no type of content that the document does
+#: not name for the operation, and content as it describes it.
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -31,13 +31,8 @@ def main() -> int:
     options = parser.parse_args()
     with Service("--receive-timeout", "1", "--shared-memory-prefix", "fuzz") as service:
         command = [
-            *(
-                options.schemathesis,
-                "--config-file",
-                str(CONFIGURATION),
-                "run",
-                f"{service.url}/openapi.json",
-            ),
+            *(options.schemathesis, "--config-file", str(CONFIGURATION)),
+            *("run", f"{service.url}/openapi.json"),
             *("--checks", ",".join(CHECKS), "--seed", str(options.seed)),
             *("--max-examples", str(options.examples), "--continue-on-failure", "--no-color"),
         ]
