@@ -1,0 +1,329 @@
+"""Every way in which an inference is refused: status, the one line, and a good request after it."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.inference_form import (
+    EVEN,
+    HEADER_LENGTH,
+    Answer,
+    X,
+    binary,
+    document,
+    error_of,
+    infer,
+    infer_path,
+    tensor,
+)
+from support.server import Reply, Service
+
+PAYLOAD = X.tobytes()
+GOOD = document(binary("FP32", [10], 40), parameters={"binary_data_output": True})
+INLINE = tensor("FP32", [2], data=[0.5, 1.5])
+DIRECTML = "directml_element_wise_round"
+REGION = {"shared_memory_region": "r", "shared_memory_byte_size": 40}
+
+
+def of(**members: Any) -> dict[str, Any]:
+    return document({**INLINE, **members})
+
+
+def parameters(**values: Any) -> dict[str, Any]:
+    return document(INLINE, parameters=values)
+
+
+# What is sent, what follows it, to which model and version; status, and what the error says.
+CASES: dict[str, tuple[Any, bytes | None, str, int, str]] = {
+    "empty-body": (b"", None, "round", 400, "empty"),
+    "not-json": (b"{", None, "round", 400, "not JSON"),
+    "no-object": (b"[]", None, "round", 400, "must be a JSON object"),
+    "key-twice": (b'{"inputs":[],"inputs":[]}', None, "round", 400, "twice"),
+    "deep": (b'{"inputs":' + b"[" * 5000, None, "round", 400, "deeper"),
+    "not-utf-8": (b'{"id":"\xff"}', None, "round", 400, "UTF-8"),
+    "no-inputs": ({}, None, "round", 400, "inputs: is required"),
+    "inputs-empty": ({"inputs": []}, None, "round", 400, "exactly one, X, got none"),
+    "two-inputs": ({"inputs": [INLINE, INLINE]}, None, "round", 400, 'got "X", "X"'),
+    "other-name": (of(name="x"), None, "round", 400, 'exactly one, X, got "x"'),
+    "directml-name": (document(INLINE), None, DIRECTML, 400, "exactly one, InputTensor"),
+    "shape-text": (of(shape="2"), None, "round", 400, "inputs.0.shape"),
+    "shape-negative": (of(shape=[-2]), None, "round", 400, "at least 0"),
+    "shape-float": (of(shape=[2.0]), None, "round", 400, "inputs.0.shape.0"),
+    "rank-33": (of(shape=[1] * 33), None, "round", 400, "32 dimensions"),
+    "rank-3-to-2_1": (document(tensor("FP32", [1, 1, 2], "InputTensor", data=[1, 2])), None,
+                      DIRECTML + "/versions/2_1", 400, "directml 2_1: ELEMENT_WISE_ROUND takes"),
+    "rank-0-to-directml": (document(tensor("FP32", [], "InputTensor", data=1)), None, DIRECTML,
+                           400, "1 to 8 dimensions, got 0"),
+    "zero-size-to-directml": (document(tensor("FP32", [0], "InputTensor", data=[])), None,
+                              DIRECTML, 400, "at least 1"),
+    "datatype": (of(datatype="FP8"), None, "round", 400, 'got "FP8"'),
+    "datatype-case": (of(datatype="fp32"), None, "round", 400, 'got "fp32"'),
+    "bytes": (of(datatype="BYTES", data=["a", "b"]), None, "round", 400, 'got "BYTES"'),
+    "bool": (of(datatype="BOOL", data=[True, False]), None, "round", 400, 'got "BOOL"'),
+    "int-to-onnx": (of(datatype="INT32", data=[1, 2]), None, "onnx_round", 400, "onnx: Round"),
+    "bf16-to-onnx-11": (of(datatype="BF16"), None, "onnx_round/versions/11", 400, "Round-11"),
+    "fp64-to-directml": (document(tensor("FP64", [1], "InputTensor", data=[1])), None, DIRECTML,
+                         400, "FLOAT32, FLOAT16"),
+    "fp8-to-onnx": (of(datatype="UINT8", data=[1, 2], parameters={"dtype": "float8_e5m2"}), None,
+                    "onnx_round", 400, "onnx: Round"),
+    "dtype-unknown": (of(datatype="UINT8", parameters={"dtype": "float8"}), None, "round", 400,
+                      "float8_e4m3fn"),
+    "dtype-of-another": (of(parameters={"dtype": "float8_e5m2"}), None, "round", 400, "float32"),
+    "dtype-number": (of(parameters={"dtype": 8}), None, "round", 400, "dtype of a FP32"),
+    "two-dtypes": (document({**INLINE, "parameters": {"dtype": "float32"}},
+                            parameters={"dtype": "float64"}), None, "round", 400,
+                   "not the input's"),
+    "no-source": (document(tensor("FP32", [2])), None, "round", 400, "exactly one of data"),
+    "two-sources": (of(parameters={"binary_data_size": 8}), None, "round", 400, "got 2"),
+    "few-numbers": (of(data=[1]), None, "round", 400, "has 1 elements"),
+    "many-numbers": (of(data=[1, 2, 3]), None, "round", 400, "has 3 elements"),
+    "number-for-array": (of(data=1), None, "round", 400, "inputs.0.data: must be an array"),
+    "text": (of(data=["0.5", 1]), None, "round", 400, "inputs.0.data.0: must be a number"),
+    "boolean": (of(data=[[True], 1]), None, "round", 400, "inputs.0.data.0.0: must be a number"),
+    "null": (of(data=[1, None]), None, "round", 400, "inputs.0.data.1"),
+    "object": (of(data=[1, {}]), None, "round", 400, "inputs.0.data.1"),
+    "fraction": (of(datatype="INT8", data=[1, 1.5]), None, "round", 400, "from -128 to 127"),
+    "too-large-integer": (of(datatype="UINT8", data=[1, 256]), None, "round", 400, "0 to 255"),
+    "binary-size": (document(binary("FP32", [10], 44)), PAYLOAD + bytes(4), "round", 400,
+                    "40 bytes by its shape and datatype, 44 by its parameters"),
+    "short": (GOOD, PAYLOAD[:-1], "round", 400, "must have 40 bytes"),
+    "long": (GOOD, PAYLOAD + b"x", "round", 400, "must have 40 bytes"),
+    "nothing-follows": (GOOD, b"", "round", 400, "must have 40 bytes"),
+    "length-not-stated": (json.dumps(GOOD).encode() + PAYLOAD, None, "round", 400, "JSON"),
+    "bytes-after-numbers": (document(INLINE), b"x", "round", 400, "0 bytes"),
+    "id": (document(INLINE, id=1), None, "round", 400, "id: must be a string"),
+    "parameter-null": (parameters(a=None), None, "round", 400, "parameters.a"),
+    "parameter-object": (parameters(a={}), None, "round", 400, "parameters.a"),
+    "timeout": (parameters(timeout="1"), None, "round", 400, "parameters.timeout"),
+    "rounding": (parameters(rounding="up"), None, "round", 400, "parameters.rounding: ieee754"),
+    "rounding-number": (parameters(rounding=0), None, "round", 400, "parameters.rounding"),
+    "rounding-bool": (parameters(rounding=True), None, "round", 400, "parameters.rounding"),
+    "openvino-case": (parameters(mode="HALF_TO_EVEN"), None, "openvino_round", 400, "half_to_even"),
+    "directml-mode": (document({**INLINE, "name": "InputTensor"},
+                               parameters={"rounding_mode": 3}), None, DIRECTML, 400,
+                      "parameters.rounding_mode: directml"),
+    "directml-float-mode": (document({**INLINE, "name": "InputTensor"},
+                                     parameters={"rounding_mode": 1.0}), None, DIRECTML, 400,
+                            "parameters.rounding_mode"),
+    "outputs": (document(INLINE, outputs={}), None, "round", 400, "outputs: must be an array"),
+    "other-output": (document(INLINE, outputs=[{"name": "Z"}]), None, "round", 400,
+                     'outputs: model round has exactly one, Y, got "Z"'),
+    "output-twice": (document(INLINE, outputs=[{"name": "Y"}] * 2), None, "round", 400, "Y"),
+    "classes": (document(INLINE, outputs=[{"name": "Y", "parameters": {"classification": 1}}]),
+                None, "round", 400, "no classes"),
+    "binary-wish": (document(INLINE, outputs=[{"name": "Y", "parameters": {"binary_data": 1}}]),
+                    None, "round", 400, "true or false"),
+    "unknown-model": (document(INLINE), None, "torch_round", 404, 'no model "torch_round"'),
+    "unknown-version": (document(INLINE), None, "round/versions/2", 404, "it has 1"),
+    "onnx-version": (document(INLINE), None, "onnx_round/versions/12", 404, "it has 11, 22"),
+    "memory": (document(tensor("FP32", [10], parameters=REGION)), None, "round", 501, "PREFIX"),
+    "memory-of-another-size": (document(tensor("FP32", [1], parameters=REGION)), None, "round",
+                               501, "PREFIX"),
+    "memory-out": (document(INLINE, outputs=[{"name": "Y", "parameters": REGION}]), None, "round",
+                   501, "PREFIX"),
+    "too-large": (document(binary("FP32", [1 << 31], 1 << 33)), b"", "round", 413, "limit"),
+    "overflowing": (document(binary("FP32", [1 << 32, 1 << 32], 0)), b"", "round", 400, "bytes"),
+    "overflowing-numbers": (of(shape=[1 << 32, 1 << 32]), None, "round", 413, "limit"),
+    "beyond-any-size": (of(shape=[1 << 64]), None, "round", 400, "inputs.0"),
+    "long-head": (json.dumps(GOOD).encode() + b" " * (64 << 10), PAYLOAD, "round", 413, "65536"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("request_", "payload", "model", "status", "says"), CASES.values(), ids=CASES
+)
+def test_refusals(
+    service: Service, request_: Any, payload: bytes | None, model: str, status: int, says: str
+) -> None:
+    reply = infer(service, request_, payload, model)
+    text = error_of(reply)
+    assert reply.status == status, text
+    assert says in text
+    assert len(text) < 400
+    assert Answer.of(infer(service, GOOD, PAYLOAD)).payload == EVEN.tobytes()
+
+
+MODES = {"rounding": "ties_to_even", "mode": "half_to_even", "rounding_mode": 0}
+KNOWS = {
+    "round": "rounding",
+    "onnx_round": None,
+    "openvino_round": "mode",
+    DIRECTML: "rounding_mode",
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [(model, name) for model, own in KNOWS.items() for name in MODES if name != own],
+)
+def test_another_models_mode_is_not_passed_over(service: Service, model: str, name: str) -> None:
+    source = {**INLINE, "name": "InputTensor" if model == DIRECTML else "X"}
+    request = document(source, parameters={name: MODES[name]})
+    reply = infer(service, request, model=model)
+    assert reply.status == 400
+    assert f"parameters.{name}: model {model}" in error_of(reply)
+
+
+@pytest.mark.parametrize("place", ["inputs", "outputs"])
+def test_a_mode_in_the_wrong_place_is_not_passed_over(service: Service, place: str) -> None:
+    request = document({**INLINE}, outputs=[{"name": "Y"}])
+    request[place][0]["parameters"] = {"rounding": "toward_zero"}
+    reply = infer(service, request)
+    assert reply.status == 400
+    assert "parameters of the request" in error_of(reply)
+
+
+HEAD = json.dumps(GOOD).encode()
+
+
+@pytest.mark.parametrize(
+    "stated", ["-1", "x", "1.0", "0x40", "", str(len(HEAD) + 41), "99999999999", "9" * 30]
+)
+def test_stated_lengths_of_the_head(service: Service, stated: str) -> None:
+    reply = infer(service, GOOD, PAYLOAD, headers={HEADER_LENGTH: stated})
+    assert reply.status == 400
+    assert HEADER_LENGTH in error_of(reply)
+
+
+@pytest.mark.parametrize("stated", [1, len(HEAD) - 1, len(HEAD) + 1, len(HEAD) + 40])
+def test_wrong_but_possible_lengths_of_the_head(service: Service, stated: int) -> None:
+    reply = infer(service, GOOD, PAYLOAD, headers={HEADER_LENGTH: str(stated)})
+    assert reply.status == 400
+    assert error_of(reply)
+
+
+def test_two_lengths_of_the_head(service: Service) -> None:
+    with contextlib.closing(service.connection()) as connection:
+        connection.putrequest("POST", infer_path("round"))
+        connection.putheader(HEADER_LENGTH, str(len(HEAD)))
+        connection.putheader(HEADER_LENGTH, str(len(HEAD)))
+        connection.putheader("Content-Length", str(len(HEAD) + 40))
+        connection.endheaders(HEAD + PAYLOAD)
+        assert HEADER_LENGTH in error_of(Reply.read(connection))
+
+
+RAW: dict[str, tuple[str, bytes, str]] = {
+    "nothing": ("round", b"", "multiple of 4"),
+    "part-of-an-element": ("round", PAYLOAD[:-1], "multiple of 4"),
+    "rank-4-model": (DIRECTML + "/versions/2_1", PAYLOAD, "exactly 4 dimensions, got 1"),
+}
+
+
+@pytest.mark.parametrize(("model", "body", "says"), RAW.values(), ids=RAW)
+def test_raw_bodies(service: Service, model: str, body: bytes, says: str) -> None:
+    reply = infer(service, b"", body, model, headers={HEADER_LENGTH: "0"})
+    assert reply.status == 400
+    assert says in error_of(reply)
+
+
+PACKED: dict[str, tuple[str, bytes, int, str]] = {
+    "not-gzip": ("gzip", HEAD + PAYLOAD, 400, "decode"),
+    "not-deflate": ("deflate", HEAD + PAYLOAD, 400, "decode"),
+    "nothing": ("gzip", b"", 400, "ends before"),
+    "cut": ("gzip", gzip.compress(HEAD + PAYLOAD)[:-9], 400, "ends before"),
+    "cut-in-the-head": ("gzip", gzip.compress(HEAD + PAYLOAD)[:30], 400, "ends before"),
+    "short": ("gzip", gzip.compress(HEAD + PAYLOAD[:-1]), 400, "must have 40 bytes"),
+    "long": ("gzip", gzip.compress(HEAD + PAYLOAD + b"x"), 400, "40 bytes"),
+    "bomb": ("gzip", gzip.compress(HEAD + bytes(64 << 20)), 400, "40 bytes"),
+    "brotli": ("br", HEAD + PAYLOAD, 415, "gzip"),
+    "two": ("gzip, gzip", HEAD + PAYLOAD, 415, "gzip"),
+}
+
+
+@pytest.mark.parametrize(("encoding", "body", "status", "says"), PACKED.values(), ids=PACKED)
+def test_packed_bodies(
+    service: Service, encoding: str, body: bytes, status: int, says: str
+) -> None:
+    headers = {HEADER_LENGTH: str(len(HEAD)), "Content-Encoding": encoding}
+    reply = service.request("POST", infer_path("round"), body, headers)
+    assert reply.status == status
+    assert says in error_of(reply)
+    assert infer(service, GOOD, PAYLOAD).status == 200
+
+
+def test_a_json_bomb(service: Service) -> None:
+    body = gzip.compress(b'{"inputs":' + b" " * (64 << 20))
+    reply = service.request("POST", infer_path("round"), body, {"Content-Encoding": "gzip"})
+    assert reply.status == 413
+    assert error_of(reply)
+
+
+def test_an_output_too_large_for_json(service: Service) -> None:
+    x = np.ones((8 << 20) + 1, "i1")
+    reply = infer(service, document(binary("INT8", [x.size], x.nbytes)), x.tobytes())
+    assert reply.status == 413
+    assert "binary" in error_of(reply)
+
+
+@pytest.mark.parametrize(
+    ("length", "stated", "status"),
+    [
+        (10 << 30, len(HEAD), 413),  # a tensor over the limit
+        (10 << 30, None, 413),  # JSON over its limit
+        (10 << 30, 10 << 30, 413),
+        (len(HEAD), len(HEAD) + 1, 400),
+    ],
+)
+def test_a_refusal_does_not_wait_for_the_body(
+    service: Service, length: int, stated: int | None, status: int
+) -> None:
+    with contextlib.closing(service.connection(timeout=5)) as connection:
+        began = time.monotonic()
+        connection.putrequest("POST", infer_path("round"))
+        if stated is not None:
+            connection.putheader(HEADER_LENGTH, str(stated))
+        connection.putheader("Content-Length", str(length))
+        connection.endheaders()
+        reply = Reply.read(connection)
+        assert reply.status == status
+        assert error_of(reply)
+        assert time.monotonic() - began < 1
+
+
+def test_a_refusal_after_the_head_does_not_wait_for_the_rest(service: Service) -> None:
+    with contextlib.closing(service.connection(timeout=5)) as connection:
+        connection.putrequest("POST", infer_path("round"))
+        connection.putheader(HEADER_LENGTH, str(len(HEAD)))
+        connection.putheader("Content-Length", str(len(HEAD) + (1 << 20)))
+        connection.endheaders(HEAD)
+        connection.send(bytes(1 << 17))
+        reply = Reply.read(connection)
+        assert reply.status == 400
+        assert "must have 40 bytes, as its shape and datatype say, got 1048576" in error_of(reply)
+
+
+def test_digests_are_verified(service: Service) -> None:
+    wrong = {"Content-Digest": f"sha-256=:{'A' * 43}=:"}
+    reply = infer(service, GOOD, PAYLOAD, headers=wrong)
+    assert reply.status == 400
+    assert "SHA-256" in error_of(reply)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'{"inputs":"' + b"SECRET" * 100 + b'"}',
+        b'{"inputs":[{"name":"' + b"SECRET" * 100 + b'"}]}',
+        json.dumps(of(data=["SECRET", 1])).encode(),
+        b"SECRET" * 100,
+    ],
+)
+def test_errors_echo_little(service: Service, head: bytes) -> None:
+    text = error_of(infer(service, head))
+    assert "SECRET" * 10 not in text
+    assert len(text) < 200
+
+
+@pytest.mark.parametrize("shape", [[1 << 62, 1 << 62], [0, 1 << 62, 1 << 62]], ids=str)
+def test_shapes_beyond_64_bits(service: Service, shape: list[int]) -> None:
+    request = document(binary("FP64", shape, 0), parameters={"binary_data_output": True})
+    reply = infer(service, request, b"")
+    assert reply.status == (200 if math.prod(shape) == 0 else 400)
