@@ -10,11 +10,12 @@ from .arguments import address_from, headers_from
 from .progress import ProgressCallback
 from .round_operators import RoundOperator
 from .session import Limits, Session
+from .transport.choice import async_transport
+from .transport.tasks import Tasks
+from .transport.tls import Cert, Verify
 
 if TYPE_CHECKING:
     import httpx2
-
-    from .transport.tls import Cert, Verify
 
 A = TypeVar("A")
 
@@ -41,18 +42,16 @@ class AsyncClient:
         transport: httpx2.AsyncBaseTransport | None = None,
         digest: bool = False,
     ) -> None:
-        from .transport.async_link import AsyncLink
-        from .transport.async_transport import AsyncTransport
-        from .transport.requests import Requests
-        from .transport.tls import tls_context
-
         limits = Limits(timeout, retries, connections, tile_bytes)
-        address = address_from(url)
-        requests = Requests(address, headers_from(api_key, headers))
-        if transport is None:
-            tls = tls_context(verify, cert) if address.scheme == "https" else None
-            transport = AsyncTransport(address, tls=tls, connections=connections)
-        self._session = Session(AsyncLink(transport, requests), limits, digest=digest)
+        chosen = async_transport(
+            address_from(url),
+            headers_from(api_key, headers),
+            verify=verify,
+            cert=cert,
+            connections=connections,
+            foreign=transport,
+        )
+        self._session = Session(chosen, Tasks(), limits, digest=digest)
 
     async def round(
         self,

@@ -10,12 +10,13 @@ from .arguments import address_from, headers_from
 from .progress import ProgressCallback
 from .round_operators import RoundOperator
 from .session import Limits, Session
-from .transport.links import run
+from .transport.choice import blocking_transport
+from .transport.concurrency import run
+from .transport.threads import Threads
+from .transport.tls import Cert, Verify
 
 if TYPE_CHECKING:
     import httpx2
-
-    from .transport.tls import Cert, Verify
 
 #: Any array; what comes back is of its kind.
 A = TypeVar("A")
@@ -59,19 +60,16 @@ class Client:
         transport: httpx2.BaseTransport | None = None,
         digest: bool = False,
     ) -> None:
-        # httpx2 is imported when there is a client: it takes as long to import as NumPy.
-        from .transport.blocking_link import BlockingLink
-        from .transport.blocking_transport import BlockingTransport
-        from .transport.requests import Requests
-        from .transport.tls import tls_context
-
         limits = Limits(timeout, retries, connections, tile_bytes)
-        address = address_from(url)
-        requests = Requests(address, headers_from(api_key, headers))
-        if transport is None:
-            tls = tls_context(verify, cert) if address.scheme == "https" else None
-            transport = BlockingTransport(address, tls=tls, connections=connections)
-        self._session = Session(BlockingLink(transport, requests), limits, digest=digest)
+        chosen = blocking_transport(
+            address_from(url),
+            headers_from(api_key, headers),
+            verify=verify,
+            cert=cert,
+            connections=connections,
+            foreign=transport,
+        )
+        self._session = Session(chosen, Threads(), limits, digest=digest)
 
     def round(
         self,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from . import arrays
+from .answers import fields
 from .deadline import Deadline
 from .errors import (
     ConnectionFailed,
@@ -18,20 +19,18 @@ from .errors import (
     RequestRefused,
     TensorRoundError,
 )
-from .exchange import (
-    Request,
-    document_intake,
-    get_request,
-    round_request,
-    tensor_intake,
-)
+from .exchange import Request, document_intake, get_request, round_request, tensor_intake
+from .intake import Intake
 from .progress import ProgressCallback, counted
 from .retries import Retries
 from .round_operators import Plan, RoundOperator, as_operator
 from .tiles import Tile, cut
-from .transport.links import Link, Reception
+from .transport.concurrency import Concurrency
+from .transport.transports import Transport
 
 T = TypeVar("T")
+#: From an answer's status and headers, what takes its body.
+Reception = Callable[[int, Mapping[str, str]], Intake[T]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,13 @@ class Limits:
 
 
 class Session:
-    """The calls of one client over one link."""
+    """The calls of one client over one transport."""
 
-    def __init__(self, link: Link, limits: Limits, *, digest: bool) -> None:
-        self._link = link
+    def __init__(
+        self, transport: Transport, concurrency: Concurrency, limits: Limits, *, digest: bool
+    ) -> None:
+        self._transport = transport
+        self._concurrency = concurrency
         self._limits = limits
         self._digest = digest
         self._retries = Retries(limits.retries, verified=digest)
@@ -99,7 +101,7 @@ class Session:
         """Whether the service would serve now, found out by one try."""
         deadline = self._start()
         try:
-            await self._link.fetch(get_request("/readyz"), document_intake, deadline)
+            await self._tried(get_request("/readyz"), document_intake, deadline)
         except (ConnectionFailed, DeadlineExceeded):
             return False
         except RequestRefused as refusal:
@@ -109,10 +111,10 @@ class Session:
         return True
 
     async def close(self) -> None:
-        """Close the link; a second time changes nothing."""
+        """Close the transport; a second time changes nothing."""
         if not self._is_closed:
             self._is_closed = True
-            await self._link.close()
+            await self._transport.close()
 
     def _start(self) -> Deadline:
         if self._is_closed:
@@ -135,7 +137,7 @@ class Session:
             if parts.is_whole:
                 await work(next(parts.tiles))
             else:
-                await self._link.each(work, parts.tiles, self._limits.connections, deadline)
+                await self._concurrency.each(work, parts.tiles, self._limits.connections, deadline)
 
     async def _round_tile(
         self, tile: Tile, *, deadline: Deadline, add: Callable[[int], None]
@@ -165,7 +167,7 @@ class Session:
         while True:
             request = make()
             try:
-                result = await self._link.fetch(request, reception, deadline)
+                result = await self._tried(request, reception, deadline)
             except TensorRoundError as error:
                 if error.request_id is None:
                     error.request_id = request.id
@@ -174,7 +176,21 @@ class Session:
                 self._retries.budget.succeeded(retries)
                 return result
             retries += 1
-            await self._link.pause(seconds, deadline)
+            await self._concurrency.pause(seconds, deadline)
+
+    async def _tried(self, request: Request, reception: Reception[T], deadline: Deadline) -> T:
+        """What an answer ends in, tried once."""
+
+        async def fetch() -> T:
+            reply = await self._transport.send(request, deadline)
+            try:
+                intake = reception(reply.status, fields(reply.headers))
+                await reply.pour(intake, deadline)
+                return intake.end()
+            finally:
+                await reply.close()
+
+        return await self._concurrency.within(deadline, fetch())
 
 
 def _lie_askew(source: arrays.Array, target: arrays.Array) -> bool:

@@ -1,9 +1,12 @@
-"""How bytes travel: links under a session, transports under links, wires under transports.
+"""How bytes travel, in layers, each of which knows only the next.
 
-A link (``blocking_link``, ``async_link``) is the seam below
-:class:`~tensor_round.session.Session`; it speaks to any transport of httpx2's. The
-client's own transports keep a pool of ``connection.Connection``, HTTP/1.1 written once
-over a ``wires.Wire``, of which there is one on blocking sockets and one on asyncio.
+``transports``   what a session sends requests by: the one seam below it
+``own``          the client's own transport: a pool of connections, for both clients
+``foreign``      any transport of httpx2's in its place
+``connection``   HTTP/1.1, written once, over a wire
+``wires``        a stream of bytes: ``blocking_wire`` on sockets, ``async_wire`` in asyncio
+``concurrency``  doing several things at once, and waiting: ``threads`` or ``tasks``
 
-Only ``address`` and ``links`` are imported before there is a client.
+All of it is coroutines. In the synchronous client none of them ever waits for an event
+loop: pools, wires and threads block where they stand.
 """

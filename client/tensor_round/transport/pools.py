@@ -37,7 +37,7 @@ class Pool(Generic[C]):
         self._changed = threading.Condition()
         _POOLS.add(self)
 
-    def take(self, deadline: Deadline) -> C:
+    async def take(self, deadline: Deadline) -> C:
         """A connection for the caller alone, as soon as there is one.
 
         Raises :class:`DeadlineExceeded`.
@@ -62,7 +62,7 @@ class Pool(Generic[C]):
                 self._idle.append(connection)
                 self._changed.notify()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close what is idle now, and what is in use when it is given back."""
         with self._changed:
             self._closed = True
@@ -107,7 +107,7 @@ class AsyncPool(Generic[C]):
         self._idle: list[C] = []
         self._waiting: deque[asyncio.Future[C]] = deque()
 
-    async def take(self) -> C:
+    async def take(self, deadline: Deadline) -> C:
         """A connection for the caller alone, as soon as there is one."""
         if self._closed:
             raise InvalidArgument("the client is closed")
@@ -139,12 +139,14 @@ class AsyncPool(Generic[C]):
         else:
             self._idle.append(connection)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close what is idle now, and what is in use when it is given back."""
         self._enter()
         self._closed = True
         while self._idle:
             self._idle.pop().close()
+        # The loop closes sockets in its next turn, and this may be its last.
+        await asyncio.sleep(0)
 
     def _enter(self) -> asyncio.AbstractEventLoop:
         """Begin anew if the loop is another one; the connections of the last went with it."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-import httpx2
-
 from ..errors import InvalidArgument
 
 #: As in httpx and requests: True, False, a file or folder of certificates, or a context.
@@ -20,6 +18,8 @@ def tls_context(verify: Verify, cert: Cert | None) -> ssl.SSLContext:
 
     Raises :class:`InvalidArgument` if a file cannot be read.
     """
+    import httpx2  # see choice.py
+
     try:
         if isinstance(verify, bool):
             context = httpx2.create_ssl_context(verify)

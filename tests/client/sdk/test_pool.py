@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -10,7 +11,8 @@ import pytest
 
 from tensor_round import DeadlineExceeded, InvalidArgument
 from tensor_round.deadline import Deadline
-from tensor_round.transport.pools import Pool
+from tensor_round.transport.concurrency import run
+from tensor_round.transport.pools import AsyncPool, Pool
 
 
 class Held:
@@ -25,15 +27,20 @@ class Held:
 
 
 SOON = 5.0
+NEVER = Deadline(None)
+
+
+def taken(pool: Pool[Held], deadline: Deadline) -> Held:
+    return run(pool.take(deadline))
 
 
 def test_the_last_one_given_is_taken_first() -> None:
     pool = Pool(Held, 3)
-    first, second = pool.take(Deadline(SOON)), pool.take(Deadline(SOON))
+    first, second = taken(pool, Deadline(SOON)), taken(pool, Deadline(SOON))
     assert first is not second
     pool.give(first)
     pool.give(second)
-    assert pool.take(Deadline(SOON)) is second
+    assert taken(pool, Deadline(SOON)) is second
 
 
 def test_there_are_never_more_than_its_size_nor_two_users_of_one() -> None:
@@ -47,7 +54,7 @@ def test_there_are_never_more_than_its_size_nor_two_users_of_one() -> None:
 
     def use() -> None:
         for _ in range(50):
-            connection = pool.take(Deadline(SOON))
+            connection = taken(pool, Deadline(SOON))
             connection.users += 1
             time.sleep(0)
             shared.append(connection.users)
@@ -66,36 +73,53 @@ def test_there_are_never_more_than_its_size_nor_two_users_of_one() -> None:
 
 def test_waiting_for_one_ends_at_the_deadline() -> None:
     pool = Pool(Held, 1)
-    pool.take(Deadline(SOON))
+    taken(pool, Deadline(SOON))
     began = time.monotonic()
     with pytest.raises(DeadlineExceeded):
-        pool.take(Deadline(0.1))
+        taken(pool, Deadline(0.1))
     assert time.monotonic() - began < 4
 
 
 def test_closing_closes_what_is_idle_now_and_the_rest_when_it_comes_back() -> None:
     pool = Pool(Held, 2)
-    idle, busy = pool.take(Deadline(SOON)), pool.take(Deadline(SOON))
+    idle, busy = taken(pool, Deadline(SOON)), taken(pool, Deadline(SOON))
     pool.give(idle)
-    pool.close()
+    run(pool.close())
     assert (idle.is_closed, busy.is_closed) == (True, False)
     pool.give(busy)
     assert busy.is_closed
     with pytest.raises(InvalidArgument, match="closed"):
-        pool.take(Deadline(SOON))
+        taken(pool, Deadline(SOON))
 
 
 def test_a_child_has_none_of_its_parent_s_connections() -> None:
     pool = Pool(Held, 2)
-    idle, busy = pool.take(Deadline(SOON)), pool.take(Deadline(SOON))
+    idle, busy = taken(pool, Deadline(SOON)), taken(pool, Deadline(SOON))
     pool.give(idle)
     # Held by the parent at the very moment of the fork, as if by another thread.
     with pool._changed:
         child = os.fork()
         if child == 0:
             clean = idle.is_closed and busy.is_closed
-            fresh = [pool.take(Deadline(SOON)), pool.take(Deadline(SOON))]
+            fresh = [taken(pool, Deadline(SOON)), taken(pool, Deadline(SOON))]
             os._exit(0 if clean and idle not in fresh and busy not in fresh else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert not idle.is_closed
-    assert pool.take(Deadline(SOON)) is idle
+    assert taken(pool, Deadline(SOON)) is idle
+
+
+def test_a_turn_that_comes_as_its_task_is_cancelled_goes_to_the_next() -> None:
+    async def main() -> None:
+        pool = AsyncPool(Held, 1)
+        only = await pool.take(NEVER)
+        first, second = (asyncio.create_task(pool.take(NEVER)) for _ in range(2))
+        await asyncio.sleep(0)
+        pool.give(only)
+        first.cancel()
+        assert await second is only
+        await pool.close()
+        assert not only.is_closed
+        pool.give(only)
+        assert only.is_closed
+
+    asyncio.run(main())

@@ -1,0 +1,63 @@
+"""Which transport a client gets: its own, or the one it was given."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+
+from ..exchange import Headers
+from .address import Address
+from .async_wire import open_wire as open_async_wire
+from .blocking_wire import open_wire as open_blocking_wire
+from .connection import Connection
+from .own import OwnTransport
+from .pools import AsyncPool, Pool
+from .tls import Cert, Verify, tls_context
+from .transports import Transport
+
+if TYPE_CHECKING:
+    import httpx2
+
+# httpx2 is imported only where it is used: it takes as long to import as NumPy.
+
+
+def blocking_transport(
+    address: Address,
+    common: Headers,
+    *,
+    verify: Verify,
+    cert: Cert | None,
+    connections: int,
+    foreign: httpx2.BaseTransport | None,
+) -> Transport:
+    """What the synchronous client sends by; ``common`` are the headers of all its requests."""
+    if foreign is not None:
+        from .foreign import ForeignTransport, Requests
+
+        return ForeignTransport(foreign, Requests(address, common))
+    tls = _tls(address, verify, cert)
+    pool = Pool(lambda: Connection(address, tls, open_blocking_wire), connections)
+    return OwnTransport(address, common, pool)
+
+
+def async_transport(
+    address: Address,
+    common: Headers,
+    *,
+    verify: Verify,
+    cert: Cert | None,
+    connections: int,
+    foreign: httpx2.AsyncBaseTransport | None,
+) -> Transport:
+    """What the asynchronous client sends by; ``common`` are the headers of all its requests."""
+    if foreign is not None:
+        from .foreign import AsyncForeignTransport, Requests
+
+        return AsyncForeignTransport(foreign, Requests(address, common))
+    tls = _tls(address, verify, cert)
+    pool = AsyncPool(lambda: Connection(address, tls, open_async_wire), connections)
+    return OwnTransport(address, common, pool)
+
+
+def _tls(address: Address, verify: Verify, cert: Cert | None) -> ssl.SSLContext | None:
+    return tls_context(verify, cert) if address.scheme == "https" else None

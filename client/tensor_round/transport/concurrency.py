@@ -1,0 +1,38 @@
+"""Doing several things at once, and waiting: in threads or in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Protocol, TypeVar
+
+from ..deadline import Deadline
+
+T = TypeVar("T")
+#: What is done with one of many items.
+Work = Callable[[T], Coroutine[Any, Any, None]]
+
+
+class Concurrency(Protocol):
+    """The way a client waits, and works on several things at once."""
+
+    async def within(self, deadline: Deadline, work: Coroutine[Any, Any, T]) -> T:
+        """What the work comes to; raises :class:`DeadlineExceeded`."""
+
+    async def pause(self, seconds: float, deadline: Deadline) -> None:
+        """Let time pass."""
+
+    async def each(
+        self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
+    ) -> None:
+        """Work on every item, several at a time; the first error ends all, and is raised."""
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits for an event loop: it ends in one step."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise AssertionError("a coroutine of the synchronous client waited for an event loop")

@@ -1,0 +1,90 @@
+"""The client's own transport: from memory, into memory, over connections that are kept.
+
+httpx2's own hands out bodies in pieces of 64 KiB that were each copied three times; at
+64 MiB that takes longer than everything else in a call together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..deadline import Deadline
+from ..exchange import Headers, Request
+from ..intake import Intake
+from .address import Address
+from .connection import Connection
+
+
+class Connections(Protocol):
+    """A pool."""
+
+    async def take(self, deadline: Deadline) -> Connection:
+        """A connection for the caller alone."""
+
+    def give(self, connection: Connection) -> None:
+        """Back, for the next one."""
+
+    async def close(self) -> None:
+        """Close all."""
+
+
+class OwnTransport:
+    """HTTP/1.1 to one address over the connections of a pool, blocking or not as the pool is.
+
+    ``common`` are the headers that go with every request.
+    """
+
+    def __init__(self, address: Address, common: Headers, pool: Connections) -> None:
+        self._prefix = address.prefix.encode()
+        self._common = _lines([(b"Host", address.host_header.encode()), *common])
+        self._pool = pool
+
+    async def send(self, request: Request, deadline: Deadline) -> OwnReply:
+        """Send a request, and receive the head of its answer."""
+        start = b"%s %s%s HTTP/1.1\r\n" % (
+            request.method.encode(),
+            self._prefix,
+            request.path.encode(),
+        )
+        head = b"".join((start, self._common, _lines(request.headers), b"\r\n"))
+        connection = await self._pool.take(deadline)
+        try:
+            answer = await connection.exchange(head, request.body, deadline)
+        except BaseException:
+            connection.close()
+            self._pool.give(connection)
+            raise
+        return OwnReply(answer.status, answer.headers, connection, self._pool)
+
+    async def close(self) -> None:
+        """Close every connection; one in use, when its answer is closed."""
+        await self._pool.close()
+
+
+class OwnReply:
+    """An answer, and the connection it comes on."""
+
+    __slots__ = ("_connection", "_pool", "headers", "status")
+
+    def __init__(
+        self, status: int, headers: Headers, connection: Connection, pool: Connections
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self._connection = connection
+        self._pool = pool
+
+    async def pour(self, intake: Intake[Any], deadline: Deadline) -> None:
+        """Receive the body to where the intake wants it."""
+        while count := await self._connection.read_into(intake.room()):
+            intake.took(count)
+
+    async def close(self) -> None:
+        """Give the connection back: open if the answer was read to its end, else closed."""
+        if not self._connection.can_follow:
+            self._connection.close()
+        self._pool.give(self._connection)
+
+
+def _lines(headers: Headers) -> bytes:
+    return b"".join(b"%s: %s\r\n" % field for field in headers)

@@ -1,0 +1,41 @@
+"""The one seam between what a client does and how bytes travel."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..deadline import Deadline
+from ..exchange import Headers, Request
+from ..intake import Intake
+
+
+class Reply(Protocol):
+    """An answer whose head has come; to be closed by whoever got it."""
+
+    @property
+    def status(self) -> int:
+        """HTTP's status code."""
+
+    @property
+    def headers(self) -> Headers:
+        """Names and values, as they came."""
+
+    async def pour(self, intake: Intake[Any], deadline: Deadline) -> None:
+        """Receive the body into an intake, to its end."""
+
+    async def close(self) -> None:
+        """Done with it, read or not."""
+
+
+class Transport(Protocol):
+    """Sends requests to one service.
+
+    Raises :class:`ConnectionFailed`, :class:`DeadlineExceeded`, :class:`ProtocolViolation`
+    and :class:`InvalidArgument`, and nothing else.
+    """
+
+    async def send(self, request: Request, deadline: Deadline) -> Reply:
+        """Send a request, and receive the head of its answer."""
+
+    async def close(self) -> None:
+        """Close every connection."""
