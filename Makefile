@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test lint types format exhaustive fuzz test-oracles bench bench-peers plot clean
+.PHONY: help serve test lint types format exhaustive fuzz test-oracles bench bench-peers bench-report clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,8 +30,29 @@ $(VENV)/.lint: $(VENV)/.service
 serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000)
 	@exec $(BIN)/tensor-round-service --host $(HOST) --port $(PORT)
 
-test: $(VENV)/.test ## Run the whole test suite
+test: $(VENV)/.test ## Run the whole test suite; with ARGS, what they select
 	$(BIN)/pytest $(ARGS)
+	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels)
+
+KERNELS := .venvs/kernels
+$(KERNELS)/.kernels: pyproject.toml
+	$(PYTHON) -m venv $(KERNELS)
+	$(KERNELS)/bin/pip install -q --upgrade 'pip>=25.1'
+	$(KERNELS)/bin/pip install -q -e '.[cuda13]'
+	@touch $@
+
+# NVRTC and CuPy are made for Linux and Windows alone.
+kernels: ## Compile the GPU kernels for every architecture, without a GPU (150 MB, own venv)
+ifeq ($(shell uname -s),Darwin)
+	@echo "kernels: not compiled, there is no NVRTC for macOS"
+else
+	@$(MAKE) --no-print-directory $(KERNELS)/.kernels
+	$(KERNELS)/bin/python tools/kernels/compile.py
+endif
+
+gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes; "no device" without one)
+	@command -v nvidia-smi > /dev/null || { echo "no device"; exit 0; }; \
+	$(MAKE) --no-print-directory $(KERNELS)/.gpu && $(KERNELS)/bin/python tools/gpu_check/check.py
 
 exhaustive: $(VENV)/.service build/reference.so ## Try all float32 patterns against a C reference (minutes; needs a C compiler)
 	PYTHONPATH=tests $(BIN)/python tools/exhaustive/prove.py build/reference.so
@@ -81,8 +102,8 @@ $(TRITON)/.triton: bench/servers/triton/requirements.txt
 
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Set up what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
 
-plot: $(VENV)/.service ## Draw docs/bench.svg from the latest results of the bench
-	$(BIN)/python -m bench.plot "$$(ls -t bench/results/*.json | head -1)" docs/bench.svg
+bench-report: $(VENV)/.service ## Put the latest results in docs/performance.md and docs/bench.svg
+	$(BIN)/python -m bench.report
 
 lint: $(VENV)/.lint ## Check style
 	$(BIN)/ruff check .

@@ -150,6 +150,18 @@ static int receive_more(struct connection *c)
     }
 }
 
+/* Says how far each request came: what stands still is seldom the same thing. */
+static void stalled(const struct connection *connections, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct connection *c = &connections[i];
+        fprintf(stderr, "load: connection %d: sent %zu of %zu bytes, received %zu of %zu, %.1f s\n",
+                i, c->sent, request_bytes, c->received, c->expected, now() - c->began);
+    }
+    errno = 0;
+    fail("no answer for five seconds");
+}
+
 static int by_size(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -183,7 +195,7 @@ int main(int argc, char **argv)
         struct epoll_event events[EVENTS];
         int ready = epoll_wait(poller, events, EVENTS, 5000);
         if (ready == 0)
-            fail("no answer for five seconds");
+            stalled(connections, count);
         for (int i = 0; i < ready; i++) {
             struct connection *c = events[i].data.ptr;
             send_more(c);

@@ -16,17 +16,29 @@ from .targets import FLOOR_MANY, KIB, MIB, UNDER_LOAD, Target
 
 GENERATOR = Path("build/bench-load")
 #: Connections, and bytes of each of their tensors.
-LOADS = ((8, KIB), (64, KIB), (8, 64 * KIB), (64, 64 * KIB), (8, MIB))
+LOADS = ((1, KIB), (8, KIB), (64, KIB), (8, 64 * KIB), (64, 64 * KIB), (8, MIB))
 SECONDS = 0.7
 ROUNDS = 3
 
 
+class Stalled(Exception):
+    """The load generator did not get its answers; it says how far they came."""
+
+
 def measure(
-    running: Mapping[str, Server], targets: Collection[Target], arena: Arena, rounds: int
+    running: Mapping[str, Server],
+    targets: Collection[Target],
+    arena: Arena,
+    rounds: int,
+    missing: dict[str, str],
 ) -> list[dict[str, Any]]:
-    """Every load on every target: a block each, round after round."""
+    """Every load on every target: a block each, round after round.
+
+    Which target did not stand which load is put in ``missing``.
+    """
     rows: list[dict[str, Any]] = []
     if not GENERATOR.exists():
+        missing["many connections"] = "the load generator needs a C compiler"
         return rows
     for connections, nbytes in LOADS:
         blocks: dict[Target, list[dict[str, float]]] = {
@@ -34,8 +46,15 @@ def measure(
         }
         for _ in range(rounds):
             for target, results in blocks.items():
-                results.append(block(running[target.program], target, arena, connections, nbytes))
+                try:
+                    result = block(running[target.program], target, arena, connections, nbytes)
+                except Stalled as stall:
+                    missing[f"{target.name}, {connections} x {nbytes} bytes"] = str(stall)
+                else:
+                    results.append(result)
         for target, results in blocks.items():
+            if not results:
+                continue
             rates = [result["requests"] / result["seconds"] for result in results]
             rows.append(
                 {
@@ -69,6 +88,6 @@ def block(
     ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"{target.name}: {done.stderr.strip()}")
+        raise Stalled(done.stderr.strip())
     result: dict[str, float] = json.loads(done.stdout)
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,22 @@ def describe() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: found for name in PACKAGES if (found := installed(name))},
         "commit": commit(),
-        "load_average_before": os.getloadavg()[0],
+        "busy_before": round(busy_cores(), 2),
     }
+
+
+def busy_cores(seconds: float = 1.0) -> float:
+    """How many cores had something to do in this time, while this process had not."""
+    before = busy_ticks()
+    time.sleep(seconds)
+    return (busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / seconds
+
+
+def busy_ticks() -> int:
+    """Of all cores: every state that /proc/stat counts but idle and waiting."""
+    first = Path("/proc/stat").read_text().split("\n", 1)[0]
+    user, nice, system, _idle, _waiting, *rest = map(int, first.split()[1:9])
+    return user + nice + system + sum(rest)
 
 
 def cpu_name() -> str:

@@ -1,14 +1,8 @@
-"""The picture of a run: round trips beside each other, as SVG.
-
-``python -m bench.plot bench/results/<run>.json docs/bench.svg``
-"""
+"""The picture of a run: round trips beside each other, as SVG."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, TypeAlias
 from xml.sax.saxutils import escape
 
@@ -100,8 +94,3 @@ def caption(results: dict[str, Any]) -> str:
         f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, loopback; "
         f"{results['date'][:10]}, make bench"
     )
-
-
-if __name__ == "__main__":
-    source, target = map(Path, sys.argv[1:])
-    target.write_text(draw(json.loads(source.read_text())))

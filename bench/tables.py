@@ -11,6 +11,26 @@ from .targets import KIB, MIB
 ABSENT = "-"
 
 
+#: Where more than this part of the cores had other work before a run, it says little.
+BUSY = 0.1
+
+
+def title(results: dict[str, Any]) -> str:
+    """What the figures are of."""
+    about = results["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    words = (
+        f"{about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB, "
+        f"Linux {about['kernel']}, Python {about['python']}, {versions}; "
+        f"commit {about['commit']}, {results['date'][:10]}"
+    )
+    if results["quick"]:
+        words += "; a quick run"
+    if about["busy_before"] > BUSY * about["cores"]:
+        words += f"; {about['busy_before']} cores were busy with other work: do not trust these"
+    return words + "."
+
+
 def render(results: dict[str, Any]) -> str:
     """Everything that was measured."""
     sections: list[tuple[str, list[list[str]]]] = []

@@ -1,0 +1,33 @@
+"""Puts the latest results where people read them: docs/bench.svg and docs/performance.md.
+
+The tables of docs/performance.md stand between two marks, and are written from the JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from . import plot, tables
+from .targets import HERE
+
+PICTURE = Path("docs/bench.svg")
+PAGE = Path("docs/performance.md")
+BEGIN = "<!-- the tables: written by make bench-report -->"
+END = "<!-- the end of the tables -->"
+
+
+def main() -> None:
+    # Their names begin with the day.
+    latest = max((HERE / "results").glob("*.json"))
+    results = json.loads(latest.read_text())
+    PICTURE.write_text(plot.draw(results))
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    figures = f"{tables.title(results)}\n\n{tables.render(results)}"
+    PAGE.write_text(f"{before}{BEGIN}\n\n{figures}\n\n{END}{after}")
+    print(f"{PICTURE} and {PAGE}: from {latest}")
+
+
+if __name__ == "__main__":
+    main()
