@@ -5,12 +5,13 @@ from __future__ import annotations
 import array
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
 
 import tensor_round as tr
 from support.array_cases import LAYOUTS, bits, dtype_name, expected_bits, patterns
-from support.clients import AnyClient
+from support.clients import AnyClient, SteppedClient
 from support.reference import ROUNDINGS, all_patterns, bits_type, rounded
 from support.server import Service
 from tensor_round.dtypes import BY_NAME, DTYPES
@@ -161,3 +162,15 @@ def test_the_service_tells_what_it_is(client: AnyClient) -> None:
 
 def test_dtype_names_are_the_contract_s(client: AnyClient) -> None:
     assert {dtype_name(patterns(d, 1)) for d in client.operators()["dtypes"]} == set(BY_NAME)
+
+
+@pytest.mark.parametrize("foreign", [httpx2.HTTPTransport, httpx2.AsyncHTTPTransport])
+def test_over_httpx2_s_own_transport(service: Service, foreign: Any) -> None:
+    kind = tr.Client if foreign is httpx2.HTTPTransport else SteppedClient
+    x = LAYOUTS["permuted"](patterns("float32", 24 * 997))
+    with kind(service.url, transport=foreign(), tile_bytes=9000, digest=True) as client:
+        assert np.array_equal(bits(client.round(x)), expected_bits(x))
+        inside = x.copy()
+        client.round(inside, out=inside)
+        assert np.array_equal(bits(inside), expected_bits(x))
+        assert client.ready()
