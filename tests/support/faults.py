@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tensor_round.wire import oip_answer
 from tensor_round_service import http_exchange
 from tensor_round_service.answers import Answer
 from tensor_round_service.backends import cpu
 from tensor_round_service.buffers import Buffers, Lease
+from tensor_round_service.inference import Plan
 from tensor_round_service.receive import Body
 from tensor_round_service.routes import round as round_face
 from tensor_round_service.routes.document import Document
@@ -63,6 +65,8 @@ STAGES: dict[str, list[Point]] = {
         Point(round_face, "_described"),
         Point(round_face, "_sha256", "after"),
         Point(Document, "answer", "after"),
+        Point(Plan, "full_head"),
+        Point(oip_answer, "write_answer", "after"),
     ],
     "send": [Point(Answer, "fields"), Point(http_exchange, "head_bytes", "after")],
 }
