@@ -50,11 +50,8 @@ class Span:
 
     def overlaps(self, other: Span) -> bool:
         """Whether any byte is in both."""
-        return (
-            self.object == other.object
-            and self.start < other.start + other.memory.size
-            and other.start < self.start + self.memory.size
-        )
+        end = min(self.start + self.memory.size, other.start + other.memory.size)
+        return self.object == other.object and max(self.start, other.start) < end
 
 
 class SharedMemory:

@@ -1,0 +1,401 @@
+"""System shared memory on a real service of two workers, by tritonclient and by hand."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.http as triton
+import tritonclient.utils.shared_memory as client_memory
+from tritonclient.utils import InferenceServerException
+
+from support.inference_form import (
+    AWAY,
+    EVEN,
+    Answer,
+    X,
+    binary,
+    document,
+    error_of,
+    infer,
+    infer_path,
+    tensor,
+)
+from support.reference import all_patterns, rounded
+from support.segments import PREFIX, Segment, segment
+from support.server import Reply, Service
+
+SIZE = 1 << 16
+TRIES = 12  # enough that both workers have had their turn
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    options = ("--workers", "2", "--shared-memory-prefix", PREFIX)
+    with Service(*options) as running:
+        yield running
+
+
+@pytest.fixture
+def owned() -> Iterator[Segment]:
+    with segment(SIZE) as made:
+        yield made
+
+
+def post(service: Service, path: str, **members: Any) -> Reply:
+    return service.request("POST", "/v2/systemsharedmemory" + path, json.dumps(members).encode())
+
+
+@pytest.fixture
+def region(service: Service, owned: Segment) -> Iterator[str]:
+    """The whole segment, registered."""
+    reply = post(service, "/region/r/register", key="/" + owned.key, offset=0, byte_size=SIZE)
+    assert reply.status == 200, reply.content
+    yield "r"
+    assert post(service, "/region/r/unregister").status == 200
+
+
+def at(nbytes: int, offset: int | None = None, name: str = "r") -> dict[str, Any]:
+    place = {} if offset is None else {"shared_memory_offset": offset}
+    return {"shared_memory_region": name, "shared_memory_byte_size": nbytes, **place}
+
+
+def source(nbytes: int, offset: int | None = None, name: str = "r") -> dict[str, Any]:
+    return tensor("FP32", [nbytes // 4], parameters=at(nbytes, offset, name))
+
+
+def into(nbytes: int, offset: int | None = None, name: str = "r") -> list[dict[str, Any]]:
+    return [{"name": "Y", "parameters": at(nbytes, offset, name)}]
+
+
+def put(owned: Segment, x: np.ndarray[Any, Any], offset: int = 0) -> None:
+    owned.memory[offset : offset + x.nbytes] = x.view(np.uint8)
+
+
+def found(owned: Segment, offset: int = 0) -> np.ndarray[Any, Any]:
+    return np.frombuffer(owned.memory[offset : offset + X.nbytes].tobytes(), X.dtype)
+
+
+@pytest.mark.usefixtures("region")
+def test_in_place(service: Service, owned: Segment) -> None:
+    for _ in range(TRIES):
+        put(owned, X)
+        owned.memory[40:80] = 7
+        answer = Answer.of(infer(service, document(source(40), outputs=into(40))))
+        assert answer.output == {
+            "name": "Y", "datatype": "FP32", "shape": [10], "parameters": at(40),
+        }  # fmt: skip
+        np.testing.assert_array_equal(found(owned), EVEN)
+        assert (owned.memory[40:80] == 7).all()
+
+
+@pytest.mark.usefixtures("region")
+@pytest.mark.parametrize(("where", "to"), [(0, 40), (40, 0), (3, 1001), (4096, 8192)])
+def test_from_one_place_to_another(service: Service, owned: Segment, where: int, to: int) -> None:
+    put(owned, X, where)
+    request = document(
+        source(40, where), outputs=into(100, to), parameters={"rounding": "ties_to_away"}
+    )
+    answer = Answer.of(infer(service, request))
+    assert answer.output["parameters"]["shared_memory_byte_size"] == 40
+    assert answer.output["parameters"].get("shared_memory_offset", 0) == to
+    np.testing.assert_array_equal(found(owned, to), AWAY)
+    np.testing.assert_array_equal(found(owned, where), X)
+
+
+@pytest.mark.usefixtures("region")
+@pytest.mark.parametrize("binary_out", [True, False])
+def test_out_over_the_socket(service: Service, owned: Segment, binary_out: bool) -> None:
+    put(owned, X, 8)
+    wish = {"parameters": {"binary_data_output": binary_out}}
+    answer = Answer.of(infer(service, document(source(40, 8), **wish)))
+    if binary_out:
+        assert answer.payload == EVEN.tobytes()
+    else:
+        assert answer.output["data"] == EVEN.tolist()
+    # The input is the client's: nobody rounds in it unasked.
+    np.testing.assert_array_equal(found(owned, 8), X)
+
+
+@pytest.mark.usefixtures("region")
+@pytest.mark.parametrize("form", ["binary", "json"])
+def test_in_over_the_socket(service: Service, owned: Segment, form: str) -> None:
+    if form == "binary":
+        reply = infer(
+            service, document(binary("FP32", [10], 40), outputs=into(40, 16)), X.tobytes()
+        )
+    else:
+        numbers = tensor("FP32", [10], data=X.tolist())
+        reply = infer(service, document(numbers, outputs=into(40, 16)))
+    assert Answer.of(reply).payload == b""
+    np.testing.assert_array_equal(found(owned, 16), EVEN)
+
+
+@pytest.mark.usefixtures("region")
+def test_no_bytes_at_all(service: Service) -> None:
+    empty = tensor("FP16", [0], parameters=at(0, SIZE))
+    answer = Answer.of(infer(service, document(empty, outputs=into(0, SIZE))))
+    assert answer.output["shape"] == [0]
+
+
+@pytest.mark.usefixtures("region")
+def test_fp8_in_place(service: Service, owned: Segment) -> None:
+    patterns = all_patterns("float8_e4m3fn")
+    put(owned, patterns)
+    place = {**at(256), "dtype": "float8_e4m3fn"}
+    request = document(tensor("UINT8", [256], parameters=place), outputs=into(256))
+    assert Answer.of(infer(service, request)).output["parameters"]["dtype"] == "float8_e4m3fn"
+    expected = rounded(patterns, "float8_e4m3fn", "ties_to_even")
+    np.testing.assert_array_equal(owned.memory[:256], expected)
+
+
+@pytest.mark.usefixtures("region")
+def test_two_names_of_one_memory(service: Service, owned: Segment) -> None:
+    assert (
+        post(service, "/region/s/register", key=owned.key, offset=16, byte_size=256).status == 200
+    )
+    try:
+        put(owned, X, 20)
+        same = document(source(40, 20), outputs=into(40, 4, "s"))
+        assert Answer.of(infer(service, same))
+        np.testing.assert_array_equal(found(owned, 20), EVEN)
+        partly = document(source(40, 20), outputs=into(40, 8, "s"))
+        assert "none of it" in error_of(infer(service, partly))
+    finally:
+        post(service, "/region/s/unregister")
+
+
+REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
+    "unknown-region": (document(source(40, name="q")), 404, 'region "q"'),
+    "unknown-output-region": (document(source(40), outputs=into(40, name="q")), 404, '"q"'),
+    "overlap-before": (document(source(40, 8), outputs=into(40, 4)), 400, "none of it"),
+    "overlap-after": (document(source(40, 8), outputs=into(40, 47)), 400, "none of it"),
+    "beyond-the-region": (document(source(40, SIZE - 39)), 400, "65536 bytes"),
+    "far-beyond": (document(source(40, 2**64)), 400, "65536 bytes"),
+    "output-beyond": (document(source(40), outputs=into(40, SIZE)), 400, "65536 bytes"),
+    "too-few-bytes": (
+        document(tensor("FP32", [11], parameters=at(40))), 400, "44 bytes by its shape",
+    ),
+    "too-many-bytes": (document(tensor("FP32", [9], parameters=at(40))), 400, "36 bytes"),
+    "output-too-small": (document(source(40), outputs=into(39)), 400, "40 bytes"),
+    "negative-offset": (document(source(40, -4)), 400, "at least 0"),
+    "size-text": (
+        document(tensor("FP32", [1], parameters={**at(4), "shared_memory_byte_size": "4"})),
+        400,
+        "must be an integer",
+    ),
+    "body-too": (document(source(40)), 400, "0 bytes"),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("region")
+@pytest.mark.parametrize(("request_", "status", "says"), REFUSED.values(), ids=REFUSED)
+def test_refusals(
+    service: Service, owned: Segment, request_: dict[str, Any], status: int, says: str
+) -> None:
+    put(owned, X)
+    payload = b"x" if says == "0 bytes" else None
+    reply = infer(service, request_, payload)
+    assert reply.status == status, reply.content
+    text = error_of(reply)
+    assert says in text
+    assert owned.key not in text
+    np.testing.assert_array_equal(found(owned), X)
+
+
+NOT_REGISTERED: dict[str, tuple[dict[str, Any], str]] = {
+    "no-key": ({"offset": 0, "byte_size": 4}, "key: must be a string"),
+    "key-number": ({"key": 7, "byte_size": 4}, "key: must be a string"),
+    "no-size": ({"key": "K"}, "byte_size: must be an integer of at least 1"),
+    "size-0": ({"key": "K", "byte_size": 0}, "byte_size: must be"),
+    "size-text": ({"key": "K", "byte_size": "4"}, "byte_size: must be an integer"),
+    "size-float": ({"key": "K", "byte_size": 4.0}, "byte_size: must be an integer"),
+    "size-true": ({"key": "K", "byte_size": True}, "byte_size: must be an integer"),
+    "offset-negative": ({"key": "K", "byte_size": 4, "offset": -1}, "offset: must be an integer"),
+    "too-large": ({"key": "K", "byte_size": SIZE + 1}, "65536 bytes"),
+    "sum-wraps": ({"key": "K", "byte_size": 2, "offset": 2**64 - 1}, "65536 bytes"),
+    "outside": ({"key": "/psm_other", "byte_size": 4}, "must begin with"),
+    "above": ({"key": "/../" + PREFIX, "byte_size": 4}, "must begin with"),
+    "below": ({"key": PREFIX + "/x", "byte_size": 4}, "no further slash"),
+    "nothing-there": ({"key": PREFIX + "nothing", "byte_size": 4}, "no shared memory object"),
+}
+
+
+@pytest.mark.parametrize(("members", "says"), NOT_REGISTERED.values(), ids=NOT_REGISTERED)
+def test_what_is_not_registered(
+    service: Service, owned: Segment, members: dict[str, Any], says: str
+) -> None:
+    if members.get("key") == "K":
+        members = {**members, "key": owned.key}
+    reply = post(service, "/region/r/register", **members)
+    assert reply.status == 400
+    assert says in error_of(reply)
+    assert service.get("/v2/systemsharedmemory/status").json() == []
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"key":"a","key":"b"}', b"\xff"])
+def test_malformed_registrations(service: Service, body: bytes) -> None:
+    reply = service.request("POST", "/v2/systemsharedmemory/region/r/register", body)
+    assert reply.status == 400
+    assert error_of(reply)
+
+
+def test_another_clients_key_is_never_named(service: Service, owned: Segment) -> None:
+    secret = owned.key
+    assert post(service, "/region/mine/register", key=secret, byte_size=SIZE).status == 200
+    replies = []
+    with segment(SIZE) as other:
+        for _ in range(4):
+            replies += [
+                post(service, "/region/mine/register", key=other.key, byte_size=SIZE),
+                post(service, "/region/yours/register", key=other.key, byte_size=SIZE + 1),
+                service.get("/v2/systemsharedmemory/region/yours/status"),
+                infer(service, document(source(40, name="yours"))),
+                infer(service, document(source(40, SIZE, name="mine"))),
+            ]
+    owned.shrink(8)
+    replies += [infer(service, document(source(40, name="mine"))) for _ in range(TRIES)]
+    assert post(service, "/region/mine/unregister").status == 200
+    for reply in replies:
+        assert reply.status in (400, 404)
+        assert secret not in error_of(reply)
+
+
+def test_status(service: Service, region: str, owned: Segment) -> None:
+    entry = {"name": region, "key": "/" + owned.key, "offset": 0, "byte_size": SIZE}
+    for _ in range(TRIES):
+        assert service.get("/v2/systemsharedmemory/status").json() == [entry]
+        assert service.get("/v2/systemsharedmemory/region/r/status").json() == [entry]
+    assert service.get("/v2/systemsharedmemory/region/q/status").status == 404
+
+
+def test_the_extension_is_told(service: Service) -> None:
+    assert "system_shared_memory" in service.get("/v2").json()["extensions"]
+    assert "cuda_shared_memory" not in service.get("/v2").json()["extensions"]
+
+
+def test_register_and_unregister_through_any_worker(service: Service, owned: Segment) -> None:
+    put(owned, X)
+    for _ in range(TRIES):
+        assert post(service, "/region/r/register", key=owned.key, byte_size=SIZE).status == 200
+        assert infer(service, document(source(40))).status == 200
+        assert post(service, "/region/r/register", key=owned.key, byte_size=SIZE).status == 400
+        assert post(service, "/unregister").status == 200
+        assert infer(service, document(source(40))).status == 404
+        assert post(service, "/region/r/unregister").status == 200
+
+
+@pytest.mark.usefixtures("region")
+def test_an_object_that_shrank(service: Service, owned: Segment) -> None:
+    put(owned, X)
+    for _ in range(TRIES):
+        assert infer(service, document(source(40))).status == 200
+    owned.shrink(100)
+    for _ in range(TRIES):
+        reply = infer(service, document(source(40), outputs=into(40)))
+        assert reply.status == 400
+        assert "register it again" in error_of(reply)
+    assert service.get("/livez").status == 200
+
+
+@pytest.mark.usefixtures("region")
+def test_unregistering_under_way(service: Service, owned: Segment) -> None:
+    """A request that has its region keeps it, whoever forgets it meanwhile."""
+    body = json.dumps(document(source(40), outputs=into(40, 64))).encode()
+    with contextlib.closing(service.connection()) as connection:
+        for _ in range(TRIES):
+            put(owned, X)
+            connection.request("POST", infer_path("round"), body)
+            post(service, "/region/r/unregister")
+            assert Reply.read(connection).status in (200, 404)
+            assert post(service, "/region/r/register", key=owned.key, byte_size=SIZE).status == 200
+
+
+@pytest.mark.usefixtures("region")
+def test_a_worker_that_dies_leaves_registrations(service: Service, owned: Segment) -> None:
+    def workers() -> set[int]:
+        children = Path(f"/proc/{service.pid}/task/{service.pid}/children").read_text().split()
+        return {
+            int(child)
+            for child in children
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+        }
+
+    before = workers()
+    assert len(before) == 2
+    for worker in before:
+        os.kill(worker, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            if (
+                not workers() & before
+                and len(workers()) == 2
+                and service.get("/readyz").status == 200
+            ):
+                break
+        time.sleep(0.05)
+    put(owned, X)
+    for _ in range(TRIES):
+        assert infer(service, document(source(40), outputs=into(40, 64))).status == 200
+    np.testing.assert_array_equal(found(owned, 64), EVEN)
+
+
+def test_statistics_are_the_sum_of_all_workers(service: Service) -> None:
+    def count() -> Any:
+        (entry,) = service.get("/v2/models/round/stats").json()["model_stats"]
+        return entry["inference_count"]
+
+    before = count()
+    for n in range(1, TRIES + 1):
+        assert infer(service, document(tensor("FP32", [1], data=[n]))).status == 200
+        assert count() == before + n
+
+
+def test_tritonclients_own_helpers(service: Service) -> None:
+    x = np.linspace(-5, 5, 1000, dtype="<f4")
+    key = "/" + PREFIX + "tritonclient"
+    handle = client_memory.create_shared_memory_region("in", key, 2 * x.nbytes)
+    try:
+        client_memory.set_shared_memory_region(handle, [x])
+        with triton.InferenceServerClient(f"127.0.0.1:{service.port}") as client:
+            client.register_system_shared_memory("in", key, x.nbytes)
+            client.register_system_shared_memory("out", key, x.nbytes, offset=x.nbytes)
+            with pytest.raises(InferenceServerException, match="already"):
+                client.register_system_shared_memory("in", key, x.nbytes)
+            tensor_in = triton.InferInput("X", [1000], "FP32")
+            tensor_in.set_shared_memory("in", x.nbytes)
+            wanted = triton.InferRequestedOutput("Y", binary_data=False)
+            wanted.set_shared_memory("out", x.nbytes)
+            for _ in range(TRIES):
+                result = client.infer("round", [tensor_in], outputs=[wanted])
+            output = result.get_output("Y")
+            assert output is not None
+            assert output["parameters"]["shared_memory_region"] == "out"
+            y = client_memory.get_contents_as_numpy(handle, np.float32, [1000], x.nbytes)
+            np.testing.assert_array_equal(y, np.rint(x))
+            assert {r["name"] for r in client.get_system_shared_memory_status()} == {"in", "out"}
+            assert client.get_system_shared_memory_status("in")[0]["key"] == key
+            client.unregister_system_shared_memory("in")
+            client.unregister_system_shared_memory()
+            assert client.get_system_shared_memory_status() == []
+            del y
+    finally:
+        client_memory.destroy_shared_memory_region(handle)
+
+
+def test_segments_outlive_the_service() -> None:
+    with segment(SIZE) as owned:
+        put(owned, X)
+        with Service("--shared-memory-prefix", "/" + PREFIX) as alone:
+            assert post(alone, "/region/r/register", key=owned.key, byte_size=SIZE).status == 200
+            assert infer(alone, document(source(40), outputs=into(40))).status == 200
+        np.testing.assert_array_equal(found(owned), EVEN)

@@ -1,0 +1,67 @@
+"""The list of regions that several processes change at once, and die while they do."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from support.registrations import add, die_in_a_change, registration
+from tensor_round_service.regions import Registry
+
+spawn = multiprocessing.get_context("spawn")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_what_is_stored_is_read(tmp_path: Path, shared: bool) -> None:
+    registry = Registry(tmp_path / "regions" if shared else None)
+    assert registry.read() == {}
+    with registry.changing() as regions:
+        regions["a"] = registration("a")
+    assert registry.read() == {"a": registration("a")}
+    if shared:
+        assert Registry(tmp_path / "regions").read() == registry.read()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_exception_changes_nothing(tmp_path: Path, shared: bool) -> None:
+    registry = Registry(tmp_path / "regions" if shared else None)
+    with contextlib.suppress(KeyError), registry.changing() as regions:
+        regions["a"] = registration("a")
+        raise KeyError
+    assert registry.read() == {}
+    with registry.changing() as regions:
+        regions["b"] = registration("b")
+    assert list(registry.read()) == ["b"]
+
+
+def test_changes_at_once_are_all_kept(tmp_path: Path) -> None:
+    file = tmp_path / "regions"
+    names = [[f"{worker}-{n}" for n in range(50)] for worker in range(3)]
+    workers = [spawn.Process(target=add, args=(file, mine)) for mine in names]
+    for worker in workers:
+        worker.start()
+    registry = Registry(file)
+    while any(worker.is_alive() for worker in workers):
+        registry.read()  # never half of a change
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert set(registry.read()) == {name for mine in names for name in mine}
+
+
+def test_a_worker_that_dies_in_a_change_blocks_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "regions"
+    add(file, ["a"])
+    worker = spawn.Process(target=die_in_a_change, args=(file,))
+    worker.start()
+    worker.join()
+    assert worker.exitcode == -signal.SIGKILL
+    began = time.monotonic()
+    add(file, ["b"])
+    assert time.monotonic() - began < 1
+    assert list(Registry(file).read()) == ["a", "b"]

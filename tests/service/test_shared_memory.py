@@ -1,0 +1,280 @@
+"""Regions of shared memory: what may be registered, what a request may use of it, and when."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.segments import OBJECTS, PREFIX, Segment, segment
+from tensor_round.errors import InvalidDescriptor, NotFound
+from tensor_round.wire.oip import Region
+from tensor_round_service import shared_memory
+from tensor_round_service.regions import Registry
+from tensor_round_service.shared_memory import SharedMemory, Span
+
+SIZE = 4096
+
+
+@pytest.fixture
+def owned() -> Iterator[Segment]:
+    with segment(SIZE) as made:
+        made.memory[:] = np.arange(SIZE) % 251
+        yield made
+
+
+@pytest.fixture
+def memory() -> SharedMemory:
+    return SharedMemory(PREFIX, Registry())
+
+
+def contents(memory: SharedMemory, name: str, nbytes: int, offset: int = 0) -> bytes:
+    return memory.span(Region(name, nbytes, offset), nbytes).memory.tobytes()
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+@pytest.mark.parametrize(("offset", "size"), [(0, SIZE), (7, 100), (SIZE - 1, 1)])
+def test_a_region_is_the_objects_own_bytes(
+    memory: SharedMemory, owned: Segment, slash: str, offset: int, size: int
+) -> None:
+    memory.register("r", slash + owned.key, offset, size)
+    assert contents(memory, "r", size) == owned.memory[offset : offset + size].tobytes()
+    memory.span(Region("r", 1, size - 1), 1).memory[:] = 255
+    assert owned.memory[offset + size - 1] == 255
+
+
+def test_what_is_told_of_regions(memory: SharedMemory, owned: Segment) -> None:
+    assert memory.registered() == []
+    memory.register("b", "/" + owned.key, 3, 5)
+    memory.register("a", owned.key, 0, SIZE)
+    told = [(r.name, r.key, r.offset, r.byte_size) for r in memory.registered()]
+    assert told == [("b", "/" + owned.key, 3, 5), ("a", owned.key, 0, SIZE)]
+    assert [region.name for region in memory.registered("a")] == ["a"]
+    with pytest.raises(NotFound, match='"c"'):
+        memory.registered("c")
+
+
+WRONG_BOUNDS: dict[str, tuple[int, int]] = {
+    "one-too-many": (0, SIZE + 1),
+    "offset": (1, SIZE),
+    "offset-at-the-end": (SIZE, 1),
+    "beyond-32-bits": (2**32, 1),
+    "sum-beyond-64-bits": (2**63, 2**63),
+    "sum-wraps-64-bits": (2**64 - 1, 2),
+    "beyond-everything": (0, 10**30),
+}
+
+
+@pytest.mark.parametrize(("offset", "size"), WRONG_BOUNDS.values(), ids=WRONG_BOUNDS)
+def test_bounds_at_registration(
+    memory: SharedMemory, owned: Segment, offset: int, size: int
+) -> None:
+    with pytest.raises(InvalidDescriptor, match="4096 bytes"):
+        memory.register("r", owned.key, offset, size)
+    assert memory.registered() == []
+
+
+@pytest.mark.parametrize(("offset", "size"), WRONG_BOUNDS.values(), ids=WRONG_BOUNDS)
+def test_bounds_at_use(memory: SharedMemory, owned: Segment, offset: int, size: int) -> None:
+    memory.register("r", owned.key, 0, SIZE)
+    with pytest.raises(InvalidDescriptor, match="4096 bytes"):
+        memory.span(Region("r", size, offset), 1)
+
+
+def test_a_region_smaller_than_its_object(memory: SharedMemory, owned: Segment) -> None:
+    memory.register("r", owned.key, 100, 50)
+    memory.span(Region("r", 50, 0), 50)
+    for offset, size in ((0, 51), (1, 50), (50, 1)):
+        with pytest.raises(InvalidDescriptor, match="50 bytes"):
+            memory.span(Region("r", size, offset), size)
+
+
+def test_no_bytes_at_the_very_end(memory: SharedMemory, owned: Segment) -> None:
+    memory.register("r", owned.key, 0, SIZE)
+    assert memory.span(Region("r", 0, SIZE), 0).memory.size == 0
+
+
+def link() -> str:
+    """The key of a symbolic link to a file elsewhere."""
+    key = PREFIX + secrets.token_hex(8)
+    (OBJECTS / key).symlink_to("/etc/hostname")
+    return key
+
+
+def pipe() -> str:
+    """The key of a named pipe."""
+    key = PREFIX + secrets.token_hex(8)
+    os.mkfifo(OBJECTS / key)
+    return key
+
+
+@pytest.mark.parametrize("make", [link, pipe])
+def test_only_plain_objects(memory: SharedMemory, make: Any) -> None:
+    key = make()
+    try:
+        with pytest.raises(InvalidDescriptor, match="no shared memory object"):
+            memory.register("r", key, 0, 1)
+    finally:
+        (OBJECTS / key).unlink()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "/",
+        "other",
+        "/other",
+        "//" + PREFIX,
+        "../shm/" + PREFIX,
+        PREFIX + "/../x",
+        PREFIX + "a/b",
+        "/" + PREFIX + "a/",
+        PREFIX[:-1],
+        PREFIX.upper() + "x",
+        " " + PREFIX,
+        PREFIX + "\0x",
+        PREFIX + "does-not-exist",
+        PREFIX + "x" * 300,
+    ],
+)
+def test_keys_outside_the_prefix_or_of_nothing(memory: SharedMemory, key: str) -> None:
+    with pytest.raises(InvalidDescriptor):
+        memory.register("r", key, 0, 1)
+
+
+def test_a_name_is_taken_once(memory: SharedMemory, owned: Segment) -> None:
+    memory.register("r", owned.key, 0, 8)
+    with segment(SIZE) as other, pytest.raises(InvalidDescriptor, match="already") as caught:
+        memory.register("r", other.key, 0, 8)
+    assert owned.key not in caught.value.detail
+    memory.unregister("r")
+    memory.register("r", owned.key, 0, 16)
+    assert memory.registered("r")[0].byte_size == 16
+
+
+def test_unregistering(memory: SharedMemory, owned: Segment) -> None:
+    for name in "abc":
+        memory.register(name, owned.key, 0, 8)
+    memory.unregister("b")
+    memory.unregister("b")
+    memory.unregister("never there")
+    assert [region.name for region in memory.registered()] == ["a", "c"]
+    memory.unregister()
+    assert memory.registered() == []
+    with pytest.raises(NotFound, match='"a"'):
+        contents(memory, "a", 1)
+
+
+def test_a_view_outlives_its_registration(memory: SharedMemory, owned: Segment) -> None:
+    memory.register("r", owned.key, 0, SIZE)
+    view = memory.span(Region("r", 8, 0), 8).memory
+    memory.unregister()
+    with segment(SIZE) as other:
+        memory.register("r", other.key, 0, SIZE)
+        contents(memory, "r", 8)
+    view[:] = 9
+    assert (owned.memory[:8] == 9).all()
+
+
+@pytest.mark.parametrize("used_before", [True, False])
+def test_a_shrunken_object(memory: SharedMemory, owned: Segment, used_before: bool) -> None:
+    memory.register("r", owned.key, 0, SIZE)
+    if used_before:
+        contents(memory, "r", SIZE)
+    owned.shrink(100)
+    for nbytes in (8, SIZE):
+        with pytest.raises(InvalidDescriptor, match="smaller"):
+            contents(memory, "r", nbytes)
+
+
+@pytest.mark.parametrize("used_before", [True, False])
+def test_a_replaced_object(memory: SharedMemory, owned: Segment, used_before: bool) -> None:
+    memory.register("r", owned.key, 0, SIZE)
+    if used_before:
+        contents(memory, "r", SIZE)
+    spare = owned.path.with_name(owned.key + "_spare")
+    spare.write_bytes(bytes(SIZE))
+    spare.rename(owned.path)
+    with pytest.raises(InvalidDescriptor, match="replaced"):
+        contents(memory, "r", 8)
+    memory.unregister("r")
+    memory.register("r", owned.key, 0, SIZE)
+    assert contents(memory, "r", 8) == bytes(8)
+
+
+@pytest.mark.parametrize("used_before", [True, False])
+def test_an_object_that_is_gone(memory: SharedMemory, used_before: bool) -> None:
+    with segment(SIZE) as made:
+        memory.register("r", made.key, 0, SIZE)
+        if used_before:
+            contents(memory, "r", SIZE)
+    with pytest.raises(InvalidDescriptor) as caught:
+        contents(memory, "r", 8)
+    assert caught.value.status == 422
+
+
+def test_regions_are_bounded(
+    memory: SharedMemory, owned: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_memory, "MAX_REGIONS", 3)
+    for name in "abc":
+        memory.register(name, owned.key, 0, 1)
+    with pytest.raises(InvalidDescriptor, match="3 regions"):
+        memory.register("d", owned.key, 0, 1)
+
+
+def test_descriptors_do_not_leak(memory: SharedMemory, owned: Segment) -> None:
+    def open_files() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = open_files()
+    for _ in range(50):
+        memory.register("r", owned.key, 0, SIZE)
+        contents(memory, "r", 8)
+        memory.unregister("r")
+    with pytest.raises(InvalidDescriptor):
+        memory.register("r", owned.key, 0, SIZE + 1)
+    assert open_files() <= before + 1  # the mapping last used
+
+
+def span(start: int, size: int, inode: int = 1) -> Span:
+    return Span(np.zeros(size, np.uint8), (0, inode), start)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "overlaps", "lies_on"),
+    [
+        (span(0, 8), span(0, 8), True, True),
+        (span(0, 8), span(8, 8), False, False),
+        (span(0, 8), span(7, 8), True, False),
+        (span(4, 8), span(0, 16), True, False),
+        (span(0, 8), span(0, 8, inode=2), False, False),
+        (span(4, 0), span(0, 8), False, False),
+        (span(0, 0), span(0, 0), False, True),
+    ],
+)
+def test_overlaps(one: Span, other: Span, overlaps: bool, lies_on: bool) -> None:
+    for a, b in ((one, other), (other, one)):
+        assert a.overlaps(b) is overlaps
+        assert a.lies_on(b) is lies_on
+
+
+def test_workers_share_registrations(tmp_path: Path, owned: Segment) -> None:
+    first, second = (SharedMemory(PREFIX, Registry(tmp_path / "regions")) for _ in range(2))
+    first.register("r", owned.key, 0, SIZE)
+    assert contents(second, "r", SIZE) == owned.memory.tobytes()
+    with pytest.raises(InvalidDescriptor, match="already"):
+        second.register("r", owned.key, 0, 8)
+    second.unregister("r")
+    with pytest.raises(NotFound):
+        contents(first, "r", 8)
+    with segment(SIZE) as other:
+        second.register("r", other.key, 8, 8)
+        assert contents(first, "r", 8) == bytes(8)
+        assert first.registered() == second.registered()

@@ -1,0 +1,62 @@
+"""Counters of models: one process's, and the sum over several."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tensor_round_service.models import MODELS, find
+from tensor_round_service.statistics import Statistics
+
+ROUND, NEWEST = find("round"), find("directml_element_wise_round")
+
+
+def test_nothing_yet() -> None:
+    for model in MODELS:
+        told = Statistics().describe(model)
+        assert (told["name"], told["version"]) == (model.name, model.version)
+        assert told["last_inference"] == told["inference_count"] == told["execution_count"] == 0
+        assert set(told["inference_stats"]) == {
+            "success", "fail", "queue", "compute_input", "compute_infer", "compute_output",
+            "cache_hit", "cache_miss",
+        }  # fmt: skip
+        assert all(entry == {"count": 0, "ns": 0} for entry in told["inference_stats"].values())
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_counting(tmp_path: Path, shared: bool) -> None:
+    counts = Statistics(tmp_path if shared else None)
+    began = time.time_ns() // 1_000_000
+    counts.succeeded(ROUND, queue=1, input=20, infer=300, output=4000)
+    counts.succeeded(ROUND, queue=1, input=20, infer=300, output=4000)
+    counts.failed(ROUND, 7)
+    told = counts.describe(ROUND)
+    assert told["inference_count"] == told["execution_count"] == 2
+    assert began <= told["last_inference"] <= time.time_ns() // 1_000_000
+    expected = {
+        "success": (2, 8642), "fail": (1, 7), "queue": (2, 2), "compute_input": (2, 40),
+        "compute_infer": (2, 600), "compute_output": (2, 8000),
+    }  # fmt: skip
+    for name, (count, nanoseconds) in expected.items():
+        assert told["inference_stats"][name] == {"count": count, "ns": nanoseconds}
+    assert counts.describe(NEWEST)["inference_count"] == 0
+
+
+def test_workers_are_summed(tmp_path: Path) -> None:
+    workers = [Statistics(tmp_path) for _ in range(3)]
+    for number, worker in enumerate(workers, 1):
+        for _ in range(number):
+            worker.succeeded(NEWEST, queue=0, input=1, infer=2, output=3)
+    told = {str(worker.describe(NEWEST)) for worker in workers}
+    assert len(told) == 1
+    last = workers[0].describe(NEWEST)
+    assert last["inference_count"] == 6
+    assert last["inference_stats"]["success"] == {"count": 6, "ns": 36}
+
+
+def test_what_a_worker_counted_outlives_it(tmp_path: Path) -> None:
+    Statistics(tmp_path).failed(ROUND, 5)
+    after = Statistics(tmp_path).describe(ROUND)
+    assert after["inference_stats"]["fail"] == {"count": 1, "ns": 5}
