@@ -40,7 +40,8 @@ class Client:
 
     ``digest`` has every byte verified end to end by SHA-256 (RFC 9530). ``headers`` go
     with every request. ``transport`` is an ``httpx2.BaseTransport`` to use instead of the
-    client's own, for a proxy, say; it is closed with the client.
+    client's own, for a proxy, say; it is closed with the client, and certificates and
+    connections are its own affair.
 
     In a child that was forked off, the client opens connections of its own.
     """
