@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from support.edges import samples
-from support.reference import Bits, bits_type, rounded
+from support.reference import FLOATS, Bits, bits_type, rounded
 from tensor_round.call import RoundCall
 from tensor_round.dtypes import BY_NAME
 from tensor_round.layout import Layout
@@ -52,6 +52,21 @@ def sample_pair(dtype: str, rounding: str) -> tuple[Bits, Bits]:
     """Hard patterns of a type and what they round to."""
     patterns = samples(dtype)
     return patterns, rounded(patterns, dtype, rounding)
+
+
+@cache
+def tame_pair(dtype: str, rounding: str) -> tuple[Bits, Bits]:
+    """Those hard patterns of a float type that stand for numbers below 2^20, shuffled.
+
+    Nothing about them bars a quick way of rounding, and neighbours have nothing in common.
+    """
+    fmt = FLOATS[dtype]
+    patterns, right = sample_pair(dtype, rounding)
+    fields = (patterns & patterns.dtype.type(fmt.sign_bit - 1)) >> fmt.fraction_bits
+    last_field = (fmt.sign_bit - 1) >> fmt.fraction_bits
+    tame = np.flatnonzero((fields < fmt.bias + 20) & (fields < last_field))
+    order = np.random.default_rng(20).permutation(tame)
+    return patterns[order], right[order]
 
 
 def expected(call: RoundCall, source: bytes) -> bytes:

@@ -8,7 +8,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,17 @@ from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
 
 from . import Bytes, Round
-from .floats import Kernel, flags_tell, kernel, round_floats
-from .tables import pair_table, table
+from .floats import kernel, round_floats
+from .lanes import has_lanes, round_lanes
+from .tables import look_up
 
 #: Buffers start on a page: sockets, DMA and vector units all like that.
 PAGE = 4096
 #: Buffers from this size on are mapped, not taken from the heap.
 MAPPED_BYTES = 1 << 20
-#: Bytes below which a second thread costs more than it brings.
-SPLIT_BYTES = 1 << 20
-#: Elements looked up at a time: NumPy widens the indices, and these stay in cache.
-TABLE_BLOCK = 64 << 10
+#: Bytes from which a second thread brings more than it costs. A core that sleeps takes 40 us
+#: to wake, in which time the first rounds a megabyte or two of float32, and 200 KiB by table.
+SPLIT_BYTES = {1: 512 << 10, 2: 512 << 10, 4: 8 << 20, 8: 8 << 20}
 
 
 def usable_cores() -> int:
@@ -52,6 +53,24 @@ def map_pages(nbytes: int) -> mmap.mmap:
     return pages
 
 
+@dataclass(frozen=True, slots=True)
+class Rounder:
+    """What rounds a run of whole elements in place, and from how many bytes on threads share it."""
+
+    round: Callable[[Bytes], None]
+    split_bytes: int
+
+
+@cache
+def rounder(dtype: DType, rounding: Rounding) -> Rounder:
+    """The fastest way that there is for a type and a direction."""
+    if dtype.itemsize > 2:
+        work = partial(round_floats, dtype.numpy, kernel(dtype, rounding))
+    else:
+        work = partial(round_lanes if has_lanes(dtype, rounding) else look_up, dtype, rounding)
+    return Rounder(work, SPLIT_BYTES[dtype.itemsize])
+
+
 class NumpyBackend:
     """Rounds with NumPy; see :class:`~tensor_round_service.backends.Backend`."""
 
@@ -61,7 +80,6 @@ class NumpyBackend:
         self._threads = usable_cores() if threads is None else threads
         # The calling thread works too.
         self._pool = ThreadPoolExecutor(max(self._threads - 1, 1), "tensor-round-numpy")
-        self._suspicious = not flags_tell()
 
     def allocate(self, nbytes: int) -> Bytes:
         """Memory of its own pages where it is large, which go back to the system with it.
@@ -92,47 +110,36 @@ class NumpyBackend:
         dtype = call.input.dtype
         if call.is_in_place:
             length = call.input.element_count * dtype.itemsize
-            self._round_flat(call, source[:length], None if target is source else target[:length])
+            if target is not source:
+                target[:length] = source[:length]
         else:
             spread(call, source, target)
             # Gaps are zeros, and zeros round to zeros: the whole run is rounded flat.
             length = target.size // dtype.itemsize * dtype.itemsize
-            self._round_flat(call, target[:length], None)
-        target[length:] = 0
+        if dtype.is_float:
+            self._round_run(rounder(dtype, call.rounding), target[:length])
+        if length < target.size:
+            target[length:] = 0
         return self.name
 
-    def _round_flat(self, call: RoundCall, source: Bytes, target: Bytes | None) -> None:
-        """Round a run of whole elements, in place where ``target`` is None."""
-        dtype = call.input.dtype
-        if not dtype.is_float:
-            if target is not None:
-                target[:] = source
-            return
-        work = self._work(dtype, call.rounding)
-        if source.size < SPLIT_BYTES or self._threads == 1:
-            work(source, target)
+    def _round_run(self, rounder: Rounder, run: Bytes) -> None:
+        """Round a run of whole elements in place, on all cores if it is long."""
+        if run.size < rounder.split_bytes or self._threads == 1:
+            rounder.round(run)
             return
         # A whole number of pages each, so that no element is cut.
-        step = -(-source.size // self._threads // PAGE) * PAGE
-        parts = [slice(start, start + step) for start in range(0, source.size, step)]
+        step = -(-run.size // self._threads // PAGE) * PAGE
+        own, *others = [run[start : start + step] for start in range(0, run.size, step)]
         pending: list[Future[None]] = []
         try:
-            for part in parts[1:]:
-                into = None if target is None else target[part]
-                pending.append(self._pool.submit(work, source[part], into))
-            work(source[parts[0]], None if target is None else target[parts[0]])
+            for part in others:
+                pending.append(self._pool.submit(rounder.round, part))
+            rounder.round(own)
         finally:
             # Nobody returns while a thread still writes into the caller's memory.
             wait(pending)
         for future in pending:
             future.result()
-
-    def _work(self, dtype: DType, rounding: Rounding) -> Callable[[Bytes, Bytes | None], None]:
-        """What rounds one part of a run."""
-        if dtype.itemsize > 2:
-            run = kernel(dtype, rounding)
-            return partial(_round_wide, dtype, run, self._suspicious)
-        return partial(_look_up, dtype, rounding)
 
     def close(self) -> None:
         """Stop the threads."""
@@ -157,28 +164,3 @@ def _elements(layout: Layout, memory: Bytes) -> np.ndarray[Any, np.dtype[Any]]:
         for size, stride in zip(layout.shape, layout.strides, strict=True)
     )
     return np.ndarray(layout.shape, layout.dtype.bits, memory, strides=strides)
-
-
-def _round_wide(
-    dtype: DType, run: Kernel, suspicious: bool, source: Bytes, target: Bytes | None
-) -> None:
-    values = source.view(dtype.numpy)
-    round_floats(
-        values, None if target is None else target.view(dtype.numpy), run, suspicious=suspicious
-    )
-
-
-def _look_up(dtype: DType, rounding: Rounding, source: Bytes, target: Bytes | None) -> None:
-    """Round an 8- or 16-bit type by table, 16 bits at a time."""
-    target = source if target is None else target
-    entries = table(dtype, rounding)
-    if dtype.itemsize == 1:
-        even = source.size & ~1
-        # A last odd one alone; the rest two by two.
-        target[even:] = entries[source[even:]]
-        source, target, entries = source[:even], target[:even], pair_table(dtype, rounding)
-    patterns, results = source.view("<u2"), target.view("<u2")
-    for start in range(0, patterns.size, TABLE_BLOCK):
-        block = slice(start, start + TABLE_BLOCK)
-        # "wrap" looks no index up twice and writes straight into its output; none is out of range.
-        np.take(entries, patterns[block], out=results[block], mode="wrap")

@@ -11,7 +11,25 @@ import numpy.typing as npt
 from tensor_round.dtypes import DType
 from tensor_round.rounding import Rounding
 
-from . import Bits
+from . import Bits, Bytes
+
+#: Elements looked up at a time: NumPy widens the indices, and these stay in cache.
+BLOCK = 64 << 10
+
+
+def look_up(dtype: DType, rounding: Rounding, run: Bytes) -> None:
+    """Round a run of 8- or 16-bit elements in place, 16 bits at a time."""
+    entries = table(dtype, rounding)
+    if dtype.itemsize == 1:
+        even = run.size & ~1
+        # A last odd one alone; the rest two by two.
+        run[even:] = entries[run[even:]]
+        run, entries = run[:even], pair_table(dtype, rounding)
+    patterns = run.view("<u2")
+    for start in range(0, patterns.size, BLOCK):
+        block = patterns[start : start + BLOCK]
+        # "wrap" looks no index up twice and writes straight into its output; none is out of range.
+        np.take(entries, block, out=block, mode="wrap")
 
 
 @cache

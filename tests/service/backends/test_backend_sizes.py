@@ -5,25 +5,31 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.backend_calls import run_flat, sample_pair
-from support.reference import FLOATS, ROUNDINGS, WIDTHS, Bits, is_nan, rounded
-from tensor_round_service.backends import Backend
-from tensor_round_service.backends.cpu import SPLIT_BYTES, TABLE_BLOCK
-from tensor_round_service.backends.floats import BLOCK_BYTES
+from support.backend_calls import flat_call, run_flat, sample_pair, tame_pair
+from support.reference import FLOATS, ROUNDINGS, WIDTHS
+from tensor_round_service.backends import Backend, floats, lanes, tables
+from tensor_round_service.backends.cpu import SPLIT_BYTES
 
 #: Bytes at which the NumPy backend cuts a run; another backend's cuts lie at powers of two as well.
 CUTS = {
-    "block": BLOCK_BYTES,
-    "two-blocks": 2 * BLOCK_BYTES,
-    "table-block": 2 * TABLE_BLOCK,
-    "split": SPLIT_BYTES,
+    "least-for-lanes": lanes.LEAST_BYTES,
+    "lanes-block": 4 * lanes.BLOCK_WORDS,
+    "table-block": 2 * tables.BLOCK,
+    "block": floats.BLOCK_BYTES,
+    "two-blocks": 2 * floats.BLOCK_BYTES,
     "3-MiB": 3 << 20,
 }
 
+#: Patterns to fill a run with, and their results: everything that is hard, or nothing that
+#: keeps a block from the quick ways.
+PAIRS = {"hard": sample_pair, "tame": tame_pair}
 
-def assert_sized(backend: Backend, dtype: str, rounding: str, count: int, in_place: bool) -> None:
-    """``count`` elements of the hard patterns, over and over, come back right."""
-    patterns, right = sample_pair(dtype, rounding)
+
+def assert_sized(
+    backend: Backend, dtype: str, rounding: str, count: int, in_place: bool, pairs: str = "hard"
+) -> None:
+    """``count`` elements of the patterns, over and over, come back right."""
+    patterns, right = PAIRS[pairs](dtype, rounding)
     answer = run_flat(backend, dtype, rounding, np.resize(patterns, count), in_place=in_place)
     np.testing.assert_array_equal(answer, np.resize(right, count))
 
@@ -41,14 +47,29 @@ def test_small_sizes(backend: Backend, dtype: str) -> None:
 def test_sizes_at_the_cuts(backend: Backend, dtype: str, cut: int, offset: int) -> None:
     count = cut // (WIDTHS[dtype] // 8) + offset
     for in_place in (False, True):
-        assert_sized(backend, dtype, "ties_to_away", count, in_place)
+        for pairs in PAIRS if dtype in FLOATS else ["hard"]:
+            assert_sized(backend, dtype, "ties_to_away", count, in_place, pairs)
+
+
+@pytest.mark.parametrize("pairs", PAIRS)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_sizes_for_all_threads(backend: Backend, dtype: str, rounding: str, pairs: str) -> None:
+    itemsize = WIDTHS[dtype] // 8
+    count = SPLIT_BYTES[itemsize] // itemsize
+    for in_place, more in ((False, 0), (True, count // 5 + 3)):
+        assert_sized(backend, dtype, rounding, count + more, in_place, pairs)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-def test_sizes_for_all_threads(backend: Backend, dtype: str, rounding: str) -> None:
-    for in_place in (False, True):
-        assert_sized(backend, dtype, rounding, (5 << 20) // (WIDTHS[dtype] // 8) + 3, in_place)
+def test_elements_may_lie_at_any_byte(backend: Backend, dtype: str) -> None:
+    """A library's caller may round a part of a file that was read or mapped whole."""
+    patterns, right = (np.resize(each, 60_001) for each in tame_pair(dtype, "ties_to_away"))
+    for offset in (1, 2, 4):
+        memory = backend.allocate(offset + patterns.nbytes)[offset:]
+        memory[:] = patterns.view(np.uint8)
+        backend.round(flat_call(dtype, "ties_to_away", patterns.size), memory, memory)
+        assert memory.tobytes() == right.tobytes()
 
 
 def lone_nan_places(count: int, block: int) -> list[int]:
@@ -60,23 +81,17 @@ def lone_nan_places(count: int, block: int) -> list[int]:
 
 @pytest.mark.parametrize("in_place", [False, True], ids=["out-of-place", "in-place"])
 @pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
 def test_a_lone_signalling_nan_keeps_its_bits_wherever_it_lies(
     backend: Backend, dtype: str, rounding: str, in_place: bool
 ) -> None:
     fmt = FLOATS[dtype]
-    block = BLOCK_BYTES // (fmt.width // 8)
-    patterns = np.resize(_ordinary(dtype), 2 * block + 21)
-    right = rounded(patterns, dtype, rounding)
-    signalling = fmt.sign_bit - (1 << fmt.fraction_bits) | 0x1234
+    bytes_of_a_block = floats.BLOCK_BYTES if fmt.width > 16 else 4 * lanes.BLOCK_WORDS
+    block = bytes_of_a_block // (fmt.width // 8)
+    patterns, right = (np.resize(each, 2 * block + 21) for each in tame_pair(dtype, rounding))
+    signalling = fmt.sign_bit - (1 << fmt.fraction_bits) | 0x15
     for place in lone_nan_places(patterns.size, block):
         given, answer = patterns.copy(), right.copy()
         given[place] = answer[place] = signalling
         got = run_flat(backend, dtype, rounding, given, in_place=in_place)
         assert np.array_equal(got, answer), f"the NaN at {place} of {patterns.size}"
-
-
-def _ordinary(dtype: str) -> Bits:
-    """The hard patterns without NaNs, so that nothing else raises a flag."""
-    patterns, _ = sample_pair(dtype, "toward_zero")
-    return patterns[~is_nan(dtype, patterns)]

@@ -15,7 +15,7 @@ def test_calls_from_several_threads_do_not_meet(backend: Backend) -> None:
         (dtype, rounding, count, in_place)
         for dtype in (*FLOATS, "int16")
         for rounding in ROUNDINGS
-        for count in (1, 5000, 1_500_001)
+        for count in (1, 5000, 2_200_001)
         for in_place in (False, True)
     ]
 
