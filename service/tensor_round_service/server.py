@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
 import signal
 import socket
 import threading
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two looks at what is left to do.
 TICK = 0.02
+#: Seconds to accept those who have connected before; there may be ever more of them.
+LONGEST_QUEUE = 0.5
 #: Seconds that requests which are cut off have to take their refusals.
 LAST_WORDS = 1.0
 #: Seconds after which the process leaves, whatever holds it: a thread in a stuck device would.
@@ -92,14 +95,14 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept nothing more, finish what has begun, close the application."""
-        # Whoever is already in the queue of the listening sockets has come in time.
-        await asyncio.sleep(0)
+        await self._accept_all()
         self._listener.close()
         for server in self.servers:
             server.close()
         if not await self._finish(self._drain_timeout):
-            logger.warning("%d requests took too long to finish", len(self.server_state.tasks))
-            for task in list(self.server_state.tasks):
+            tasks = list(self.server_state.tasks)
+            logger.warning("%d requests took too long and are refused", len(tasks))
+            for task in tasks:
                 task.cancel()
             await self._finish(LAST_WORDS)
         for connection in list(self.server_state.connections):
@@ -108,6 +111,18 @@ class Server(uvicorn.Server):
         last.daemon = True
         last.start()
         await self.lifespan.shutdown()
+
+    async def _accept_all(self) -> None:
+        """Accept who has connected so far: closing would reset what they may have sent.
+
+        The loop accepts one a turn, so that many may wait though it has nothing else to do.
+        """
+        deadline = time.monotonic() + LONGEST_QUEUE
+        waiting = select.poll()
+        for plug in self._listener.sockets:
+            waiting.register(plug, select.POLLIN)
+        while waiting.poll(0) and time.monotonic() < deadline:
+            await asyncio.sleep(0)
 
     async def _finish(self, seconds: float) -> bool:
         """Whether all connections and requests came to an end within so many seconds."""
