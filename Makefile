@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test lint types format exhaustive fuzz test-oracles bench bench-peers bench-report clean
+.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz test-oracles bench bench-peers bench-report clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -50,9 +50,18 @@ else
 	$(KERNELS)/bin/python tools/kernels/compile.py
 endif
 
+GPU := .venvs/gpu
+$(GPU)/.%: pyproject.toml
+	$(PYTHON) -m venv $(GPU)
+	$(GPU)/bin/pip install -q --upgrade 'pip>=25.1'
+	$(GPU)/bin/pip install -q -e '.[service,$*]'
+	@touch $@
+
 gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes; "no device" without one)
-	@command -v nvidia-smi > /dev/null || { echo "no device"; exit 0; }; \
-	$(MAKE) --no-print-directory $(KERNELS)/.gpu && $(KERNELS)/bin/python tools/gpu_check/check.py
+	@extra=$$($(PYTHON) tools/gpu_check/driver.py); \
+	if [ -z "$$extra" ]; then echo "no device"; exit 0; fi; \
+	$(MAKE) --no-print-directory $(GPU)/.$$extra && \
+	PYTHONPATH=tests $(GPU)/bin/python -m tools.gpu_check.check
 
 exhaustive: $(VENV)/.service build/reference.so ## Try all float32 patterns against a C reference (minutes; needs a C compiler)
 	PYTHONPATH=tests $(BIN)/python tools/exhaustive/prove.py build/reference.so
