@@ -21,7 +21,13 @@ SCHEMAS: dict[str, Any] = {
     },
     "InferenceRequest": {
         "title": "InferenceRequest",
-        "description": "The Open Inference Protocol's request, with its binary extension.",
+        "description": "The Open Inference Protocol's request. The numbers are `data`, or "
+        "`binary_data_size` bytes behind the JSON, or in a `shared_memory_region`.",
+        "example": {
+            "inputs": [
+                {"name": "X", "datatype": "FP32", "shape": [4], "data": [0.5, 1.5, -0.3, 2.5]}
+            ]
+        },
         "type": "object",
         "required": ["inputs"],
         "properties": {
@@ -70,6 +76,16 @@ _REFUSALS = {
     "501": "The service is not set up to do this",
     "503": "No room, not ready, or shutting down; with Retry-After",
 }
+#: What the bodies of control requests may say; an empty one says nothing.
+_CONTROLS: dict[str, dict[str, Any]] = {
+    "/v2/repository/index": {"ready": {"type": "boolean"}},
+    "/v2/repository/models/{name}/load": {"parameters": {"type": "object"}},
+    "/v2/systemsharedmemory/region/{name}/register": {
+        "key": {"type": "string"},
+        "offset": {"type": "integer", "minimum": 0, "default": 0},
+        "byte_size": {"type": "integer", "minimum": 1},
+    },
+}
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _NAMES = sorted({model.name for model in MODELS})
 _VERSIONS = sorted({model.version for model in MODELS})
@@ -83,6 +99,9 @@ def add_inference(paths: dict[str, Any]) -> None:
     paths["/v2/models/{name}/versions/{model_version}/infer"] = {
         "post": _infer("infer_version", [name, version])
     }
+    for path, members in _CONTROLS.items():
+        schema = {"schema": {"type": "object", "properties": members}}
+        paths[path]["post"]["requestBody"] = {"content": {"application/json": schema}}
     for path, operations in paths.items():
         if path.startswith("/v2"):
             for operation in operations.values():
