@@ -10,6 +10,7 @@ until it is trimmed; and after one fault nothing works any more.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import threading
 import weakref
 from collections.abc import Callable
@@ -48,8 +49,11 @@ class HostDevice:
     ``when_done`` when its turn comes, and then, as on CUDA, everything after it.
     """
 
-    def __init__(self, name: str = "host device", memory_bytes: int = 1 << 30) -> None:
+    def __init__(
+        self, name: str = "host device", memory_bytes: int = 1 << 30, number: int = 0
+    ) -> None:
         self.name = name
+        self.number = number
         self.when_asked: Fault = no_fault
         self.when_done: Fault = no_fault
         self.can_pin = True
@@ -89,6 +93,17 @@ class HostDevice:
         with self._lock:
             self.used -= nbytes
             self.kept += nbytes
+
+    def import_memory(self, handle: bytes) -> Span:
+        """Map a POSIX shared memory object: what another process on this host can share."""
+        self.ask("import")
+        try:
+            with open(b"/dev/shm/" + handle.rstrip(b"\0"), "r+b") as file:
+                pages = mmap.mmap(file.fileno(), 0)
+        except (OSError, ValueError) as error:
+            raise DeviceFailed("invalid argument") from error
+        memory = np.frombuffer(pages, np.uint8)
+        return Span(memory.ctypes.data, memory.size, memory)
 
     def trim(self) -> None:
         self.ask("trim")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tensor_round.call import RoundCall
+
+if TYPE_CHECKING:
+    from .cuda_device import Span
 
 #: A run of bytes as backends see it: one-dimensional, contiguous, ``uint8``.
 Bytes = npt.NDArray[np.uint8]
@@ -42,8 +45,35 @@ class Backend(Protocol):
         Returns the name of the arithmetic that did it, one of :meth:`arithmetics`.
         """
 
+    @property
+    def device_memory(self) -> DeviceMemory | None:
+        """Its way to tensors that are in a device's memory; None where there is no device."""
+
     def arithmetics(self) -> Mapping[str, Round]:
         """Everything that may round a tensor here, each as a way to have it do so."""
 
     def close(self) -> None:
         """Stop the threads and release the device."""
+
+
+class DeviceMemory(Protocol):
+    """Tensors in the memory of devices, which callers on this host share with the service.
+
+    Devices go by their numbers. Anything here may raise :class:`~.cuda_device.DeviceFailed`.
+    """
+
+    def import_memory(self, device: int, handle: bytes) -> Span:
+        """The allocation of another process that a handle stands for, from its first byte.
+
+        It stays mapped for as long as the span's owner is referred to. Raises
+        :class:`LookupError` for a device that is not in use here.
+        """
+
+    def round_resident(self, device: int, call: RoundCall, source: Span, target: Span) -> str:
+        """:meth:`Backend.round` within a device's memory."""
+
+    def download(self, device: int, source: Span, target: Bytes) -> None:
+        """Copy from a device."""
+
+    def upload(self, device: int, source: Bytes, target: Span) -> None:
+        """Copy to a device."""

@@ -101,6 +101,11 @@ class NumpyBackend:
         """Always: there is nothing to lose."""
         return True
 
+    @property
+    def device_memory(self) -> None:
+        """There is no device."""
+        return None
+
     def arithmetics(self) -> Mapping[str, Round]:
         """NumPy's alone."""
         return {self.name: self.round}

@@ -16,7 +16,7 @@ from . import Bytes, Round
 from .cpu import NumpyBackend
 from .cuda_device import Device, DeviceFailed, OutOfDeviceMemory, Span
 from .cuda_memory import LockedMemory
-from .cuda_pipeline import Pipeline, SourceLost
+from .cuda_pipeline import Lane, Pipeline, SourceLost
 from .cuda_proof import is_alive, prove
 from .cuda_threshold import SIZES, least_bytes
 
@@ -83,6 +83,10 @@ class CupyBackend:
         """Memory that will soon be page-locked, if it is large."""
         return self._memory.allocate(nbytes)
 
+    def settle(self) -> None:
+        """Wait until what was allocated so far is page-locked, or cannot be."""
+        self._memory.settle()
+
     def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
         """Round ``source`` into ``target`` on a device, or with NumPy where that is better.
 
@@ -110,12 +114,31 @@ class CupyBackend:
 
     def round_on_device(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
         """The same on a device whatever the tensor, and nowhere else."""
-        self._do(lambda pipeline: pipeline.round(call, source, target))
+        turn = next(self._turns) % len(self._pipelines)
+        self._do(lambda pipeline: pipeline.round(call, source, target), self._pipelines[turn])
         return self.name
 
-    def round_resident(self, call: RoundCall, source: Span, target: Span, device: int = 0) -> None:
-        """Round a tensor in a device's memory, by that device."""
-        self._do(lambda pipeline: pipeline.resident(call, source, target), device)
+    @property
+    def device_memory(self) -> CupyBackend | None:
+        """This; None once a device was lost."""
+        return None if self._lost else self
+
+    def import_memory(self, device: int, handle: bytes) -> Span:
+        """See :class:`~tensor_round_service.backends.DeviceMemory`, here and below."""
+        return self._pipeline(device).device.import_memory(handle)
+
+    def round_resident(self, device: int, call: RoundCall, source: Span, target: Span) -> str:
+        """Round within the device's memory."""
+        self._on_lane(device, lambda lane: lane.resident(call, source, target))
+        return self.name
+
+    def download(self, device: int, source: Span, target: Bytes) -> None:
+        """Copy from the device."""
+        self._on_lane(device, lambda lane: lane.copy_out(source, target))
+
+    def upload(self, device: int, source: Bytes, target: Span) -> None:
+        """Copy to the device."""
+        self._on_lane(device, lambda lane: lane.copy_in(source, target))
 
     def arithmetics(self) -> Mapping[str, Round]:
         """Whatever may round a tensor, by the name that answers give it."""
@@ -125,7 +148,7 @@ class CupyBackend:
     def least_bytes(self) -> dict[DType, int]:
         """What :class:`Sharing` should have them be on this machine, measured."""
         memory = self.allocate(SIZES[-1])
-        self._memory.settle()
+        self.settle()
         return least_bytes(self.round_on_device, self._host.round, memory)
 
     def close(self) -> None:
@@ -146,10 +169,22 @@ class CupyBackend:
         nbytes = max(call.input.byte_length, call.output.byte_length)
         return nbytes < self.sharing.least_bytes.get(dtype, 0)
 
-    def _do(self, work: Callable[[Pipeline], None], device: int | None = None) -> None:
-        """Do it on a device, if need be once more after having made room there."""
-        turn = next(self._turns) if device is None else device
-        pipeline = self._pipelines[turn % len(self._pipelines)]
+    def _pipeline(self, device: int) -> Pipeline:
+        """Raises :class:`LookupError`."""
+        for pipeline in self._pipelines:
+            if pipeline.device.number == device:
+                return pipeline
+        raise LookupError(f"device {device} is none of this service's")
+
+    def _on_lane(self, device: int, work: Callable[[Lane], None]) -> None:
+        def on_lane(pipeline: Pipeline) -> None:
+            with pipeline.lane() as lane:
+                work(lane)
+
+        self._do(on_lane, self._pipeline(device))
+
+    def _do(self, work: Callable[[Pipeline], None], pipeline: Pipeline) -> None:
+        """Do it, if need be once more after having made room on the device."""
         try:
             try:
                 work(pipeline)

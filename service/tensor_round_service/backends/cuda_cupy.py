@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakValueDictionary
 
 import cupy
 import cupyx
@@ -83,9 +85,12 @@ class CupyDevice:
     """One CUDA device; see :class:`~.cuda_device.Device`."""
 
     def __init__(self, number: int, pool_bytes: int | None = None) -> None:
-        self._number = number
+        self.number = number
+        #: What is mapped of other processes, by handle: a second mapping is the first.
+        self._imported: WeakValueDictionary[bytes, _Imported] = WeakValueDictionary()
         with _failures, self._current():
             self.name = f"{runtime.getDeviceProperties(number)['name'].decode()} ({number})"
+            self.total_bytes: int = runtime.memGetInfo()[1]
             self._pool = cupy.cuda.MemoryPool()
             if pool_bytes is None:
                 self._pool.set_limit(fraction=POOL_FRACTION)
@@ -94,18 +99,26 @@ class CupyDevice:
 
     def _current(self) -> Any:
         # One of its own each time: these objects remember what was current before them.
-        return cupy.cuda.Device(self._number)
+        return cupy.cuda.Device(self.number)
 
     def stream(self) -> CupyStream:
         """A stream that the legacy default stream does not wait for, nor it for that."""
         with _failures, self._current():
-            return CupyStream(self._number, cupy.cuda.Stream(non_blocking=True))
+            return CupyStream(self.number, cupy.cuda.Stream(non_blocking=True))
 
     def allocate(self, nbytes: int) -> Span:
         """Memory of the pool."""
         with _failures, self._current():
             pointer = self._pool.malloc(nbytes)
             return Span(pointer.ptr, nbytes, pointer)
+
+    def import_memory(self, handle: bytes) -> Span:
+        """Map by CUDA IPC."""
+        imported = self._imported.get(handle)
+        if imported is None:
+            with _failures, self._current():
+                imported = self._imported[handle] = _Imported(self.number, handle)
+        return Span(imported.address, imported.nbytes, imported)
 
     def trim(self) -> None:
         """Empty the pool of what is unused."""
@@ -144,6 +157,26 @@ class CupyDevice:
     def close(self) -> None:
         """Give the pool's memory back."""
         self.trim()
+
+
+class _Imported:
+    """Another process's allocation, mapped here until this is forgotten."""
+
+    def __init__(self, number: int, handle: bytes) -> None:
+        self._number = number
+        self.address: int = runtime.ipcOpenMemHandle(handle)
+        base, nbytes = ctypes.c_uint64(), ctypes.c_size_t()
+        # CuPy has no name for the one call that knows where an allocation ends. Behind it an
+        # access would cost this process its device.
+        status = ctypes.CDLL("libcuda.so.1").cuMemGetAddressRange_v2(
+            ctypes.byref(base), ctypes.byref(nbytes), ctypes.c_uint64(self.address)
+        )
+        self.nbytes = 0 if status else base.value + nbytes.value - self.address
+
+    def __del__(self) -> None:
+        # It may never have been opened, or its device be lost.
+        with suppress(RuntimeError, AttributeError), cupy.cuda.Device(self._number):
+            runtime.ipcCloseMemHandle(self.address)
 
 
 class CupyStream:

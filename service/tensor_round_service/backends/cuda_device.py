@@ -83,8 +83,9 @@ class Stream(AbstractContextManager["Stream"], Protocol):
 class Device(Protocol):
     """One device."""
 
-    #: What it is, for the log.
+    #: What it is, for the log, and its number among its kind.
     name: str
+    number: int
 
     def stream(self) -> Stream:
         """A new queue."""
@@ -94,6 +95,9 @@ class Device(Protocol):
 
         Memory whose owner is forgotten may be kept for the next one.
         """
+
+    def import_memory(self, handle: bytes) -> Span:
+        """The whole allocation of another process that its handle stands for."""
 
     def trim(self) -> None:
         """Give back what is kept."""

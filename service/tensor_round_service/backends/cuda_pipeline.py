@@ -76,6 +76,18 @@ class Lane:
             stream.copy_out(result, target)
             stream.wait()
 
+    def copy_in(self, source: Bytes, target: Span) -> None:
+        """Host to device, from any memory."""
+        with self.stream as stream, _drained(stream):
+            stream.copy_in(source, target)
+            stream.wait()
+
+    def copy_out(self, source: Span, target: Bytes) -> None:
+        """Device to host, to any memory."""
+        with self.stream as stream, _drained(stream):
+            stream.copy_out(source, target)
+            stream.wait()
+
     def resident(self, call: RoundCall, source: Span, target: Span) -> None:
         """A call on tensors in the device's memory."""
         with self.stream as stream, _drained(stream):
@@ -115,11 +127,6 @@ class Pipeline:
         length = call.input.element_count * call.input.dtype.itemsize
         self._round_run(call, source[:length], target[:length])
         target[length:] = 0
-
-    def resident(self, call: RoundCall, source: Span, target: Span) -> None:
-        """The call on the device's own memory."""
-        with self.lane() as lane:
-            lane.resident(call, source, target)
 
     def _round_run(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
         work = partial(self._round_piece, call)

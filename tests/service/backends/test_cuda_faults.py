@@ -74,7 +74,7 @@ def operands(backend: CupyBackend, in_place: bool) -> tuple[RoundCall, Bytes, By
     source = backend.allocate(COUNT * 4)
     source[:] = np.resize(patterns, COUNT).view(np.uint8)
     target = source if in_place else backend.allocate(COUNT * 4)
-    backend._memory.settle()
+    backend.settle()
     call = flat_call("float32", "toward_negative", COUNT)
     return call, source, target, np.resize(right, COUNT).tobytes()
 
@@ -273,7 +273,7 @@ def test_the_engine_says_503_for_a_source_that_was_lost(
 
 
 def test_two_devices_take_turns(device: HostDevice) -> None:
-    second = HostDevice("second")
+    second = HostDevice("second", number=1)
     backend = CupyBackend([device, second], NumpyBackend())
     device.operations.clear()
     second.operations.clear()

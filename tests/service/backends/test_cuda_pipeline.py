@@ -111,7 +111,8 @@ def test_a_tensor_on_the_device_is_rounded_where_it_is(pipeline: Pipeline) -> No
     for offset in (0, 4):
         memory, place = on_device(patterns.view(np.uint8), offset)
         call = flat_call("float32", "ties_to_even", patterns.size)
-        pipeline.resident(call, place, place)
+        with pipeline.lane() as lane:
+            lane.resident(call, place, place)
         answer = memory[: patterns.nbytes].tobytes()
         assert answer == right.tobytes()
 
@@ -164,5 +165,6 @@ def assert_resident(pipeline: Pipeline, call: RoundCall, offset: int) -> None:
     content = payload(call)
     _, source = on_device(content, offset)
     result, target = on_device(np.zeros(call.output.byte_length, np.uint8), offset)
-    pipeline.resident(call, source, target)
+    with pipeline.lane() as lane:
+        lane.resident(call, source, target)
     assert result.tobytes() == expected(call, content.tobytes())
