@@ -21,8 +21,8 @@ from tensor_round.rounding import Rounding
 
 from . import Bytes, Round
 from .floats import kernel, round_floats
-from .lanes import has_lanes, round_lanes
-from .tables import look_up
+from .lanes import KERNELS, round_lanes
+from .tables import entries_of_16_bits, look_up
 
 #: Buffers start on a page: sockets, DMA and vector units all like that.
 PAGE = 4096
@@ -64,10 +64,13 @@ class Rounder:
 @cache
 def rounder(dtype: DType, rounding: Rounding) -> Rounder:
     """The fastest way that there is for a type and a direction."""
+    work: Callable[[Bytes], None]
     if dtype.itemsize > 2:
         work = partial(round_floats, dtype.numpy, kernel(dtype, rounding))
+    elif lanes := KERNELS.get((dtype, rounding)):
+        work = partial(round_lanes, lanes, entries_of_16_bits(dtype, rounding))
     else:
-        work = partial(round_lanes if has_lanes(dtype, rounding) else look_up, dtype, rounding)
+        work = partial(look_up, entries_of_16_bits(dtype, rounding))
     return Rounder(work, SPLIT_BYTES[dtype.itemsize])
 
 

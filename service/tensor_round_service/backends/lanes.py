@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tensor_round.dtypes import BY_NAME, DType
 from tensor_round.rounding import Rounding
 
-from . import Bytes
+from . import Bits, Bytes
 from .floats import Kernel, kernel
 from .tables import look_up
 
@@ -31,26 +31,22 @@ Words = npt.NDArray[np.uint32]
 RoundWords = Callable[[Words, Words], bool]
 
 
-def has_lanes(dtype: DType, rounding: Rounding) -> bool:
-    """Whether a type is rounded in this direction faster here than by table."""
-    return (dtype, rounding) in KERNELS
-
-
-def round_lanes(dtype: DType, rounding: Rounding, run: Bytes) -> None:
+def round_lanes(run_words: RoundWords, entries: Bits, run: Bytes) -> None:
     """Round a run of 16-bit elements in place.
 
     By table go short runs, a last odd element, and blocks that the kernel cannot round.
     """
-    run_words = KERNELS[dtype, rounding]
-    paired = run.size & ~3 if run.size >= LEAST_BYTES else 0
+    if run.size < LEAST_BYTES:
+        look_up(entries, run)
+        return
+    paired = run.size & ~3
     words = run[:paired].view("<u4")
     scratch = np.empty(2 * min(words.size, BLOCK_WORDS), np.uint32)
     for start in range(0, words.size, BLOCK_WORDS):
         block = words[start : start + BLOCK_WORDS]
         if not run_words(block, scratch[: 2 * block.size]):
-            look_up(dtype, rounding, block.view(np.uint8))
-    if paired < run.size:
-        look_up(dtype, rounding, run[paired:])
+            look_up(entries, block.view(np.uint8))
+    look_up(entries, run[paired:])
 
 
 def _bfloat16(rounding: Rounding) -> RoundWords:
@@ -107,6 +103,7 @@ def _nudge(lanes: Words) -> None:
     np.bitwise_or(lanes, 1, out=lanes)
 
 
+#: The types and directions that are rounded faster here than by table.
 KERNELS: dict[tuple[DType, Rounding], RoundWords] = {
     **{(BY_NAME["bfloat16"], rounding): _bfloat16(rounding) for rounding in Rounding},
     # The directions that magnitudes alone cannot tell, and truncation, gain too little.

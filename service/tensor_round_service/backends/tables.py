@@ -13,23 +13,25 @@ from tensor_round.rounding import Rounding
 
 from . import Bits, Bytes
 
-#: Elements looked up at a time: NumPy widens the indices, and these stay in cache.
+#: Patterns looked up at a time: NumPy widens the indices, and these stay in cache.
 BLOCK = 64 << 10
 
 
-def look_up(dtype: DType, rounding: Rounding, run: Bytes) -> None:
-    """Round a run of 8- or 16-bit elements in place, 16 bits at a time."""
-    entries = table(dtype, rounding)
-    if dtype.itemsize == 1:
-        even = run.size & ~1
-        # A last odd one alone; the rest two by two.
-        run[even:] = entries[run[even:]]
-        run, entries = run[:even], pair_table(dtype, rounding)
-    patterns = run.view("<u2")
+def look_up(entries: Bits, run: Bytes) -> None:
+    """Round a run of elements in place, 16 bits at a time, by :func:`entries_of_16_bits`."""
+    patterns = run[: run.size & ~1].view("<u2")
     for start in range(0, patterns.size, BLOCK):
         block = patterns[start : start + BLOCK]
         # "wrap" looks no index up twice and writes straight into its output; none is out of range.
-        np.take(entries, block, out=block, mode="wrap")
+        entries.take(block, out=block, mode="wrap")
+    if run.size & 1:
+        # A last odd byte, as the lower one of two.
+        run[-1] = entries[run[-1]] & 0xFF
+
+
+def entries_of_16_bits(dtype: DType, rounding: Rounding) -> Bits:
+    """The table of a 16-bit type, or of an 8-bit type for two neighbours at once."""
+    return table(dtype, rounding) if dtype.itemsize == 2 else pair_table(dtype, rounding)
 
 
 @cache
