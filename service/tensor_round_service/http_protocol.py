@@ -123,6 +123,7 @@ class DirectHttpProtocol(HttpToolsProtocol):
     def take_back(self) -> None:
         """Have the connection again, after a body that the parser never saw the end of."""
         self._disarm()
+        self.cycle.more_body = False
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.transport.set_protocol(self)
@@ -204,14 +205,26 @@ class DirectHttpProtocol(HttpToolsProtocol):
             f"or {self.limits.head_lines} fields"
         )
 
+    def send_400_response(self, msg: str) -> None:
+        """Say that what came is no HTTP, and end the connection."""
+        self._in_head = False
+        self._disarm()
+        if not self._answers_first():
+            super().send_400_response(msg)
+
+    def _answers_first(self) -> bool:
+        """Whether an earlier request, come whole, is still to be answered; then it is the last."""
+        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
+            return False
+        self.cycle.keep_alive = False
+        self.flow.pause_reading()
+        return True
+
     def _refuse_connection(self, refusal: RequestRefused) -> None:
         """Answer a head that never came whole, and end the connection."""
         self._in_head = False
         self._disarm()
-        if self.cycle is not None and not self.cycle.response_complete:
-            # An earlier request's answer comes first, and is then the last.
-            self.cycle.keep_alive = False
-            self.flow.pause_reading()
+        if self._answers_first():
             return
         answer = refusal_answer(self.url.decode("latin-1"), refusal)
         headers = (*self.server_state.default_headers, *answer.fields())

@@ -153,3 +153,36 @@ def test_a_million_chunks_of_one_byte(service: Service) -> None:
     # Others are served meanwhile, and chunks cost no memory of their own.
     assert slowest < 0.5
     assert service.rss() - before < 16 * MIB
+
+
+@pytest.mark.parametrize("garbage", [b"\0\0\0\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
+@pytest.mark.parametrize("size", [3, 100_000])
+def test_a_request_before_garbage_has_its_answer(
+    service: Service, size: int, garbage: bytes
+) -> None:
+    x = np.full(size, 1.5, "<f4")
+    request = (
+        f"POST /round HTTP/1.1\r\nHost: x\r\nContent-Length: {x.nbytes}\r\n"
+        f"Operator-Descriptor: {ieee754('float32', [size])}\r\n\r\n"
+    ).encode() + x.tobytes()
+    alive = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    for message, end in ((request, np.rint(x).tobytes()), (alive, b'{"status":"alive"}')):
+        with contextlib.closing(service.connect()) as plug:
+            plug.sendall(message + garbage)
+            with plug.makefile("rb") as answers:
+                content = answers.read()
+            assert content.startswith(b"HTTP/1.1 200 OK")
+            assert end in content
+    still_works(service)
+
+
+def test_garbage_within_a_body_is_400(service: Service) -> None:
+    head = (
+        "POST /round HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+        f"Operator-Descriptor: {ieee754('float32', [3])}\r\n\r\n"
+    ).encode()
+    with contextlib.closing(service.connect()) as plug:
+        plug.sendall(head + b"4\r\nabcd\r\nnot a length\r\n")
+        with plug.makefile("rb") as answer:
+            assert answer.read().startswith(b"HTTP/1.1 400")
+    still_works(service)
