@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from typing import cast
 
 from ..deadline import Deadline
 from .address import Address
@@ -105,8 +106,8 @@ class AsyncWire(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # A stream's, by every loop's interface; uvloop's does not inherit to say so.
+        self._transport = cast(asyncio.Transport, transport)
         self._is_tls = transport.get_extra_info("ssl_object") is not None
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -1,22 +1,48 @@
-"""What only the asynchronous client can: be cancelled, serve many tasks, move to another loop."""
+"""What only the asynchronous client can: be cancelled, serve many tasks, run in other loops."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import time
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import httpx2
 import numpy as np
 import pytest
+import uvloop
 
 import tensor_round as tr
-from support.array_cases import bits, expected_bits, patterns
+from support.array_cases import LAYOUTS, bits, expected_bits, patterns
 from support.proxy import Fault, Proxy
 from support.server import Service
 
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
-def test_a_cancelled_call_stops_at_once_and_writes_no_more(service: Service) -> None:
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a coroutine in a loop of each kind."""
+    chosen: Run = request.param
+    return chosen
+
+
+@pytest.mark.parametrize("layout", ["flat", "every-other"])
+def test_rounding(run: Run, service: Service, layout: str) -> None:
+    x = LAYOUTS[layout](patterns("float32", 100_000))
+
+    async def main() -> None:
+        async with tr.AsyncClient(service.url, tile_bytes=100_000) as client:
+            assert np.array_equal(bits(await client.round(x)), expected_bits(x))
+            inside = x.copy()
+            await client.round(inside, out=inside)
+            assert np.array_equal(bits(inside), expected_bits(x))
+
+    run(main())
+
+
+def test_a_cancelled_call_stops_at_once_and_writes_no_more(run: Run, service: Service) -> None:
     x = patterns("float32", 100_000)
 
     async def ask(proxy: Proxy) -> None:
@@ -37,10 +63,10 @@ def test_a_cancelled_call_stops_at_once_and_writes_no_more(service: Service) -> 
 
     slow = Fault(pieces_down=2000, pause_down=0.02)
     with Proxy(service.port, lambda number: slow if number < 4 else Fault()) as proxy:
-        asyncio.run(ask(proxy))
+        run(ask(proxy))
 
 
-def test_many_tasks_share_a_client(service: Service) -> None:
+def test_many_tasks_share_a_client(run: Run, service: Service) -> None:
     async def ask(client: tr.AsyncClient, number: int) -> bool:
         x = patterns("float16", 100 + number)
         return np.array_equal(bits(await client.round(x)), expected_bits(x))
@@ -50,11 +76,11 @@ def test_many_tasks_share_a_client(service: Service) -> None:
             assert all(await asyncio.gather(*(ask(client, n) for n in range(200))))
 
     with Proxy(service.port) as proxy:
-        asyncio.run(main(proxy))
+        run(main(proxy))
         assert proxy.open_most <= 3
 
 
-def test_waiting_for_a_connection_meets_the_deadline(service: Service) -> None:
+def test_waiting_for_a_connection_meets_the_deadline(run: Run, service: Service) -> None:
     async def main(proxy: Proxy) -> None:
         async with tr.AsyncClient(proxy.url, connections=1, timeout=0.5) as client:
             calls = (client.round(np.zeros(3, "f4")) for _ in range(3))
@@ -62,10 +88,10 @@ def test_waiting_for_a_connection_meets_the_deadline(service: Service) -> None:
             assert [type(result) for result in results] == [tr.DeadlineExceeded] * 3
 
     with Proxy(service.port, lambda _: Fault(delay_down=5)) as proxy:
-        asyncio.run(main(proxy))
+        run(main(proxy))
 
 
-def test_a_connection_that_closed_while_idle_is_replaced(service: Service) -> None:
+def test_a_connection_that_closed_while_idle_is_replaced(run: Run, service: Service) -> None:
     x = patterns("float32", 1000)
     answer = 0
     with Proxy(service.port) as proxy, tr.Client(proxy.url) as client:
@@ -80,7 +106,7 @@ def test_a_connection_that_closed_while_idle_is_replaced(service: Service) -> No
 
     # The proxy hangs up right after each answer, as services do with idle connections.
     with Proxy(service.port, lambda _: Fault(cut_down=answer)) as proxy:
-        asyncio.run(main(proxy))
+        run(main(proxy))
         assert len(proxy.seen) == 3
     with Proxy(service.port, lambda _: Fault(cut_down=answer)) as proxy:
         with tr.Client(proxy.url, retries=0) as client:
@@ -91,18 +117,18 @@ def test_a_connection_that_closed_while_idle_is_replaced(service: Service) -> No
 
 
 @pytest.mark.filterwarnings("ignore:unclosed")
-def test_in_another_loop_it_begins_anew(service: Service) -> None:
+def test_in_another_loop_it_begins_anew(run: Run, service: Service) -> None:
     client = tr.AsyncClient(service.url)
     x = patterns("float32", 1000)
     for _ in range(2):
-        y = asyncio.run(client.round(x))
+        y = run(client.round(x))
         assert np.array_equal(bits(y), expected_bits(x))
-    asyncio.run(client.close())
+    run(client.close())
     # Warnings of what ended loops left open come when it is collected: here.
     gc.collect()
 
 
-def test_a_service_in_this_process() -> None:
+def test_a_service_in_this_process(run: Run) -> None:
     from tensor_round_service.app import create_app
     from tensor_round_service.settings import Settings
 
@@ -111,4 +137,4 @@ def test_a_service_in_this_process() -> None:
         async with tr.AsyncClient("http://here", transport=transport) as client:
             assert set((await client.operators())["dialects"]) >= {"onnx", "directml"}
 
-    asyncio.run(main())
+    run(main())
