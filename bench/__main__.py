@@ -22,6 +22,8 @@ ORACLES = Path(".venvs/oracles/bin/python")
 #: Where a quick run is written: its figures are not worth keeping.
 QUICK = Path("build/bench/quick.json")
 
+BEGAN = time.monotonic()
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
@@ -40,7 +42,6 @@ def main() -> None:
 
 def measure(*, quick: bool) -> dict[str, Any]:
     """Every figure of a run."""
-    began = time.monotonic()
     results: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "quick": quick,
@@ -66,7 +67,7 @@ def measure(*, quick: bool) -> dict[str, Any]:
     results["kernels"] = [] if quick else kernels(missing)
     results["missing"] = missing
     results["goals"] = goals.judged(results)
-    results["seconds"] = round(time.monotonic() - began)
+    results["seconds"] = round(time.monotonic() - BEGAN)
     return results
 
 
@@ -92,7 +93,7 @@ def kept(results: dict[str, Any]) -> Path:
 
 
 def tell(what: str) -> None:
-    print(f"bench: {what}", file=sys.stderr, flush=True)
+    print(f"bench: {time.monotonic() - BEGAN:4.0f} s  {what}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

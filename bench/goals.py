@@ -54,6 +54,11 @@ class Figures:
             (row["target"], row["bytes"], row["connections"]): row["best"]
             for row in results["load"]
         }
+        self._kernels = {
+            (row["dtype"], row["size"]): row
+            for row in results["kernels"]
+            if row["rounding"] == "ties_to_even"
+        }
         self._memory = {row["target"]: row["growth"] / row["bytes"] for row in results["memory"]}
 
     def seconds(self, target: Target, nbytes: int, placement: str) -> float | None:
@@ -61,6 +66,11 @@ class Figures:
 
     def rate(self, target: Target, nbytes: int, connections: int) -> float | None:
         return self._load.get((target.name, nbytes, connections))
+
+    def kernel(self, dtype: str, size: str, stack: str) -> float | None:
+        """Gigabytes of payload a second; ties to even, which all stacks have."""
+        speed: float | None = self._kernels.get((dtype, size), {}).get(stack)
+        return speed
 
     def memory(self, target: Target) -> float | None:
         return self._memory.get(target.name)
@@ -86,7 +96,7 @@ INFER_AT_MOST = {KIB: 1.25, MIB: 1.15, 64 * MIB: 1.15}
 def judged(results: dict[str, Any]) -> list[dict[str, Any]]:
     """Every goal, with what the run has for it."""
     figures = Figures(results)
-    goals = [*of_latency(figures), *of_the_rest(figures)]
+    goals = [*of_latency(figures), *of_the_rest(figures), *of_kernels(figures)]
     return [goal.result() for goal in goals]
 
 
@@ -148,3 +158,22 @@ def of_the_rest(figures: Figures) -> Iterator[Goal]:
         ratio(figures.rate(targets.ROUND_TWO, KIB, 64), figures.rate(targets.ROUND, KIB, 64)),
         at_least=1.8,
     )
+
+
+def of_kernels(figures: Figures) -> Iterator[Goal]:
+    for dtype in ("float32", "float64"):
+        for size in ("1 MiB", "64 MiB"):
+            speeds = [figures.kernel(dtype, size, stack) for stack in ("torch", "ONNX Runtime")]
+            peer = max((speed for speed in speeds if speed is not None), default=None)
+            yield Goal(
+                f"{dtype} kernel, {size}, beside the faster of torch and ONNX Runtime",
+                ratio(figures.kernel(dtype, size, "tensor-round"), peer),
+                at_least=0.9,
+            )
+    for dtype in ("float16", "bfloat16"):
+        yield Goal(
+            f"{dtype} kernel, 64 MiB",
+            figures.kernel(dtype, "64 MiB", "tensor-round"),
+            at_least=6,
+            unit="GB/s",
+        )

@@ -29,12 +29,12 @@ class Size:
 
 
 SIZES: tuple[Size, ...] = (
-    Size(KIB, 0.15, 7, 50),
-    Size(64 * KIB, 0.15, 7, 30),
-    Size(MIB, 0.2, 7, 10),
-    Size(16 * MIB, 0.4, 5, 3),
-    Size(64 * MIB, 0.6, 5, 2),
-    Size(256 * MIB, 1.2, 3, 1),
+    Size(KIB, 0.12, 6, 50),
+    Size(64 * KIB, 0.12, 6, 30),
+    Size(MIB, 0.15, 6, 10),
+    Size(16 * MIB, 0.3, 5, 3),
+    Size(64 * MIB, 0.5, 5, 2),
+    Size(256 * MIB, 1.0, 2, 1),
 )
 #: Where client and server run. To wake a sleeper on another core takes longer than a small
 #: round trip, and in a shared cache a copy is cheap: left to the scheduler, results would

@@ -17,7 +17,7 @@ from .targets import FLOOR_MANY, KIB, MIB, UNDER_LOAD, Target
 GENERATOR = Path("build/bench-load")
 #: Connections, and bytes of each of their tensors.
 LOADS = ((1, KIB), (8, KIB), (64, KIB), (8, 64 * KIB), (64, 64 * KIB), (8, MIB))
-SECONDS = 0.7
+SECONDS = 0.6
 ROUNDS = 3
 
 

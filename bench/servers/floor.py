@@ -10,6 +10,7 @@ import selectors
 import socket
 import struct
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,14 +25,18 @@ def serve_one_by_one(listener: socket.socket) -> None:
         with connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             start = connection.recv(LENGTH.size, socket.MSG_WAITALL)
-            if len(start) < LENGTH.size:
-                continue
-            (nbytes,) = LENGTH.unpack(start)
-            tensor = np.empty(nbytes // 4, np.float32)
-            memory = tensor.data.cast("B")
-            while receive_whole(connection, memory):
-                np.rint(tensor, out=tensor)
-                connection.sendall(memory)
+            if len(start) == LENGTH.size:
+                with suppress(ConnectionError):
+                    serve(connection, LENGTH.unpack(start)[0])
+
+
+def serve(connection: socket.socket, nbytes: int) -> None:
+    """Every tensor of one connection."""
+    tensor = np.empty(nbytes // 4, np.float32)
+    memory = tensor.data.cast("B")
+    while receive_whole(connection, memory):
+        np.rint(tensor, out=tensor)
+        connection.sendall(memory)
 
 
 def receive_whole(connection: socket.socket, memory: memoryview) -> bool:
@@ -66,16 +71,11 @@ def serve_many(listener: socket.socket) -> None:
                     selector.register(sender.connection, selectors.EVENT_READ, sender)
                 continue
             sender = key.data
-            # What has not come yet waits for its event: other connections have their turn.
-            count = receive_some(sender)
-            sender.filled += count
-            if not count:
+            try:
+                serve_some(sender)
+            except ConnectionError:
                 selector.unregister(sender.connection)
                 sender.connection.close()
-            elif sender.filled == len(sender.memory):
-                np.rint(sender.tensor, out=sender.tensor)
-                sender.connection.sendall(sender.memory)
-                sender.filled = 0
 
 
 def greet(listener: socket.socket) -> Sender | None:
@@ -89,12 +89,16 @@ def greet(listener: socket.socket) -> Sender | None:
     return Sender(connection, tensor, tensor.data.cast("B"))
 
 
-def receive_some(sender: Sender) -> int:
-    """How many bytes came; 0 where the sender hung up."""
-    try:
-        return sender.connection.recv_into(sender.memory[sender.filled :])
-    except ConnectionResetError:
-        return 0
+def serve_some(sender: Sender) -> None:
+    """Take what is there of a tensor, and answer it if it is whole."""
+    count = sender.connection.recv_into(sender.memory[sender.filled :])
+    if not count:
+        raise ConnectionResetError
+    sender.filled += count
+    if sender.filled == len(sender.memory):
+        np.rint(sender.tensor, out=sender.tensor)
+        sender.connection.sendall(sender.memory)
+        sender.filled = 0
 
 
 if __name__ == "__main__":
