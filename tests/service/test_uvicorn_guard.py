@@ -1,7 +1,7 @@
-"""What http_protocol.py leans on of uvicorn's insides is there, and means what it did.
+"""What http_protocol.py and server.py lean on of uvicorn's insides is there, and means what it did.
 
-If this fails after an update of uvicorn, read http_protocol.py against uvicorn's
-``httptools_impl`` before changing anything here.
+If this fails after an update of uvicorn, read them against uvicorn's ``httptools_impl`` and
+``server`` before changing anything here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import httptools
 import pytest
 from uvicorn.protocols.http import flow_control, httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import Server
 
 PROTOCOL_ATTRIBUTES = ["transport", "flow", "loop", "parser", "scope", "headers", "cycle"]
 CYCLE_ATTRIBUTES = [
@@ -68,3 +69,22 @@ def test_status_lines_and_flow_control() -> None:
 
 def test_the_parser_has_the_leniency_that_pipelining_needs() -> None:
     assert hasattr(httptools.HttpRequestParser, "set_dangerous_leniencies")
+
+
+def test_a_server_stops_by_the_steps_that_ours_takes_over() -> None:
+    main_loop = inspect.getsource(Server.main_loop)
+    assert "await self.on_tick(counter)" in main_loop
+    assert "return True" in inspect.getsource(Server.on_tick)
+    serve = inspect.getsource(Server._serve)
+    assert "await self.startup(sockets=sockets)" in serve
+    assert "await self.shutdown(sockets=sockets)" in serve
+    own = inspect.getsource(Server.shutdown)
+    for step in ("server.close()", "connection.shutdown()", "t.cancel(", "lifespan.shutdown()"):
+        assert step in own
+
+
+def test_a_server_raises_again_only_the_signals_that_it_noted_itself() -> None:
+    assert "self._captured_signals.append(sig)" in inspect.getsource(Server.handle_exit)
+    capture = inspect.getsource(Server.capture_signals)
+    assert "signal.signal(sig, self.handle_exit)" in capture
+    assert "in reversed(self._captured_signals)" in capture
