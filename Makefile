@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz test-oracles bench bench-peers bench-report clean
+.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz test-oracles test-interop bench bench-peers bench-report clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -108,6 +108,22 @@ $(TRITON)/.triton: bench/servers/triton/requirements.txt
 	mkdir -p $(TRITON)/backends && cp -r $$from/backends/python $(TRITON)/backends/ && \
 	cp $$from/python_backend_stubs/$$version/triton_python_backend_stub $(TRITON)/backends/python/
 	@touch $@
+
+PEERS := .venvs/peers
+$(PEERS)/.peers: pyproject.toml tests/interop/peers/requirements.txt $(TRITON)/.triton
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install -q --upgrade 'pip>=25.1'
+	$(PEERS)/bin/pip install -q -e '.[service]' --group test -r tests/interop/peers/requirements.txt
+	@# The last client that brings perf_analyzer; two libraries that it needs come with Triton.
+	$(PEERS)/bin/pip install -q --no-deps --upgrade --target $(PEERS)/perf_analyzer tritonclient==2.47.0
+	mkdir -p $(PEERS)/perf_analyzer/lib && cd $(PEERS)/perf_analyzer/lib && \
+	ln -sf $(abspath $(TRITON))/lib/python3*/site-packages/nvidia_pytriton.libs/libb64-*.so.0d libb64.so.0d && \
+	ln -sf $(abspath $(TRITON))/lib/python3*/site-packages/nvidia_pytriton.libs/libcudart-*.so.12* libcudart.so.12
+	@touch $@
+
+test-interop: $(PEERS)/.peers ## Meet Triton, perf_analyzer, KServe's client, ONNX's suite (1.5 GB, own venvs)
+	TRITON_HOME=$(TRITON) PERF_ANALYZER=$(PEERS)/perf_analyzer/bin/perf_analyzer \
+	$(PEERS)/bin/pytest tests/interop/peers $(ARGS)
 
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Set up what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
 

@@ -68,7 +68,7 @@ class Statistics:
             "inference_count": count,
             "execution_count": count,
             "inference_stats": {**durations, **{name: {"count": 0, "ns": 0} for name in _NEVER}},
-            "batch_stats": [],
+            "batch_stats": [_batch(durations)] if count else [],
         }
 
     def _summed(self, model: Model) -> list[int]:
@@ -83,6 +83,12 @@ class Statistics:
             return
         for file in self._folder.glob(_PREFIX + "*"):
             yield memoryview(file.read_bytes()).cast("q")
+
+
+def _batch(durations: dict[str, Any]) -> dict[str, Any]:
+    """The same of inferences by their batch: here each is one."""
+    stages = ("compute_input", "compute_infer", "compute_output")
+    return {"batch_size": 1, **{stage: durations[stage] for stage in stages}}
 
 
 def _mapped(folder: Path) -> mmap.mmap:

@@ -1,0 +1,15 @@
+"""Peers that need much: `make test-interop` sets them up in venvs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.server import Service
+
+
+@pytest.fixture(scope="session")
+def service() -> Iterator[Service]:
+    with Service() as running:
+        yield running

@@ -1,0 +1,97 @@
+"""ONNX's own backend suite on a real service, and models of more than one node."""
+
+from __future__ import annotations
+
+import unittest
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, TensorProto, helper
+from onnx.backend.test.runner import Runner
+
+import tensor_round as tr
+from support.server import Service
+from tensor_round.onnx_backend import OnnxBackend
+
+
+@pytest.fixture(autouse=True)
+def _address(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSOR_ROUND_URL", service.url)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # other operators' cases, as they are made
+def test_the_suites_cases() -> None:
+    """As `pytest -k round` chooses them: one is of Resize, which passes it over."""
+    suite = Runner(OnnxBackend, __name__).include("round").test_suite
+    result = unittest.TestResult()
+    suite.run(result)
+    assert not result.failures + result.errors, result.failures + result.errors
+    skipped = {case.id().rpartition(".")[2] for case, _ in result.skipped}
+    assert result.testsRun > len(skipped)
+    assert "test_round_cpu" not in skipped
+
+
+def model(*nodes: Any, opset: int = 22, element: int = TensorProto.FLOAT) -> ModelProto:
+    names = ["x", *(node.output[0] for node in nodes)]
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("x", element, ["n"])],
+        [helper.make_tensor_value_info(names[-1], element, ["n"])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+X = np.array([0.5, 1.5, -0.3, 2.5], np.float32)
+ROUND = helper.make_node("Round", ["x"], ["y"])
+
+
+@pytest.mark.parametrize("opset", [11, 21, 22])
+def test_a_model(opset: int) -> None:
+    (y,) = OnnxBackend.run_model(model(ROUND, opset=opset), [X])
+    np.testing.assert_array_equal(y, np.rint(X))
+    assert y.dtype == X.dtype
+
+
+def test_nodes_in_a_row() -> None:
+    prepared = OnnxBackend.prepare(model(ROUND, helper.make_node("Round", ["y"], ["z"])))
+    for inputs in ([X], {"x": X}):
+        (z,) = prepared.run(inputs)
+        np.testing.assert_array_equal(z, np.rint(X))
+
+
+def test_a_node() -> None:
+    (y,) = OnnxBackend.run_node(ROUND, [X])
+    np.testing.assert_array_equal(y, np.rint(X))
+    (y,) = OnnxBackend.run_node(ROUND, [X.astype(np.float64)], opset_version=11)
+    np.testing.assert_array_equal(y, np.rint(X))
+
+
+def test_options_are_the_clients(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSOR_ROUND_URL", "http://127.0.0.1:9")
+    (y,) = OnnxBackend.run_model(model(ROUND), [X], url=service.url)
+    np.testing.assert_array_equal(y, np.rint(X))
+
+
+def test_what_it_takes() -> None:
+    assert OnnxBackend.supports_device("CPU")
+    assert not OnnxBackend.supports_device("CUDA")
+    assert OnnxBackend.is_compatible(model(ROUND))
+    ceil = model(helper.make_node("Ceil", ["x"], ["y"]))
+    assert not OnnxBackend.is_compatible(ceil)
+    with pytest.raises(tr.InvalidDescriptor, match="op_type"):
+        OnnxBackend.prepare(ceil)
+    with pytest.raises(onnx.checker.ValidationError):
+        OnnxBackend.prepare(model(helper.make_node("Round", ["nothing"], ["y"])))
+    with pytest.raises(tr.InvalidDescriptor, match="Round-11"):
+        OnnxBackend.run_model(
+            model(ROUND, opset=11, element=TensorProto.BFLOAT16), [X.astype("bfloat16")]
+        )
+    with pytest.raises(tr.InvalidArgument, match="1 inputs, got 2"):
+        OnnxBackend.prepare(model(ROUND)).run([X, X])
+
+
+def test_it_is_offered_at_the_top() -> None:
+    assert tr.OnnxBackend is OnnxBackend
