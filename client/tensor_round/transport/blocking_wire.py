@@ -31,6 +31,8 @@ class BlockingWire:
     def __init__(self, sock: socket.socket, *, is_tls: bool) -> None:
         self._socket = sock
         self._is_tls = is_tls
+        # Windows has no sendmsg.
+        self._gathers = not is_tls and hasattr(sock, "sendmsg")
 
     def is_silent(self) -> bool:
         """Whether a look into the socket's buffer finds it empty and open."""
@@ -51,7 +53,7 @@ class BlockingWire:
         while parts := [part for part in parts if part]:
             self._socket.settimeout(deadline.next_wait())
             try:
-                sent = self._socket.send(parts[0]) if self._is_tls else self._socket.sendmsg(parts)
+                sent = self._socket.sendmsg(parts) if self._gathers else self._socket.send(parts[0])
             except TimeoutError:
                 sent = 0
             for index, part in enumerate(parts):
