@@ -56,9 +56,13 @@ def test_wire_and_operators_do_no_io(path: Path) -> None:
     assert not uses(path, IO)
 
 
+#: What works without HTTP, on the way of a request.
+WORKERS = ("engine", "conformance", "models", "inference", "inference_work", "shared_memory")
+
+
 @pytest.mark.parametrize(
     "path",
-    [SERVICE / "engine.py", SERVICE / "conformance.py", *files(SERVICE / "backends")],
+    [*(SERVICE / f"{name}.py" for name in WORKERS), *files(SERVICE / "backends")],
     ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_engine_and_backends_know_no_http(path: Path) -> None:
