@@ -16,6 +16,7 @@ from .admission import memory_limit
 from .api_keys import KeyRing
 from .auth import Door
 from .backends.choice import DeviceOptions, choose
+from .cuda_shared_memory import CudaSharedMemory
 from .engine import Engine
 from .hardening import NoStoreMiddleware
 from .openapi import describe
@@ -77,6 +78,18 @@ def _shared_memory(settings: Settings, worker_folder: Path | None) -> SharedMemo
     return SharedMemory(settings.shared_memory_prefix, registry)
 
 
+def _cuda_memory(
+    settings: Settings, engine: Engine, worker_folder: Path | None
+) -> CudaSharedMemory | str:
+    """The regions on devices, or why there are none."""
+    if not settings.cuda_shared_memory:
+        return "CUDA shared memory is off: the service's CUDA_SHARED_MEMORY is not set"
+    if engine.backend.device_memory is None:
+        return f"the {engine.backend.name} backend has no CUDA shared memory"
+    registry = Registry(None if worker_folder is None else worker_folder / "device-regions")
+    return CudaSharedMemory(engine, registry)
+
+
 def create_app(
     settings: Settings,
     engine: Engine | None = None,
@@ -119,17 +132,23 @@ def create_app(
     )
     # Tensor routes are plain ASGI; their OpenAPI entries are written in openapi.py.
     shared_memory = _shared_memory(settings, worker_folder)
+    cuda_memory = _cuda_memory(settings, serving, worker_folder)
+    has_cuda_memory = None if isinstance(cuda_memory, str) else cuda_memory
     counts = Statistics(worker_folder)
     tensor_routes = {
         "/round": round_route(serving, settings.max_tensor_bytes),
-        **inference_routes(serving, settings.max_tensor_bytes, shared_memory, counts),
+        **inference_routes(
+            serving, settings.max_tensor_bytes, shared_memory, counts, has_cuda_memory
+        ),
     }
     for path, endpoint in tensor_routes.items():
         app.router.routes.append(Route(path, endpoint, methods=["POST"]))
     app.include_router(status_router(serving, settings.max_tensor_bytes, readiness))
-    app.include_router(inference_status_router(counts, readiness.check, shared_memory))
+    app.include_router(
+        inference_status_router(counts, readiness.check, shared_memory, has_cuda_memory)
+    )
     app.include_router(repository_router())
-    app.include_router(shared_memory_router(shared_memory))
+    app.include_router(shared_memory_router(shared_memory, cuda_memory))
     app.include_router(docs_router(TITLE))
     app.add_middleware(RequestIdMiddleware)
     app.add_middleware(NoStoreMiddleware)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,8 +15,9 @@ from tensor_round.call import RoundCall
 from tensor_round.errors import BackendFailed, DeviceOutOfMemory
 
 from .admission import Budget, memory_limit
-from .backends import Backend, Bytes
+from .backends import Backend, Bytes, DeviceMemory
 from .backends.cpu import usable_cores
+from .backends.cuda_device import Span
 from .buffers import Buffers, Lease
 
 #: Tensors up to this size are rounded where the request is: handing one to a thread costs
@@ -78,15 +80,24 @@ class Engine:
         """
         if target is None:
             target = source if call.is_in_place else lease.take(call.output.byte_length)
-        try:
+        with _refusing():
             lease.executed_by = self.backend.round(call, source, target)
-        except MemoryError as error:  # CuPy's OutOfMemoryError is one
-            logger.warning("the device is out of memory: %s", error)
-            raise DeviceOutOfMemory("the device has no memory for it now", retry_after=1) from None
-        except RuntimeError as error:
-            logger.error("the backend failed", exc_info=error)
-            raise BackendFailed("the backend failed on this tensor", retry_after=1) from None
         return target
+
+    def round_resident(
+        self, device: int, call: RoundCall, source: Span, target: Span, lease: Lease
+    ) -> None:
+        """Round within a device's memory; refuses as :meth:`round` does."""
+        with _refusing():
+            lease.executed_by = self.device_memory.round_resident(device, call, source, target)
+
+    @property
+    def device_memory(self) -> DeviceMemory:
+        """The memory of the backend's devices; :class:`BackendFailed` where it has none now."""
+        memory = self.backend.device_memory
+        if memory is None:
+            raise BackendFailed("there is no device now", retry_after=1)
+        return memory
 
     async def run(self, work: Callable[[], T], nbytes: int) -> tuple[T, Timing]:
         """Do work on that many bytes: here if it is little, else on a thread."""
@@ -106,3 +117,16 @@ class Engine:
         """Stop the threads and release the device."""
         self._threads.shutdown()
         self.backend.close()
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Tell a backend's failures on a sound call as refusals."""
+    try:
+        yield
+    except MemoryError as error:  # CuPy's OutOfMemoryError is one
+        logger.warning("the device is out of memory: %s", error)
+        raise DeviceOutOfMemory("the device has no memory for it now", retry_after=1) from None
+    except RuntimeError as error:
+        logger.error("the backend failed", exc_info=error)
+        raise BackendFailed("the backend failed on this tensor", retry_after=1) from None

@@ -5,13 +5,15 @@ No HTTP here: a route brings the bytes that came with the request, and sends the
 
 from __future__ import annotations
 
-from tensor_round.errors import InvalidDescriptor, TensorTooLarge
+from tensor_round.echo import shown
+from tensor_round.errors import InvalidDescriptor, NotFound, TensorTooLarge
 from tensor_round.layout import check_size
 from tensor_round.wire import jsontensor, oip
 
 from .backends import Bytes
 from .buffers import Lease
-from .engine import JSON_WEIGHT, Engine
+from .cuda_shared_memory import CudaSharedMemory
+from .engine import INLINE_BYTES, JSON_WEIGHT, Engine
 from .inference import Plan
 from .shared_memory import SharedMemory, Span
 
@@ -59,15 +61,40 @@ def payload_bytes(plan: Plan, json_length: int) -> int:
 class InferenceWork:
     """Does what plans say, on an engine, in buffers or in shared memory where there is any."""
 
-    def __init__(self, engine: Engine, shared_memory: SharedMemory | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        shared_memory: SharedMemory | None,
+        cuda_memory: CudaSharedMemory | None = None,
+    ) -> None:
         self._engine = engine
         self._shared_memory = shared_memory
+        self._cuda_memory = cuda_memory
+
+    @property
+    def has_shared_memory(self) -> bool:
+        """Whether there is any kind of it."""
+        return self._shared_memory is not None or self._cuda_memory is not None
+
+    def buffer_bytes(self, plan: Plan) -> int:
+        """The memory of its buffers, on this host."""
+        fetched = self._is_on_device(plan.source) and not self._is_on_device(plan.output.region)
+        return plan.call.nbytes if fetched else buffer_bytes(plan)
+
+    def payload_bytes(self, plan: Plan, json_length: int) -> int:
+        """The bytes of payload that would take as long."""
+        if self._is_on_device(plan.source) or self._is_on_device(plan.output.region):
+            return INLINE_BYTES + plan.call.nbytes  # the event loop waits for no device
+        return payload_bytes(plan, json_length)
 
     def run(self, plan: Plan, received: Bytes | None, lease: Lease) -> list[bytes | memoryview]:
         """The parts of the answer: a head, and the output's bytes if they go with it.
 
         ``received`` are the bytes that followed the request's head, if any did.
         """
+        if self._is_on_device(plan.output.region):
+            self._round_on_device(plan, received, lease)
+            return [plan.bare_head]
         source, target = self._memory(plan, received, lease)
         rounded = self._engine.round(plan.call, source, lease, target)
         if plan.output.region is not None:
@@ -82,16 +109,7 @@ class InferenceWork:
         self, plan: Plan, received: Bytes | None, lease: Lease
     ) -> tuple[Bytes, Bytes | None]:
         """Where the numbers are, and where they shall go if that is given."""
-        region = None
-        match plan.source:
-            case oip.Region():
-                region = self._span(plan.source, plan)
-                source = region.memory
-            case oip.Inline(data):
-                source = _written(plan, data, lease)
-            case oip.Binary():
-                assert received is not None
-                source = received
+        source, region = self._source(plan, received, lease)
         if plan.output.region is None:
             # A client's input is not ours to write in.
             return source, None if region is None else lease.take(source.size)
@@ -102,8 +120,54 @@ class InferenceWork:
             raise InvalidDescriptor("the output's memory must be the input's, or none of it")
         return source, source
 
+    def _source(
+        self, plan: Plan, received: Bytes | None, lease: Lease
+    ) -> tuple[Bytes, Span | None]:
+        """Where the host has the numbers, and the region if they are in one."""
+        match plan.source:
+            case oip.Region() if self._is_on_device(plan.source):
+                assert self._cuda_memory is not None
+                fetched = lease.take(plan.call.input.byte_length)
+                place = self._cuda_memory.place(plan.source, fetched.size)
+                self._cuda_memory.download(place, fetched)
+                return fetched, None
+            case oip.Region():
+                region = self._span(plan.source, plan)
+                return region.memory, region
+            case oip.Inline(data):
+                return _written(plan, data, lease), None
+            case oip.Binary():
+                assert received is not None
+                return received, None
+
+    def _is_on_device(self, source: oip.Source | None) -> bool:
+        return (
+            self._cuda_memory is not None
+            and isinstance(source, oip.Region)
+            and self._cuda_memory.has(source.name)
+        )
+
+    def _round_on_device(self, plan: Plan, received: Bytes | None, lease: Lease) -> None:
+        """Round where the output's region is; a host's numbers are brought there first."""
+        assert self._cuda_memory is not None
+        assert plan.output.region is not None
+        nbytes = plan.call.input.byte_length
+        target = self._cuda_memory.place(plan.output.region, nbytes)
+        if not (isinstance(plan.source, oip.Region) and self._is_on_device(plan.source)):
+            memory, _ = self._source(plan, received, lease)
+            self._cuda_memory.upload(memory, target)
+            source = target
+        else:
+            source = self._cuda_memory.place(plan.source, nbytes)
+        if source.device != target.device:
+            raise InvalidDescriptor("the output's memory must be on the input's device")
+        if source.overlaps(target) and not source.lies_on(target):
+            raise InvalidDescriptor("the output's memory must be the input's, or none of it")
+        self._engine.round_resident(target.device, plan.call, source.span, target.span, lease)
+
     def _span(self, region: oip.Region, plan: Plan) -> Span:
-        assert self._shared_memory is not None
+        if self._shared_memory is None:
+            raise NotFound(f"there is no shared memory region {shown(region.name)}")
         return self._shared_memory.span(region, plan.call.input.byte_length)
 
 

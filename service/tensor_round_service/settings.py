@@ -116,6 +116,13 @@ class Settings(BaseSettings):
             "names begin so (the Open Inference Protocol's system shared memory)."
         ),
     ] = None
+    cuda_shared_memory: Annotated[
+        bool,
+        Field(
+            description="Clients on this machine may register memory of a GPU by its CUDA IPC "
+            "handle (the Open Inference Protocol's CUDA shared memory)."
+        ),
+    ] = False
     drain_delay: Annotated[
         float,
         Field(

@@ -17,11 +17,12 @@ from tensor_round.wire.accept import IDENTITY
 from ..answers import Answer, error_answer, field_name
 from ..backends import Bytes
 from ..buffers import Lease
+from ..cuda_shared_memory import CudaSharedMemory
 from ..direct import Header
 from ..encoding import encode
 from ..engine import JSON_WEIGHT, Engine
 from ..inference import Plan, plan_head, plan_raw
-from ..inference_work import InferenceWork, buffer_bytes, check_sizes, payload_bytes, text_bytes
+from ..inference_work import InferenceWork, check_sizes, text_bytes
 from ..models import MODELS, Model, find
 from ..receive import Body, Receive
 from ..shared_memory import SharedMemory
@@ -40,13 +41,18 @@ _NOTHING = memoryview(bytearray())
 
 
 def inference_routes(
-    engine: Engine, max_tensor_bytes: int, shared_memory: SharedMemory | None, counts: Statistics
+    engine: Engine,
+    max_tensor_bytes: int,
+    shared_memory: SharedMemory | None,
+    counts: Statistics,
+    cuda_memory: CudaSharedMemory | None = None,
 ) -> dict[str, TensorRoute]:
     """The endpoint of each model and version, by path."""
 
     def endpoint(model: Model) -> TensorRoute:
-        work = _Inference(engine, max_tensor_bytes, shared_memory, counts, model)
-        return TensorRoute(engine, work.answer, error_answer)
+        work = InferenceWork(engine, shared_memory, cuda_memory)
+        inference = _Inference(engine, max_tensor_bytes, work, counts, model)
+        return TensorRoute(engine, inference.answer, error_answer)
 
     routes = {}
     for model in MODELS:
@@ -60,13 +66,12 @@ class _Inference:
         self,
         engine: Engine,
         max_tensor_bytes: int,
-        shared_memory: SharedMemory | None,
+        work: InferenceWork,
         counts: Statistics,
         model: Model,
     ) -> None:
         self._engine = engine
-        self._work = InferenceWork(engine, shared_memory)
-        self._has_shared_memory = shared_memory is not None
+        self._work = work
         self._limit = max_tensor_bytes
         self._counts = counts
         self._model = model
@@ -88,13 +93,14 @@ class _Inference:
         await body.admit(lease, room)
         plan = await self._plan(head, body)
         check_sizes(plan, self._limit)
-        needed = self._room(buffer_bytes(plan), text_bytes(plan, head.json_most))
+        needed = self._room(self._work.buffer_bytes(plan), text_bytes(plan, head.json_most))
         if needed > room:
             await body.admit(lease, needed)
         received = await _receive(plan, head, body, lease)
         came = perf_counter_ns()
         parts, timing = await self._engine.run(
-            partial(self._work.run, plan, received, lease), payload_bytes(plan, head.json_most)
+            partial(self._work.run, plan, received, lease),
+            self._work.payload_bytes(plan, head.json_most),
         )
         rounded = perf_counter_ns()
         answer = await self._encoded(parts, head.coding, lease.executed_by)
@@ -138,7 +144,7 @@ class _Inference:
                     f"the body ends after {len(text)} bytes, within its JSON of {head.json_length}"
                 )
         plan, _ = await self._engine.run(
-            partial(plan_head, self._model, text, self._has_shared_memory),
+            partial(plan_head, self._model, text, self._work.has_shared_memory),
             len(text) * JSON_WEIGHT,
         )
         return plan

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from .. import model_description
+from ..cuda_shared_memory import CudaSharedMemory
 from ..models import MODELS, find
 from ..shared_memory import SharedMemory
 from ..statistics import Statistics
@@ -27,10 +28,15 @@ def inference_status_router(
     counts: Statistics,
     check_ready: Callable[[], Awaitable[None]],
     shared_memory: SharedMemory | None,
+    cuda_memory: CudaSharedMemory | None = None,
 ) -> APIRouter:
     """The routes. ``check_ready`` raises the refusal there is while the service is not ready."""
     router = APIRouter(prefix="/v2", tags=["open inference protocol"])
-    extensions = [*EXTENSIONS, *(["system_shared_memory"] if shared_memory else ())]
+    extensions = [
+        *EXTENSIONS,
+        *(["system_shared_memory"] if shared_memory else ()),
+        *(["cuda_shared_memory"] if cuda_memory else ()),
+    ]
 
     @router.get("/", include_in_schema=False)
     @router.get("", summary="Server metadata")

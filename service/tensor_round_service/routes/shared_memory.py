@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,20 +13,25 @@ from starlette.concurrency import run_in_threadpool
 from tensor_round.echo import shown
 from tensor_round.errors import Fault, InvalidDescriptor, NotOffered
 
+from ..cuda_shared_memory import HANDLE_BYTES, CudaSharedMemory
 from ..inference import NO_SHARED_MEMORY
 from ..shared_memory import SharedMemory
 from .control_body import control_body
 
 
-def shared_memory_router(shared_memory: SharedMemory | None) -> APIRouter:
-    """The routes; None answers every one of them with 501."""
+def shared_memory_router(
+    shared_memory: SharedMemory | None, cuda_memory: CudaSharedMemory | str
+) -> APIRouter:
+    """The routes; None, or why there is none of a device's, answers each of them with 501."""
     router = APIRouter(prefix="/v2", tags=["open inference protocol"])
     if shared_memory is None:
         _refuse_all(router, "systemsharedmemory", NO_SHARED_MEMORY)
     else:
         _add_system(router, shared_memory)
-    # The place of regions on a device, which its backend would map.
-    _refuse_all(router, "cudasharedmemory", "this backend has no CUDA shared memory")
+    if isinstance(cuda_memory, str):
+        _refuse_all(router, "cudasharedmemory", cuda_memory)
+    else:
+        _add_cuda(router, cuda_memory)
     return router
 
 
@@ -61,6 +68,50 @@ def _add_system(router: APIRouter, shared_memory: SharedMemory) -> None:
         """The object itself stays; requests under way keep their view of it."""
         await run_in_threadpool(shared_memory.unregister, name)
         return {}
+
+
+def _add_cuda(router: APIRouter, memory: CudaSharedMemory) -> None:
+    @router.get("/cudasharedmemory/status", summary="All regions on devices")
+    @router.get("/cudasharedmemory/region/{name}/status", summary="One region on a device")
+    async def status(name: str | None = None) -> list[dict[str, Any]]:
+        """The regions that are registered, through whichever worker."""
+        return [
+            {
+                "name": region.name,
+                "device_id": region.object[0],
+                "byte_size": region.byte_size,
+            }
+            for region in await run_in_threadpool(memory.registered, name)
+        ]
+
+    @router.post("/cudasharedmemory/region/{name}/register", summary="Register a device's memory")
+    async def register(name: str, request: Request) -> dict[str, Any]:
+        """`raw_handle` holds `b64`, a cudaIpcMemHandle_t; `byte_size` counts from its first."""
+        members = await control_body(request)
+        handle = _handle(members.get("raw_handle"))
+        device = _integer(members, "device_id", 0)
+        byte_size = _integer(members, "byte_size", 1)
+        await run_in_threadpool(memory.register, name, handle, device, byte_size)
+        return {}
+
+    @router.post("/cudasharedmemory/unregister", summary="Forget all regions on devices")
+    @router.post("/cudasharedmemory/region/{name}/unregister", summary="Forget a device's region")
+    async def unregister(name: str | None = None) -> dict[str, Any]:
+        """The memory itself stays; requests under way keep their view of it."""
+        await run_in_threadpool(memory.unregister, name)
+        return {}
+
+
+def _handle(value: Any) -> bytes:
+    text = value.get("b64") if isinstance(value, dict) else None
+    try:
+        handle = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
+    except binascii.Error:
+        handle = b""
+    if len(handle) != HANDLE_BYTES:
+        rule = f"must be the Base64 text of a handle's {HANDLE_BYTES} bytes"
+        raise InvalidDescriptor.of([Fault(("raw_handle", "b64"), rule)])
+    return handle
 
 
 def _integer(members: Mapping[str, Any], name: str, least: int) -> int:
