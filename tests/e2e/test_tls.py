@@ -29,14 +29,16 @@ RECEIVE_TIMEOUT = 2.0
 @pytest.fixture(scope="module", params=["direct", "plain"])
 def tls(request: pytest.FixtureRequest) -> Iterator[TlsService]:
     way = str(request.param == "direct").lower()
-    with TlsService("--direct-receive", way, "--receive-timeout", str(RECEIVE_TIMEOUT)) as running:
+    running = TlsService("--direct-receive", way, "--receive-timeout", str(RECEIVE_TIMEOUT))
+    with running:
         yield running
     assert "Traceback" not in "".join(running.log)
 
 
 @pytest.fixture(scope="module")
 def mutual() -> Iterator[TlsService]:
-    with TlsService("--ssl-ca-certs", str(CA), caller=caller_context(CLIENT)) as running:
+    running = TlsService("--ssl-ca-certs", str(CA), caller=caller_context(CLIENT))
+    with running:
         yield running
     assert "Traceback" not in "".join(running.log)
 

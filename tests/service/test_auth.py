@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 from collections.abc import MutableMapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.routing import Route
 
+from support.asgi import ask, scope_of
 from tensor_round_service.api_keys import KeyRing
 from tensor_round_service.app import create_app
 from tensor_round_service.auth import KEY_LABEL, OPEN_PATHS, Door
@@ -38,46 +38,6 @@ def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def app(key_file: Path) -> FastAPI:
     return create_app(Settings(api_keys_file=key_file, backend="numpy"))
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: dict[str, str]
-    content: bytes
-
-
-def scope_of(method: str, path: str, headers: list[tuple[str, str]]) -> dict[str, Any]:
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [(name.lower().encode(), value.encode()) for name, value in headers],
-    }
-
-
-def ask(
-    app: FastAPI, method: str, path: str, headers: list[tuple[str, str]] | None = None
-) -> Answer:
-    """One request without a body to an application; whoever waits for one, fails."""
-    messages: list[MutableMapping[str, Any]] = []
-
-    async def receive() -> MutableMapping[str, Any]:
-        raise AssertionError("the body was asked for")
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        messages.append(message)
-
-    asyncio.run(app(scope_of(method, path, headers or []), receive, send))
-    start, *rest = messages
-    fields = {name.decode(): value.decode() for name, value in start["headers"]}
-    return Answer(start["status"], fields, b"".join(m.get("body", b"") for m in rest))
 
 
 ADMITTED = [
