@@ -1,0 +1,136 @@
+"""Prove the GPU backend on the GPU of this machine, and measure it; at most five minutes.
+
+    python -m tools.gpu_check.check
+
+Writes bench/results/gpu-<device>-<date>.json and prints the table. Exit status 1 where a
+bit differs or a target is missed. `make gpu-check` installs what it needs.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import cupy
+
+from tensor_round_service.backends.cpu import NumpyBackend
+from tensor_round_service.backends.cuda import CupyBackend
+from tensor_round_service.backends.cuda_cupy import CupyDevice
+
+from . import bits, served, speed
+
+#: Seconds for all of it, and those left over at the end to write it down.
+BUDGET, SPARE = 300.0, 15.0
+RESULTS = Path(__file__).parent.parent.parent / "bench" / "results"
+
+#: What each ratio must be at least.
+KERNEL_TARGET, SHARED_TARGET, PIPELINE_TARGET = 0.9, 0.7, 0.85
+
+
+@dataclass
+class Results:
+    """What the file has."""
+
+    device: str
+    driver: str
+    cupy: str
+    date: str
+    exhaustive: bits.Mismatches
+    kernel_vs_copy: dict[str, dict[str, float]]
+    copy_bytes_per_s: float
+    shm_vs_copy: float
+    pipeline_vs_pcie: float
+    pcie_bytes_per_s: dict[str, float]
+    small_request_s: dict[str, float]
+    seconds: float
+
+
+def measure() -> Results:
+    """Everything on the first device, what may take longest last."""
+    began = time.monotonic()
+    deadline = began + BUDGET - SPARE
+    device = CupyDevice(0)
+    backend = CupyBackend([device], NumpyBackend())
+    _say("kernels beside a copy")
+    copy_rate, ratios = speed.kernels(device)
+    device.trim()
+    _say("host tensors beside bare copies")
+    pipeline, copies = speed.pipeline(backend, device)
+    device.trim()
+    _say("requests")
+    small = served.small_requests()
+    shared = served.shared_memory(device)
+    _say("every pattern")
+    narrow = bits.exhaustive(
+        backend, ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"), deadline
+    )
+    wide = bits.exhaustive(backend, ("float64", "float32"), deadline)
+    backend.close()
+    return Results(
+        device=device.name.rpartition(" (")[0],
+        driver=_dotted(cupy.cuda.runtime.driverGetVersion()),
+        cupy=cupy.__version__,
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        exhaustive={**narrow, **wide},
+        kernel_vs_copy=ratios,
+        copy_bytes_per_s=copy_rate,
+        shm_vs_copy=shared / copy_rate,
+        pipeline_vs_pcie=pipeline,
+        pcie_bytes_per_s=copies,
+        small_request_s=small,
+        seconds=time.monotonic() - began,
+    )
+
+
+def rows(results: Results) -> Iterator[tuple[str, str, str, bool]]:
+    """What, how it came out, what it should be, and whether it is."""
+    for dtype, by_rounding in results.exhaustive.items():
+        for rounding, count in by_rounding.items():
+            shown = "not finished in time" if count is None else f"{count} mismatches"
+            yield f"bits {dtype} {rounding}", shown, "0", count == 0
+    for dtype, ratios in results.kernel_vs_copy.items():
+        for rounding, ratio in ratios.items():
+            yield (f"kernel {dtype} {rounding}", *_ratio(ratio, KERNEL_TARGET))
+    yield ("shared memory over HTTP", *_ratio(results.shm_vs_copy, SHARED_TARGET))
+    yield ("host tensors, pinned", *_ratio(results.pipeline_vs_pcie, PIPELINE_TARGET))
+    for name, seconds in results.small_request_s.items():
+        yield f"small request, {name}", f"{seconds * 1e6:.0f} us", "", True
+
+
+def _ratio(value: float, target: float) -> tuple[str, str, bool]:
+    return f"{value:.3f} x", f">= {target} x", value >= target
+
+
+def _dotted(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _say(what: str) -> None:
+    print(f"gpu-check: {what} ...", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Measure, write, print."""
+    results = measure()
+    slug = re.sub(r"[^a-z0-9]+", "-", results.device.lower()).strip("-")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"gpu-{slug}-{results.date}.json"
+    path.write_text(json.dumps(asdict(results), indent=1) + "\n")
+    print(f"{results.device}, CUDA {results.driver} driver, CuPy {results.cupy}, {results.date}")
+    print(f"device-to-device copy: {results.copy_bytes_per_s / 1e9:.0f} GB/s read and written")
+    missed = 0
+    for what, value, target, is_met in rows(results):
+        missed += not is_met
+        print(f"{what:<42} {value:>20}   {target:<8} {'' if is_met else 'MISSED'}")
+    print(f"{missed} missed, {results.seconds:.0f} s; written to {path}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

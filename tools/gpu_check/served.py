@@ -1,0 +1,104 @@
+"""What a caller of the service sees: small requests, and tensors that stay on the device."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import statistics
+import time
+from http.client import HTTPConnection
+
+import cupy
+import numpy as np
+
+from support.native_form import ieee754
+from support.server import Service
+from tensor_round_service.backends.cuda_cupy import CupyDevice
+
+#: Bytes of a small request's tensor.
+SMALL_BYTES = 4096
+SMALL_REQUESTS = 500
+#: Bytes of the tensor on the device; a smaller device has its eighth.
+SHARED_BYTES = 1 << 30
+TRIES = 20
+
+
+def small_requests() -> dict[str, float]:
+    """Median seconds of one after the other on one connection, by what rounds them."""
+    found = {}
+    for name, least in (("cupy", "0"), ("numpy", "1GiB")):
+        with Service("--backend", "auto", "--gpu-min-bytes", least) as service:
+            found[name] = _median_seconds(service, name)
+    return found
+
+
+def _median_seconds(service: Service, name: str) -> float:
+    headers = {"Operator-Descriptor": ieee754("float32", [SMALL_BYTES // 4])}
+    payload = np.linspace(-9, 9, SMALL_BYTES // 4, dtype="<f4").tobytes()
+    taken = []
+    with contextlib.closing(service.connection()) as connection:
+        for _ in range(SMALL_REQUESTS):
+            began = time.perf_counter()
+            by = _post(connection, "/round", payload, headers)
+            taken.append(time.perf_counter() - began)
+            if by != name:
+                raise SystemExit(f"a small request was rounded by {by}, not {name}")
+    return statistics.median(taken)
+
+
+def _post(
+    connection: HTTPConnection, path: str, body: bytes, headers: dict[str, str] | None = None
+) -> str | None:
+    connection.request("POST", path, body, headers or {})
+    answer = connection.getresponse()
+    content = answer.read()
+    if answer.status != 200:
+        raise SystemExit(f"{path}: {answer.status} {content[:300]!r}")
+    return answer.headers["Execution-Backend"]
+
+
+def shared_memory(device: CupyDevice) -> float:
+    """Bytes a second, read and written, of requests on tensors in this process's device memory."""
+    nbytes = min(SHARED_BYTES, device.total_bytes // 8 & -4096)
+    with cupy.cuda.Device(device.number):
+        # Of the driver itself: a pool's memory would be shared with all else that is in it.
+        regions = {"in": cupy.cuda.Memory(nbytes), "out": cupy.cuda.Memory(nbytes)}
+        drawn = np.random.default_rng(2).standard_normal(1 << 20, np.float32) * 100
+        for start in range(0, nbytes - drawn.nbytes + 1, drawn.nbytes):
+            cupy.cuda.runtime.memcpy(regions["in"].ptr + start, drawn.ctypes.data, drawn.nbytes, 1)
+        options = ("--backend", "cupy", "--devices", str(device.number))
+        with Service(*options, "--cuda-shared-memory", "true") as service:
+            best = _shared_seconds(service, device.number, nbytes, regions)
+        answer = np.empty_like(drawn)
+        cupy.cuda.runtime.memcpy(answer.ctypes.data, regions["out"].ptr, answer.nbytes, 2)
+    if answer.tobytes() != np.rint(drawn).tobytes():
+        raise SystemExit("a tensor in shared memory came back wrong")
+    return 2 * nbytes / best
+
+
+def _shared_seconds(
+    service: Service, number: int, nbytes: int, regions: dict[str, cupy.cuda.Memory]
+) -> float:
+    with contextlib.closing(service.connection()) as connection:
+        for name, memory in regions.items():
+            handle = base64.b64encode(cupy.cuda.runtime.ipcGetMemHandle(memory.ptr)).decode()
+            document = {"raw_handle": {"b64": handle}, "device_id": number, "byte_size": nbytes}
+            path = f"/v2/cudasharedmemory/region/{name}/register"
+            _post(connection, path, json.dumps(document).encode())
+        request = json.dumps(_inference(nbytes)).encode()
+        best = np.inf
+        for _ in range(TRIES):
+            began = time.perf_counter()
+            _post(connection, "/v2/models/round/infer", request)
+            best = min(best, time.perf_counter() - began)
+        _post(connection, "/v2/cudasharedmemory/unregister", b"")
+    return float(best)
+
+
+def _inference(nbytes: int) -> dict[str, object]:
+    def part(name: str) -> dict[str, object]:
+        return {"shared_memory_region": name, "shared_memory_byte_size": nbytes}
+
+    tensor = {"name": "X", "datatype": "FP32", "shape": [nbytes // 4], "parameters": part("in")}
+    return {"inputs": [tensor], "outputs": [{"name": "Y", "parameters": part("out")}]}
