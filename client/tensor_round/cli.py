@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,7 +66,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on
 
 app = typer.Typer(
     name="tensor-round",
-    help="Round tensors exactly, through a tensor-round service.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -75,6 +75,24 @@ app = typer.Typer(
 def main() -> None:
     """Run the command line."""
     app()
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version("tensor-round"))
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Round tensors exactly, through a tensor-round service."""
 
 
 @app.command("round")
@@ -157,13 +175,13 @@ def operators(
             return
         table = _table("dialect", "operator", "version", "ranks", "data types", "modes")
         for name, dialect in catalog["dialects"].items():
-            for version in dialect["versions"]:
+            for row in dialect["versions"]:
                 table.add_row(
                     name,
                     dialect["operator"],
-                    version["name"],
-                    f"{version['min_rank']}-{version['max_rank']}",
-                    " ".join(version["dtypes"]),
+                    row["name"],
+                    f"{row['min_rank']}-{row['max_rank']}",
+                    " ".join(row["dtypes"]),
                     " ".join(dialect["modes"]) or dialect["default_rounding"],
                 )
         Console().print(table)

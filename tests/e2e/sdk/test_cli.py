@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,10 @@ def test_wrong_usage_is_exit_code_2(
     assert done.returncode == 2, shown
     assert why in " ".join(shown.split())
     assert "Traceback" not in shown
+
+
+def test_version() -> None:
+    assert good("--version").stdout.decode().strip() == version("tensor-round")
 
 
 def test_help_and_completion() -> None:
