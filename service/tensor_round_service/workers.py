@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 #: What a worker does: serve on a listener, and call back once it has started.
 Work = Callable[[Listener, Callable[[], None]], None]
 
-#: The longest that a replacement waits where one after the other dies in its start.
-LONGEST_DELAY = 30.0
+#: Seconds that a replacement waits after so many deaths in the start; the last is for more.
+DELAYS = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 #: Seconds beyond DRAIN_DELAY and DRAIN_TIMEOUT after which workers are killed.
 PATIENCE = 5.0
 
@@ -98,10 +98,14 @@ class Supervisor:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
         try:
             process.start()
+        except OSError as error:  # there is no process or memory to be had now
+            line.close()
+            self._replace(f"cannot be spawned: {error.strerror}", in_start=True)
+        else:
+            self._workers[line] = _Worker(process)
         finally:
+            others_end.close()
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        others_end.close()
-        self._workers[line] = _Worker(process)
 
     def _hear(self, line: Connection) -> None:
         worker = self._workers[line]
@@ -111,30 +115,36 @@ class Supervisor:
             del self._workers[line]
             line.close()
             self._bury(worker)
-            return
-        worker.has_started = worker.complaint is None
-        if worker.has_started:
-            self._failures = 0
-            if not self._has_served:
-                self._has_served = True
-                logger.info("running on %s with %d workers", self._listener.name, self._count)
-            logger.info("worker %d serves", worker.process.pid)
+        else:
+            if worker.complaint is None:
+                self._welcome(worker)
+
+    def _welcome(self, worker: _Worker) -> None:
+        worker.has_started = True
+        self._failures = 0
+        if not self._has_served:
+            self._has_served = True
+            logger.info("running on %s with %d workers", self._listener.name, self._count)
+        logger.info("worker %d serves", worker.process.pid)
 
     def _bury(self, worker: _Worker) -> None:
         worker.process.join()
-        pid, code = worker.process.pid, worker.process.exitcode or 0
+        code = worker.process.exitcode or 0
+        ended = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         if self._stopping:
             return
-        reason = worker.complaint or f"ended with {_shown(code)}"
         if code > 0 and not self._has_served:
             # It will not go better a second time. Later it may: a device that is gone for
             # a moment is no reason to stop the workers that still have it.
             self._kill()
-            raise CannotServe(worker.complaint or f"a worker {reason} in its start")
-        logger.error("worker %s: %s; it is replaced", pid, reason)
-        self._failures += not worker.has_started
-        wait_for = 0.0 if self._failures < 2 else min(2.0 ** (self._failures - 2), LONGEST_DELAY)
-        self._plan(wait_for, self._start)
+            raise CannotServe(worker.complaint or f"a worker ended with {ended} in its start")
+        reason = worker.complaint or f"ended with {ended}"
+        self._replace(f"{worker.process.pid} {reason}", in_start=not worker.has_started)
+
+    def _replace(self, reason: str, *, in_start: bool) -> None:
+        logger.error("worker %s; it is replaced", reason)
+        self._failures += in_start
+        self._plan(DELAYS[min(self._failures, len(DELAYS) - 1)], self._start)
 
     def _stop(self, signum: int) -> None:
         if self._stopping:
@@ -171,10 +181,6 @@ class Supervisor:
         self._plans = [plan for plan in self._plans if plan[0] > now]
         for _, action in due:
             action()
-
-
-def _shown(code: int) -> str:
-    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
 @contextmanager
