@@ -155,7 +155,7 @@ def create_app(
     app.short_cuts = tensor_routes
     app.door = door
     add_refusal_handlers(app)
-    describe(app)
+    describe(app, None if door is None else door.open_paths)
     return app
 
 

@@ -33,7 +33,7 @@ class Door:
 
     def __init__(self, keys: KeyRing, open_paths: frozenset[str] = OPEN_PATHS) -> None:
         self._keys = keys
-        self._open = open_paths
+        self.open_paths = open_paths
 
     async def turns_away(self, scope: MutableMapping[str, Any], send: Send) -> bool:
         """Whether a request was refused, and answered.
@@ -41,7 +41,7 @@ class Door:
         One that is let in goes on without its key, which then can show up nowhere, and
         with the key's label in its state.
         """
-        if scope["path"] in self._open:
+        if scope["path"] in self.open_paths:
             return False
         try:
             key = self._key_of(scope)

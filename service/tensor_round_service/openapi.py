@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 from fastapi import FastAPI
@@ -13,6 +14,7 @@ from tensor_round.errors import REFUSALS, RequestRefused
 from tensor_round.rounding import Rounding
 
 from . import openapi_inference
+from .openapi_security import add_keys
 
 _SCHEMAS = "#/components/schemas/"
 _BINARY = {"type": "string", "format": "binary"}
@@ -50,8 +52,11 @@ PROBLEM: dict[str, Any] = {
 }
 
 
-def describe(app: FastAPI) -> None:
-    """Make ``app.openapi()`` tell of the plain ASGI routes and of every refusal."""
+def describe(app: FastAPI, open_paths: Set[str] | None = None) -> None:
+    """Make ``app.openapi()`` tell of the plain ASGI routes and of every refusal.
+
+    ``open_paths`` are those that need no key, where others do.
+    """
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -76,6 +81,8 @@ def describe(app: FastAPI) -> None:
                     operation["responses"].update({s: refusals[s] for s in _ANYWHERE})
             paths["/round"] = {"post": _round_operation()}
             openapi_inference.add_inference(paths)
+            if open_paths is not None:
+                add_keys(document, open_paths)
             app.openapi_schema = document
         return app.openapi_schema
 

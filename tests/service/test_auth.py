@@ -146,6 +146,17 @@ def test_every_route_is_shut_but_the_open_ones(app: FastAPI) -> None:
             assert ask(app, method, path).status == 401
 
 
+def test_the_openapi_document_tells_where_a_key_is_needed(app: FastAPI) -> None:
+    document = app.openapi()
+    assert document["security"] == [{"bearer": []}, {"apiKey": []}]
+    assert set(document["components"]["securitySchemes"]) == {"bearer", "apiKey"}
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            assert (operation.get("security") == []) == (path in OPEN_PATHS)
+            assert ("401" in operation["responses"]) == (path not in OPEN_PATHS)
+    assert "security" not in create_app(Settings(backend="numpy")).openapi()
+
+
 def test_without_a_key_file_all_is_open() -> None:
     app = create_app(Settings(backend="numpy"))
     assert ask(app, "GET", "/operators").status == 200
