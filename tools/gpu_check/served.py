@@ -16,6 +16,8 @@ from support.native_form import ieee754
 from support.server import Service
 from tensor_round_service.backends.cuda_cupy import CupyDevice
 
+from .speed import NotMeasured
+
 #: Bytes of a small request's tensor.
 SMALL_BYTES = 4096
 SMALL_REQUESTS = 500
@@ -43,7 +45,7 @@ def _median_seconds(service: Service, name: str) -> float:
             by = _post(connection, "/round", payload, headers)
             taken.append(time.perf_counter() - began)
             if by != name:
-                raise SystemExit(f"a small request was rounded by {by}, not {name}")
+                raise NotMeasured(f"a small request was rounded by {by}, not {name}")
     return statistics.median(taken)
 
 
@@ -54,7 +56,7 @@ def _post(
     answer = connection.getresponse()
     content = answer.read()
     if answer.status != 200:
-        raise SystemExit(f"{path}: {answer.status} {content[:300]!r}")
+        raise NotMeasured(f"{path}: {answer.status} {content[:300]!r}")
     return answer.headers["Execution-Backend"]
 
 
@@ -73,7 +75,7 @@ def shared_memory(device: CupyDevice) -> float:
         answer = np.empty_like(drawn)
         cupy.cuda.runtime.memcpy(answer.ctypes.data, regions["out"].ptr, answer.nbytes, 2)
     if answer.tobytes() != np.rint(drawn).tobytes():
-        raise SystemExit("a tensor in shared memory came back wrong")
+        raise NotMeasured("a tensor in shared memory came back wrong")
     return 2 * nbytes / best
 
 

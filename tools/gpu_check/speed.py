@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import cupy
 import numpy as np
@@ -15,6 +16,11 @@ from tensor_round.rounding import Rounding
 from tensor_round_service.backends.cuda import CupyBackend
 from tensor_round_service.backends.cuda_cupy import CupyDevice
 from tensor_round_service.backends.cuda_device import Span, Stream
+
+
+class NotMeasured(Exception):
+    """Something here stands in the way; says what."""
+
 
 #: Bytes that kernels are timed on; a smaller device has its eighth.
 KERNEL_BYTES = 1 << 30
@@ -48,10 +54,8 @@ def kernels(device: CupyDevice) -> tuple[float, dict[str, dict[str, float]]]:
         copying = seconds(stream, lambda: stream.copy(source, target))
         for dtype in DTYPES:
             for rounding in Rounding if dtype.is_float else ():
-                rounding_ = seconds(
-                    stream, lambda d=dtype, r=rounding: stream.round(d, r, source, target)
-                )
-                ratios.setdefault(dtype.name, {})[rounding] = copying / rounding_
+                work = partial(stream.round, dtype, rounding, source, target)
+                ratios.setdefault(dtype.name, {})[rounding] = copying / seconds(stream, work)
     return 2 * nbytes / copying, ratios
 
 
@@ -70,7 +74,7 @@ def pipeline(backend: CupyBackend, device: CupyDevice) -> tuple[float, dict[str,
     memory[:] = 0
     backend.settle()
     if not device.is_pinned(memory):
-        raise SystemExit("the host's memory could not be page-locked (see ulimit -l)")
+        raise NotMeasured("the host's memory could not be page-locked (see ulimit -l)")
     there = device.allocate(HOST_BYTES)
     with device.stream() as stream:
         copies = {
