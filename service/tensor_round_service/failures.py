@@ -20,7 +20,8 @@ def refusal_for(error: Exception) -> RequestRefused:
     """
     match error:
         case RequestRefused():
-            return error
+            # Who keeps it keeps the frames it came through, and with them the tensor's memory.
+            return error.with_traceback(None)
         case MemoryError():
             logger.warning("out of memory: %s", error)
             return Overloaded("there is no memory for this request now", retry_after=1)

@@ -76,7 +76,12 @@ class Exchange:
             self._filling = Filling(protocol, target[early:])
             protocol.transport.set_protocol(self._filling)
             protocol.flow.resume_reading()
-            await self._filling.full
+            try:
+                await self._filling.full
+            finally:
+                # Exchange, cycle and scope know one another: what they hold waits for the
+                # garbage collector, and a tensor's memory must not.
+                self._filling = None
         cycle.more_body = False
         protocol.flow.resume_reading()
 

@@ -186,3 +186,24 @@ def test_garbage_within_a_body_is_400(service: Service) -> None:
         with plug.makefile("rb") as answer:
             assert answer.read().startswith(b"HTTP/1.1 400")
     still_works(service)
+
+
+@pytest.mark.parametrize("end", ["hang-up", "stall"])
+def test_bodies_that_end_early_keep_no_memory(end: str) -> None:
+    """Their memory goes back at once, not whenever the garbage collector comes by."""
+    x = np.full(2 * MIB, 1.5, "<f4")
+    request = (
+        f"POST /round HTTP/1.1\r\nHost: x\r\nContent-Length: {x.nbytes}\r\n"
+        f"Operator-Descriptor: {ieee754('float32', [x.size])}\r\n\r\n"
+    ).encode() + x.tobytes()
+    with Service("--receive-timeout", "0.5") as service:
+        post(service, ieee754("float32", [x.size]), x.tobytes())
+        before = service.rss()
+        with contextlib.ExitStack() as stack:
+            plugs = [stack.enter_context(contextlib.closing(service.connect())) for _ in range(12)]
+            for plug in plugs:
+                plug.sendall(request[:-1000])
+            if end == "stall":
+                assert all(plug.recv(12) == b"HTTP/1.1 408" for plug in plugs)
+        assert settled(service) - before <= 8 * MIB
+        still_works(service)
