@@ -248,11 +248,19 @@ STATUSES: dict[str, tuple[bytes, int | None, dict[str, str], int, int]] = {
     "other-input": (inline([1], name="Z"), None, {}, 400, 400),
     "raw-part-of-an-element": (X.tobytes()[:-1], 0, {}, 400, 400),
     "unknown-region": (UNKNOWN_REGION, None, {}, 404, 404),
+    "two-sources": (
+        json.dumps(document({**binary("FP32", [10], 40), "data": [1] * 10})).encode() + X.tobytes(),
+        len(json.dumps(document({**binary("FP32", [10], 40), "data": [1] * 10}))),
+        {},
+        400,
+        400,
+    ),
     # Triton answers 200, with nothing or with less than was sent.
     "empty": (b"", None, {}, 200, 400),
     "raw-empty": (b"", 0, {}, 200, 400),
     "not-gzip": (inline([1.5]), None, GZIP, 200, 400),
     "gzip-cut": (gzip.compress(GOOD)[:-9], len(HEAD), GZIP, 200, 400),
+    "key-twice": (inline([1])[:-1] + b',"id":"a","id":"b"}', None, {}, 200, 400),
     "output-twice": (inline([1], outputs=[{"name": "Y"}] * 2), None, {}, 200, 400),
     # Triton calls its own fault what is the sender's.
     "not-json": (b"{", None, {}, 500, 400),
@@ -361,3 +369,23 @@ def test_shared_memory_is_answered_alike(both: Both) -> None:
             (entry,) = server.request("GET", "/v2/systemsharedmemory/status").json()
             assert entry == {"name": "r", "key": "/" + owned.key, "offset": 0, "byte_size": 4096}
             server.request("POST", "/v2/systemsharedmemory/unregister", b"")
+
+
+def test_a_replaced_object_is_not_read_in_silence(both: Both) -> None:
+    statuses = []
+    for server in both:
+        with segment(64) as owned:
+            owned.memory[:40] = X.view(np.uint8)
+            body = json.dumps({"key": "/" + owned.key, "offset": 0, "byte_size": 64}).encode()
+            server.request("POST", "/v2/systemsharedmemory/region/r/register", body)
+            spare = owned.path.with_name(owned.key + "_spare")
+            spare.write_bytes(bytes(64))
+            spare.rename(owned.path)
+            place = {"shared_memory_region": "r", "shared_memory_byte_size": 40}
+            request = document(tensor("FP32", [10], parameters=place))
+            reply = server.request("POST", infer_path("round"), json.dumps(request).encode())
+            statuses.append(reply.status)
+            if reply.status == 200:  # of what nobody writes into any more
+                assert Answer.of(reply).output["data"] == np.rint(X).tolist()
+            server.request("POST", "/v2/systemsharedmemory/unregister", b"")
+    assert statuses == [200, 400]
