@@ -59,7 +59,10 @@ STAGES: dict[str, list[Point]] = {
     ],
     "allocate": [Point(Buffers, "take"), Point(Buffers, "take", "after")],
     "copy_in": [Point(cpu.NumpyBackend, "round"), Point(cpu, "spread", "after")],
-    "launch": [Point(cpu, "_round_wide"), Point(cpu, "_round_wide", "after")],
+    "launch": [
+        Point(cpu.NumpyBackend, "_round_run"),
+        Point(cpu.NumpyBackend, "_round_run", "after"),
+    ],
     "copy_out": [Point(cpu.NumpyBackend, "round", "after")],
     "encode": [
         Point(round_face, "_described"),

@@ -141,6 +141,12 @@ async def fuzz(port: int, count: int, seed: int) -> Findings:
     return found
 
 
+def tracebacks(log: list[str]) -> list[str]:
+    """Each failure that the service did not foresee, with the lines after it."""
+    starts = [at for at, line in enumerate(log) if line.startswith("Traceback")]
+    return ["".join(log[max(0, at - 1) : at + 60]) for at in starts]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=200_000)
@@ -152,7 +158,7 @@ def main() -> int:
         before = service.rss()
         found = asyncio.run(fuzz(service.port, options.count, options.seed))
         grown = service.rss() - before
-    found.faults += [line for line in service.log if "Traceback" in line or "unforeseen" in line]
+    found.faults += tracebacks(service.log)
     for status, times in sorted(found.statuses.items()):
         print(f"{times:9,} {status or 'closed'}")
     print(
