@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -38,6 +39,8 @@ from .statistics import Statistics
 
 TITLE = "tensor-round"
 
+logger = logging.getLogger(__name__)
+
 
 class _Application(FastAPI):
     """FastAPI, with a way past it: its stack costs a small tensor more than rounding does."""
@@ -61,14 +64,15 @@ class _Application(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-def _engine(settings: Settings) -> Engine:
+def _engine(settings: Settings, say: Callable[[str], None]) -> Engine:
     total = settings.max_bytes_in_flight or memory_limit() // 2
     devices = DeviceOptions(
         numbers=settings.device_numbers,
         least_bytes=settings.gpu_min_bytes,
         pool_bytes=settings.gpu_memory_limit,
     )
-    return Engine(choose(settings.backend, devices), total // settings.workers)
+    backend = choose(settings.backend, devices, say=say)
+    return Engine(backend, total // settings.workers)
 
 
 def _shared_memory(settings: Settings, worker_folder: Path | None) -> SharedMemory | None:
@@ -105,13 +109,17 @@ def create_app(
     """
     door = None if settings.api_keys_file is None else Door(KeyRing(settings.api_keys_file))
     own = engine is None
-    serving = _engine(settings) if engine is None else engine
+    # Said once it is served: where the start fails, its one line stands alone.
+    said: list[str] = []
+    serving = _engine(settings, said.append) if engine is None else engine
     lifecycle = lifecycle or Lifecycle()
     lifecycle.is_lost = lambda: not serving.backend.is_healthy
     readiness = Readiness(serving.backend, lifecycle)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        for line in said:
+            logger.info(line)
         tidying = asyncio.create_task(serving.tidy())
         try:
             yield

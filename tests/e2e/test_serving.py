@@ -153,3 +153,7 @@ def test_docs_need_no_other_host(service: Service) -> None:
         assert f"docs/{name}" in text
         assert service.get(f"/docs/{name}").status == 200
     assert service.get("/docs/../settings.py").status == 404
+
+
+def test_the_log_says_which_backend_serves(service: Service) -> None:
+    assert sum("backend: " in line for line in service.log) == 1

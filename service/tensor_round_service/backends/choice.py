@@ -49,11 +49,14 @@ def open_cupy(numbers: Sequence[int] | None, pool_bytes: int | None) -> Sequence
 
 
 def choose(
-    name: str, options: DeviceOptions = DeviceOptions(), open_devices: OpenDevices = open_cupy
+    name: str,
+    options: DeviceOptions = DeviceOptions(),
+    open_devices: OpenDevices = open_cupy,
+    say: Callable[[str], None] = logger.info,
 ) -> Backend:
     """The backend of that name: ``numpy``, ``cupy``, or ``auto`` for the best that works.
 
-    A device works if it rounds as NumPy does, kernel by kernel, to the bit. Raises
+    ``say`` is told which it became, and why. A device works if it rounds as NumPy does, kernel by kernel, to the bit. Raises
     :class:`BackendUnavailable` for ``cupy`` where none does.
     """
     host = NumpyBackend()
@@ -65,10 +68,10 @@ def choose(
         if name == "cupy":
             host.close()
             raise BackendUnavailable(f"BACKEND=cupy: {_first_line(error)}") from error
-        logger.info("backend: numpy (no usable GPU: %s)", _first_line(error))
+        say(f"backend: numpy (no usable GPU: {_first_line(error)})")
         return host
     backend.sharing = _sharing(name, options, backend)
-    logger.info("backend: %s", backend)
+    say(f"backend: {backend}")
     return backend
 
 
