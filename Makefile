@@ -65,6 +65,7 @@ gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes; "no 
 
 exhaustive: $(VENV)/.service build/reference.so ## Try all float32 patterns against a C reference (minutes; needs a C compiler)
 	PYTHONPATH=tests $(BIN)/python tools/exhaustive/prove.py build/reference.so
+	PYTHONPATH=tests $(BIN)/python -m tools.kernels.prove build/reference.so
 
 build/reference.so: tools/exhaustive/reference.c
 	@mkdir -p build
@@ -77,7 +78,7 @@ $(FUZZ)/.fuzz: $(VENV)/.test
 	@touch $@
 
 SEED ?= 1
-fuzz: $(FUZZ)/.fuzz ## Feed spoilt input to every reader, and spoilt HTTP to a service (20 minutes; SEED=)
+fuzz: $(FUZZ)/.fuzz ## Feed spoilt input to every reader, and spoilt HTTP to a service (10 minutes; SEED=)
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.parsers --seed $(SEED)
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.raw_http --seed $(SEED)
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.openapi $(FUZZ)/bin/schemathesis --seed $(SEED)
