@@ -13,6 +13,7 @@ from tensor_round.errors import Unauthorized
 from .answers import Send, field_name, refusal_answer
 from .api_keys import ApiKey, KeyRing
 from .direct import Header, direct_exchange
+from .hardening import NO_STORE
 from .request_id import request_id_header
 
 #: What needs no key: health, by its exact paths. All else does, be there something or not.
@@ -79,7 +80,7 @@ def _secret(name: bytes, value: bytes) -> bytes:
 
 async def _refuse(scope: MutableMapping[str, Any], send: Send, refusal: Unauthorized) -> None:
     answer = refusal_answer(scope["path"], refusal)
-    answer.headers.append(request_id_header(scope))
+    answer.headers += [request_id_header(scope), NO_STORE]
     # The direct way writes what it is given, and an answer to HEAD has no body.
     exchange = None if scope["method"] == "HEAD" else direct_exchange(scope)
     await answer.send(send, exchange)

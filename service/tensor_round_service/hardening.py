@@ -20,6 +20,7 @@ from .receive import Receive
 SERVER_HEADERS = [("X-Content-Type-Options", "nosniff")]
 
 _CACHE_CONTROL = field_name("Cache-Control")
+NO_STORE = (_CACHE_CONTROL, b"no-store")
 
 
 def page_headers(inline_scripts: Iterable[str] = ()) -> dict[str, str]:
@@ -60,7 +61,7 @@ class NoStoreMiddleware:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
                 if all(name != _CACHE_CONTROL for name, _ in headers):
-                    headers.append((_CACHE_CONTROL, b"no-store"))
+                    headers.append(NO_STORE)
                 message["headers"] = headers
             await send(message)
 

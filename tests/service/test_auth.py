@@ -85,6 +85,7 @@ def test_nothing_else_does(
     assert answer.headers["www-authenticate"].startswith("Bearer")
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["x-request-id"] == "mine"
+    assert answer.headers["cache-control"] == "no-store"
     document = json.loads(answer.content)
     assert document["code"] == "unauthorized"
     assert says in document["detail"]

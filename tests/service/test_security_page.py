@@ -1,0 +1,37 @@
+"""What docs/security.md shows works, and the tests it names are there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.pages import ROOT, examples
+from tensor_round_service.api_keys import KeyRing
+from tensor_round_service.auth import OPEN_PATHS
+
+PAGE = "docs/security.md"
+TEXT = (ROOT / PAGE).read_text()
+
+
+def test_the_recipe_makes_a_key_that_counts(tmp_path: Path) -> None:
+    (recipe,) = examples(PAGE, "sh")
+    made = subprocess.run(
+        ["bash", "-eu"], input=recipe, capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    found = KeyRing(tmp_path / "keys.txt").find(made.stdout.strip().encode())
+    assert found is not None
+    assert found.label == "reports"
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`((?:tests/\S*/)?test_\w+\.py)`", TEXT))))
+def test_the_tests_it_names_are_there(name: str) -> None:
+    folders = ("", "tests/e2e/", "tests/service/")
+    assert any((ROOT / folder / name).is_file() for folder in folders)
+
+
+def test_it_names_the_open_paths() -> None:
+    (line,) = re.findall(r"- Open without a key: (.*)\.", TEXT)
+    assert set(re.findall(r"`([^`]+)`", line)) == OPEN_PATHS
