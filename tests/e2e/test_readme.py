@@ -29,9 +29,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_python_example(service: Service) -> None:
-    (code,) = blocks(README, "python")
-    code = code.replace("http://127.0.0.1:8000", service.url)
+@pytest.mark.parametrize("code", blocks(README, "python"), ids=["client", "tritonclient"])
+def test_the_python_examples(service: Service, code: str) -> None:
+    code = code.replace("127.0.0.1:8000", f"127.0.0.1:{service.port}")
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     expected = re.findall(r"# (\[.*\])", code)
