@@ -101,6 +101,9 @@ class Exchange:
             await flow.drain()
         if cycle.disconnected:
             return
+        if cycle.scope["method"] == "HEAD":
+            # A body would be taken for the next answer.
+            parts = ()
         if cycle.more_body:
             # What was not read of the body stands between this answer and a next request.
             cycle.keep_alive = False

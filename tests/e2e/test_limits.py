@@ -129,6 +129,14 @@ def test_large_heads_get_431(hasty: Service, head: bytes) -> None:
     still_works(hasty)
 
 
+def test_a_refused_head_request_gets_no_body(hasty: Service) -> None:
+    with contextlib.closing(hasty.connect(timeout=5)) as plug:
+        plug.sendall(b"HEAD /livez HTTP/1.1\r\nHost: x\r\n" + b"X-Many: 1\r\n" * 101 + b"\r\n")
+        answer = read_to_end(plug)
+        assert answer.startswith(b"HTTP/1.1 431")
+        assert answer.endswith(b"\r\n\r\n")
+
+
 def test_a_refused_sender_reads_why(hasty: Service) -> None:
     """The whole body is pushed at a service that refused after the head."""
     refused = 0

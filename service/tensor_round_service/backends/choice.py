@@ -56,8 +56,9 @@ def choose(
 ) -> Backend:
     """The backend of that name: ``numpy``, ``cupy``, or ``auto`` for the best that works.
 
-    ``say`` is told which it became, and why. A device works if it rounds as NumPy does, kernel by kernel, to the bit. Raises
-    :class:`BackendUnavailable` for ``cupy`` where none does.
+    A device works if it rounds as NumPy does, kernel by kernel, to the bit. Raises
+    :class:`BackendUnavailable` for ``cupy`` where none does. ``say`` is told which it
+    became, and why.
     """
     host = NumpyBackend()
     if name == "numpy":
