@@ -28,9 +28,6 @@ from .tables import entries_of_16_bits, look_up
 PAGE = 4096
 #: Buffers from this size on are mapped, not taken from the heap.
 MAPPED_BYTES = 1 << 20
-#: Bytes from which a second thread brings more than it costs. A core that sleeps takes 40 us
-#: to wake, in which time the first rounds a megabyte or two of float32, and 200 KiB by table.
-SPLIT_BYTES = {1: 512 << 10, 2: 512 << 10, 4: 8 << 20, 8: 8 << 20}
 
 
 def usable_cores() -> int:
@@ -55,7 +52,11 @@ def map_pages(nbytes: int) -> mmap.mmap:
 
 @dataclass(frozen=True, slots=True)
 class Rounder:
-    """What rounds a run of whole elements in place, and from how many bytes on threads share it."""
+    """What rounds a run of whole elements in place, and from how many bytes on threads share it.
+
+    That is after some 200 us of work: a core that sleeps takes 40 us to wake, and threads
+    meet at the interpreter's lock between NumPy's calls, where one may fall asleep again.
+    """
 
     round: Callable[[Bytes], None]
     split_bytes: int
@@ -64,14 +65,12 @@ class Rounder:
 @cache
 def rounder(dtype: DType, rounding: Rounding) -> Rounder:
     """The fastest way that there is for a type and a direction."""
-    work: Callable[[Bytes], None]
     if dtype.itemsize > 2:
-        work = partial(round_floats, dtype.numpy, kernel(dtype, rounding))
-    elif lanes := KERNELS.get((dtype, rounding)):
-        work = partial(round_lanes, lanes, entries_of_16_bits(dtype, rounding))
-    else:
-        work = partial(look_up, entries_of_16_bits(dtype, rounding))
-    return Rounder(work, SPLIT_BYTES[dtype.itemsize])
+        return Rounder(partial(round_floats, dtype.numpy, kernel(dtype, rounding)), 16 << 20)
+    entries = entries_of_16_bits(dtype, rounding)
+    if lanes := KERNELS.get((dtype, rounding)):
+        return Rounder(partial(round_lanes, lanes, entries), 2 << 20)
+    return Rounder(partial(look_up, entries), 1 << 20)
 
 
 class NumpyBackend:

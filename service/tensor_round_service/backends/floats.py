@@ -22,9 +22,9 @@ from tensor_round.rounding import Rounding
 
 from . import Bytes
 
-#: Bytes looked at and then rounded: half of a common second-level cache. Longer blocks leave
-#: it before they are rounded, shorter ones cost more calls, and threads meet in each.
-BLOCK_BYTES = 512 << 10
+#: Bytes looked at and then rounded: what a core has of a common second-level cache. Longer
+#: blocks leave it before they are rounded; between shorter ones, threads meet too often.
+BLOCK_BYTES = 1 << 20
 
 Floats = np.ndarray[tuple[int], np.dtype[Any]]
 #: Rounds an array in place.

@@ -7,17 +7,17 @@ import pytest
 
 from support.backend_calls import flat_call, run_flat, sample_pair, tame_pair
 from support.reference import FLOATS, ROUNDINGS, WIDTHS
+from tensor_round.dtypes import BY_NAME
+from tensor_round.rounding import Rounding
 from tensor_round_service.backends import Backend, floats, lanes, tables
-from tensor_round_service.backends.cpu import SPLIT_BYTES
+from tensor_round_service.backends.cpu import rounder
 
 #: Bytes at which the NumPy backend cuts a run; another backend's cuts lie at powers of two as well.
 CUTS = {
     "least-for-lanes": lanes.LEAST_BYTES,
-    "lanes-block": 4 * lanes.BLOCK_WORDS,
-    "table-block": 2 * tables.BLOCK,
-    "block": floats.BLOCK_BYTES,
-    "two-blocks": 2 * floats.BLOCK_BYTES,
-    "3-MiB": 3 << 20,
+    "lanes-blocks": 8 * lanes.BLOCK_WORDS,
+    "table-blocks": 4 * tables.BLOCK,
+    "blocks": 2 * floats.BLOCK_BYTES,
 }
 
 #: Patterns to fill a run with, and their results: everything that is hard, or nothing that
@@ -55,10 +55,9 @@ def test_sizes_at_the_cuts(backend: Backend, dtype: str, cut: int, offset: int) 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_sizes_for_all_threads(backend: Backend, dtype: str, rounding: str, pairs: str) -> None:
-    itemsize = WIDTHS[dtype] // 8
-    count = SPLIT_BYTES[itemsize] // itemsize
-    for in_place, more in ((False, 0), (True, count // 5 + 3)):
-        assert_sized(backend, dtype, rounding, count + more, in_place, pairs)
+    row = BY_NAME[dtype]
+    count = rounder(row, Rounding(rounding)).split_bytes // row.itemsize
+    assert_sized(backend, dtype, rounding, count * 5 // 4 + 3, in_place=True, pairs=pairs)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -88,7 +87,7 @@ def test_a_lone_signalling_nan_keeps_its_bits_wherever_it_lies(
     fmt = FLOATS[dtype]
     bytes_of_a_block = floats.BLOCK_BYTES if fmt.width > 16 else 4 * lanes.BLOCK_WORDS
     block = bytes_of_a_block // (fmt.width // 8)
-    patterns, right = (np.resize(each, 2 * block + 21) for each in tame_pair(dtype, rounding))
+    patterns, right = (np.resize(each, block + 21) for each in tame_pair(dtype, rounding))
     signalling = fmt.sign_bit - (1 << fmt.fraction_bits) | 0x15
     for place in lone_nan_places(patterns.size, block):
         given, answer = patterns.copy(), right.copy()
