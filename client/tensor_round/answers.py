@@ -35,12 +35,23 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> RequestRefu
             document = value if isinstance(value, dict) else {}
         except MalformedJSON:
             pass  # a proxy's, or cut short: the status still says what it says
+    elif native.media_type(headers.get("content-type", "")) == native.JSON:
+        document = _protocol_error(body)
     retry_after = parse_retry_after(headers.get("retry-after"))
     error = errors.from_problem(document, status=status, retry_after=retry_after)
     if isinstance(error, errors.MethodNotAllowed):
         error.allow = headers.get("allow", "")
     error.request_id = headers.get("x-request-id")
     return error
+
+
+def _protocol_error(body: bytes) -> dict[str, Any]:
+    """The Open Inference Protocol's error, as much of a problem document as it is."""
+    try:
+        value = strictjson.loads(body, max_depth=1)
+    except MalformedJSON:
+        return {}
+    return {"detail": value.get("error")} if isinstance(value, dict) else {}
 
 
 def parse_retry_after(value: str | None) -> float | None:

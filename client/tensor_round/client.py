@@ -82,8 +82,10 @@ class Client:
     ) -> A:
         """Round every element of ``x``, and return an array of the same kind, dtype and shape.
 
-        ``x`` is a NumPy array, a torch tensor on the CPU, or anything that exports
-        ``__array_interface__``, the buffer protocol or CPU DLPack. ``operator`` is an
+        ``x`` is a NumPy array, a torch tensor, a CuPy array, or anything that exports
+        ``__array_interface__``, the buffer protocol or CPU DLPack. Arrays on a GPU stay there
+        where the service is on the same host and has CUDA shared memory on; else they are
+        copied, which the log says once. ``operator`` is an
         operator object, or an IEEE 754 rounding direction: ``ties_to_even``,
         ``ties_to_away``, ``toward_zero``, ``toward_positive``, ``toward_negative``.
 

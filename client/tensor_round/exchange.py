@@ -19,7 +19,7 @@ from .intake import DocumentIntake, Intake, RefusalIntake, TensorIntake
 from .landing import Landing
 from .layout import Layout
 from .round_operators import Plan
-from .wire import native
+from .wire import native, strictjson
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -52,6 +52,19 @@ def round_request(plan: Plan, payload: memoryview, *, digest: bool) -> Request:
         headers.append((b"Content-Digest", stated.encode()))
         headers.append((b"Want-Content-Digest", b"sha-256=1"))
     return Request("POST", "/round", id, headers, payload)
+
+
+def json_request(path: str, document: Mapping[str, Any]) -> Request:
+    """A ``POST`` of a document, for a document."""
+    id = _new_id()
+    body = memoryview(strictjson.dumps(document))
+    headers = [
+        (b"X-Request-ID", id.encode()),
+        (b"Accept", native.JSON.encode()),
+        (b"Content-Type", native.JSON.encode()),
+        (b"Content-Length", b"%d" % len(body)),
+    ]
+    return Request("POST", path, id, headers, body)
 
 
 def get_request(path: str) -> Request:

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from . import arrays
+from . import arrays, device_arrays
 from .answers import fields
 from .deadline import Deadline
+from .device_rounds import DeviceRounds
 from .errors import (
     ConnectionFailed,
     DeadlineExceeded,
@@ -65,6 +66,7 @@ class Session:
         self._digest = digest
         self._retries = Retries(limits.retries, verified=digest)
         self._is_closed = False
+        self._devices = DeviceRounds(self._fetched_document, self._fill)
 
     async def round(
         self,
@@ -75,8 +77,10 @@ class Session:
     ) -> Any:
         """Round ``x``; see :meth:`Client.round`."""
         deadline = self._start()
-        operand = arrays.read(x)
         by = as_operator(operator)
+        if (kind := device_arrays.kind_of(x)) is not None:
+            return await self._devices.round(kind, x, by, out, progress, deadline)
+        operand = arrays.read(x)
         plan = by.plan(operand.dtype, operand.array.shape)
         if out is None:
             target = arrays.empty_like(operand.array)
@@ -95,7 +99,7 @@ class Session:
     async def document(self, path: str) -> dict[str, Any]:
         """The JSON object at a path."""
         deadline = self._start()
-        return await self._fetched(lambda: get_request(path), document_intake, deadline)
+        return await self._fetched_document(lambda: get_request(path), deadline)
 
     async def ready(self) -> bool:
         """Whether the service would serve now, found out by one try."""
@@ -154,6 +158,11 @@ class Session:
             deadline,
         )
         add(tile.nbytes)
+
+    async def _fetched_document(
+        self, make: Callable[[], Request], deadline: Deadline
+    ) -> dict[str, Any]:
+        return await self._fetched(make, document_intake, deadline)
 
     async def _fetched(
         self, make: Callable[[], Request], reception: Reception[T], deadline: Deadline
