@@ -50,6 +50,7 @@ class Results:
     copy_bytes_per_s: float
     #: None where it could not be measured.
     shm_vs_copy: float | None
+    client_shm_vs_copy: float | None
     pipeline_vs_pcie: float | None
     pcie_bytes_per_s: dict[str, float]
     small_request_s: dict[str, float]
@@ -85,7 +86,8 @@ def measure() -> Results:
         exhaustive={**narrow, **wide},
         kernel_vs_copy=ratios,
         copy_bytes_per_s=copy_rate,
-        shm_vs_copy=None if shared is None else shared / copy_rate,
+        shm_vs_copy=None if shared is None else shared[0] / copy_rate,
+        client_shm_vs_copy=None if shared is None else shared[1] / copy_rate,
         pipeline_vs_pcie=pipeline,
         pcie_bytes_per_s=copies,
         small_request_s=small,
@@ -112,6 +114,8 @@ def rows(results: Results) -> Iterator[tuple[str, str, str, bool]]:
         for rounding, ratio in ratios.items():
             yield (f"kernel {dtype} {rounding}", *_ratio(ratio, KERNEL_TARGET))
     yield ("shared memory over HTTP", *_ratio(results.shm_vs_copy, SHARED_TARGET))
+    if results.client_shm_vs_copy is not None:
+        yield "the same by the client", f"{results.client_shm_vs_copy:.3f} x", "", True
     yield ("host tensors, pinned", *_ratio(results.pipeline_vs_pcie, PIPELINE_TARGET))
     for name, seconds in results.small_request_s.items():
         yield f"small request, {name}", f"{seconds * 1e6:.0f} us", "", True

@@ -12,6 +12,7 @@ from http.client import HTTPConnection
 import cupy
 import numpy as np
 
+import tensor_round as tr
 from support.native_form import ieee754
 from support.server import Service
 from tensor_round_service.backends.cuda_cupy import CupyDevice
@@ -60,8 +61,11 @@ def _post(
     return answer.headers["Execution-Backend"]
 
 
-def shared_memory(device: CupyDevice) -> float:
-    """Bytes a second, read and written, of requests on tensors in this process's device memory."""
+def shared_memory(device: CupyDevice) -> tuple[float, float]:
+    """Bytes a second, read and written, of requests on tensors in this process's device memory.
+
+    Those of bare requests on registered regions, and those of the client's calls.
+    """
     nbytes = min(SHARED_BYTES, device.total_bytes // 8 & -4096)
     with cupy.cuda.Device(device.number):
         # Of the driver itself: a pool's memory would be shared with all else that is in it.
@@ -72,11 +76,28 @@ def shared_memory(device: CupyDevice) -> float:
         options = ("--backend", "cupy", "--devices", str(device.number))
         with Service(*options, "--cuda-shared-memory", "true") as service:
             best = _shared_seconds(service, device.number, nbytes, regions)
+            by_client = _client_seconds(service, nbytes, regions)
         answer = np.empty_like(drawn)
         cupy.cuda.runtime.memcpy(answer.ctypes.data, regions["out"].ptr, answer.nbytes, 2)
     if answer.tobytes() != np.rint(drawn).tobytes():
         raise NotMeasured("a tensor in shared memory came back wrong")
-    return 2 * nbytes / best
+    return 2 * nbytes / best, 2 * nbytes / by_client
+
+
+def _client_seconds(service: Service, nbytes: int, regions: dict[str, cupy.cuda.Memory]) -> float:
+    """Of the Python client with CuPy's arrays, which registers them for each call."""
+    x, out = (
+        cupy.ndarray((nbytes // 4,), cupy.float32, cupy.cuda.MemoryPointer(memory, 0))
+        for memory in regions.values()
+    )
+    best = np.inf
+    with tr.Client(service.url) as client:
+        for _ in range(TRIES):
+            began = time.perf_counter()
+            if client.round(x, out=out) is not out:
+                raise NotMeasured("the client gave back another array")
+            best = min(best, time.perf_counter() - began)
+    return float(best)
 
 
 def _shared_seconds(
