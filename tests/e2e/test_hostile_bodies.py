@@ -176,16 +176,21 @@ def test_a_request_before_garbage_has_its_answer(
     still_works(service)
 
 
-def test_garbage_within_a_body_is_400(service: Service) -> None:
+@pytest.mark.parametrize("target", ["POST /round", "GET /livez"])
+def test_garbage_within_a_body_is_400(service: Service, target: str) -> None:
+    """Once: also where the request is one that can be answered without its body."""
     head = (
-        "POST /round HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+        f"{target} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
         f"Operator-Descriptor: {ieee754('float32', [3])}\r\n\r\n"
     ).encode()
     with contextlib.closing(service.connect()) as plug:
         plug.sendall(head + b"4\r\nabcd\r\nnot a length\r\n")
         with plug.makefile("rb") as answer:
-            assert answer.read().startswith(b"HTTP/1.1 400")
+            content = answer.read()
+    assert content.startswith(b"HTTP/1.1 400")
+    assert content.count(b"HTTP/1.1") == 1
     still_works(service)
+    assert not [line for line in service.log if "Traceback" in line]
 
 
 @pytest.mark.parametrize("end", ["hang-up", "stall"])
