@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -148,8 +149,7 @@ LATE = "the handler is closed"
 def tracebacks(log: list[str]) -> list[str]:
     """Each failure that the service did not foresee, with the lines after it."""
     starts = [at for at, line in enumerate(log) if line.startswith("Traceback")]
-    ends = [*starts[1:], len(log)]
-    return ["".join(log[start:end]) for start, end in zip(starts, ends, strict=True)]
+    return ["".join(log[start:end]) for start, end in pairwise([*starts, len(log)])]
 
 
 def main() -> int:
