@@ -48,10 +48,11 @@ def source(kernel: KernelSource) -> str:
         kernel.inputs, kernel.outputs, kernel.operation, kernel.name, preamble=kernel.preamble
     )
     arguments = tuple(map(_argument, made.params))
-    code = _kernel._get_elementwise_kernel_code(
+    code: str = _kernel._get_elementwise_kernel_code(
         arguments, _kernel._TypeMap(()), made.params, made.operation, made.name, made.preamble
     )
-    return "".join(f"#include <{name}>\n" for name in core._cupy_header_list) + code
+    headers: list[str] = core._cupy_header_list
+    return "".join(f"#include <{name}>\n" for name in headers) + code
 
 
 def _argument(parameter: Any) -> Any:
