@@ -12,7 +12,7 @@ from tensor_round.dtypes import BY_NAME, DType
 from tensor_round.echo import shown
 from tensor_round.errors import Fault, InvalidDescriptor, NotOffered, PayloadSizeMismatch
 from tensor_round.layout import Layout
-from tensor_round.wire import oip, oip_answer
+from tensor_round.wire import oip, oip_answer, oip_request
 
 from .models import CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
 
@@ -84,7 +84,7 @@ class Plan:
 def plan_head(model: Model, head: bytes, shared_memory: bool) -> Plan:
     """The plan for a request's JSON head; one seen lately costs one look-up.
 
-    Raises what :func:`.oip.read_request` and :func:`plan` raise, and :class:`NotOffered`
+    Raises what :func:`.oip_request.read_request` and :func:`plan` raise, and :class:`NotOffered`
     for shared memory where there is none. Refusals are not kept.
     """
     if len(head) <= _REMEMBERED_BYTES:
@@ -93,7 +93,7 @@ def plan_head(model: Model, head: bytes, shared_memory: bool) -> Plan:
 
 
 def _plan_head(model: Model, head: bytes, shared_memory: bool) -> Plan:
-    request = oip.read_request(head)
+    request = oip_request.read_request(head)
     if request.uses_shared_memory and not shared_memory:
         raise NotOffered(NO_SHARED_MEMORY)
     return plan(model, request)

@@ -5,4 +5,7 @@
                  ``decimals`` (which rounds, once) and ``integers``
 ``npy``          .npy headers, read strictly and written as NumPy writes them
 ``native``       the HTTP headers of ``/round``
+``oip``          inference requests of ``/v2`` as values; ``oip_request`` reads them,
+                 ``oip_answer`` writes what answers them
+``accept``       the coding of an answer that its receiver likes best
 """

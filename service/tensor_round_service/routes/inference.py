@@ -11,7 +11,7 @@ from functools import partial
 from time import perf_counter_ns
 
 from tensor_round.errors import PayloadSizeMismatch, TensorTooLarge
-from tensor_round.wire import native, oip
+from tensor_round.wire import native, oip, oip_request
 from tensor_round.wire.accept import IDENTITY
 
 from ..answers import Answer, error_answer, field_name
@@ -89,7 +89,7 @@ class _Inference:
         head = inference_head_of(scope)
         body = head.body(scope, receive)
         self._check_declared(head)
-        room = self._room(head.content_length or 0, head.json_most * JSON_WEIGHT)
+        room = self._room(head.content_length or 0, _unstated_bytes(head))
         await body.admit(lease, room)
         plan = await self._plan(head, body)
         check_sizes(plan, self._limit)
@@ -115,7 +115,7 @@ class _Inference:
 
     def _check_declared(self, head: InferenceHead) -> None:
         """Refuse what its headers say is too large, before any of it is read."""
-        oip.check_head_length(head.json_most)
+        oip_request.check_head_length(head.json_most)
         nbytes = head.binary_length or 0
         if nbytes > self._limit:
             raise TensorTooLarge(
@@ -124,9 +124,9 @@ class _Inference:
                 got_bytes=nbytes,
             )
 
-    def _room(self, nbytes: int, for_text: int) -> int:
-        """What to reserve: all that buffers take, and for text what there is room for at all."""
-        return max(nbytes, min(nbytes + for_text, self._engine.budget.most))
+    def _room(self, nbytes: int, others: int) -> int:
+        """What to reserve: all that buffers take, and for others what there is room for at all."""
+        return max(nbytes, min(nbytes + others, self._engine.budget.most))
 
     async def _plan(self, head: InferenceHead, body: Body) -> Plan:
         """What the request asks for, by its JSON."""
@@ -165,6 +165,13 @@ class _Inference:
             parts = list(encoded)
             headers.append((_CONTENT_ENCODING, coding.encode()))
         return Answer(content_type, parts, headers=headers)
+
+
+def _unstated_bytes(head: InferenceHead) -> int:
+    """The most memory that a body takes beyond its stated length, before its plan is known."""
+    if head.json_length == 0 and head.content_length is None:
+        return 2 * MAX_GATHERED_BYTES  # in pieces, and joined
+    return head.json_most * JSON_WEIGHT
 
 
 async def _receive(plan: Plan, head: InferenceHead, body: Body, lease: Lease) -> Bytes | None:

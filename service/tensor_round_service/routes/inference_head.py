@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 
 from tensor_round.errors import Fault, InvalidDescriptor
-from tensor_round.wire import native, oip
+from tensor_round.wire import native, oip, oip_request
 from tensor_round.wire.accept import preferred_coding
 
 from ..answers import field_name
@@ -35,7 +35,7 @@ class InferenceHead(RequestHead):
         values = self.texts(HEADER_LENGTH)
         if not values:
             return None
-        length = oip.read_header_length(", ".join(values))
+        length = oip_request.read_header_length(", ".join(values))
         if self.content_length is not None and length > self.content_length:
             rule = f"is beyond the {self.content_length} bytes of the body"
             raise InvalidDescriptor.of([Fault((oip.HEADER_LENGTH,), rule)])

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensor_round.errors import InvalidDescriptor, MalformedJSON, RequestRefused, TensorTooLarge
-from tensor_round.wire import oip
+from tensor_round.wire import oip, oip_request
 
 X: dict[str, Any] = {"name": "X", "shape": [2], "datatype": "FP32"}
 INLINE: dict[str, Any] = {**X, "data": [0.5, 1.5]}
@@ -26,7 +26,7 @@ REGION: dict[str, Any] = {
 
 
 def read(document: Any) -> oip.Request:
-    return oip.read_request(json.dumps(document).encode())
+    return oip_request.read_request(json.dumps(document).encode())
 
 
 def request(tensor: dict[str, Any], **members: Any) -> dict[str, Any]:
@@ -241,7 +241,7 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize(("head", "says"), MALFORMED.values(), ids=MALFORMED)
 def test_malformed_heads(head: bytes, says: str) -> None:
     with pytest.raises(MalformedJSON) as caught:
-        oip.read_request(head)
+        oip_request.read_request(head)
     assert says in caught.value.detail
 
 
@@ -256,14 +256,14 @@ each_head = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
 def test_a_head_cut_anywhere_is_refused(head: bytes) -> None:
     for length in range(len(head)):
         with pytest.raises(MalformedJSON):
-            oip.read_request(head[:length])
+            oip_request.read_request(head[:length])
 
 
 @each_head
 @pytest.mark.parametrize("trailing", [b"x", b"\0", b"{}", b"]", b"\xff"])
 def test_trailing_bytes_are_refused(head: bytes, trailing: bytes) -> None:
     with pytest.raises(MalformedJSON):
-        oip.read_request(head + trailing)
+        oip_request.read_request(head + trailing)
 
 
 @given(st.binary(max_size=200) | st.sampled_from(sorted(HEADS.values())), st.data())
@@ -273,7 +273,7 @@ def test_only_documented_errors(head: bytes, data: st.DataObject) -> None:
         if mutated:
             mutated[data.draw(st.integers(0, len(mutated) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(MalformedJSON, InvalidDescriptor, TensorTooLarge):
-        oip.read_request(bytes(mutated))
+        oip_request.read_request(bytes(mutated))
 
 
 FULL = request(
@@ -311,23 +311,23 @@ def padded(document: dict[str, Any], length: int) -> bytes:
 
 
 def test_a_head_without_numbers_has_64_kib() -> None:
-    oip.read_request(padded(request(BINARY), 64 << 10))
+    oip_request.read_request(padded(request(BINARY), 64 << 10))
     with pytest.raises(TensorTooLarge, match="65536"):
-        oip.read_request(padded(request(BINARY), (64 << 10) + 1))
-    oip.read_request(padded(request(INLINE), (64 << 10) + 1))
+        oip_request.read_request(padded(request(BINARY), (64 << 10) + 1))
+    oip_request.read_request(padded(request(INLINE), (64 << 10) + 1))
 
 
 def test_a_head_with_numbers_has_16_mib_more() -> None:
     limit = (16 << 20) + (64 << 10)
-    oip.read_request(padded(request(INLINE), limit))
+    oip_request.read_request(padded(request(INLINE), limit))
     with pytest.raises(TensorTooLarge) as caught:
-        oip.read_request(padded(request(INLINE), limit + 1))
+        oip_request.read_request(padded(request(INLINE), limit + 1))
     assert caught.value.limit_bytes == limit
 
 
 @pytest.mark.parametrize("value", ["0", "1", "007", "9" * 19])
 def test_header_lengths(value: str) -> None:
-    assert oip.read_header_length(value) == int(value)
+    assert oip_request.read_header_length(value) == int(value)
 
 
 @pytest.mark.parametrize(
@@ -335,10 +335,12 @@ def test_header_lengths(value: str) -> None:
 )
 def test_what_is_no_header_length(value: str) -> None:
     with pytest.raises(InvalidDescriptor, match="Inference-Header-Content-Length"):
-        oip.read_header_length(value)
+        oip_request.read_header_length(value)
 
 
-@pytest.mark.parametrize("act", [oip.read_request, lambda head: oip.read_header_length(str(head))])
+@pytest.mark.parametrize(
+    "act", [oip_request.read_request, lambda head: oip_request.read_header_length(str(head))]
+)
 def test_errors_repeat_nothing_at_length(act: Callable[[bytes], Any]) -> None:
     secret = b"SECRET" * 1000
     with pytest.raises(RequestRefused) as caught:
