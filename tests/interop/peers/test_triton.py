@@ -119,8 +119,8 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
         server.wait()
         yield server
     finally:
-        server.process.kill()
-        server.process.wait()
+        server.process.terminate()  # killed, it would leave its shared memory behind
+        server.process.wait(60)
 
 
 @pytest.fixture(scope="module")
