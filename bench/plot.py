@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 from . import targets
 from .latency import FREE, OWN_CORES
-from .tables import seconds
+from .tables import seconds, was_busy
 from .targets import KIB, MIB, Target
 
 #: A target, what it is called here, and its class in the style below.
@@ -90,7 +90,8 @@ def text(x: float, y: float, words: str, style: str = "") -> str:
 
 def caption(results: dict[str, Any]) -> str:
     about = results["machine"]
-    return (
+    words = (
         f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, loopback; "
         f"{results['date'][:10]}, make bench"
     )
+    return f"{words}; the machine was busy with other work" if was_busy(results) else words

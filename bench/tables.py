@@ -15,6 +15,12 @@ ABSENT = "-"
 BUSY = 0.1
 
 
+def was_busy(results: dict[str, Any]) -> bool:
+    busy: float = results["machine"]["busy_before"]
+    cores: int = results["machine"]["cores"]
+    return busy > BUSY * cores
+
+
 def title(results: dict[str, Any]) -> str:
     """What the figures are of."""
     about = results["machine"]
@@ -26,7 +32,7 @@ def title(results: dict[str, Any]) -> str:
     )
     if results["quick"]:
         words += "; a quick run"
-    if about["busy_before"] > BUSY * about["cores"]:
+    if was_busy(results):
         words += f"; {about['busy_before']} cores were busy with other work: do not trust these"
     return words + "."
 
