@@ -24,7 +24,8 @@ def main() -> None:
     PICTURE.write_text(plot.draw(results))
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    figures = f"{tables.title(results)}\n\n{tables.render(results)}"
+    picture = f"![Round trips beside each other]({PICTURE.name})"
+    figures = f"{picture}\n\n{tables.title(results)}\n\n{tables.render(results)}"
     PAGE.write_text(f"{before}{BEGIN}\n\n{figures}\n\n{END}{after}")
     print(f"{PICTURE} and {PAGE}: from {latest}")
 
