@@ -22,8 +22,8 @@ from tensor_round.rounding import Rounding
 
 from . import Bytes
 
-#: Bytes looked at and then rounded: what a core has of a common second-level cache. Longer
-#: blocks leave it before they are rounded; between shorter ones, threads meet too often.
+#: Bytes looked at and then rounded: half of a common second-level cache. Longer blocks leave it
+#: before they are rounded; shorter ones cost more calls, and threads meet in each of them.
 BLOCK_BYTES = 1 << 20
 
 Floats = np.ndarray[tuple[int], np.dtype[Any]]
