@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz test-oracles test-interop bench bench-peers bench-report clean
+.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz chaos test-oracles test-interop bench bench-peers bench-report clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -82,6 +82,10 @@ fuzz: $(FUZZ)/.fuzz ## Feed spoilt input to every reader, and spoilt HTTP to a s
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.parsers --seed $(SEED)
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.raw_http --seed $(SEED)
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.openapi $(FUZZ)/bin/schemathesis --seed $(SEED)
+
+MINUTES ?= 3
+chaos: $(VENV)/.test ## Cut, garble and delay between clients and a service (MINUTES=3, SEED=)
+	PYTHONPATH=tests:tools $(BIN)/python -m chaos --minutes $(MINUTES) --seed $(SEED)
 
 ORACLES := .venvs/oracles
 $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fuzz import parsers, raw_http
-from support.server import Service
+from support.server import Service, tracebacks
 
 
 def test_spoilt_input_gets_documented_errors_soon() -> None:
@@ -23,4 +23,4 @@ def test_spoilt_http_gets_documented_answers() -> None:
         assert service.get("/livez").status == 200
     assert not found.faults, "\n".join(found.faults[:5])
     assert {200, 400, 404, 408, 422} <= set(found.statuses)
-    assert not [text for text in raw_http.tracebacks(service.log) if raw_http.LATE not in text]
+    assert not [text for text in tracebacks(service.log) if raw_http.LATE not in text]

@@ -22,9 +22,9 @@ class Fault:
     """What is done to one connection; the default is nothing.
 
     ``up`` is towards the service, ``down`` towards the client. Cuts come after so many
-    bytes of a direction; garbled bytes are at these offsets. ``answer`` replaces the
-    service's: it is sent once the request is whole (``early``: once its head is), and the
-    connection closed.
+    bytes of a direction; bytes at these offsets are garbled, in the bits of ``mask``.
+    ``answer`` replaces the service's: it is sent once the request is whole (``early``:
+    once its head is), and the connection closed.
     """
 
     cut_up: int | None = None
@@ -32,6 +32,10 @@ class Fault:
     reset: bool = False
     garble_up: frozenset[int] = frozenset()
     garble_down: frozenset[int] = frozenset()
+    mask: int = 0x5A
+    delay_up: float = 0.0
+    pieces_up: int = _PIECE_BYTES
+    pause_up: float = 0.0
     delay_down: float = 0.0
     pieces_down: int = _PIECE_BYTES
     pause_down: float = 0.0
@@ -81,6 +85,8 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self.seen: list[Seen] = []
+        #: What was really done, in order, a garbled byte each.
+        self.strikes: list[str] = []
         self.open_now = 0
         self.open_most = 0
         self.port = 0
@@ -142,6 +148,7 @@ class Proxy:
         self, fault: Fault, seen: Seen, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         assert fault.answer is not None
+        self.strikes.append("answered")
         head = await reader.readuntil(b"\r\n\r\n")
         seen.up += head
         if not fault.early:
@@ -169,29 +176,33 @@ class Proxy:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
 
         async def up() -> None:
-            limit = fault.cut_up
-            while piece := await reader.read(_PIECE_BYTES):
-                piece = _garbled(piece, seen.up_bytes, fault.garble_up)
-                piece = piece if limit is None else piece[: limit - seen.up_bytes]
+            await self._pause("delayed up", fault.delay_up)
+            while piece := await reader.read(fault.pieces_up):
+                piece = self._garbled(piece, seen.up_bytes, fault.garble_up, fault.mask, "up")
+                left = None if fault.cut_up is None else fault.cut_up - seen.up_bytes
+                piece = piece[:left]
                 seen.up_bytes += len(piece)
                 seen.up += piece[: _KEPT_BYTES - len(seen.up)]
                 far_writer.write(piece)
                 await far_writer.drain()
-                if seen.up_bytes == limit:
+                if seen.up_bytes == fault.cut_up:
+                    self.strikes.append("cut up")
                     return
+                await self._pause("throttled up", fault.pause_up)
 
         async def down() -> None:
-            limit = fault.cut_down
-            await asyncio.sleep(fault.delay_down)
+            await self._pause("delayed down", fault.delay_down)
             while piece := await far_reader.read(fault.pieces_down):
-                piece = _garbled(piece, seen.down_bytes, fault.garble_down)
-                piece = piece if limit is None else piece[: limit - seen.down_bytes]
+                piece = self._garbled(piece, seen.down_bytes, fault.garble_down, fault.mask, "down")
+                left = None if fault.cut_down is None else fault.cut_down - seen.down_bytes
+                piece = piece[:left]
                 seen.down_bytes += len(piece)
                 writer.write(piece)
                 await writer.drain()
-                if seen.down_bytes == limit:
+                if seen.down_bytes == fault.cut_down:
+                    self.strikes.append("cut down")
                     return
-                await asyncio.sleep(fault.pause_down)
+                await self._pause("throttled down", fault.pause_down)
 
         ways = [asyncio.ensure_future(up()), asyncio.ensure_future(down())]
         try:
@@ -203,22 +214,30 @@ class Proxy:
             await asyncio.gather(*ways, return_exceptions=True)
             await _hang_up(far_writer, reset=False)
 
+    async def _pause(self, name: str, seconds: float) -> None:
+        if seconds:
+            self.strikes.append(name)
+            await asyncio.sleep(seconds)
 
-def _garbled(piece: bytes, start: int, offsets: frozenset[int]) -> bytes:
-    hit = [offset - start for offset in offsets if start <= offset < start + len(piece)]
-    if not hit:
-        return piece
-    changed = bytearray(piece)
-    for position in hit:
-        changed[position] ^= 0x5A
-    return bytes(changed)
+    def _garbled(
+        self, piece: bytes, start: int, offsets: frozenset[int], mask: int, way: str
+    ) -> bytes:
+        hit = [offset - start for offset in offsets if start <= offset < start + len(piece)]
+        if not hit:
+            return piece
+        changed = bytearray(piece)
+        for position in hit:
+            changed[position] ^= mask
+            self.strikes.append(f"garbled {way}")
+        return bytes(changed)
 
 
 async def _hang_up(writer: asyncio.StreamWriter, *, reset: bool) -> None:
     if reset:
         # No time to linger is how a reset is made.
         sock = writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with contextlib.suppress(OSError):  # the client was first
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         writer.transport.abort()
     writer.close()
     with contextlib.suppress(OSError, ssl.SSLError):

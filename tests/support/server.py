@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
@@ -165,3 +166,9 @@ class Service:
         if self.process.poll() is None:
             code = self.stop()
             assert code == 0, f"exit code {code} after SIGTERM:\n" + "".join(self.log)
+
+
+def tracebacks(log: list[str]) -> list[str]:
+    """Each failure that the service did not foresee, with the lines after it."""
+    starts = [at for at, line in enumerate(log) if line.startswith("Traceback")]
+    return ["".join(log[start:end]) for start, end in pairwise([*starts, len(log)])]

@@ -16,11 +16,10 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
-from support.server import Service
+from support.server import Service, tracebacks
 from tensor_round.errors import REFUSALS
 
 from . import mutation, seeds
@@ -144,12 +143,6 @@ async def fuzz(port: int, count: int, seed: int) -> Findings:
 
 #: What uvloop raises on a write to a connection that has just ended; its sender is gone.
 LATE = "the handler is closed"
-
-
-def tracebacks(log: list[str]) -> list[str]:
-    """Each failure that the service did not foresee, with the lines after it."""
-    starts = [at for at, line in enumerate(log) if line.startswith("Traceback")]
-    return ["".join(log[start:end]) for start, end in pairwise([*starts, len(log)])]
 
 
 def main() -> int:

@@ -1,0 +1,46 @@
+"""A real service, and clients of both kinds that call it for a while through faults."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+import tensor_round as tr
+from support.clients import KINDS
+from support.server import Service, tracebacks
+
+from .calls import TIMEOUTS, Findings, session
+
+#: So that a body that was cut, or comes too slowly, is given up within a session.
+OPTIONS = ("--receive-timeout", "1", "--max-tensor-bytes", "64MiB")
+
+
+def storm(seconds: float, seed: int, most: float = TIMEOUTS[-1]) -> Findings:
+    """Sessions of both clients, with digests and without, until the time is over.
+
+    A call may take up to ``most`` seconds. Afterwards the service must serve at once, have
+    failed nowhere, and end in order.
+    """
+    found = Findings()
+    end = time.monotonic() + seconds
+    with Service(*OPTIONS) as service, ThreadPoolExecutor(4) as lanes:
+
+        def lane(kind: str, digest: bool) -> Findings:
+            own = Findings()
+            for number in itertools.count():
+                name = f"{seed} {kind} {digest} {number}"
+                own.add(session(service.port, name, kind, digest=digest, most=most))
+                if time.monotonic() > end:
+                    break
+            return own
+
+        for own in lanes.map(lane, *zip(*itertools.product(KINDS, (False, True)), strict=True)):
+            found.add(own)
+        with tr.Client(service.url, retries=0) as client:
+            if client.round(np.float32(2.5)) != 2.0:
+                found.violations.append("the service rounds wrongly afterwards")
+    found.violations += tracebacks(service.log)
+    return found
