@@ -23,7 +23,7 @@ from tensor_round_service.app import create_app
 from tensor_round_service.backends.choice import choose
 from tensor_round_service.direct import EXTENSION
 from tensor_round_service.engine import Engine
-from tensor_round_service.http_protocol import DirectHttpProtocol
+from tensor_round_service.http_prompt import PromptHttpProtocol
 from tensor_round_service.settings import Settings
 
 from .faces import native_head
@@ -170,7 +170,7 @@ async def protocol(app: FastAPI, source: np.ndarray[Any, Any]) -> float:
     """Seconds from a request's bytes to its answer's, without a socket between."""
     config = uvicorn.Config(
         app,
-        http=DirectHttpProtocol,
+        http=PromptHttpProtocol,
         ws="none",
         proxy_headers=False,
         access_log=False,
@@ -178,7 +178,7 @@ async def protocol(app: FastAPI, source: np.ndarray[Any, Any]) -> float:
     )
     config.load()
     loop = asyncio.get_running_loop()
-    connection = DirectHttpProtocol(
+    connection = PromptHttpProtocol(
         config=config, server_state=ServerState(), app_state={}, _loop=loop
     )
     transport = Discarding()

@@ -48,6 +48,10 @@ class _Application(FastAPI):
     short_cuts: Mapping[str, TensorRoute]
     door: Door | None = None
 
+    def is_prompt(self, scope: Scope) -> bool:
+        """Whether a request, come whole, needs no task: one that goes past the stack."""
+        return scope["method"] == "POST" and scope["path"] in self.short_cuts
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lead POST requests of tensor routes to their endpoints, all else through the stack."""
         if (

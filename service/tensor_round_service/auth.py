@@ -24,6 +24,8 @@ KEY_LABEL = "api_key_label"
 
 _AUTHORIZATION = field_name("Authorization")
 _API_KEY = field_name("X-API-Key")
+#: The fields that a key may come in.
+CREDENTIALS = frozenset({_AUTHORIZATION, _API_KEY})
 _SCHEME = b"bearer"
 
 _HOW = "send an API key, as Authorization: Bearer <key> or as X-API-Key: <key>"
@@ -56,7 +58,7 @@ class Door:
         shown: list[Header] = []
         others: list[Header] = []
         for header in scope["headers"]:
-            (shown if header[0] in (_AUTHORIZATION, _API_KEY) else others).append(header)
+            (shown if header[0] in CREDENTIALS else others).append(header)
         scope["headers"] = others
         if len(shown) > 1:
             raise Unauthorized("the request has more than one credential; " + _HOW)

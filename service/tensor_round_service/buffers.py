@@ -113,7 +113,8 @@ class Lease:
         if nbytes:
             self._budget.take(nbytes, of=self._needed)
             self._reserved += nbytes
-            self._buffers.make_room()
+            if self._buffers.stocked_bytes:
+                self._buffers.make_room()
 
     def take(self, nbytes: int) -> Bytes:
         """Memory of that many bytes, contents undefined, until the lease ends."""

@@ -6,7 +6,7 @@ Under any other server a scope has no such extension, and all goes by messages.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, Protocol
 
 from tensor_round.errors import RequestRefused
@@ -58,3 +58,13 @@ def direct_exchange(scope: MutableMapping[str, Any]) -> DirectExchange | None:
     """The direct way of a request, where its server offers one."""
     found: DirectExchange | None = scope.get("extensions", {}).get(EXTENSION)
     return found
+
+
+#: An application's ``is_prompt``: whether the request of a scope, come whole, may be answered
+#: in the turn of the event loop in which it came, outside any task.
+IsPrompt = Callable[[MutableMapping[str, Any]], bool]
+
+
+def never_prompt(_scope: MutableMapping[str, Any]) -> bool:
+    """Of an application that does not say."""
+    return False

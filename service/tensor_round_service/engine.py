@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 from tensor_round.call import RoundCall
-from tensor_round.errors import BackendFailed, DeviceOutOfMemory
+from tensor_round.errors import BackendFailed, DeviceOutOfMemory, RequestRefused
 
 from .admission import Budget, memory_limit
 from .backends import Backend, Bytes, DeviceMemory
@@ -80,16 +79,21 @@ class Engine:
         """
         if target is None:
             target = source if call.is_in_place else lease.take(call.output.byte_length)
-        with _refusing():
+        try:
             lease.executed_by = self.backend.round(call, source, target)
+        except (MemoryError, RuntimeError) as error:
+            raise _refusal(error) from None
         return target
 
     def round_resident(
         self, device: int, call: RoundCall, source: Span, target: Span, lease: Lease
     ) -> None:
         """Round within a device's memory; refuses as :meth:`round` does."""
-        with _refusing():
-            lease.executed_by = self.device_memory.round_resident(device, call, source, target)
+        memory = self.device_memory
+        try:
+            lease.executed_by = memory.round_resident(device, call, source, target)
+        except (MemoryError, RuntimeError) as error:
+            raise _refusal(error) from None
 
     @property
     def device_memory(self) -> DeviceMemory:
@@ -119,14 +123,10 @@ class Engine:
         self.backend.close()
 
 
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """Tell a backend's failures on a sound call as refusals."""
-    try:
-        yield
-    except MemoryError as error:  # CuPy's OutOfMemoryError is one
+def _refusal(error: MemoryError | RuntimeError) -> RequestRefused:
+    """What tells of a backend's failure on a sound call."""
+    if isinstance(error, MemoryError):  # CuPy's OutOfMemoryError is one
         logger.warning("the device is out of memory: %s", error)
-        raise DeviceOutOfMemory("the device has no memory for it now", retry_after=1) from None
-    except RuntimeError as error:
-        logger.error("the backend failed", exc_info=error)
-        raise BackendFailed("the backend failed on this tensor", retry_after=1) from None
+        return DeviceOutOfMemory("the device has no memory for it now", retry_after=1)
+    logger.error("the backend failed", exc_info=error)
+    return BackendFailed("the backend failed on this tensor", retry_after=1)

@@ -26,7 +26,8 @@ class Exchange:
 
     def __init__(self, protocol: DirectHttpProtocol, length: int | None) -> None:
         self._protocol = protocol
-        self._length = length
+        #: Bytes of the body, as its sender stated them.
+        self.length = length
         self._filling: Filling | None = None
         self.cycle: RequestResponseCycle
         #: Why the body will not be whole: its sender was too slow.
@@ -40,9 +41,9 @@ class Exchange:
     @property
     def remaining(self) -> int | None:
         """Bytes of the body that the application has not had; None where nobody said."""
-        if self._length is None:
+        if self.length is None:
             return None
-        return self._length - self._protocol.fed + len(self.cycle.body)
+        return self.length - self._protocol.fed + len(self.cycle.body)
 
     def expect(self) -> None:
         """The application wants the body now: its sender has to keep the pace."""

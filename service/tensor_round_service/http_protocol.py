@@ -55,6 +55,8 @@ class DirectHttpProtocol(HttpToolsProtocol):
     #: Bytes of the current body that came through the parser.
     fed = 0
     _head_fed = 0
+    #: Whether a request has ended in the bytes that the parser is at.
+    _ended_one = False
     #: Whether a head has begun and not ended.
     _in_head = False
     _timer: asyncio.TimerHandle | None = None
@@ -75,9 +77,11 @@ class DirectHttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse, and hold a head that does not end to its limits."""
+        self._ended_one = False
         super().data_received(data)
         if self._in_head:
-            self._head_fed += len(data)
+            # Of a head that begins behind another request nobody says where it does.
+            self._head_fed += 0 if self._ended_one else len(data)
             if self._head_fed > self.limits.head_bytes:
                 self._refuse_connection(self._head_too_large())
             elif self._timer is None:
@@ -117,6 +121,7 @@ class DirectHttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The body is whole: its time is no longer watched."""
+        self._ended_one = True
         self._disarm()
         super().on_message_complete()
 

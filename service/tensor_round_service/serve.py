@@ -24,7 +24,8 @@ from .api_keys import KeyFileError
 from .app import create_app
 from .backends.choice import BackendUnavailable
 from .hardening import SERVER_HEADERS
-from .http_protocol import DirectHttpProtocol, Limits
+from .http_prompt import PromptHttpProtocol
+from .http_protocol import Limits
 from .listener import BACKLOG, CannotListen, Listener
 from .readiness import Lifecycle
 from .server import Server
@@ -96,7 +97,7 @@ def _http_protocol(settings: Settings) -> Any:
     limits = Limits(
         receive_timeout=settings.receive_timeout, min_receive_rate=settings.min_receive_rate
     )
-    return type("LimitedHttpProtocol", (DirectHttpProtocol,), {"limits": limits})
+    return type("LimitedHttpProtocol", (PromptHttpProtocol,), {"limits": limits})
 
 
 def _tls_context(settings: Settings, *_uvicorns_own: object) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""What http_protocol.py and server.py lean on of uvicorn's insides is there, and means what it did.
+"""What http_protocol.py, http_prompt.py and server.py lean on of uvicorn's insides is there, and means what it did.
 
 If this fails after an update of uvicorn, read them against uvicorn's ``httptools_impl`` and
 ``server`` before changing anything here.
@@ -7,6 +7,7 @@ If this fails after an update of uvicorn, read them against uvicorn's ``httptool
 from __future__ import annotations
 
 import inspect
+import re
 
 import httptools
 import pytest
@@ -47,6 +48,36 @@ def test_a_cycle_is_made_once_the_headers_are_complete() -> None:
     source = inspect.getsource(HttpToolsProtocol.on_headers_complete)
     assert "self.cycle = RequestResponseCycle(" in source
     assert "self._start_asgi_task(self.cycle, app)" in source
+
+
+def test_a_cycle_is_made_of_what_the_prompt_way_gives_it() -> None:
+    parameters = inspect.signature(RequestResponseCycle).parameters
+    assert list(parameters) == [
+        "scope",
+        "transport",
+        "flow",
+        "logger",
+        "access_logger",
+        "access_log",
+        "default_headers",
+        "message_event",
+        "expect_100_continue",
+        "keep_alive",
+        "on_response",
+    ]
+    assert inspect.iscoroutinefunction(RequestResponseCycle.run_asgi)
+
+
+def test_a_scope_has_no_members_that_a_remembered_one_lacks() -> None:
+    begun = inspect.getsource(HttpToolsProtocol.on_message_begin)
+    assert re.findall(r'^ +"(\w+)": self\.', begun, re.MULTILINE) == [
+        "server",
+        "client",
+        "scheme",
+        "root_path",
+        "headers",
+        "state",
+    ]
 
 
 def test_a_response_ends_as_respond_ends_it() -> None:

@@ -30,11 +30,8 @@ class RequestHead:
         #: Bytes of the body on the wire; None where it comes chunked.
         self.length = None if length is None else int(length[0])
         self.encoding = self.text(_CONTENT_ENCODING)
-
-    @property
-    def content_length(self) -> int | None:
-        """Bytes of the content; None where nobody said, as of a chunked or compressed body."""
-        return None if is_encoded(self.encoding) else self.length
+        #: Bytes of the content; None where nobody said, as of a chunked or compressed body.
+        self.content_length = None if is_encoded(self.encoding) else self.length
 
     def texts(self, name: bytes) -> list[str]:
         """The values of a header, one a line it came on."""

@@ -76,7 +76,8 @@ class _Round:
         began = time.perf_counter()
         got = await body.fill(source.data)
         check_payload(got, call.input.byte_length, call.shortest_input)
-        source[got:] = 0
+        if got < source.size:
+            source[got:] = 0
         received = time.perf_counter() - began
         target, timing = await self._engine.run(
             partial(self._engine.round, call, source, lease), call.nbytes

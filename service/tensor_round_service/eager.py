@@ -1,0 +1,42 @@
+"""Coroutines that seldom wait, run without a task of their own as far as that goes.
+
+A task costs its making and a turn of the event loop, together more than rounding a small
+tensor. Python 3.12 has this as ``asyncio.eager_task_factory``; 3.11 and uvloop do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections.abc import Coroutine, Generator
+from typing import Any
+
+
+def run_until_it_waits(
+    coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
+) -> asyncio.Task[None] | None:
+    """Run a coroutine here and now; from its first wait on as the task that is returned.
+
+    Until then it is in no task: it must not ask for the current one, as
+    :func:`asyncio.timeout` does. Raises what it raises before it waits.
+    """
+    try:
+        waits_for = coroutine.send(None)
+    except StopIteration:
+        return None
+    return loop.create_task(_rest(coroutine, waits_for))
+
+
+@types.coroutine
+def _rest(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """What is left of a coroutine that waits."""
+    while True:
+        try:
+            try:
+                value = yield waits_for
+            except BaseException as error:  # the task was cancelled
+                waits_for = coroutine.throw(error)
+            else:
+                waits_for = coroutine.send(value)
+        except StopIteration:
+            return

@@ -1,0 +1,192 @@
+"""Small requests answered at once, and heads that are remembered: every shape they come in."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.device_service import DeviceService
+from support.hosted import HostedService
+from support.server import Service
+from tensor_round_service import http_prompt
+
+from .test_connections import Answers, message, tensor
+
+
+@pytest.fixture(autouse=True)
+def nothing_known() -> None:
+    http_prompt._known_heads.clear()
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[HostedService]:
+    with HostedService() as running:
+        yield running
+
+
+def heads() -> list[bytes]:
+    return list(http_prompt._known_heads)
+
+
+def test_a_head_that_came_before_is_looked_up(service: Service) -> None:
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        for seed in range(5):
+            x = tensor(1024, seed)
+            plug.sendall(message(x))
+            answers.expect(x)
+            assert heads() == [message(x)[: -x.nbytes]]
+
+
+def test_it_is_known_to_other_connections_too(service: Service) -> None:
+    for seed in range(3):
+        x = tensor(1024, seed)
+        with contextlib.closing(service.connect()) as plug:
+            plug.sendall(message(x))
+            Answers(plug).expect(x)
+
+
+@pytest.mark.parametrize("cut", [1, 30, -1024, -1000, -1])
+def test_a_known_head_may_come_in_pieces(service: Service, cut: int) -> None:
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        for seed in range(3):
+            x = tensor(1024, seed)
+            whole = message(x)
+            plug.sendall(whole)
+            answers.expect(x)
+            plug.sendall(whole[:cut])
+            time.sleep(0.02)
+            plug.sendall(whole[cut:])
+            answers.expect(x)
+
+
+def test_known_heads_may_be_pipelined(service: Service) -> None:
+    tensors = [tensor(1024, seed) for seed in range(200)]
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        plug.sendall(message(tensors[0]))
+        answers.expect(tensors[0])
+        plug.sendall(b"".join(map(message, tensors)))
+        answers.expect(*tensors)
+        plug.sendall(message(tensors[1]) + message(tensors[2])[:50])
+        answers.expect(tensors[1])
+        plug.sendall(message(tensors[2])[50:])
+        answers.expect(tensors[2])
+
+
+def test_bytes_that_a_head_leaves_over_are_the_next_request(service: Service) -> None:
+    x, y = tensor(1024, 1), tensor(2048, 2)
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        for _ in range(2):
+            plug.sendall(message(x) + message(y))
+            answers.expect(x, y)
+        plug.sendall(message(x) + b"nonsense\r\n\r\n")
+        answers.expect(x)
+        assert answers.at_end()
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "Authorization: Bearer secret",
+        "X-API-Key: secret",
+        "Cookie: session=secret",
+        "Connection: close",
+        "Expect: 100-continue",
+    ],
+)
+def test_heads_with_secrets_or_of_last_requests_are_not_remembered(
+    service: Service, field: str
+) -> None:
+    x = tensor(1024)
+    with contextlib.closing(service.connect()) as plug:
+        plug.sendall(message(x, more=field + "\r\n"))
+        status = plug.recv(12)
+        assert status in (b"HTTP/1.1 200", b"HTTP/1.1 100")
+    assert heads() == []
+
+
+def test_only_so_many_heads_are_remembered(service: Service) -> None:
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        x = tensor(64)
+        for number in range(http_prompt.REMEMBERED_HEADS + 10):
+            plug.sendall(message(x, more=f"X-Number: {number}\r\n"))
+            answers.expect(x)
+    assert len(heads()) == http_prompt.REMEMBERED_HEADS
+    assert b"X-Number: 9\r\n" not in b"".join(heads())
+
+
+def test_long_heads_are_not_remembered(service: Service) -> None:
+    x = tensor(64)
+    with contextlib.closing(service.connect()) as plug:
+        plug.sendall(message(x, more=f"X-Long: {'x' * http_prompt.REMEMBERED_BYTES}\r\n"))
+        Answers(plug).expect(x)
+    assert heads() == []
+
+
+def test_answers_have_ids_of_their_own(service: Service) -> None:
+    x = tensor(64)
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        ids = set()
+        for _ in range(5):
+            plug.sendall(message(x))
+            ids.add(answers.next()[1]["X-Request-ID"])
+    assert len(ids) == 5
+
+
+def test_a_refusal_is_refused_again(service: Service) -> None:
+    x = tensor(64)
+    wrong = message(x).replace(b"ties_to_even", b"ties_to_nope")
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        for _ in range(3):
+            plug.sendall(wrong)
+            assert answers.next()[0] == 422
+            plug.sendall(message(x))
+            answers.expect(x)
+
+
+def test_a_key_that_was_withdrawn_is_refused_on_a_known_head(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(hashlib.sha256(b"secret").hexdigest() + "\n")
+    x = tensor(64)
+    request = message(x, more="X-API-Key: secret\r\n")
+    guarded = Service("--api-keys-file", str(keys))
+    with guarded as running, contextlib.closing(running.connect()) as plug:
+        answers = Answers(plug)
+        for _ in range(3):
+            plug.sendall(request)
+            answers.expect(x)
+        keys.write_text(hashlib.sha256(b"other").hexdigest() + "\n")
+        deadline = time.monotonic() + 5
+        while True:
+            plug.sendall(request)
+            status, _, content = answers.next()
+            if status == 401:
+                break
+            assert content == np.rint(x).tobytes()
+            assert time.monotonic() < deadline
+
+
+def test_a_device_may_be_waited_for() -> None:
+    x = tensor(2048)
+    device = DeviceService("--backend", "cupy", "--gpu-min-bytes", "0")
+    with device as running, contextlib.closing(running.connect()) as plug:
+        answers = Answers(plug)
+        for _ in range(5):
+            plug.sendall(message(x))
+            status, headers, content = answers.next()
+            assert (status, headers["Execution-Backend"]) == (200, "cupy")
+            assert content == np.rint(x).tobytes()
+        plug.sendall(message(x) * 20)
+        answers.expect(*[x] * 20)
