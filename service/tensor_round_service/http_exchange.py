@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: From this size on a body is worth a change of protocol, and an answer a write of its own.
 LARGE_BYTES = 64 << 10
 #: What of an answer TLS gets to encrypt at a time.
-TLS_PIECE_BYTES = 256 << 10
+TLS_PIECE_BYTES = 64 << 10
 
 
 class Exchange:
@@ -130,27 +130,44 @@ class Exchange:
 
     async def _write_through(self, parts: Sequence[bytes | memoryview]) -> None:
         """Write; on return no byte waits in memory that the next request may be given."""
-        cycle, transport, flow = self.cycle, self._protocol.transport, self._protocol.flow
-        if transport.get_extra_info("ssl_object") is None:
-            transport.set_write_buffer_limits(high=0)
-            for part in parts:
-                transport.write(part)
-            await flow.drain()
-            if not cycle.disconnected:
-                transport.set_write_buffer_limits()
-            return
-        # TLS encrypts into a buffer of its own, at once all that it is given, so that gets a
-        # little at a time. With a limit of 0 it would wait for ever to be emptier than empty.
+        transport, taker = self._protocol.transport, self._protocol.taker
+        taker.ahead = sum(map(len, parts))
+        try:
+            if transport.get_extra_info("ssl_object") is None:
+                transport.set_write_buffer_limits(high=0)
+                for part in parts:
+                    taker.ahead -= len(part)
+                    transport.write(part)
+                await self._protocol.flow.drain()
+            else:
+                await self._encrypt_through(parts)
+        finally:
+            taker.ahead = 0
+            taker.release()
+        if not self.cycle.disconnected:
+            transport.set_write_buffer_limits()
+
+    async def _encrypt_through(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Write a little at a time, as TLS encrypts at once all that it is given.
+
+        What it has encrypted goes to a transport of its own, whose buffer nobody can look
+        into: so it gets the next piece only when the last has gone on from there.
+        """
+        transport, protocol = self._protocol.transport, self._protocol
+        # With a limit of 0 it would wait for ever to be emptier than empty.
+        transport.set_write_buffer_limits(high=1, low=0)
         for part in parts:
             for begin in range(0, len(part), TLS_PIECE_BYTES):
-                transport.write(part[begin : begin + TLS_PIECE_BYTES])
-                await flow.drain()
-                if cycle.disconnected:
+                piece = part[begin : begin + TLS_PIECE_BYTES]
+                protocol.taker.ahead -= len(piece)
+                transport.write(piece)
+                await protocol.flow.drain()
+                if self.cycle.disconnected:
                     return
 
     def hang_up(self) -> None:
         """End the connection, where no answer can be given or none can be ended."""
-        self.cycle.response_started = True
+        self.cycle.response_started = self.cycle.disconnected = True
         self._protocol.transport.abort()
 
     def _continue(self) -> None:

@@ -27,7 +27,8 @@ class Lingering(asyncio.BufferedProtocol):
         self._protocol = protocol
         self._transport = protocol.transport
         self._left = BYTES
-        self._timer = protocol.loop.call_later(SECONDS, self._transport.close)
+        protocol.is_lingering = True
+        self._timer = protocol.loop.call_later(SECONDS, protocol.close)
         protocol.flow.pause_reading()
         self._transport.set_protocol(self)
         if self._transport.can_write_eof():  # TLS cannot
@@ -42,7 +43,7 @@ class Lingering(asyncio.BufferedProtocol):
         """Count what was dropped."""
         self._left -= nbytes
         if self._left < 0:
-            self._transport.close()
+            self._protocol.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end, for the connection's owner too."""

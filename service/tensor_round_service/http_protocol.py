@@ -7,20 +7,21 @@ after the head of a large request reading is paused; when the application asks
 fill that memory, and hands the connection back when it is full. An answer is written
 as it lies there, head and small body in one system call.
 
-Senders have limits of size and time that uvicorn does not set. Everything else, from
-header fields to keep-alive, stays uvicorn's. What this leans on of its insides is held
-by ``tests/service/test_uvicorn_guard.py``.
+Senders have limits of size and time that uvicorn does not set, and so has who takes an
+answer. Everything else, from header fields to keep-alive, stays uvicorn's. What this leans
+on of its insides is held by ``tests/service/test_uvicorn_guard.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tensor_round.errors import HeadersTooLarge, ReceiveTimeout, RequestRefused
 
@@ -28,6 +29,7 @@ from .answers import Send, refusal_answer
 from .direct import EXTENSION, direct_exchange
 from .http_exchange import LARGE_BYTES, Exchange, head_bytes
 from .http_lingering import Lingering
+from .http_pace import Pace, Taker
 
 _LENGTH = b"content-length"
 
@@ -37,13 +39,14 @@ IDLE_GRACE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a sender may take: bytes and lines of a head, seconds, bytes a second."""
+    """What the other side may take: bytes and lines of a head, seconds, bytes a second."""
 
     head_bytes: int = 32 << 10
     head_lines: int = 100
     receive_timeout: float = 10.0
     min_receive_rate: int = 64 << 10
-    #: Seconds between two looks at how far a body has come.
+    min_send_rate: int = 64 << 10
+    #: Seconds between two looks at how far a body or an answer has come.
     watch_interval: float = 1.0
 
 
@@ -57,23 +60,64 @@ class DirectHttpProtocol(HttpToolsProtocol):
     _head_fed = 0
     #: Whether a request has ended in the bytes that the parser is at.
     _ended_one = False
+    #: Whether all that is still to be done is to hear out a sender that was refused.
+    is_lingering = False
     #: Whether a head has begun and not ended.
     _in_head = False
     _timer: asyncio.TimerHandle | None = None
     _draining = False
+    _at_work: RequestResponseCycle | None = None
     _watched: Exchange
     _came = 0
-    _balance = 0.0
+    _pace: Pace
+    taker: Taker
 
     def connection_made(self, transport: Any) -> None:
         """Wait for a first request, but not for ever."""
         super().connection_made(transport)
+        self.taker = Taker(self)
         self._arm(self.limits.receive_timeout, self._head_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the time."""
         self._disarm()
+        self.taker.release()
+        # uvicorn tells the last request that came, which need not be the one at work.
+        if self._at_work is not None:
+            self._at_work.disconnected = True
+            self._at_work.message_event.set()
+        self.pipeline.clear()
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._at_work = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def pause_writing(self) -> None:
+        """More waits to go out than should: from now on it has to be taken."""
+        super().pause_writing()
+        self.taker.watch()
+
+    def resume_writing(self) -> None:
+        """What should go out has, unless it is the end of the connection, or more follows."""
+        super().resume_writing()
+        if not (self.taker.ahead or self.transport.is_closing()):
+            self.taker.release()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection; one whose answer is still being taken is none."""
+        if self.transport.get_write_buffer_size():
+            self.taker.watch()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+        else:
+            super().timeout_keep_alive_handler()
+
+    def close(self) -> None:
+        """Close the connection; what is left to go out has to be taken."""
+        self.transport.close()
+        self.taker.watch()
 
     def data_received(self, data: bytes) -> None:
         """Parse, and hold a head that does not end to its limits."""
@@ -137,6 +181,10 @@ class DirectHttpProtocol(HttpToolsProtocol):
         """Go on to the next request, unless the body of this one still stands before it."""
         if not self._in_head:
             self._disarm()
+        if self.transport.is_closing():
+            self.taker.watch()
+        elif self.taker.is_watched and not self.flow.write_paused:
+            self.taker.release()  # what this answer added would count as not taken
         if self.cycle.more_body and not self.pipeline and not self.transport.is_closing():
             self.server_state.total_requests += 1
             Lingering(self)
@@ -155,30 +203,37 @@ class DirectHttpProtocol(HttpToolsProtocol):
             self.loop.call_later(IDLE_GRACE, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
-        if not self._in_head and (self.cycle is None or self.cycle.response_complete):
-            self.transport.close()
+        if self.is_lingering or self._in_head:
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            self.close()
+            self.loop.call_later(IDLE_GRACE, self._leave_farewell)
+
+    def _leave_farewell(self) -> None:
+        """Do not wait for TLS's goodbye from one who has had everything."""
+        if self in self.connections and not self.taker.left and is_writable(self.transport):
+            self.transport.abort()
 
     def watch(self, exchange: Exchange) -> None:
         """Hold the sender of a body to its pace from now on.
 
-        Its account begins with what RECEIVE_TIMEOUT is worth at the least rate, gains what
-        comes, loses what should have come, and must not run out. Once it has sent enough
-        to be given the memory for all of it, a second's worth is all the patience left.
+        Once it has sent enough to be given the memory for all of it, a second's worth is all
+        the patience left.
         """
         self._watched = exchange
         self._came = exchange.received
-        self._balance = self.limits.receive_timeout * self.limits.min_receive_rate
+        self._pace = Pace(self.limits.min_receive_rate, self.limits.receive_timeout)
         self._arm(self.limits.watch_interval, self._check_pace)
 
     def _check_pace(self) -> None:
-        rate, interval = self.limits.min_receive_rate, self.limits.watch_interval
+        interval = self.limits.watch_interval
         before, self._came = self._came, self._watched.received
-        most = rate * self.limits.receive_timeout
-        self._balance = min(self._balance + self._came - before - rate * interval, most)
+        self._pace.moved(self._came - before, interval)
         if before < LARGE_BYTES <= self._came:
-            self._balance = min(self._balance, rate * interval)
-        if self._balance < 0:
+            self._pace.bound(interval)
+        if self._pace.is_lost:
             self._timer = None
+            rate = self.limits.min_receive_rate
             self._watched.fail(ReceiveTimeout(f"the body came at less than {rate} bytes a second"))
         else:
             self._arm(interval, self._check_pace)
@@ -198,7 +253,7 @@ class DirectHttpProtocol(HttpToolsProtocol):
             seconds = self.limits.receive_timeout
             self._refuse_connection(ReceiveTimeout(f"the head did not come within {seconds:g} s"))
         else:
-            self.transport.close()
+            self.close()
 
     def _is_head_too_large(self) -> bool:
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
@@ -216,6 +271,7 @@ class DirectHttpProtocol(HttpToolsProtocol):
         self._disarm()
         if not self._answers_first():
             super().send_400_response(msg)
+            self.taker.watch()
 
     def _answers_first(self) -> bool:
         """Whether an earlier request, come whole, is still to be answered; then it is the last."""
@@ -236,6 +292,13 @@ class DirectHttpProtocol(HttpToolsProtocol):
         head = head_bytes(answer.status, headers, close=True)
         self.transport.write(b"".join((head, *answer.parts)))
         Lingering(self)
+
+
+def is_writable(transport: asyncio.BaseTransport) -> bool:
+    """Whether the kernel would take more, so that nothing waits for it above."""
+    waiting = select.poll()
+    waiting.register(transport.get_extra_info("socket").fileno(), select.POLLOUT)
+    return bool(waiting.poll(0))
 
 
 def _refusing(refusal: RequestRefused) -> Any:

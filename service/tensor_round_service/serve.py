@@ -95,7 +95,9 @@ def _http_protocol(settings: Settings) -> Any:
     if not settings.direct_receive:
         return "httptools"
     limits = Limits(
-        receive_timeout=settings.receive_timeout, min_receive_rate=settings.min_receive_rate
+        receive_timeout=settings.receive_timeout,
+        min_receive_rate=settings.min_receive_rate,
+        min_send_rate=settings.min_send_rate,
     )
     return type("LimitedHttpProtocol", (PromptHttpProtocol,), {"limits": limits})
 

@@ -78,12 +78,21 @@ class Settings(BaseSettings):
         float,
         Field(
             gt=0,
-            description="Seconds to send a head in, and of grace before MIN_RECEIVE_RATE holds.",
+            description="Seconds to send a head in, and of grace before MIN_RECEIVE_RATE and "
+            "MIN_SEND_RATE hold.",
         ),
     ] = 10.0
     min_receive_rate: Annotated[
         int,
         Field(ge=0, description="Bytes a second that a body must come at; slower ones get 408."),
+    ] = 64 << 10
+    min_send_rate: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Bytes a second that an answer must be taken at; slower takers are cut "
+            "off.",
+        ),
     ] = 64 << 10
     direct_receive: Annotated[
         bool,

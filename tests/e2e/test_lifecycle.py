@@ -23,6 +23,8 @@ import pytest
 from support.callers import Call, busy_callers
 from support.native_form import ieee754, post
 from support.server import Reply, Service
+from support.tls import TlsService
+from tensor_round_service.tls import FAREWELL_SECONDS
 
 ROUNDS = int(os.environ.get("SIGTERM_ROUNDS", "3"))
 X = np.array([0.5, 1.5, -2.5], "<f4")
@@ -135,6 +137,34 @@ def test_what_takes_too_long_is_told_so() -> None:
         slow.close()
         assert service.process.wait(5) == 0
         assert 0.5 < time.monotonic() - began < 3
+
+
+def test_a_refused_sender_is_heard_out_while_the_service_leaves() -> None:
+    with Service() as service, contextlib.closing(service.connect()) as plug:
+        descriptor = ieee754("float32", [3])
+        head = f"POST /round HTTP/1.1\r\nHost: x\r\nOperator-Descriptor: {descriptor}\r\n"
+        plug.sendall(f"{head}Content-Length: {6 << 20}\r\n\r\n".encode())
+        time.sleep(0.2)
+        service.process.send_signal(signal.SIGTERM)
+        for _ in range(6):  # longer than an idle connection is kept now
+            time.sleep(0.15)
+            plug.sendall(bytes(1 << 20))
+        with plug.makefile("rb") as answer:
+            assert answer.read().startswith(b"HTTP/1.1 400 ")
+        plug.close()
+        assert service.process.wait(5) == 0
+
+
+def test_idle_callers_do_not_hold_up_the_end_under_tls() -> None:
+    """Their side of TLS's goodbye would be waited for, and they do not know that it is due."""
+    with TlsService() as service, contextlib.ExitStack() as stack:
+        for _ in range(3):
+            caller = stack.enter_context(contextlib.closing(service.connection()))
+            caller.request("GET", "/livez")
+            assert Reply.read(caller).status == 200
+        began = time.monotonic()
+        assert service.stop() == 0
+        assert time.monotonic() - began < FAREWELL_SECONDS - 1
 
 
 @ALONE_AND_TOGETHER

@@ -80,6 +80,25 @@ def test_a_scope_has_no_members_that_a_remembered_one_lacks() -> None:
     ]
 
 
+def test_a_lost_connection_is_told_to_the_last_request_that_came() -> None:
+    source = inspect.getsource(HttpToolsProtocol.connection_lost)
+    assert "self.cycle.disconnected = True" in source
+    assert "if self.disconnected:" in inspect.getsource(RequestResponseCycle.send)
+
+
+def test_a_connection_that_is_kept_has_its_time() -> None:
+    source = inspect.getsource(HttpToolsProtocol.on_response_complete)
+    assert "self.timeout_keep_alive_task = self.loop.call_later(" in source
+    assert "self.timeout_keep_alive, self.timeout_keep_alive_handler" in source
+
+
+def test_queued_requests_are_started_oldest_first() -> None:
+    source = inspect.getsource(HttpToolsProtocol)
+    assert "self.pipeline.appendleft((self.cycle, app))" in source
+    assert "self.pipeline.pop()" in source
+    assert source.count("_start_asgi_task(") == 3
+
+
 def test_a_response_ends_as_respond_ends_it() -> None:
     source = inspect.getsource(RequestResponseCycle.send)
     for step in (

@@ -60,6 +60,11 @@ class TensorRoute:
         answer.headers.append(request_id)
         try:
             return await answer.send(send, exchange)
+        except asyncio.CancelledError:  # it was not taken by the time the server leaves
+            if exchange is None:
+                raise
+            exchange.hang_up()
+            return False
         except (MemoryError, RuntimeError) as error:
             refusal = self._refuse(refusal_for(error))
         refusal.headers.append(request_id)
