@@ -1,4 +1,4 @@
-"""What http_protocol.py, http_prompt.py and server.py lean on of uvicorn's insides is there, and means what it did.
+"""What the HTTP protocol and server.py lean on of uvicorn's insides is there, as it was.
 
 If this fails after an update of uvicorn, read them against uvicorn's ``httptools_impl`` and
 ``server`` before changing anything here.
