@@ -23,6 +23,10 @@ class Budget:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
+        #: What one large request can have at the most.
+        self.most = limit_bytes
+        if limit_bytes > SMALL_BYTES:
+            self.most -= limit_bytes // SMALL_SHARE
         self._in_use = 0
         self._lock = threading.Lock()
 
@@ -31,15 +35,9 @@ class Budget:
         """Bytes taken and not given back."""
         return self._in_use
 
-    @property
-    def most(self) -> int:
-        """What one large request can have at the most."""
-        return self.most_for(self.limit_bytes)
-
     def most_for(self, nbytes: int) -> int:
         """What requests of this size may hold all together."""
-        kept = 0 if nbytes <= SMALL_BYTES else self.limit_bytes // SMALL_SHARE
-        return self.limit_bytes - kept
+        return self.limit_bytes if nbytes <= SMALL_BYTES else self.most
 
     def check(self, nbytes: int) -> None:
         """Refuse with :class:`TensorTooLarge` what would not fit if it were alone."""

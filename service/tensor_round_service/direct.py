@@ -38,6 +38,12 @@ class DirectExchange(Protocol):
     async def arrival(self, nbytes: int) -> None:
         """Wait until that many bytes have come, or all, without taking them."""
 
+    def take(self, nbytes: int) -> bytes | None:
+        """So many bytes, if they have come; then they count as received."""
+
+    def take_into(self, target: memoryview) -> bool:
+        """Fill memory of just the size of all that remains, if that has come."""
+
     async def receive_into(self, target: memoryview) -> None:
         """Receive all that remains; ``target`` has just that size. Raises :class:`SenderGone`."""
 

@@ -7,8 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tensor_round.call import RoundCall
 from tensor_round.errors import BackendFailed, DeviceOutOfMemory, RequestRefused
@@ -34,8 +33,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(NamedTuple):
     """Seconds a piece of work waited for a thread, and ran."""
 
     queue: float

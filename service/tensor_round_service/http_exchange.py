@@ -63,8 +63,28 @@ class Exchange:
         cycle.message_event.set()
         flow.pause_reading()
 
+    def take(self, nbytes: int) -> bytes | None:
+        """The next bytes of the body, if they have come."""
+        waiting = self.cycle.body
+        if len(waiting) < nbytes:
+            return None
+        # Slices of a prompt request's body are views, of a parsed one's they are copies.
+        self.cycle.body = waiting[nbytes:]
+        return bytes(waiting[:nbytes])
+
+    def take_into(self, target: memoryview) -> bool:
+        """Fill memory of just the size of all that remains, if that has come."""
+        cycle = self.cycle
+        if cycle.more_body or len(cycle.body) < len(target):
+            return False
+        target[:] = cycle.body
+        cycle.body = bytearray()
+        return True
+
     async def receive_into(self, target: memoryview) -> None:
         """Receive all that remains into memory of just that size."""
+        if self.take_into(target):
+            return
         cycle, protocol = self.cycle, self._protocol
         early = len(cycle.body)
         target[:early] = cycle.body
@@ -124,6 +144,9 @@ class Exchange:
                 return
         cycle.response_complete = True
         cycle.message_event.set()
+        # The scope knows this exchange, and is known to it by the cycle: together they would
+        # wait for the garbage collector.
+        cycle.scope.pop("extensions", None)
         if not (cycle.keep_alive or cycle.more_body):
             transport.close()
         cycle.on_response()

@@ -107,6 +107,7 @@ class PromptHttpProtocol(DirectHttpProtocol):
             super()._start_asgi_task(cycle, app)
 
     def _run(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._at_work = cycle
         rest = run_until_it_waits(cycle.run_asgi(app), self.loop)
         if rest is not None:
             self.tasks.add(rest)
@@ -116,14 +117,12 @@ class PromptHttpProtocol(DirectHttpProtocol):
         """The request of a head that is known, as the parser would have it made."""
         exchange = Exchange(self, known.length)
         self.fed = known.length
-        scope: Any = {
-            **known.scope,
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
-            "state": self.app_state.copy(),
-            "extensions": {EXTENSION: exchange},
-        }
+        scope: Any = known.scope.copy()
+        scope["server"] = self.server
+        scope["client"] = self.client
+        scope["scheme"] = self.scheme
+        scope["state"] = self.app_state.copy()
+        scope["extensions"] = {EXTENSION: exchange}
         self.scope = scope
         self.cycle = exchange.cycle = cycle = RequestResponseCycle(
             scope=scope,

@@ -22,7 +22,7 @@ ADVERTISED = BY_NAME["float32"]
 NO_SHARED_MEMORY = "shared memory is off: the service's SHARED_MEMORY_PREFIX is not set"
 
 #: Heads up to this size are remembered; those with many numbers in them are longer.
-_REMEMBERED_BYTES = 1024
+REMEMBERED_BYTES = 1024
 _REMEMBERED_PLANS = 512
 
 
@@ -87,7 +87,7 @@ def plan_head(model: Model, head: bytes, shared_memory: bool) -> Plan:
     Raises what :func:`.oip_request.read_request` and :func:`plan` raise, and :class:`NotOffered`
     for shared memory where there is none. Refusals are not kept.
     """
-    if len(head) <= _REMEMBERED_BYTES:
+    if len(head) <= REMEMBERED_BYTES:
         return _remembered(model, head, shared_memory)
     return _plan_head(model, head, shared_memory)
 

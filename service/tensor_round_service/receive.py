@@ -45,6 +45,10 @@ class Body:
 
     async def take(self, nbytes: int) -> bytes:
         """The next ``nbytes`` of the content, or fewer where it ends before."""
+        if self._direct is not None and self._hash is None and not self._kept:
+            here = self._direct.take(nbytes)
+            if here is not None:
+                return here
         taken = await self.piece() or b""
         if len(taken) < nbytes:
             gathered = bytearray(taken)
@@ -108,8 +112,10 @@ class Body:
         if self._kept:
             first, self._kept = self._kept, memoryview(b"")
         if self._direct is not None and self._direct.remaining == len(target) - len(first):
-            target[: len(first)] = first
-            await self._fill_directly(self._direct, target[len(first) :])
+            if first or self._hash is not None or not self._direct.take_into(target):
+                target[: len(first)] = first
+                await self._fill_directly(self._direct, target[len(first) :])
+            self._ended = True
             return len(target)
         filled = 0
         piece: bytes | memoryview | None = first
@@ -126,7 +132,6 @@ class Body:
 
     async def _fill_directly(self, direct: DirectExchange, target: memoryview) -> None:
         await direct.receive_into(target)
-        self._ended = True
         if self._hash is not None:
             await asyncio.to_thread(self._hash.update, target)
             self._check_digest()

@@ -39,19 +39,25 @@ class Statistics:
 
     def succeeded(self, model: Model, *, queue: int, input: int, infer: int, output: int) -> None:
         """Count an inference: the nanoseconds that it waited, received, rounded and encoded."""
-        self._counters[_FIRST[model]] = time.time_ns() // 1_000_000
-        whole = queue + input + infer + output
-        for position, duration in ((0, whole), (2, queue), (3, input), (4, infer), (5, output)):
-            self._count(model, position, duration)
+        counters, at = self._counters, _FIRST[model]
+        counters[at] = time.time_ns() // 1_000_000
+        # Written out: this is a tenth of what a small request takes.
+        counters[at + 1] += 1
+        counters[at + 2] += queue + input + infer + output
+        counters[at + 5] += 1
+        counters[at + 6] += queue
+        counters[at + 7] += 1
+        counters[at + 8] += input
+        counters[at + 9] += 1
+        counters[at + 10] += infer
+        counters[at + 11] += 1
+        counters[at + 12] += output
 
     def failed(self, model: Model, duration: int) -> None:
         """Count a request that was refused after so many nanoseconds."""
-        self._count(model, _DURATIONS.index("fail"), duration)
-
-    def _count(self, model: Model, position: int, duration: int) -> None:
-        at = _FIRST[model] + 1 + 2 * position
-        self._counters[at] += 1
-        self._counters[at + 1] += duration
+        at = _FIRST[model]
+        self._counters[at + 3] += 1
+        self._counters[at + 4] += duration
 
     def describe(self, model: Model) -> dict[str, Any]:
         """The statistics of a model, as the protocol has them."""

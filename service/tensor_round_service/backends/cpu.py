@@ -124,7 +124,8 @@ class NumpyBackend:
             # Gaps are zeros, and zeros round to zeros: the whole run is rounded flat.
             length = target.size // dtype.itemsize * dtype.itemsize
         if dtype.is_float:
-            self._round_run(rounder(dtype, call.rounding), target[:length])
+            run = target if length == target.size else target[:length]
+            self._round_run(rounder(dtype, call.rounding), run)
         if length < target.size:
             target[length:] = 0
         return self.name

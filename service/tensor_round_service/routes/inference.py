@@ -21,7 +21,7 @@ from ..cuda_shared_memory import CudaSharedMemory
 from ..direct import Header
 from ..encoding import encode
 from ..engine import JSON_WEIGHT, Engine
-from ..inference import Plan, plan_head, plan_raw
+from ..inference import REMEMBERED_BYTES, Plan, plan_head, plan_raw
 from ..inference_work import InferenceWork, check_sizes, text_bytes
 from ..models import MODELS, Model, find
 from ..receive import Body, Receive
@@ -143,10 +143,10 @@ class _Inference:
                 raise PayloadSizeMismatch(
                     f"the body ends after {len(text)} bytes, within its JSON of {head.json_length}"
                 )
-        plan, _ = await self._engine.run(
-            partial(plan_head, self._model, text, self._work.has_shared_memory),
-            len(text) * JSON_WEIGHT,
-        )
+        read = partial(plan_head, self._model, text, self._work.has_shared_memory)
+        if len(text) <= REMEMBERED_BYTES:
+            return read()
+        plan, _ = await self._engine.run(read, len(text) * JSON_WEIGHT)
         return plan
 
     async def _encoded(

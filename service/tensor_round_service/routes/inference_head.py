@@ -41,7 +41,7 @@ class InferenceHead(RequestHead):
             raise InvalidDescriptor.of([Fault((oip.HEADER_LENGTH,), rule)])
         return length
 
-    @property
+    @cached_property
     def json_most(self) -> int:
         """The most bytes that its JSON can have, before any of it is read."""
         if self.json_length is not None:
@@ -51,7 +51,7 @@ class InferenceHead(RequestHead):
         packed = oip.MAX_HEAD_LENGTH if self.length is None else self.length
         return min(packed * INFLATION, oip.MAX_HEAD_LENGTH)
 
-    @property
+    @cached_property
     def binary_length(self) -> int | None:
         """Bytes of the content behind its JSON; None where nobody said."""
         return None if self.content_length is None else self.content_length - self.json_most

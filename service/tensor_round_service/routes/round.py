@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from functools import lru_cache, partial
 
 from tensor_round.call import RoundCall
@@ -64,7 +65,10 @@ class _Round:
                     f"Content-Type must be {native.OCTET_STREAM} with the header "
                     f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}"
                 )
-        return await form(head, head.body(scope, receive), lease)
+        answer = await form(head, head.body(scope, receive), lease)
+        if head.wants_digest:
+            answer.headers.append(await self._digest(answer.parts))
+        return answer
 
     async def _octets(self, head: Head, body: Body, lease: Lease) -> Answer:
         """The tensor's bytes; the operator is a header."""
@@ -82,10 +86,8 @@ class _Round:
         target, timing = await self._engine.run(
             partial(self._engine.round, call, source, lease), call.nbytes
         )
-        headers = [
-            (_OUTPUT_DESCRIPTOR, _described(call.output)),
-            *await self._common(head, [target.data], received, timing, lease),
-        ]
+        headers = _common(lease, received, timing)
+        headers.append((_OUTPUT_DESCRIPTOR, _described(call.output)))
         return Answer(native.OCTET_STREAM, [target.data], headers=headers)
 
     async def _npy(self, head: Head, body: Body, lease: Lease) -> Answer:
@@ -113,12 +115,8 @@ class _Round:
         if header.byte_order == "big":
             work = partial(_round_swapped, self._engine, call, source, lease)
         target, timing = await self._engine.run(work, source.size)
-        parts = [memoryview(header.raw), target.data]
-        return Answer(
-            native.NPY,
-            list(parts),
-            headers=await self._common(head, parts, received, timing, lease),
-        )
+        parts: list[bytes | memoryview] = [header.raw, target.data]
+        return Answer(native.NPY, parts, headers=_common(lease, received, timing))
 
     async def _json(self, head: Head, body: Body, lease: Lease) -> Answer:
         """Operator and numbers in one document, worked on off the event loop if it is long."""
@@ -131,12 +129,7 @@ class _Round:
         text, timing = await self._engine.run(
             partial(self._round_document, document, lease), len(document) * JSON_WEIGHT
         )
-        parts = [memoryview(text)]
-        return Answer(
-            native.JSON,
-            list(parts),
-            headers=await self._common(head, parts, received, timing, lease),
-        )
+        return Answer(native.JSON, [text], headers=_common(lease, received, timing))
 
     def _round_document(self, text: bytes, lease: Lease) -> bytes:
         document = Document.read(text)
@@ -149,27 +142,23 @@ class _Round:
         check_size(call.input, self._limit, "input")
         check_size(call.output, self._limit, "output")
 
-    async def _common(
-        self,
-        head: Head,
-        parts: list[memoryview],
-        received: float,
-        timing: Timing,
-        lease: Lease,
-    ) -> list[Header]:
-        """The headers that every answer of this route carries."""
-        durations = (
-            f"receive;dur={received * 1e3:.3f}, queue;dur={timing.queue * 1e3:.3f}, "
-            f"execute;dur={timing.execute * 1e3:.3f}"
-        )
-        headers = [
-            (_EXECUTION_BACKEND, lease.executed_by.encode()),
-            (_SERVER_TIMING, durations.encode()),
-        ]
-        if head.wants_digest:
-            digest, _ = await self._engine.run(partial(_sha256, parts), sum(map(len, parts)))
-            headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
-        return headers
+    async def _digest(self, parts: Sequence[bytes | memoryview]) -> Header:
+        work = partial(_sha256, parts)
+        digest, _ = await self._engine.run(work, sum(map(len, parts)))
+        return _CONTENT_DIGEST, native.content_digest(digest).encode()
+
+
+def _common(lease: Lease, received: float, timing: Timing) -> list[Header]:
+    """The headers that every answer of this route carries; ``received`` in seconds."""
+    durations = b"receive;dur=%.3f, queue;dur=%.3f, execute;dur=%.3f" % (
+        received * 1e3,
+        timing.queue * 1e3,
+        timing.execute * 1e3,
+    )
+    return [
+        (_EXECUTION_BACKEND, lease.executed_by.encode()),
+        (_SERVER_TIMING, durations),
+    ]
 
 
 def _rounding(name: str) -> Rounding:
@@ -191,7 +180,7 @@ def _round_swapped(engine: Engine, call: RoundCall, source: Bytes, lease: Lease)
     return target
 
 
-def _sha256(parts: list[memoryview]) -> bytes:
+def _sha256(parts: Sequence[bytes | memoryview]) -> bytes:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
