@@ -77,7 +77,6 @@ class PromptHttpProtocol(DirectHttpProtocol):
             return
         if head and cycle is self.cycle and not self._in_head:
             _remember(head, cycle, len(data) - len(head))
-        self._at_work = cycle
         self._run(cycle, app)
 
     def _is_idle(self) -> bool:

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tensor_round.errors import HeadersTooLarge, ReceiveTimeout, RequestRefused
 
@@ -29,6 +28,7 @@ from .answers import Send, refusal_answer
 from .direct import EXTENSION, direct_exchange
 from .http_exchange import LARGE_BYTES, Exchange, head_bytes
 from .http_lingering import Lingering
+from .http_mended import MendedHttpProtocol
 from .http_pace import Pace, Taker
 
 _LENGTH = b"content-length"
@@ -50,7 +50,7 @@ class Limits:
     watch_interval: float = 1.0
 
 
-class DirectHttpProtocol(HttpToolsProtocol):
+class DirectHttpProtocol(MendedHttpProtocol):
     """One connection; uvicorn's ``http=`` extension point. A subclass may set other limits."""
 
     limits: ClassVar[Limits] = Limits()
@@ -66,7 +66,6 @@ class DirectHttpProtocol(HttpToolsProtocol):
     _in_head = False
     _timer: asyncio.TimerHandle | None = None
     _draining = False
-    _at_work: RequestResponseCycle | None = None
     _watched: Exchange
     _came = 0
     _pace: Pace
@@ -82,16 +81,7 @@ class DirectHttpProtocol(HttpToolsProtocol):
         """Forget the time."""
         self._disarm()
         self.taker.release()
-        # uvicorn tells the last request that came, which need not be the one at work.
-        if self._at_work is not None:
-            self._at_work.disconnected = True
-            self._at_work.message_event.set()
-        self.pipeline.clear()
         super().connection_lost(exc)
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._at_work = cycle
-        super()._start_asgi_task(cycle, app)
 
     def pause_writing(self) -> None:
         """More waits to go out than should: from now on it has to be taken."""

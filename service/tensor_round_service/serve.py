@@ -24,6 +24,7 @@ from .api_keys import KeyFileError
 from .app import create_app
 from .backends.choice import BackendUnavailable
 from .hardening import SERVER_HEADERS
+from .http_mended import MendedHttpProtocol
 from .http_prompt import PromptHttpProtocol
 from .http_protocol import Limits
 from .listener import BACKLOG, CannotListen, Listener
@@ -93,7 +94,7 @@ def _work(
 
 def _http_protocol(settings: Settings) -> Any:
     if not settings.direct_receive:
-        return "httptools"
+        return MendedHttpProtocol
     limits = Limits(
         receive_timeout=settings.receive_timeout,
         min_receive_rate=settings.min_receive_rate,

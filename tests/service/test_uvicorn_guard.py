@@ -15,7 +15,16 @@ from uvicorn.protocols.http import flow_control, httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import Server
 
-PROTOCOL_ATTRIBUTES = ["transport", "flow", "loop", "parser", "scope", "headers", "cycle"]
+PROTOCOL_ATTRIBUTES = [
+    "transport",
+    "flow",
+    "loop",
+    "parser",
+    "scope",
+    "headers",
+    "cycle",
+    "pipeline",
+]
 CYCLE_ATTRIBUTES = [
     "body",
     "more_body",
@@ -97,6 +106,10 @@ def test_queued_requests_are_started_oldest_first() -> None:
     assert "self.pipeline.appendleft((self.cycle, app))" in source
     assert "self.pipeline.pop()" in source
     assert source.count("_start_asgi_task(") == 3
+
+
+def test_the_end_of_what_a_sender_sends_does_nothing_else() -> None:
+    assert inspect.getsource(HttpToolsProtocol.eof_received).rstrip().endswith("pass")
 
 
 def test_a_response_ends_as_respond_ends_it() -> None:

@@ -12,6 +12,7 @@ from support.server import Service
 from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu import NumpyBackend
 from tensor_round_service.engine import Engine
+from tensor_round_service.http_mended import MendedHttpProtocol
 from tensor_round_service.http_prompt import PromptHttpProtocol
 from tensor_round_service.settings import Settings
 
@@ -27,7 +28,7 @@ class HostedService(Service):
             uvicorn.Config(
                 create_app(Settings(), self.engine),
                 port=0,
-                http=PromptHttpProtocol if direct else "httptools",
+                http=PromptHttpProtocol if direct else MendedHttpProtocol,
                 ws="none",
                 proxy_headers=False,
                 lifespan="on",
