@@ -90,8 +90,8 @@ class PromptHttpProtocol(DirectHttpProtocol):
 
     def on_message_complete(self) -> None:
         """A request has come whole."""
-        self._in_request = False
         super().on_message_complete()
+        self._in_request = self.cycle.more_body
 
     def take_back(self) -> None:
         """Have the connection again, after a body that the parser never saw the end of."""

@@ -16,22 +16,21 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-import httptools
-
-from tensor_round.errors import HeadersTooLarge, ReceiveTimeout, RequestRefused
+from tensor_round.errors import HeadersTooLarge, ReceiveTimeout, RequestRefused, UnsupportedEncoding
 
 from .answers import Send, refusal_answer
-from .direct import EXTENSION, direct_exchange
+from .direct import EXTENSION, Header, direct_exchange
 from .http_exchange import LARGE_BYTES, Exchange, head_bytes
+from .http_feed import FedHttpProtocol, request_parser
 from .http_lingering import Lingering
-from .http_mended import MendedHttpProtocol
 from .http_pace import Pace, Taker
 
 _LENGTH = b"content-length"
+_CODING = b"transfer-encoding"
 
 #: Seconds that an idle connection stays open after the service has begun to stop.
 IDLE_GRACE = 0.25
@@ -50,7 +49,7 @@ class Limits:
     watch_interval: float = 1.0
 
 
-class DirectHttpProtocol(MendedHttpProtocol):
+class DirectHttpProtocol(FedHttpProtocol):
     """One connection; uvicorn's ``http=`` extension point. A subclass may set other limits."""
 
     limits: ClassVar[Limits] = Limits()
@@ -66,6 +65,8 @@ class DirectHttpProtocol(MendedHttpProtocol):
     _in_head = False
     _timer: asyncio.TimerHandle | None = None
     _draining = False
+    #: Bytes of the body of the last request that came, where it says how many.
+    _length: int | None = None
     _watched: Exchange
     _came = 0
     _pace: Pace
@@ -109,10 +110,11 @@ class DirectHttpProtocol(MendedHttpProtocol):
         self.transport.close()
         self.taker.watch()
 
-    def data_received(self, data: bytes) -> None:
-        """Parse, and hold a head that does not end to its limits."""
+    def _parse(self, data: memoryview) -> None:
+        """Hold a head that does not end to its limits, and what is between and behind chunks."""
         self._ended_one = False
-        super().data_received(data)
+        fed = self.fed
+        super()._parse(data)
         if self._in_head:
             # Of a head that begins behind another request nobody says where it does.
             self._head_fed += 0 if self._ended_one else len(data)
@@ -120,12 +122,46 @@ class DirectHttpProtocol(MendedHttpProtocol):
                 self._refuse_connection(self._head_too_large())
             elif self._timer is None:
                 self._arm(self.limits.receive_timeout, self._head_is_late)
+        elif self._ended_one or self.fed != fed:
+            self._head_fed = 0
+        else:
+            self._head_fed += len(data)
+            if self._head_fed > self.limits.head_bytes and self.cycle.more_body:
+                self._refuse_body(
+                    f"what frames the body is more than {self.limits.head_bytes} bytes in a row"
+                )
+
+    def _body_left(self) -> int:
+        """Bytes that are certain to be the present body's."""
+        if self._in_head or self.cycle is None or not self.cycle.more_body:
+            return 0
+        return max(0, (self._length or 0) - self.fed)
+
+    def _framing(self) -> bytes:
+        """The field that says where the present body ends; nothing where there is none."""
+        if self._length is not None:
+            return b"Content-Length: %d" % self._length if self._length else b""
+        is_coded = any(name == _CODING for name, _ in self.headers)
+        return b"Transfer-Encoding: chunked" if is_coded else b""
+
+    def _refuse_body(self, why: str) -> None:
+        """Take no more of a body whose request has begun; who reads it is told why."""
+        self._is_deaf = True
+        self.flow.pause_reading()
+        exchange: Any = direct_exchange(cast(dict[str, Any], self.scope))
+        if exchange is not None:
+            exchange.fail(HeadersTooLarge(why))
 
     def on_message_begin(self) -> None:
         """A head begins."""
         super().on_message_begin()
         self._in_head = True
         self._head_fed = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Note a field; what comes behind the body (trailers) is none of the head's."""
+        if self._in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Offer the request its direct way; stop reading before a large body."""
@@ -134,16 +170,17 @@ class DirectHttpProtocol(MendedHttpProtocol):
         self.fed = 0
         # The parser has checked that a length is digits, and the only one.
         length = next((int(value) for name, value in self.headers if name == _LENGTH), None)
+        self._length = length
         exchange = Exchange(self, length)
         extensions: dict[str, Any] = {EXTENSION: exchange}
         self.scope["extensions"] = extensions
-        app, too_large = self.app, self._is_head_too_large()
-        if too_large:
-            self.app = _refusing(self._head_too_large())
+        app, refusal = self.app, self._head_refusal(length)
+        if refusal is not None:
+            self.app = _refusing(refusal)
         super().on_headers_complete()
         self.app = app
         exchange.cycle = self.cycle
-        if self._draining or too_large:
+        if self._draining or refusal is not None:
             self.cycle.keep_alive = False
         if length is not None and length >= LARGE_BYTES:
             self.flow.pause_reading()
@@ -155,6 +192,8 @@ class DirectHttpProtocol(MendedHttpProtocol):
 
     def on_message_complete(self) -> None:
         """The body is whole: its time is no longer watched."""
+        if self._is_cut_short():
+            return
         self._ended_one = True
         self._disarm()
         super().on_message_complete()
@@ -163,8 +202,7 @@ class DirectHttpProtocol(MendedHttpProtocol):
         """Have the connection again, after a body that the parser never saw the end of."""
         self._disarm()
         self.cycle.more_body = False
-        self.parser = httptools.HttpRequestParser(self)
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.parser = request_parser(self)
         self.transport.set_protocol(self)
 
     def on_response_complete(self) -> None:
@@ -245,6 +283,15 @@ class DirectHttpProtocol(MendedHttpProtocol):
         else:
             self.close()
 
+    def _head_refusal(self, length: int | None) -> RequestRefused | None:
+        if self._is_head_too_large():
+            return self._head_too_large()
+        if length is None and any(
+            name == _CODING and value.lower() != b"chunked" for name, value in self.headers
+        ):
+            return UnsupportedEncoding("Transfer-Encoding must be chunked, and nothing else")
+        return None
+
     def _is_head_too_large(self) -> bool:
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         return size > self.limits.head_bytes or len(self.headers) > self.limits.head_lines
@@ -257,11 +304,13 @@ class DirectHttpProtocol(MendedHttpProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Say that what came is no HTTP, and end the connection."""
+        self._is_deaf = True
         self._in_head = False
         self._disarm()
-        if not self._answers_first():
-            super().send_400_response(msg)
-            self.taker.watch()
+        if not (self._answers_first() or self._gives_up_the_body()):
+            length = (b"content-length", b"%d" % len(msg))
+            fields = ((b"content-type", b"text/plain; charset=utf-8"), length)
+            self._answer_last(400, fields, msg.encode())
 
     def _answers_first(self) -> bool:
         """Whether an earlier request, come whole, is still to be answered; then it is the last."""
@@ -271,16 +320,32 @@ class DirectHttpProtocol(MendedHttpProtocol):
         self.flow.pause_reading()
         return True
 
+    def _gives_up_the_body(self) -> bool:
+        """Whether the last request's answer is under way; else nobody waits for its body now."""
+        if self.cycle is None or self.cycle.response_complete:
+            return False
+        if not self.cycle.response_started:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            return False
+        self.flow.pause_reading()
+        return True
+
     def _refuse_connection(self, refusal: RequestRefused) -> None:
         """Answer a head that never came whole, and end the connection."""
+        self._is_deaf = True
         self._in_head = False
         self._disarm()
         if self._answers_first():
             return
         answer = refusal_answer(self.url.decode("latin-1"), refusal)
-        headers = (*self.server_state.default_headers, *answer.fields())
-        head = head_bytes(answer.status, headers, close=True)
-        self.transport.write(b"".join((head, *answer.parts)))
+        self._answer_last(answer.status, answer.fields(), *answer.parts)
+
+    def _answer_last(
+        self, status: int, fields: Iterable[Header], *parts: bytes | memoryview
+    ) -> None:
+        head = head_bytes(status, (*self.server_state.default_headers, *fields), close=True)
+        self.transport.write(b"".join((head, *parts)))
         Lingering(self)
 
 

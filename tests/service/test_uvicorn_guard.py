@@ -101,6 +101,36 @@ def test_a_connection_that_is_kept_has_its_time() -> None:
     assert "self.timeout_keep_alive, self.timeout_keep_alive_handler" in source
 
 
+def test_what_comes_is_parsed_by_the_steps_that_ours_takes_over() -> None:
+    source = inspect.getsource(HttpToolsProtocol.data_received)
+    for step in ("_unset_keepalive_if_required()", "feed_data(data)", "send_400_response("):
+        assert step in source
+    assert "self.flow = FlowControl(transport)" in inspect.getsource(
+        HttpToolsProtocol.connection_made
+    )
+    ended = inspect.getsource(HttpToolsProtocol.on_response_complete)
+    assert ended.index("resume_reading()") < ended.index("self.pipeline.pop()")
+
+
+def test_the_parser_ends_a_request_that_asks_for_another_protocol_behind_its_head() -> None:
+    """If it takes the body along one day, http_feed.py need not put it back on its feet."""
+
+    class Callbacks:
+        is_over = False
+
+        def on_message_complete(self) -> None:
+            self.is_over = True
+
+    callbacks = Callbacks()
+    parser = httptools.HttpRequestParser(callbacks)
+    with pytest.raises(httptools.HttpParserUpgrade):
+        parser.feed_data(
+            b"POST / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+            b"Content-Length: 4\r\n\r\nabcd"
+        )
+    assert callbacks.is_over
+
+
 def test_queued_requests_are_started_oldest_first() -> None:
     source = inspect.getsource(HttpToolsProtocol)
     assert "self.pipeline.appendleft((self.cycle, app))" in source
