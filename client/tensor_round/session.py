@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -30,6 +30,9 @@ from .transport.concurrency import Concurrency
 from .transport.transports import Transport
 
 T = TypeVar("T")
+#: From this size on a digest takes longer than its way to a thread and back.
+LARGE_DIGEST_BYTES = 256 << 10
+
 #: From an answer's status and headers, what takes its body.
 Reception = Callable[[int, Mapping[str, str]], Intake[T]]
 
@@ -147,7 +150,7 @@ class Session:
         self, tile: Tile, *, deadline: Deadline, add: Callable[[int], None]
     ) -> None:
         await self._fetched(
-            lambda: round_request(tile.plan, tile.payload(), digest=self._digest),
+            lambda: self._requested(tile),
             lambda status, headers: tensor_intake(
                 status,
                 headers,
@@ -159,13 +162,24 @@ class Session:
         )
         add(tile.nbytes)
 
+    async def _requested(self, tile: Tile) -> Request:
+        def make() -> Request:
+            return round_request(tile.plan, tile.payload(), digest=self._digest)
+
+        if self._digest and tile.nbytes >= LARGE_DIGEST_BYTES:
+            return await self._concurrency.compute(make)
+        return make()
+
     async def _fetched_document(
         self, make: Callable[[], Request], deadline: Deadline
     ) -> dict[str, Any]:
-        return await self._fetched(make, document_intake, deadline)
+        async def made() -> Request:
+            return make()
+
+        return await self._fetched(made, document_intake, deadline)
 
     async def _fetched(
-        self, make: Callable[[], Request], reception: Reception[T], deadline: Deadline
+        self, make: Callable[[], Awaitable[Request]], reception: Reception[T], deadline: Deadline
     ) -> T:
         """What an answer ends in, tried until it is one, or until trying makes no sense.
 
@@ -174,7 +188,7 @@ class Session:
         """
         retries = 0
         while True:
-            request = make()
+            request = await make()
             try:
                 result = await self._tried(request, reception, deadline)
             except TensorRoundError as error:

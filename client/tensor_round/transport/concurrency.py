@@ -21,6 +21,9 @@ class Concurrency(Protocol):
     async def pause(self, seconds: float, deadline: Deadline) -> None:
         """Let time pass."""
 
+    async def compute(self, work: Callable[[], T]) -> T:
+        """What work comes to that takes a processor for long, where it holds up nobody else."""
+
     async def each(
         self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
     ) -> None:

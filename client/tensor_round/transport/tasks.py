@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from ..deadline import Deadline
@@ -28,6 +28,10 @@ class Tasks:
     async def pause(self, seconds: float, deadline: Deadline) -> None:
         """Let time pass."""
         await asyncio.sleep(seconds)
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """What the work comes to, in a thread: the event loop goes on."""
+        return await asyncio.to_thread(work)
 
     async def each(
         self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline

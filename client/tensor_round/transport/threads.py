@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
@@ -28,6 +28,10 @@ class Threads:
         while (left := until - time.monotonic()) > 0:
             deadline.remaining()
             time.sleep(min(left, LONGEST_WAIT))
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """What the work comes to; only the tile that needs it waits."""
+        return work()
 
     async def each(
         self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline

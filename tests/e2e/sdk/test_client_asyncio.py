@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -17,6 +19,7 @@ import tensor_round as tr
 from support.array_cases import LAYOUTS, bits, expected_bits, patterns
 from support.proxy import Fault, Proxy
 from support.server import Service
+from tensor_round.session import LARGE_DIGEST_BYTES
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -40,6 +43,34 @@ def test_rounding(run: Run, service: Service, layout: str) -> None:
             assert np.array_equal(bits(inside), expected_bits(x))
 
     run(main())
+
+
+def test_digests_of_large_tiles_leave_the_loop_alone(
+    run: Run, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+    sha256 = hashlib.sha256
+
+    def seen(*data: Any) -> Any:
+        if data and len(data[0]) >= LARGE_DIGEST_BYTES:
+            threads.append(threading.get_ident())
+        return sha256(*data)
+
+    monkeypatch.setattr(hashlib, "sha256", seen)
+    x = patterns("float32", 3 * LARGE_DIGEST_BYTES // 4)
+
+    async def main() -> None:
+        async with tr.AsyncClient(
+            service.url, tile_bytes=LARGE_DIGEST_BYTES, digest=True
+        ) as client:
+            assert np.array_equal(bits(await client.round(x)), expected_bits(x))
+            assert len(threads) == 3
+            assert threading.get_ident() not in threads
+
+    run(main())
+    with tr.Client(service.url, digest=True) as client:
+        assert np.array_equal(bits(client.round(x)), expected_bits(x))
+    assert threads[3:] == [threading.get_ident()]
 
 
 def test_a_cancelled_call_stops_at_once_and_writes_no_more(run: Run, service: Service) -> None:
