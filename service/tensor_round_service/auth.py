@@ -11,16 +11,13 @@ from typing import Any
 from tensor_round.errors import Unauthorized
 
 from .answers import Send, field_name, refusal_answer
-from .api_keys import ApiKey, KeyRing
+from .api_keys import KeyRing
 from .direct import Header, direct_exchange
 from .hardening import NO_STORE
 from .request_id import request_id_header
 
 #: What needs no key: health, by its exact paths. All else does, be there something or not.
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/v2/health/live", "/v2/health/ready"})
-
-#: Where in a request's state the label of its key is, for the log.
-KEY_LABEL = "api_key_label"
 
 _AUTHORIZATION = field_name("Authorization")
 _API_KEY = field_name("X-API-Key")
@@ -41,20 +38,18 @@ class Door:
     async def turns_away(self, scope: MutableMapping[str, Any], send: Send) -> bool:
         """Whether a request was refused, and answered.
 
-        One that is let in goes on without its key, which then can show up nowhere, and
-        with the key's label in its state.
+        One that is let in goes on without its key, which then can show up nowhere.
         """
         if scope["path"] in self.open_paths:
             return False
         try:
-            key = self._key_of(scope)
+            self._check(scope)
         except Unauthorized as refusal:
             await _refuse(scope, send, refusal)
             return True
-        scope.setdefault("state", {})[KEY_LABEL] = key.label
         return False
 
-    def _key_of(self, scope: MutableMapping[str, Any]) -> ApiKey:
+    def _check(self, scope: MutableMapping[str, Any]) -> None:
         shown: list[Header] = []
         others: list[Header] = []
         for header in scope["headers"]:
@@ -66,10 +61,8 @@ class Door:
         if not secret:
             raise Unauthorized("the request has no API key; " + _HOW)
         # Whether a key is unknown or has expired is nobody's business but its owner's.
-        key = self._keys.find(secret)
-        if key is None:
+        if self._keys.find(secret) is None:
             raise Unauthorized("the API key is not valid")
-        return key
 
 
 def _secret(name: bytes, value: bytes) -> bytes:
