@@ -277,7 +277,9 @@ class DirectHttpProtocol(FedHttpProtocol):
 
     def _head_is_late(self) -> None:
         self._timer = None
-        if self._in_head:
+        if self.pipeline:  # then nothing is read, and its rest may have come long ago
+            self._arm(self.limits.receive_timeout, self._head_is_late)
+        elif self._in_head:
             seconds = self.limits.receive_timeout
             self._refuse_connection(ReceiveTimeout(f"the head did not come within {seconds:g} s"))
         else:

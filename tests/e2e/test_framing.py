@@ -10,6 +10,7 @@ import contextlib
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -148,6 +149,20 @@ def test_what_frames_a_body_has_an_end(service: Service, begin: bytes, more: byt
             plug.sendall(more * (5 << 10))
         with plug.makefile("rb") as file:
             assert file.read().startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_head_that_is_not_read_yet_is_not_late() -> None:
+    """The first piece ends within a head, whose rest waits behind the requests before it."""
+    count = 150
+    requested = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    with (
+        Service("--receive-timeout", "0.5", "--min-send-rate", "0") as service,
+        contextlib.closing(service.connect(timeout=10)) as plug,
+    ):
+        plug.sendall(requested * (count - 1) + requested[:-2] + b"Connection: close\r\n\r\n")
+        time.sleep(1.5)
+        with plug.makefile("rb") as file:
+            assert file.read().count(b"HTTP/1.1 200 ") == count
 
 
 @pytest.mark.parametrize(
