@@ -2,47 +2,31 @@
 
 uvicorn starts a task for each request once its head is parsed; the body is parsed before
 that task gets its turn. Here a request that came whole is run there and then instead, as
-far as it goes without waiting, which for a small tensor is to its end.
-
-Whoever sends tensors sends many alike, and the heads of such requests are the same to the
-last byte. What a parser made of one is remembered, so that the next is looked up instead
-of parsed. A head that carries a credential is not: that is to stay nowhere.
+far as it goes without waiting, which for a small tensor is to its end. If its head came
+before, it is not even parsed (:mod:`.known_heads`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from .auth import CREDENTIALS
 from .direct import EXTENSION, IsPrompt, never_prompt
 from .eager import run_until_it_waits
 from .http_exchange import Exchange
 from .http_protocol import DirectHttpProtocol
-
-#: Heads that are remembered, and the longest: together no more than a MiB or two.
-REMEMBERED_HEADS = 256
-REMEMBERED_BYTES = 4 << 10
-
-_HEAD_END = b"\r\n\r\n"
-#: Fields of heads that are not remembered: secrets, and what changes how a connection goes on.
-_NEVER = CREDENTIALS | {b"cookie", b"proxy-authorization", b"expect", b"upgrade"}
-
-
-@dataclass(frozen=True, slots=True)
-class KnownHead:
-    """What the parser made of a head: the request's scope, and how long its body is."""
-
-    scope: dict[str, Any]
-    length: int
+from .known_heads import HEAD_END, KnownHead, KnownHeads, without_id
+from .request_id import REQUEST_ID
 
 
 class PromptHttpProtocol(DirectHttpProtocol):
     """One connection. What it does not know it leaves to the parser."""
+
+    #: Of all connections of this process.
+    known_heads: ClassVar[KnownHeads] = KnownHeads()
 
     def __init__(self, config: Config, *arguments: Any, **named: Any) -> None:
         super().__init__(config, *arguments, **named)
@@ -56,15 +40,16 @@ class PromptHttpProtocol(DirectHttpProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer a request that came whole, now."""
-        head = b""
+        head = request_id = b""
+        body = 0
         if not self._in_request and self._is_idle():
-            end = data.find(_HEAD_END) + len(_HEAD_END)
-            head = data[:end]
-            known = _known_heads.get(head)
-            if known is not None and len(data) == end + known.length:
+            body = data.find(HEAD_END) + len(HEAD_END)
+            head, request_id = without_id(data[:body])
+            known = self.known_heads.get(head)
+            if known is not None and len(data) - body == known.length:
                 self._unset_keepalive_if_required()
                 self._disarm()
-                self._run(self._cycle_of(known, memoryview(data)[end:]), self.app)
+                self._run(self._cycle_of(known, request_id, memoryview(data)[body:]), self.app)
                 return
         self._parsing = True
         super().data_received(data)
@@ -72,11 +57,13 @@ class PromptHttpProtocol(DirectHttpProtocol):
         if self._begun is None:
             return
         (cycle, app), self._begun = self._begun, None
-        if cycle.more_body or not self._is_prompt(cast(dict[str, Any], cycle.scope)):
+        scope = cast(dict[str, Any], cycle.scope)
+        if cycle.more_body or not self._is_prompt(scope):
             super()._start_asgi_task(cycle, app)
             return
-        if head and cycle is self.cycle and not self._in_head:
-            _remember(head, cycle, len(data) - len(head))
+        length = scope["extensions"][EXTENSION].length
+        if head and cycle.keep_alive and length == len(data) - body:
+            self.known_heads.remember(head, request_id, scope, length)
         self._run(cycle, app)
 
     def _is_idle(self) -> bool:
@@ -112,7 +99,9 @@ class PromptHttpProtocol(DirectHttpProtocol):
             self.tasks.add(rest)
             rest.add_done_callback(self.tasks.discard)
 
-    def _cycle_of(self, known: KnownHead, body: memoryview) -> RequestResponseCycle:
+    def _cycle_of(
+        self, known: KnownHead, request_id: bytes, body: memoryview
+    ) -> RequestResponseCycle:
         """The request of a head that is known, as the parser would have it made."""
         exchange = Exchange(self, known.length)
         self.fed = known.length
@@ -121,7 +110,7 @@ class PromptHttpProtocol(DirectHttpProtocol):
         scope["client"] = self.client
         scope["scheme"] = self.scheme
         scope["state"] = self.app_state.copy()
-        scope["extensions"] = {EXTENSION: exchange}
+        scope["extensions"] = {EXTENSION: exchange, REQUEST_ID: request_id}
         self.scope = scope
         self.cycle = exchange.cycle = cycle = RequestResponseCycle(
             scope=scope,
@@ -140,25 +129,3 @@ class PromptHttpProtocol(DirectHttpProtocol):
         cycle.more_body = False
         cycle.message_event.set()
         return cycle
-
-
-_known_heads: dict[bytes, KnownHead] = {}
-
-
-def _remember(head: bytes, cycle: RequestResponseCycle, length: int) -> None:
-    """Remember a head whose request came whole and alone, if another may be just like it."""
-    scope: Any = cycle.scope
-    if (
-        len(head) > REMEMBERED_BYTES
-        or not head.endswith(_HEAD_END)
-        or not cycle.keep_alive
-        or scope["http_version"] != "1.1"
-        or scope["extensions"][EXTENSION].length != length
-        or any(name in _NEVER for name, _ in scope["headers"])
-    ):
-        return
-    if len(_known_heads) >= REMEMBERED_HEADS:
-        del _known_heads[next(iter(_known_heads))]
-    own = {"server", "client", "scheme", "state", "extensions"}
-    kept = {name: value for name, value in scope.items() if name not in own}
-    _known_heads[head] = KnownHead({**kept, "headers": tuple(scope["headers"])}, length)

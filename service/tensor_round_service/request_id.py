@@ -15,6 +15,9 @@ from .answers import Send, field_name
 from .direct import Header
 from .receive import Receive
 
+#: The ASGI extension under which a request has its sane id, where a header does not.
+REQUEST_ID = "tensor_round.request_id"
+
 _REQUEST_ID = field_name(native.REQUEST_ID)
 #: Fresh ids are unique without a system call each: random for the process, then counted.
 _process = os.urandom(8).hex().encode()
@@ -23,6 +26,8 @@ _count = itertools.count(1)
 
 def request_id_header(scope: MutableMapping[str, Any]) -> Header:
     """The header for the answer to this request."""
+    if known := scope.get("extensions", {}).get(REQUEST_ID):
+        return _REQUEST_ID, known
     for name, value in scope["headers"]:
         if name == _REQUEST_ID and native.is_request_id(value.decode("latin-1")):
             return _REQUEST_ID, value

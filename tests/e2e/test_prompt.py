@@ -14,14 +14,16 @@ import pytest
 from support.device_service import DeviceService
 from support.hosted import HostedService
 from support.server import Service
-from tensor_round_service import http_prompt
+from tensor_round_service import known_heads
+from tensor_round_service.http_prompt import PromptHttpProtocol
+from tensor_round_service.known_heads import KnownHeads
 
 from .test_connections import Answers, message, tensor
 
 
 @pytest.fixture(autouse=True)
 def nothing_known() -> None:
-    http_prompt._known_heads.clear()
+    PromptHttpProtocol.known_heads = KnownHeads()
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def service() -> Iterator[HostedService]:
 
 
 def heads() -> list[bytes]:
-    return list(http_prompt._known_heads)
+    return list(PromptHttpProtocol.known_heads)
 
 
 def test_a_head_that_came_before_is_looked_up(service: Service) -> None:
@@ -118,17 +120,17 @@ def test_only_so_many_heads_are_remembered(service: Service) -> None:
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
         x = tensor(64)
-        for number in range(http_prompt.REMEMBERED_HEADS + 10):
+        for number in range(known_heads.REMEMBERED_HEADS + 10):
             plug.sendall(message(x, more=f"X-Number: {number}\r\n"))
             answers.expect(x)
-    assert len(heads()) == http_prompt.REMEMBERED_HEADS
+    assert len(heads()) == known_heads.REMEMBERED_HEADS
     assert b"X-Number: 9\r\n" not in b"".join(heads())
 
 
 def test_long_heads_are_not_remembered(service: Service) -> None:
     x = tensor(64)
     with contextlib.closing(service.connect()) as plug:
-        plug.sendall(message(x, more=f"X-Long: {'x' * http_prompt.REMEMBERED_BYTES}\r\n"))
+        plug.sendall(message(x, more=f"X-Long: {'x' * known_heads.REMEMBERED_BYTES}\r\n"))
         Answers(plug).expect(x)
     assert heads() == []
 
@@ -142,6 +144,47 @@ def test_answers_have_ids_of_their_own(service: Service) -> None:
             plug.sendall(message(x))
             ids.add(answers.next()[1]["X-Request-ID"])
     assert len(ids) == 5
+
+
+def test_a_request_s_own_id_is_no_part_of_what_is_remembered(service: Service) -> None:
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        for seed, own in enumerate(["one", "two", "one", "a/b:c", "x" * 128]):
+            x = tensor(64, seed)
+            plug.sendall(message(x, more=f"X-Request-ID: {own}\r\n"))
+            status, headers, content = answers.next()
+            assert (status, headers["X-Request-ID"]) == (200, own)
+            assert content == np.rint(x).tobytes()
+        assert heads() == [message(x)[: -x.nbytes]]
+        plug.sendall(message(x))
+        answers.expect(x)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ("X-Request-ID: not sane\r\n", None),
+        ("X-Request-ID: " + "x" * 129 + "\r\n", None),
+        ("X-Request-ID: one\r\nX-Request-ID: two\r\n", "one"),
+        ("x-request-id: one\r\nX-Request-ID: two\r\n", "one"),
+        ("X-Request-ID:one\r\n", "one"),
+    ],
+)
+def test_ids_of_other_forms_are_the_parser_s(
+    service: Service, fields: str, expected: str | None
+) -> None:
+    x = tensor(64)
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        ids = set()
+        for _ in range(3):
+            plug.sendall(message(x, more=fields))
+            status, headers, content = answers.next()
+            assert (status, content) == (200, np.rint(x).tobytes())
+            ids.add(headers["X-Request-ID"])
+        plug.sendall(message(x, more="X-Request-ID: own\r\n"))
+        assert answers.next()[1]["X-Request-ID"] == "own"
+    assert len(ids) == 3 if expected is None else ids == {expected}
 
 
 def test_a_refusal_is_refused_again(service: Service) -> None:

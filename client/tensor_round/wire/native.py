@@ -47,7 +47,9 @@ MAX_JSON_LENGTH = 16 << 20
 #: The document, and arrays nested as the shape of the highest rank.
 MAX_JSON_DEPTH = 2 + 64
 
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._~:@/+=-]{1,128}", re.ASCII)
+#: A pattern of the ids that are repeated in answers and logs; none holds a space or ends a line.
+SANE_REQUEST_ID = r"[A-Za-z0-9._~:@/+=-]{1,128}"
+_REQUEST_ID = re.compile(SANE_REQUEST_ID, re.ASCII)
 
 
 def media_type(content_type: str) -> str:

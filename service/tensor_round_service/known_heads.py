@@ -1,0 +1,83 @@
+"""Heads of requests that came before: looked up, where a parser would find the same again.
+
+Whoever sends tensors sends many alike, and the heads of such requests are the same to the
+last byte, but for an id of the request's own. What the parser made of one is remembered by
+its bytes. A head that carries a credential is not: that is to stay nowhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensor_round.wire import native
+
+from .answers import field_name
+from .auth import CREDENTIALS
+
+#: Heads that are remembered, and the longest: together no more than a MiB or two.
+REMEMBERED_HEADS = 256
+REMEMBERED_BYTES = 4 << 10
+
+HEAD_END = b"\r\n\r\n"
+
+_ID = field_name(native.REQUEST_ID)
+#: The line of an id as our clients write it. A sane id holds no byte that could end the line.
+_ID_START = b"\r\n%s: " % native.REQUEST_ID.encode()
+_ID_LINE = re.compile(rb"\r\n[^:]+: (%s)(?=\r\n)" % native.SANE_REQUEST_ID.encode())
+#: Fields of heads that are not remembered: secrets, and what changes how a connection goes on.
+_NEVER = CREDENTIALS | {b"cookie", b"proxy-authorization", b"expect", b"upgrade"}
+#: What of a scope is its connection's, or its request's alone.
+_OWN = frozenset({"server", "client", "scheme", "state", "extensions"})
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHead:
+    """What the parser made of a head: the request's scope, and how long its body is."""
+
+    scope: dict[str, Any]
+    length: int
+
+
+class KnownHeads:
+    """The heads that came lately; the oldest makes room."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, KnownHead] = {}
+        #: What looks one up by its bytes, less its id.
+        self.get = self._known.get
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._known)
+
+    def remember(
+        self, head: bytes, request_id: bytes, scope: Mapping[str, Any], length: int
+    ) -> None:
+        """Remember a head, less its id, of a request that came whole and alone, if that is wise.
+
+        ``scope`` is what the parser made of it; the connection must go on after its answer.
+        """
+        headers = [field for field in scope["headers"] if not (request_id and field[0] == _ID)]
+        if (
+            len(head) > REMEMBERED_BYTES
+            or not head.endswith(HEAD_END)
+            or scope["http_version"] != "1.1"
+            or len(headers) + bool(request_id) != len(scope["headers"])
+            or any(name in _NEVER for name, _ in headers)
+        ):
+            return
+        if len(self._known) >= REMEMBERED_HEADS:
+            del self._known[next(iter(self._known))]
+        kept = {name: value for name, value in scope.items() if name not in _OWN}
+        self._known[head] = KnownHead({**kept, "headers": tuple(headers)}, length)
+
+
+def without_id(head: bytes) -> tuple[bytes, bytes]:
+    """A head without the line of its request's id, and the id; none if it has no sane one."""
+    start = head.find(_ID_START)
+    line = _ID_LINE.match(head, start) if start >= 0 else None
+    if line is None:
+        return head, b""
+    return head[:start] + head[line.end() :], line[1]
