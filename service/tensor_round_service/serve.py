@@ -24,6 +24,7 @@ from .api_keys import KeyFileError
 from .app import create_app
 from .backends.choice import BackendUnavailable
 from .hardening import SERVER_HEADERS
+from .heap import keep_freed_memory
 from .http_mended import MendedHttpProtocol
 from .http_prompt import PromptHttpProtocol
 from .http_protocol import Limits
@@ -61,6 +62,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _serve_alone(settings: Settings) -> int:
     """One process: this one."""
+    keep_freed_memory()
     lifecycle = Lifecycle()
     app = create_app(settings, lifecycle=lifecycle)
     with Listener(settings) as listener:
@@ -81,6 +83,7 @@ def _work(
     settings: Settings, folder: Path, listener: Listener, on_start: Callable[[], None]
 ) -> None:
     """One of several processes; ``folder`` is theirs together."""
+    keep_freed_memory()
     lifecycle = Lifecycle()
     try:
         app = create_app(settings, lifecycle=lifecycle, worker_folder=folder)
