@@ -68,7 +68,9 @@ class PromptHttpProtocol(DirectHttpProtocol):
 
     def _is_idle(self) -> bool:
         """Whether every request so far has been answered, and others are welcome."""
-        return not self._draining and (self.cycle is None or self.cycle.response_complete)
+        if self._draining or self._is_deaf:
+            return False
+        return self.cycle is None or self.cycle.response_complete
 
     def on_message_begin(self) -> None:
         """A request begins."""
