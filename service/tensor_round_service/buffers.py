@@ -39,15 +39,21 @@ class Buffers:
 
     def take(self, nbytes: int) -> Bytes:
         """A buffer of at least that many bytes, contents undefined."""
-        if nbytes >= KEPT_BYTES:
-            with self._lock:
-                for position in range(len(self._stock) - 1, -1, -1):
-                    _, buffer = self._stock[position]
-                    if nbytes <= buffer.size <= FIT * nbytes:
-                        del self._stock[position]
-                        self._stocked -= buffer.size
-                        return buffer
-        return self._allocate(nbytes)
+        found = self._from_stock(nbytes) if nbytes >= KEPT_BYTES else None
+        # Not before: what has just been reserved may be what the stock has for it.
+        if self._stock:
+            self.make_room()
+        return self._allocate(nbytes) if found is None else found
+
+    def _from_stock(self, nbytes: int) -> Bytes | None:
+        with self._lock:
+            for position in range(len(self._stock) - 1, -1, -1):
+                _, buffer = self._stock[position]
+                if nbytes <= buffer.size <= FIT * nbytes:
+                    del self._stock[position]
+                    self._stocked -= buffer.size
+                    return buffer
+        return None
 
     def give_back(self, buffer: Bytes) -> None:
         """Keep a buffer that nobody uses any more."""
@@ -113,8 +119,6 @@ class Lease:
         if nbytes:
             self._budget.take(nbytes, of=self._needed)
             self._reserved += nbytes
-            if self._buffers.stocked_bytes:
-                self._buffers.make_room()
 
     def take(self, nbytes: int) -> Bytes:
         """Memory of that many bytes, contents undefined, until the lease ends."""
