@@ -50,10 +50,13 @@ class Budget:
                 got_bytes=nbytes,
             )
 
-    def take(self, nbytes: int, *, of: int) -> None:
-        """Take a part of what a request of ``of`` bytes needs, or raise :class:`Overloaded`."""
+    def take(self, nbytes: int, *, of: int, to_come: int = 0) -> None:
+        """Take a part of what a request of ``of`` bytes needs, or raise :class:`Overloaded`.
+
+        There must be room for what is ``to_come`` too, though that is not taken yet.
+        """
         with self._lock:
-            if self._in_use + nbytes > self.most_for(of):
+            if self._in_use + nbytes + to_come > self.most_for(of):
                 raise Overloaded("there is no room for this tensor now", retry_after=1)
             self._in_use += nbytes
 

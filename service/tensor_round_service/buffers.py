@@ -105,19 +105,21 @@ class Lease:
     def reserve_first(self, nbytes: int) -> None:
         """Have room for the beginning of a request that will need so many bytes.
 
+        Where there is none for the rest now, its sender should know before it sends much.
         Raises :class:`TensorTooLarge` or :class:`Overloaded`.
         """
         self._budget.check(nbytes)
         self._needed = nbytes
-        self._reserve(min(nbytes, FIRST_BYTES))
+        first = min(nbytes, FIRST_BYTES)
+        self._reserve(first, to_come=nbytes - first)
 
     def reserve_rest(self) -> None:
         """Have room for all that was said to be needed; :class:`Overloaded` if there is none."""
         self._reserve(self._needed - self._reserved)
 
-    def _reserve(self, nbytes: int) -> None:
+    def _reserve(self, nbytes: int, to_come: int = 0) -> None:
         if nbytes:
-            self._budget.take(nbytes, of=self._needed)
+            self._budget.take(nbytes, of=self._needed, to_come=to_come)
             self._reserved += nbytes
 
     def take(self, nbytes: int) -> Bytes:
