@@ -36,6 +36,7 @@ from .routes.tensor_route import TensorRoute
 from .settings import Settings
 from .shared_memory import SharedMemory
 from .statistics import Statistics
+from .whole_answers import WholeAnswerMiddleware
 
 TITLE = "tensor-round"
 
@@ -164,6 +165,7 @@ def create_app(
     app.include_router(docs_router(TITLE))
     app.add_middleware(RequestIdMiddleware)
     app.add_middleware(NoStoreMiddleware)
+    app.add_middleware(WholeAnswerMiddleware)
     app.short_cuts = tensor_routes
     app.door = door
     add_refusal_handlers(app)

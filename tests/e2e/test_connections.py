@@ -202,3 +202,36 @@ def test_chunked_bodies_of_any_size(service: Service) -> None:
         {"Operator-Descriptor": ieee754("float32", [x.size]), "Transfer-Encoding": "chunked"},
     )
     assert reply.content == np.rint(x).tobytes()
+
+
+@pytest.mark.parametrize(
+    "target", ["POST /rounds", "DELETE /round", "GET /livez", "POST /v2/models/none/infer"]
+)
+def test_no_request_is_lost_behind_a_body_that_came_after_its_answer(
+    service: Service, target: str
+) -> None:
+    """Where the connection ends with an answer, the answer says so."""
+    with contextlib.closing(service.connection()) as connection:
+        connection.putrequest(*target.split())
+        connection.putheader("Content-Length", "4000")
+        connection.endheaders()
+        time.sleep(0.1)
+        connection.send(bytes(4000))
+        answer = connection.getresponse()
+        assert answer.status in (200, 404, 405)
+        assert answer.read()
+        if not answer.will_close:
+            connection.request("GET", "/livez")
+            assert connection.getresponse().status == 200
+
+
+@pytest.mark.parametrize("target", ["POST /rounds", "GET /livez"])
+def test_a_connection_is_kept_after_an_answer_that_needed_no_body(
+    service: Service, target: str
+) -> None:
+    with contextlib.closing(service.connect()) as plug:
+        request = f"{target} HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
+        plug.sendall(2 * request.encode())
+        plug.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        with plug.makefile("rb") as answers:
+            assert answers.read().count(b"HTTP/1.1 ") == 3
