@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -139,16 +138,21 @@ class Session:
     ) -> None:
         """Have every tile of ``source`` rounded into ``target``."""
         parts = cut(operator, plan, source, target, self._limits.tile_bytes)
+        if parts.is_whole and progress is False:
+            await self._round_tile(next(parts.tiles), deadline)
+            return
         with counted(progress, source.nbytes) as add:
-            work = functools.partial(self._round_tile, deadline=deadline, add=add)
+
+            async def work(tile: Tile) -> None:
+                await self._round_tile(tile, deadline)
+                add(tile.nbytes)
+
             if parts.is_whole:
                 await work(next(parts.tiles))
             else:
                 await self._concurrency.each(work, parts.tiles, self._limits.connections, deadline)
 
-    async def _round_tile(
-        self, tile: Tile, *, deadline: Deadline, add: Callable[[int], None]
-    ) -> None:
+    async def _round_tile(self, tile: Tile, deadline: Deadline) -> None:
         await self._fetched(
             lambda: self._requested(tile),
             lambda status, headers: tensor_intake(
@@ -160,7 +164,6 @@ class Session:
             ),
             deadline,
         )
-        add(tile.nbytes)
 
     async def _requested(self, tile: Tile) -> Request:
         def make() -> Request:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 from ..deadline import Deadline
@@ -33,25 +35,19 @@ class BlockingWire:
         self._is_tls = is_tls
         # Windows has no sendmsg.
         self._gathers = not is_tls and hasattr(sock, "sendmsg")
+        self._has_something = _watch(sock)
+        self._wait: float | None = None
 
     def is_silent(self) -> bool:
         """Whether a look into the socket's buffer finds it empty and open."""
-        self._socket.settimeout(0)
-        try:
-            # The plain socket's method: under TLS, whatever has come counts.
-            socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
+        return not self._has_something()
 
     async def send(self, parts: list[memoryview], deadline: Deadline) -> bool:
         """Send the parts until something comes back; whether all was sent by then."""
         if self._is_tls:
             parts = records(parts)
         while parts := [part for part in parts if part]:
-            self._socket.settimeout(deadline.next_wait())
+            self._wait_for(deadline.next_wait())
             try:
                 sent = self._socket.sendmsg(parts) if self._gathers else self._socket.send(parts[0])
             except TimeoutError:
@@ -67,15 +63,30 @@ class BlockingWire:
     async def receive_into(self, memory: memoryview, deadline: Deadline) -> int:
         """Receive at least a byte; 0 at the end of the stream."""
         while True:
-            self._socket.settimeout(deadline.next_wait())
+            self._wait_for(deadline.next_wait())
             try:
                 return self._socket.recv_into(memory)
             except TimeoutError:
                 continue
 
+    def _wait_for(self, seconds: float) -> None:
+        """Have the socket wait that long: a system call where that is not as before."""
+        if seconds != self._wait:
+            self._socket.settimeout(seconds)
+            self._wait = seconds
+
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
+
+
+def _watch(sock: socket.socket) -> Callable[[], bool]:
+    """What tells, without waiting, whether a socket has bytes to give, or its end."""
+    if not hasattr(select, "poll"):  # Windows has none, and no limit to what select takes
+        return lambda: bool(select.select([sock], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return lambda: bool(poll.poll(0))
 
 
 def _connected(address: Address, deadline: Deadline) -> socket.socket:

@@ -70,6 +70,11 @@ class Connection:
         return count
 
     @property
+    def is_at_end(self) -> bool:
+        """Whether the answer's body has been read whole."""
+        return self._body is not None and self._body.is_whole
+
+    @property
     def can_follow(self) -> bool:
         """Whether another request may follow the last one, its answer being read to its end."""
         body = self._body

@@ -76,7 +76,8 @@ class OwnReply:
 
     async def pour(self, intake: Intake[Any], deadline: Deadline) -> None:
         """Receive the body to where the intake wants it."""
-        while count := await self._connection.read_into(intake.room()):
+        connection = self._connection
+        while not connection.is_at_end and (count := await connection.read_into(intake.room())):
             intake.took(count)
 
     async def close(self) -> None:

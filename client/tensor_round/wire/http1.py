@@ -68,17 +68,16 @@ def parse_head(lines: bytes) -> Head:
     start = _STATUS_LINE.match(lines)
     if start is None:
         raise ProtocolViolation("the answer is not HTTP/1.1")
-    headers: Headers = []
-    position = start.end()
-    while position < len(lines):
-        field = _FIELD.match(lines, position)
-        if field is None:
-            raise ProtocolViolation("the answer has a malformed header")
-        headers.append((field[1].lower(), field[2].strip(b" \t")))
-        position = field.end()
+    fields = _FIELD.findall(lines, start.end())
+    # Where they do not follow one another without a gap, there is one that is none.
+    if sum([len(name) + len(value) for name, value in fields]) + 3 * len(fields) != (
+        len(lines) - start.end()
+    ):
+        raise ProtocolViolation("the answer has a malformed header")
+    headers = [(name.lower(), value.strip(b" \t")) for name, value in fields]
     status = int(start[2])
     length, is_chunked = _framing(status, headers)
-    connection = b",".join(value.lower() for name, value in headers if name == b"connection")
+    connection = b",".join([value.lower() for name, value in headers if name == b"connection"])
     is_last = start[1] == b"0" or b"close" in connection or (length is None and not is_chunked)
     return Head(status, headers, length, is_chunked, is_last)
 
