@@ -20,6 +20,7 @@ from .models import CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
 ADVERTISED = BY_NAME["float32"]
 
 NO_SHARED_MEMORY = "shared memory is off: the service's SHARED_MEMORY_PREFIX is not set"
+SYSTEM_MEMORY_OFF = f"system {NO_SHARED_MEMORY}"
 
 #: Heads up to this size are remembered; those with many numbers in them are longer.
 REMEMBERED_BYTES = 1024

@@ -6,7 +6,7 @@ No HTTP here: a route brings the bytes that came with the request, and sends the
 from __future__ import annotations
 
 from tensor_round.echo import shown
-from tensor_round.errors import InvalidDescriptor, NotFound, TensorTooLarge
+from tensor_round.errors import InvalidDescriptor, NotOffered, TensorTooLarge
 from tensor_round.layout import check_size
 from tensor_round.wire import jsontensor, oip
 
@@ -14,7 +14,7 @@ from .backends import Bytes
 from .buffers import Lease
 from .cuda_shared_memory import CudaSharedMemory
 from .engine import INLINE_BYTES, JSON_WEIGHT, Engine
-from .inference import Plan
+from .inference import SYSTEM_MEMORY_OFF, Plan
 from .shared_memory import SharedMemory, Span
 
 #: Bytes that a number in JSON takes, with what else there is of it meanwhile.
@@ -167,7 +167,10 @@ class InferenceWork:
 
     def _span(self, region: oip.Region, plan: Plan) -> Span:
         if self._shared_memory is None:
-            raise NotFound(f"there is no shared memory region {shown(region.name)}")
+            name = shown(region.name)
+            raise NotOffered(
+                f"there is no CUDA shared memory region {name}, and {SYSTEM_MEMORY_OFF}"
+            )
         return self._shared_memory.span(region, plan.call.input.byte_length)
 
 

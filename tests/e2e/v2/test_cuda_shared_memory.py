@@ -255,6 +255,20 @@ def test_it_is_an_extension_and_off_by_default(service: Service) -> None:
         assert (reply.status, "numpy" in error_of(reply)) == (501, True)
 
 
+def test_without_system_memory_a_name_that_is_no_devices_is_not_offered(owned: Segment) -> None:
+    with DeviceService("--backend", "auto", "--cuda-shared-memory", "true") as alone:
+        with registered(alone, "r", owned):
+            put(owned, X)
+            assert infer(alone, document(source(40), outputs=into(40))).status == 200
+        for unknown in (
+            infer(alone, document(source(40))),
+            infer(alone, document(binary("FP32", [10], 40), outputs=into(40)), X.tobytes()),
+        ):
+            assert unknown.status == 501
+            assert 'no CUDA shared memory region "r"' in error_of(unknown)
+            assert "SHARED_MEMORY_PREFIX is not set" in error_of(unknown)
+
+
 def test_regions_are_refused_once_the_device_is_lost(owned: Segment) -> None:
     options = ("--backend", "cupy", "--cuda-shared-memory", "true", "--drain-delay", "3")
     with DeviceService(*options) as running:
