@@ -216,7 +216,7 @@ class Session:
             finally:
                 await reply.close()
 
-        return await self._concurrency.within(deadline, fetch())
+        return await self._concurrency.within(deadline, fetch)
 
 
 def _lie_askew(source: arrays.Array, target: arrays.Array) -> bool:

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeVar
 from ..deadline import Deadline
 
 T = TypeVar("T")
+#: What is done once, if there is time for it.
+Task = Callable[[], Coroutine[Any, Any, T]]
 #: What is done with one of many items.
 Work = Callable[[T], Coroutine[Any, Any, None]]
 
@@ -15,7 +17,7 @@ Work = Callable[[T], Coroutine[Any, Any, None]]
 class Concurrency(Protocol):
     """The way a client waits, and works on several things at once."""
 
-    async def within(self, deadline: Deadline, work: Coroutine[Any, Any, T]) -> T:
+    async def within(self, deadline: Deadline, work: Task[T]) -> T:
         """What the work comes to; raises :class:`DeadlineExceeded`."""
 
     async def pause(self, seconds: float, deadline: Deadline) -> None:

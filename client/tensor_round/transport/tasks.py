@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from ..deadline import Deadline
 from ..errors import DeadlineExceeded
-from .concurrency import Work
+from .concurrency import Task, Work
 
 T = TypeVar("T")
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 class Tasks:
     """Runs in the caller's asyncio event loop."""
 
-    async def within(self, deadline: Deadline, work: Coroutine[Any, Any, T]) -> T:
+    async def within(self, deadline: Deadline, work: Task[T]) -> T:
         """What the work comes to, cancelled at the deadline."""
         try:
             async with asyncio.timeout(deadline.remaining()):
-                return await work
+                return await work()
         except TimeoutError as error:
             deadline.remaining()
             raise DeadlineExceeded("the call was not over in time") from error

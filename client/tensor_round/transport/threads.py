@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..deadline import LONGEST_WAIT, Deadline
-from .concurrency import Work, run
+from .concurrency import Task, Work, run
 
 T = TypeVar("T")
 
@@ -18,9 +18,9 @@ T = TypeVar("T")
 class Threads:
     """Blocks the calling thread, and starts others for as long as a call takes."""
 
-    async def within(self, deadline: Deadline, work: Coroutine[Any, Any, T]) -> T:
+    async def within(self, deadline: Deadline, work: Task[T]) -> T:
         """What the work comes to; every wait in it looks at the deadline itself."""
-        return await work
+        return await work()
 
     async def pause(self, seconds: float, deadline: Deadline) -> None:
         """Let time pass, unless the call is given up meanwhile."""
