@@ -58,6 +58,20 @@ class Answer:
         return False
 
 
+class LastWords(Answer):
+    """An answer made beforehand, for when no other can be made any more."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.content_type, answer.parts, answer.status)
+        self._fields = answer.fields()
+
+    def fields(self) -> list[Header]:
+        """Those that it had when it was made."""
+        return self._fields
+
+
 def problem_answer(refusal: RequestRefused) -> Answer:
     """A refusal as application/problem+json (RFC 9457)."""
     return Answer(

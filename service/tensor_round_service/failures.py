@@ -12,6 +12,9 @@ from tensor_round.errors import BackendFailed, InternalError, Overloaded, Reques
 
 logger = logging.getLogger(__name__)
 
+NO_MEMORY = Overloaded("there is no memory for this request now", retry_after=1)
+FAILED = BackendFailed("the service failed on this request", retry_after=1)
+
 
 def refusal_for(error: Exception) -> RequestRefused:
     """The refusal that stands for any exception; the log has what it does not say.

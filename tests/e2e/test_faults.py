@@ -19,6 +19,7 @@ from support.faults import STAGES, OutOfMemoryError, Point, failing
 from support.hosted import HostedService
 from support.native_form import ieee754, post
 from support.server import Reply, Service
+from tensor_round_service.answers import Answer
 
 #: Where the failure is the device's, what it is called.
 DEVICE = {"copy_in", "launch", "copy_out"}
@@ -186,6 +187,19 @@ def test_a_stage_fails_always(
     assert service.settled()
     for name, form in FORMS.items():
         assert form.send(service).content == form.answer, name
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_answer_that_can_never_be_made_is_503(
+    hosted: HostedService, error: type[Exception]
+) -> None:
+    """What was made beforehand is left."""
+    with failing(Point(Answer, "fields"), error):
+        for form in FORMS.values():
+            check_refusal(form.send(hosted), form, "send", error)
+    assert hosted.settled()
+    for form in FORMS.values():
+        assert form.send(hosted).content == form.answer
 
 
 def test_memory_that_the_system_refuses_is_503() -> None:

@@ -6,16 +6,17 @@ Plain ASGI: the application leads to it past the framework.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from tensor_round.errors import Draining, RequestRefused
 
-from ..answers import Answer, Send
+from ..answers import Answer, LastWords, Send
 from ..buffers import Lease
 from ..direct import SenderGone, direct_exchange
 from ..engine import Engine
-from ..failures import refusal_for
+from ..failures import FAILED, NO_MEMORY, refusal_for
 from ..receive import Receive
 from ..request_id import request_id_header
 
@@ -33,6 +34,9 @@ class TensorRoute:
         self._engine = engine
         self._work = work
         self._refuse = refuse
+        self._last_words = {
+            failure.code: LastWords(refuse(failure)) for failure in (NO_MEMORY, FAILED)
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -66,12 +70,12 @@ class TensorRoute:
             exchange.hang_up()
             return False
         except (MemoryError, RuntimeError) as error:
-            refusal = self._refuse(refusal_for(error))
+            failure = refusal_for(error)
+            refusal = self._refuse(failure)
         refusal.headers.append(request_id)
-        try:
-            return await refusal.send(send, exchange)
-        except (MemoryError, RuntimeError):  # an answer has begun, or none can be given
-            if exchange is None:
-                raise
+        for last in (refusal, self._last_words[failure.code]):
+            with contextlib.suppress(MemoryError, RuntimeError):
+                return await last.send(send, exchange)
+        if exchange is not None:  # an answer has begun, or none can be given
             exchange.hang_up()
-            return False
+        return False
