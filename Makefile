@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz chaos test-oracles test-interop bench bench-peers bench-report clean
+.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz chaos test-edge test-oracles test-interop bench bench-peers bench-report clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -86,6 +86,13 @@ fuzz: $(FUZZ)/.fuzz ## Feed spoilt input to every reader, and spoilt HTTP to a s
 MINUTES ?= 3
 chaos: $(VENV)/.test ## Cut, garble and delay between clients and a service (MINUTES=3, SEED=)
 	PYTHONPATH=tests:tools $(BIN)/python -m chaos --minutes $(MINUTES) --seed $(SEED)
+
+NGINX := PATH="$$PATH:/usr/sbin:/usr/local/sbin" command -v nginx >/dev/null
+test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix socket (7 minutes; nginx, or root on Debian)
+	@$(NGINX) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light; } || true
+	@$(NGINX) || { echo "test-edge: nginx is not installed; on Debian: apt-get install nginx-light" >&2; exit 1; }
+	$(BIN)/pytest tests/e2e --front all $(ARGS)
 
 ORACLES := .venvs/oracles
 $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt

@@ -1,4 +1,8 @@
-"""One real service for the whole ring; tests that need other settings start their own."""
+"""One real service for the whole ring; tests that need other settings start their own.
+
+With ``--front`` (``make test-edge``) the tests that go through the fixture ``front`` run once
+for each of what may stand before a service; what makes no sense there is marked ``not_behind``.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,54 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.fronts import DIRECT, FRONTS, Front
 from support.server import Service
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--front",
+        action="append",
+        choices=[*FRONTS, "all"],
+        help="what stands before the service, and only tests for which that makes a difference",
+    )
+
+
+def _chosen(config: pytest.Config) -> list[str]:
+    chosen: list[str] = config.getoption("--front", None) or []
+    return list(FRONTS) if "all" in chosen else chosen
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "front" in metafunc.fixturenames and (chosen := _chosen(metafunc.config)):
+        metafunc.parametrize("front", chosen, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not _chosen(config):
+        return
+    left_out = [item for item in items if not _makes_sense(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _makes_sense(item: pytest.Item) -> bool:
+    """Whether a test goes through a front, and not one before which it is marked as pointless."""
+    call = getattr(item, "callspec", None)
+    name = call.params.get("front") if call else None
+    if name is None:
+        return False
+    kinds = {name, name.partition("-")[0]}
+    return not any(kinds.intersection(mark.args) for mark in item.iter_markers("not_behind"))
+
+
 @pytest.fixture(scope="session")
-def service() -> Iterator[Service]:
-    with Service("--max-tensor-bytes", "320MiB") as running:
+def front(request: pytest.FixtureRequest) -> Front:
+    """How to start a service with options, wherever it stands."""
+    return FRONTS[request.param] if hasattr(request, "param") else DIRECT
+
+
+@pytest.fixture(scope="session")
+def service(front: Front) -> Iterator[Service]:
+    with front("--max-tensor-bytes", "320MiB") as running:
         yield running

@@ -94,6 +94,7 @@ def test_a_refusal_tells_nothing_of_payload_or_inside(
     assert ("/v2" in path) == (list(reply.json()) == ["error"])
 
 
+@pytest.mark.not_behind("nginx", reason="nothing of it comes to the service")
 def test_what_is_no_http_is_told_nothing(service: Service) -> None:
     for request in (b"\x16\x03\x01\x02\x00\x01", b"GET / kryptonite\r\n\r\n", b"A" * 40_000):
         with contextlib.closing(service.connect(timeout=15)) as plug:
@@ -106,6 +107,7 @@ def test_what_is_no_http_is_told_nothing(service: Service) -> None:
         assert not _INTERNAL.search(told.decode("latin-1")), told
 
 
+@pytest.mark.not_behind("nginx", reason="it adds fields, and refuses large heads by itself")
 def test_headers_of_every_kind_of_answer(service: Service) -> None:
     replies: dict[str, Reply] = {
         "good": service.request("POST", "/round", b"", octets(ieee754("uint8", [0]))),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from support.fronts import Front
 from support.native_form import ieee754, post
 from support.server import Reply, Service
 
@@ -19,8 +20,8 @@ X = np.array([0.5, 1.5, -2.5], "<f4")
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    with Service("--max-tensor-bytes", "64MiB") as running:
+def service(front: Front) -> Iterator[Service]:
+    with front("--max-tensor-bytes", "64MiB") as running:
         yield running
 
 
@@ -87,6 +88,7 @@ def test_a_bomb_is_refused_at_the_limit(
     still_works(service)
 
 
+@pytest.mark.not_behind("nginx", reason="it has a limit of its own, or waits for the body")
 def test_ten_declared_gibibytes_are_refused_at_once(service: Service) -> None:
     declared = 10 << 30
     head = (
@@ -115,6 +117,7 @@ def _refused(service: Service, head: bytes) -> float:
         return took
 
 
+@pytest.mark.not_behind("nginx", reason="it hears the sender out")
 def test_an_undeclared_body_is_refused_at_the_limit(service: Service) -> None:
     sent = 0
 
@@ -155,6 +158,7 @@ def test_a_million_chunks_of_one_byte(service: Service) -> None:
     assert service.rss() - before < 16 * MIB
 
 
+@pytest.mark.not_behind("nginx", reason="garbage does not come to the service")
 @pytest.mark.parametrize("garbage", [b"\0\0\0\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
 @pytest.mark.parametrize("size", [3, 100_000])
 def test_a_request_before_garbage_has_its_answer(
@@ -176,6 +180,7 @@ def test_a_request_before_garbage_has_its_answer(
     still_works(service)
 
 
+@pytest.mark.not_behind("nginx", reason="garbage does not come to the service")
 @pytest.mark.parametrize("target", ["POST /round", "GET /livez"])
 def test_garbage_within_a_body_is_400(service: Service, target: str) -> None:
     """Once: also where the request is one that can be answered without its body."""

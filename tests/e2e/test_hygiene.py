@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from support.descriptors import varied
+from support.fronts import Front
 from support.native_form import ieee754, post
 from support.server import Reply, Service
 
@@ -19,8 +20,8 @@ SIZES = [64, 4096, 60_000, 64 << 10, 100_000, 1 << 20, 3 << 20, 8 << 20]
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    with Service("--max-bytes-in-flight", "128MiB") as running:
+def service(front: Front) -> Iterator[Service]:
+    with front("--max-bytes-in-flight", "128MiB") as running:
         yield running
 
 

@@ -29,6 +29,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.not_behind("unix", reason="the example calls a TCP port")
 @pytest.mark.parametrize("code", blocks(README, "python"), ids=["client", "tritonclient"])
 def test_the_python_examples(service: Service, code: str) -> None:
     code = code.replace("127.0.0.1:8000", f"127.0.0.1:{service.port}")
@@ -38,6 +39,7 @@ def test_the_python_examples(service: Service, code: str) -> None:
     assert [line.split() for line in ran.stdout.splitlines()] == [e.split() for e in expected]
 
 
+@pytest.mark.not_behind("unix", reason="the example calls a TCP port")
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_shell_examples(service: Service, folder: Path) -> None:
     examples = [b for b in blocks(README, "sh") if "curl" in b]

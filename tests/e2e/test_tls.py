@@ -247,6 +247,7 @@ def healthcheck(**environment: str) -> int:
     ).returncode
 
 
+@pytest.mark.not_behind("unix", reason="it asks a TCP port first")
 def test_the_images_healthcheck(
     tls: TlsService, mutual: TlsService, service: Service, tmp_path: Path
 ) -> None:

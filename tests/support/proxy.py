@@ -66,7 +66,7 @@ class Seen:
 
 
 class Proxy:
-    """Stands between a client and the service at ``upstream``; a context manager.
+    """Stands between a client and the service at ``upstream``, a port or a path; a context manager.
 
     ``plan`` gives the fault of each connection by its number, from 0. ``tls`` is shown
     to the client; the service is spoken to in the clear. Without ``upstream`` every
@@ -75,7 +75,7 @@ class Proxy:
 
     def __init__(
         self,
-        upstream: int | None,
+        upstream: int | str | None,
         plan: Callable[[int], Fault] = lambda number: FAULTLESS,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -173,7 +173,10 @@ class Proxy:
     async def _forward(
         self, fault: Fault, seen: Seen, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
+        if isinstance(self._upstream, str):
+            far_reader, far_writer = await asyncio.open_unix_connection(self._upstream)
+        else:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
 
         async def up() -> None:
             await self._pause("delayed up", fault.delay_up)

@@ -63,6 +63,11 @@ class Service:
         return f"unix://{self.uds}" if self.uds else f"http://127.0.0.1:{self.port}"
 
     @property
+    def address(self) -> int | str:
+        """The port, or the Unix socket's path."""
+        return self.uds or self.port
+
+    @property
     def pid(self) -> int:
         return self.process.pid
 

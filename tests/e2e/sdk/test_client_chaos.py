@@ -39,7 +39,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answer_length(service: Service, x: Array) -> int:
     """Bytes of the whole answer, head and all."""
-    with Proxy(service.port) as proxy, tr.Client(proxy.url) as client:
+    with Proxy(service.address) as proxy, tr.Client(proxy.url) as client:
         client.round(x)
     return proxy.seen[0].down_bytes
 
@@ -52,7 +52,7 @@ def test_an_answer_cut_at_any_byte_is_asked_for_again(
     expected = expected_bits(x)
     cuts = range(answer_length(service, x))
     plan = [fault for cut in cuts for fault in (Fault(cut_down=cut), FAULTLESS)]
-    with Proxy(service.port, lambda number: plan[number]) as proxy:
+    with Proxy(service.address, lambda number: plan[number]) as proxy:
         for cut in cuts:
             with kind(proxy.url, retries=1) as client:
                 given = x.copy()
@@ -68,7 +68,7 @@ def test_without_retries_a_cut_is_a_failed_connection_and_tears_nothing(
     x = patterns("float64", 5)
     expected = expected_bits(x)
     cuts = range(answer_length(service, x))
-    with Proxy(service.port, lambda number: Fault(cut_down=number, reset=reset)) as proxy:
+    with Proxy(service.address, lambda number: Fault(cut_down=number, reset=reset)) as proxy:
         for cut in cuts:
             inside = x.copy()
             with kind(proxy.url, retries=0) as client, pytest.raises(tr.ConnectionFailed):
@@ -82,7 +82,7 @@ def test_a_request_cut_anywhere_is_sent_again(kind: type[AnyClient], service: Se
     expected = expected_bits(x)
     cuts = range(0, 400, 7)
     plan = [fault for cut in cuts for fault in (Fault(cut_up=cut, reset=cut % 2 == 0), FAULTLESS)]
-    with Proxy(service.port, lambda number: plan[number]) as proxy:
+    with Proxy(service.address, lambda number: plan[number]) as proxy:
         for _ in cuts:
             with kind(proxy.url, retries=1) as client:
                 assert np.array_equal(bits(client.round(x)), expected)
@@ -108,7 +108,7 @@ def test_what_happens_once_is_got_over(
 ) -> None:
     x = patterns("float32", 2000)
     with (
-        Proxy(service.port, once(fault)) as proxy,
+        Proxy(service.address, once(fault)) as proxy,
         kind(proxy.url, tile_bytes=tile_bytes) as client,
     ):
         assert np.array_equal(bits(client.round(x)), expected_bits(x))
@@ -117,7 +117,7 @@ def test_what_happens_once_is_got_over(
 def test_only_the_tile_that_failed_is_sent_again(service: Service) -> None:
     x = patterns("float32", 100_000)
     with (
-        Proxy(service.port, once(Fault(cut_down=30_000))) as proxy,
+        Proxy(service.address, once(Fault(cut_down=30_000))) as proxy,
         tr.Client(proxy.url, tile_bytes=40_000, connections=1) as client,
     ):
         assert np.array_equal(bits(client.round(x)), expected_bits(x))
@@ -153,7 +153,7 @@ def test_sending_stops_when_the_answer_is_there(service: Service) -> None:
 
 def test_a_silent_service_meets_the_deadline(kind: type[AnyClient], service: Service) -> None:
     with (
-        Proxy(service.port, lambda _: Fault(delay_down=60)) as proxy,
+        Proxy(service.address, lambda _: Fault(delay_down=60)) as proxy,
         kind(proxy.url, timeout=0.4) as client,
     ):
         began = time.monotonic()
@@ -165,7 +165,7 @@ def test_a_silent_service_meets_the_deadline(kind: type[AnyClient], service: Ser
 def test_a_dripping_answer_meets_the_deadline(kind: type[AnyClient], service: Service) -> None:
     """No single wait is long; the whole is."""
     with (
-        Proxy(service.port, lambda _: Fault(pieces_down=1, pause_down=0.05)) as proxy,
+        Proxy(service.address, lambda _: Fault(pieces_down=1, pause_down=0.05)) as proxy,
         kind(proxy.url, timeout=0.5) as client,
     ):
         began = time.monotonic()
@@ -204,7 +204,7 @@ def test_digests_catch_what_is_garbled_and_it_is_sent_again(
     ]
     for in_place in (False, True):
         with (
-            Proxy(service.port, lambda number: faults[number]) as proxy,
+            Proxy(service.address, lambda number: faults[number]) as proxy,
             kind(proxy.url, digest=True) as client,
         ):
             given = x.copy()
@@ -218,7 +218,7 @@ def test_a_garbled_answer_in_place_is_never_committed(
     x = patterns("float32", 1000)
     garbled = Fault(garble_down=frozenset({answer_length(service, x) - 5}))
     with (
-        Proxy(service.port, lambda _: garbled) as proxy,
+        Proxy(service.address, lambda _: garbled) as proxy,
         kind(proxy.url, digest=True, retries=0) as client,
     ):
         inside = x.copy()

@@ -164,6 +164,7 @@ def test_dtype_names_are_the_contract_s(client: AnyClient) -> None:
     assert {dtype_name(patterns(d, 1)) for d in client.operators()["dtypes"]} == set(BY_NAME)
 
 
+@pytest.mark.not_behind("unix", reason="the transport is made for TCP")
 @pytest.mark.parametrize("foreign", [httpx2.HTTPTransport, httpx2.AsyncHTTPTransport])
 def test_over_httpx2_s_own_transport(service: Service, foreign: Any) -> None:
     kind = tr.Client if foreign is httpx2.HTTPTransport else SteppedClient

@@ -31,7 +31,7 @@ def test_24_threads_share_a_client(service: Service) -> None:
             assert np.array_equal(bits(y), expected_bits(x, rounding))
 
     with (
-        Proxy(service.port) as proxy,
+        Proxy(service.address) as proxy,
         tr.Client(proxy.url, tile_bytes=4096) as client,
         ThreadPoolExecutor(24) as threads,
     ):
@@ -47,7 +47,7 @@ def test_a_child_opens_connections_of_its_own(service: Service) -> None:
     def is_right() -> bool:
         return all(np.array_equal(bits(client.round(x)), expected) for _ in range(10))
 
-    with Proxy(service.port) as proxy, tr.Client(proxy.url, connections=1) as client:
+    with Proxy(service.address) as proxy, tr.Client(proxy.url, connections=1) as client:
         assert is_right()
         with warnings.catch_warnings():
             # Newer Pythons warn of forks beside threads (the proxy's): that is the point here.
@@ -62,7 +62,7 @@ def test_a_child_opens_connections_of_its_own(service: Service) -> None:
 
 
 def test_connections_are_used_again(kind: type[AnyClient], service: Service) -> None:
-    with Proxy(service.port) as proxy, kind(proxy.url) as client:
+    with Proxy(service.address) as proxy, kind(proxy.url) as client:
         for _ in range(20):
             client.round(patterns("float32", 100))
             client.ready()

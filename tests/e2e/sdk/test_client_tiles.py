@@ -39,7 +39,7 @@ def test_tiles_travel_on_as_many_connections_as_allowed(
 ) -> None:
     x = patterns("float32", 1 << 20)
     with (
-        Proxy(service.port) as proxy,
+        Proxy(service.address) as proxy,
         kind(proxy.url, tile_bytes=64 << 10, connections=3) as client,
     ):
         client.round(x)
@@ -90,7 +90,7 @@ def test_the_client_s_memory_is_bounded_by_tiles(
 
 def test_one_deadline_for_all_tiles(kind: type[AnyClient], service: Service) -> None:
     with (
-        Proxy(service.port, lambda _: Fault(delay_down=0.3)) as proxy,
+        Proxy(service.address, lambda _: Fault(delay_down=0.3)) as proxy,
         kind(proxy.url, tile_bytes=4, connections=1, timeout=0.5) as client,
     ):
         client_began = time.monotonic()
@@ -107,7 +107,7 @@ def test_the_first_error_ends_the_call_in_every_thread(
     refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     with (
         Proxy(
-            service.port,
+            service.address,
             lambda number: Fault(answer=refusal) if number == 2 else Fault(delay_down=20),
         ) as proxy,
         kind(proxy.url, tile_bytes=400, connections=3) as client,

@@ -33,13 +33,13 @@ def server_context(*, asks_for_certificate: bool) -> ssl.SSLContext:
 
 @pytest.fixture(scope="module")
 def tls(service: Service) -> Iterator[Proxy]:
-    with Proxy(service.port, tls=server_context(asks_for_certificate=False)) as proxy:
+    with Proxy(service.address, tls=server_context(asks_for_certificate=False)) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="module")
 def mutual_tls(service: Service) -> Iterator[Proxy]:
-    with Proxy(service.port, tls=server_context(asks_for_certificate=True)) as proxy:
+    with Proxy(service.address, tls=server_context(asks_for_certificate=True)) as proxy:
         yield proxy
 
 

@@ -17,6 +17,7 @@ from support.server import Service
 PAGE = "docs/sdk.md"
 
 
+@pytest.mark.not_behind("unix", reason="the page calls a TCP port")
 def test_the_examples_run_and_print_what_the_page_says(
     service: Service,
     tmp_path: Path,

@@ -263,6 +263,7 @@ def test_an_output_too_large_for_json(service: Service) -> None:
     assert "binary" in error_of(reply)
 
 
+@pytest.mark.not_behind("nginx", reason="it has a limit of its own, or waits for the body")
 @pytest.mark.parametrize(
     ("length", "stated", "status"),
     [
@@ -288,6 +289,7 @@ def test_a_refusal_does_not_wait_for_the_body(
         assert time.monotonic() - began < 1
 
 
+@pytest.mark.not_behind("nginx-buffering", reason="it waits for the body")
 def test_a_refusal_after_the_head_does_not_wait_for_the_rest(service: Service) -> None:
     with contextlib.closing(service.connection(timeout=5)) as connection:
         connection.putrequest("POST", infer_path("round"))

@@ -167,7 +167,7 @@ REFUSED: list[tuple[str, str, bytes | None, int, str]] = [
     ("GET", "/v2/models/round/versions/2/ready", None, 404, "it has 1"),
     ("GET", "/v2/models/round/versions/01/ready", None, 404, "it has 1"),
     ("GET", "/v2/models/round/nowhere", None, 404, "nothing"),
-    ("GET", "/v2/models/%00%0A/ready", None, 404, "no model"),
+    ("GET", "/v2/models/%01%0A/ready", None, 404, "no model"),
     ("POST", "/v2/models/round/infer/", b"", 404, "nothing"),
     ("POST", "/v2", b"", 405, "GET"),
     ("POST", "/v2/health/live", b"", 405, "GET"),
@@ -218,3 +218,10 @@ def test_only_v2_is_the_protocols(service: Service) -> None:
     for path in ("/v2x", "/v3", "/V2"):
         reply = service.get(path)
         assert (reply.status, reply.headers["Content-Type"]) == (404, "application/problem+json")
+
+
+@pytest.mark.not_behind("nginx", reason="it refuses such a path by itself")
+def test_a_nul_in_a_path_is_no_model(service: Service) -> None:
+    reply = service.get("/v2/models/%00/ready")
+    assert reply.status == 404
+    assert "no model" in error_of(reply)

@@ -16,6 +16,8 @@ from support.inference_form import AWAY, EVEN, ZERO, X
 from support.reference import FLOATS, INTEGER_WIDTHS, Bits, is_nan, rounded
 from support.server import Service
 
+pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
+
 NUMPY: dict[str, Any] = {
     **{name: np.dtype(name) for name in ("float16", "float32", "float64", *INTEGER_WIDTHS)},
     "bfloat16": np.dtype(ml_dtypes.bfloat16),

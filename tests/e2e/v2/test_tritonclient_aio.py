@@ -19,6 +19,8 @@ from support.inference_form import AWAY, X
 from support.reference import rounded
 from support.server import Service
 
+pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
+
 Act = Callable[[triton.InferenceServerClient], Awaitable[Any]]
 
 
