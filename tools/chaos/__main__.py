@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=3)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    found = storm(options.minutes * 60, options.seed)
+    found = storm(options.seed, seconds=options.minutes * 60)
     report(found)
     return 1 if found.violations else 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,8 +19,10 @@ from .calls import TIMEOUTS, Findings, session
 OPTIONS = ("--receive-timeout", "1", "--max-tensor-bytes", "64MiB")
 
 
-def storm(seconds: float, seed: int, most: float = TIMEOUTS[-1]) -> Findings:
-    """Sessions of both clients, with digests and without, until the time is over.
+def storm(
+    seed: int, *, seconds: float = math.inf, sessions: int | None = None, most: float = TIMEOUTS[-1]
+) -> Findings:
+    """Sessions of both clients, with digests and without, for so long or so many of each.
 
     A call may take up to ``most`` seconds. Afterwards the service must serve at once, have
     failed nowhere, and end in order.
@@ -30,7 +33,7 @@ def storm(seconds: float, seed: int, most: float = TIMEOUTS[-1]) -> Findings:
 
         def lane(kind: str, digest: bool) -> Findings:
             own = Findings()
-            for number in itertools.count():
+            for number in itertools.count() if sessions is None else range(sessions):
                 name = f"{seed} {kind} {digest} {number}"
                 own.add(session(service.port, name, kind, digest=digest, most=most))
                 if time.monotonic() > end:
