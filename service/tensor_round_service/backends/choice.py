@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tensor_round.dtypes import DTYPES
 
 from . import Backend
-from .cpu import NumpyBackend
+from .cpu import Kernels, NumpyBackend
 from .cuda import CupyBackend, Sharing
 from .cuda_device import Device, DeviceFailed, DeviceMissing, OutOfDeviceMemory
 from .cuda_proof import WrongBits
@@ -48,6 +48,18 @@ def open_cupy(numbers: Sequence[int] | None, pool_bytes: int | None) -> Sequence
     return open_devices(numbers, pool_bytes)
 
 
+def compiled_kernels() -> Kernels | None:
+    """LLVM's, where llvmlite is installed (extra ``compiled``)."""
+    try:
+        from .llvm import llvm_kernels
+    except ImportError:
+        return None
+    except OSError as error:  # its library is there and cannot be loaded
+        logger.warning("kernels: NumPy's (llvmlite cannot be used: %s)", _first_line(error))
+        return None
+    return llvm_kernels()
+
+
 def choose(
     name: str,
     options: DeviceOptions = DeviceOptions(),
@@ -60,7 +72,10 @@ def choose(
     :class:`BackendUnavailable` for ``cupy`` where none does. ``say`` is told which it
     became, and why.
     """
-    host = NumpyBackend()
+    kernels = compiled_kernels()
+    if kernels is not None:
+        say(f"kernels: {kernels}")
+    host = NumpyBackend(kernels=kernels)
     if name == "numpy":
         return host
     try:
@@ -71,6 +86,9 @@ def choose(
             raise BackendUnavailable(f"BACKEND=cupy: {_first_line(error)}") from error
         say(f"backend: numpy (no usable GPU: {_first_line(error)})")
         return host
+    if kernels is not None:
+        # What a device is worth is measured against them.
+        kernels.wait()
     backend.sharing = _sharing(name, options, backend)
     say(f"backend: {backend}")
     return backend

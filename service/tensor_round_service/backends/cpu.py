@@ -6,11 +6,11 @@ import contextlib
 import mmap
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
 
 from . import Bytes, Round
-from .floats import kernel, round_floats
+from .floats import BLOCK_BYTES, kernel, round_floats
 from .lanes import KERNELS, round_lanes
 from .tables import entries_of_16_bits, look_up
 
@@ -52,33 +52,63 @@ def map_pages(nbytes: int) -> mmap.mmap:
 
 @dataclass(frozen=True, slots=True)
 class Rounder:
-    """What rounds a run of whole elements in place, and from how many bytes on threads share it.
+    """What rounds one run of whole elements into another of its size, or in place.
 
-    That is after some 200 us of work: a core that sleeps takes 40 us to wake, and threads
-    meet at the interpreter's lock between NumPy's calls, where one may fall asleep again.
+    From ``split_bytes`` on threads share a run: that is after some 200 us of work. A core
+    that sleeps takes 40 us to wake, and threads meet at the interpreter's lock between
+    NumPy's calls, where one may fall asleep again.
     """
 
-    round: Callable[[Bytes], None]
+    round: Callable[[Bytes, Bytes], None]
     split_bytes: int
+
+
+class Kernels(Protocol):
+    """Faster ways than NumPy's, with the same bits."""
+
+    def get(self, dtype: DType, rounding: Rounding) -> Rounder | None:
+        """The way for a type and a direction, if there is one by now."""
+
+    def wait(self) -> None:
+        """Return when all of them are there that ever will be."""
 
 
 @cache
 def rounder(dtype: DType, rounding: Rounding) -> Rounder:
-    """The fastest way that there is for a type and a direction."""
+    """NumPy's fastest way for a type and a direction."""
     if dtype.itemsize > 2:
-        return Rounder(partial(round_floats, dtype.numpy, kernel(dtype, rounding)), 16 << 20)
+        return _copying(partial(round_floats, dtype.numpy, kernel(dtype, rounding)), 16 << 20)
     entries = entries_of_16_bits(dtype, rounding)
     if lanes := KERNELS.get((dtype, rounding)):
-        return Rounder(partial(round_lanes, lanes, entries), 2 << 20)
-    return Rounder(partial(look_up, entries), 1 << 20)
+        return _copying(partial(round_lanes, lanes, entries), 2 << 20)
+    return _copying(partial(look_up, entries), 1 << 20)
+
+
+def _copying(in_place: Callable[[Bytes], None], split_bytes: int) -> Rounder:
+    """For what rounds in place alone: other runs are copied, block by block."""
+
+    def round_(source: Bytes, target: Bytes) -> None:
+        if source is target:
+            in_place(target)
+            return
+        for start in range(0, target.size, BLOCK_BYTES):
+            block = target[start : start + BLOCK_BYTES]
+            block[:] = source[start : start + BLOCK_BYTES]
+            in_place(block)
+
+    return Rounder(round_, split_bytes)
 
 
 class NumpyBackend:
-    """Rounds with NumPy; see :class:`~tensor_round_service.backends.Backend`."""
+    """Rounds with NumPy; see :class:`~tensor_round_service.backends.Backend`.
+
+    ``kernels`` are taken where they have something, else NumPy's own.
+    """
 
     name = "numpy"
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, kernels: Kernels | None = None) -> None:
+        self._kernels = kernels
         self._threads = usable_cores() if threads is None else threads
         # The calling thread works too.
         self._pool = ThreadPoolExecutor(max(self._threads - 1, 1), "tensor-round-numpy")
@@ -117,32 +147,38 @@ class NumpyBackend:
         dtype = call.input.dtype
         if call.is_in_place:
             length = call.input.element_count * dtype.itemsize
-            if target is not source:
-                target[:length] = source[:length]
         else:
             spread(call, source, target)
+            source = target
             # Gaps are zeros, and zeros round to zeros: the whole run is rounded flat.
             length = target.size // dtype.itemsize * dtype.itemsize
+        run = target if length == target.size else target[:length]
+        from_run = run if source is target else source[:length]
         if dtype.is_float:
-            run = target if length == target.size else target[:length]
-            self._round_run(rounder(dtype, call.rounding), run)
+            self._round_run(self._rounder(dtype, call.rounding), from_run, run)
+        elif source is not target:
+            run[:] = from_run
         if length < target.size:
             target[length:] = 0
         return self.name
 
-    def _round_run(self, rounder: Rounder, run: Bytes) -> None:
-        """Round a run of whole elements in place, on all cores if it is long."""
-        if run.size < rounder.split_bytes or self._threads == 1:
-            rounder.round(run)
+    def _rounder(self, dtype: DType, rounding: Rounding) -> Rounder:
+        found = self._kernels.get(dtype, rounding) if self._kernels else None
+        return found or rounder(dtype, rounding)
+
+    def _round_run(self, rounder: Rounder, source: Bytes, target: Bytes) -> None:
+        """Round a run of whole elements, in place or not, on all cores if it is long."""
+        if target.size < rounder.split_bytes or self._threads == 1:
+            rounder.round(source, target)
             return
         # A whole number of pages each, so that no element is cut.
-        step = -(-run.size // self._threads // PAGE) * PAGE
-        own, *others = [run[start : start + step] for start in range(0, run.size, step)]
+        step = -(-target.size // self._threads // PAGE) * PAGE
+        (own_source, own_target), *others = _parts(source, target, step)
         pending: list[Future[None]] = []
         try:
             for part in others:
-                pending.append(self._pool.submit(rounder.round, part))
-            rounder.round(own)
+                pending.append(self._pool.submit(rounder.round, *part))
+            rounder.round(own_source, own_target)
         finally:
             # Nobody returns while a thread still writes into the caller's memory.
             wait(pending)
@@ -152,6 +188,13 @@ class NumpyBackend:
     def close(self) -> None:
         """Stop the threads."""
         self._pool.shutdown()
+
+
+def _parts(source: Bytes, target: Bytes, step: int) -> Iterator[tuple[Bytes, Bytes]]:
+    """Both runs, ``step`` bytes at a time; one and the same where they are."""
+    for start in range(0, target.size, step):
+        part = target[start : start + step]
+        yield (part if source is target else source[start : start + step]), part
 
 
 def spread(call: RoundCall, source: Bytes, target: Bytes) -> None:

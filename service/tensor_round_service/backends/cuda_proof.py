@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 
 from tensor_round.call import RoundCall
-from tensor_round.dtypes import BY_NAME, DTYPES, DType
+from tensor_round.dtypes import BY_NAME, DTYPES
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
 
 from . import Bytes, Round
 from .cpu import NumpyBackend
 from .cuda_device import DeviceFailed, OutOfDeviceMemory
+from .proof_patterns import patterns
 
 #: Rounds on the device that is judged.
 RoundThere = Callable[[RoundCall, Bytes, Bytes], object]
@@ -33,24 +33,6 @@ def prove(there: RoundThere, host: NumpyBackend) -> None:
             _compare(there, host.round, RoundCall.packed_output(rounding, packed))
         # The kernel that follows strides is the same for all directions.
         _compare(there, host.round, RoundCall(rounding, packed, spaced, packed.byte_length))
-
-
-@cache
-def patterns(dtype: DType) -> Bytes:
-    """All patterns of 8 and 16 bits; of wider types every sign, exponent and leading bits.
-
-    In front of each of the latter's tails: zeros, ones, and two that are neither.
-    """
-    count = 1 << min(8 * dtype.itemsize, 16)
-    heads = np.arange(count, dtype=dtype.bits)
-    below = 8 * dtype.itemsize - 16
-    if below <= 0:
-        return heads.view(np.uint8)
-    ones = (1 << below) - 1
-    tails = [0, ones, 1, 1 << (below - 1)]
-    return np.concatenate(
-        [(heads << dtype.bits.type(below)) | dtype.bits.type(tail) for tail in tails]
-    ).view(np.uint8)
 
 
 def is_alive(there: RoundThere) -> bool:

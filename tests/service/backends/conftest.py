@@ -7,7 +7,7 @@ import pytest
 from support.host_device import HostDevice
 from support.host_kernels import NO_COMPILER, compiler
 from tensor_round_service.backends import Backend
-from tensor_round_service.backends.choice import open_cupy
+from tensor_round_service.backends.choice import compiled_kernels, open_cupy
 from tensor_round_service.backends.cpu import NumpyBackend
 from tensor_round_service.backends.cuda import CupyBackend
 from tensor_round_service.backends.cuda_device import DeviceMissing
@@ -20,6 +20,11 @@ FACTORIES: dict[str, Callable[[], Backend]] = {
     # The GPU's backend, its kernels and all, on a device that is this CPU.
     "cupy-on-host": lambda: CupyBackend([HostDevice()], NumpyBackend()),
 }
+
+
+if (kernels := compiled_kernels()) is not None:
+    kernels.wait()
+    FACTORIES["compiled"] = lambda: NumpyBackend(threads=3, kernels=kernels)
 
 
 def devices_here() -> bool:
