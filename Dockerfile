@@ -10,7 +10,9 @@ COPY client client
 COPY service service
 
 FROM build AS build-cpu
-RUN pip install '.[service]'
+# With compiled kernels; EXTRAS=service alone makes the image 175 MB smaller.
+ARG EXTRAS=service,compiled
+RUN pip install ".[${EXTRAS}]"
 
 FROM build AS build-gpu
 # 13 for drivers from 580 on, 12 for those from 525 on. The driver itself comes with the device.

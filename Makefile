@@ -63,7 +63,7 @@ gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes; "no 
 	$(MAKE) --no-print-directory $(GPU)/.$$extra && \
 	PYTHONPATH=tests $(GPU)/bin/python -m tools.gpu_check.check
 
-exhaustive: $(VENV)/.service build/reference.so ## Try all float32 patterns against a C reference (minutes; needs a C compiler)
+exhaustive: $(VENV)/.test build/reference.so ## Try all float32 patterns against a C reference (minutes; needs a C compiler)
 	PYTHONPATH=tests $(BIN)/python tools/exhaustive/prove.py build/reference.so
 	PYTHONPATH=tests $(BIN)/python -m tools.kernels.prove build/reference.so
 

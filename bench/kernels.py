@@ -1,5 +1,7 @@
 """The NumPy backend beside np.rint, torch, ONNX Runtime and OpenVINO: rounding alone, no service.
 
+The backend takes part twice: with the kernels that LLVM compiles, and with NumPy alone.
+
     python bench/kernels.py
 
 Whatever of those is installed takes part: ``make bench-peers`` makes an environment
@@ -27,11 +29,15 @@ from tensor_round.call import RoundCall
 from tensor_round.dtypes import BY_NAME, DType
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
+from tensor_round_service.backends.choice import compiled_kernels
 from tensor_round_service.backends.cpu import NumpyBackend
 
 KIB, MIB = 1 << 10, 1 << 20
 
 EVEN, AWAY = Rounding.TIES_TO_EVEN, Rounding.TIES_TO_AWAY
+#: The columns of the two ways that the backend has.
+COMPILED, WITH_NUMPY = "compiled", "NumPy"
+
 #: Sizes, and the directions measured at each.
 CASES: dict[int, tuple[Rounding, ...]] = {
     KIB: (EVEN, AWAY),
@@ -126,7 +132,11 @@ def turn(contestant: Contestant, given: Elements) -> float:
 
 def entrants() -> Iterator[tuple[str, Maker]]:
     """Everybody who is installed, the backend first."""
-    yield "tensor-round", ours
+    kernels = compiled_kernels()
+    if kernels is not None:
+        kernels.wait()
+        yield COMPILED, partial(ours, NumpyBackend(kernels=kernels))
+    yield WITH_NUMPY, partial(ours, BACKEND)
     yield "np.rint", numpy
     for name, module, make in (
         ("torch", "torch", torch),
@@ -140,10 +150,12 @@ def entrants() -> Iterator[tuple[str, Maker]]:
 BACKEND = NumpyBackend()
 
 
-def ours(dtype: DType, rounding: Rounding, memory: Elements) -> Callable[[], object]:
+def ours(
+    backend: NumpyBackend, dtype: DType, rounding: Rounding, memory: Elements
+) -> Callable[[], object]:
     call = RoundCall.packed_output(rounding, Layout.of(dtype, memory.shape))
     payload = memory.view(np.uint8)
-    return partial(BACKEND.round, call, payload, payload)
+    return partial(backend.round, call, payload, payload)
 
 
 def numpy(dtype: DType, rounding: Rounding, memory: Elements) -> Callable[[], object] | None:

@@ -10,7 +10,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("tensor-round", "numpy", "ml_dtypes", "fastapi", "uvicorn", "uvloop", "httptools")
+PACKAGES = (
+    *("tensor-round", "numpy", "ml_dtypes", "llvmlite"),
+    *("fastapi", "uvicorn", "uvloop", "httptools"),
+)
 
 
 def describe() -> dict[str, Any]:

@@ -25,6 +25,7 @@ from tensor_round.call import RoundCall
 from tensor_round.dtypes import BY_NAME
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
+from tensor_round_service.backends.choice import compiled_kernels
 from tensor_round_service.backends.cpu import NumpyBackend, usable_cores
 
 #: Patterns tried at a time: all arrays of a chunk stay in the caches.
@@ -99,6 +100,19 @@ def sweep(
     return total, time.perf_counter() - began
 
 
+def backends() -> dict[str, NumpyBackend]:
+    """Every way of rounding on CPUs: NumPy's, and LLVM's where llvmlite is installed."""
+    # The chunks share the cores; a backend that split them further would only be in the way.
+    found = {"numpy": NumpyBackend(threads=1)}
+    kernels = compiled_kernels()
+    if kernels is None:
+        print("compiled kernels: not tried, llvmlite is not installed")
+    else:
+        kernels.wait()
+        found["compiled"] = NumpyBackend(threads=1, kernels=kernels)
+    return found
+
+
 def main() -> int:
     """Judge the reference, then the product."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -116,15 +130,18 @@ def main() -> int:
             total += mismatches(judge, lambda d, r, p: rounded(p, d, r), dtype, rounding, sample)
     print(f"C reference against Python reference: {total} mismatches")
 
-    # The chunks share the cores; a backend that split them further would only be in the way.
-    judged = product(NumpyBackend(threads=1))
     began = time.perf_counter()
-    for dtype, count in (("float32", 1 << 32), ("float64", options.float64)):
-        for rounding in ROUNDINGS:
-            wrong, seconds = sweep(judged, judge, dtype, rounding, count)
-            total += wrong
-            print(f"{dtype}  {rounding:<15}  {count} patterns  {wrong} mismatches  {seconds:.1f} s")
-            sys.stdout.flush()
+    for name, backend in backends().items():
+        judged = product(backend)
+        for dtype, count in (("float32", 1 << 32), ("float64", options.float64)):
+            for rounding in ROUNDINGS:
+                wrong, seconds = sweep(judged, judge, dtype, rounding, count)
+                total += wrong
+                print(
+                    f"{name:<8}  {dtype}  {rounding:<15}  {count} patterns  "
+                    f"{wrong} mismatches  {seconds:.1f} s",
+                    flush=True,
+                )
     seconds = time.perf_counter() - began
     print(f"exhaustive: {total} mismatches in {seconds:.0f} s")
     return 1 if total else 0

@@ -92,7 +92,6 @@ def compiled(dtype: DType) -> dict[Rounding, Rounder]:
     )
     module = llvm.parse_assembly(module_text(dtype))
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.loop_unrolling = True
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
     engine = llvm.create_mcjit_compiler(module, machine)

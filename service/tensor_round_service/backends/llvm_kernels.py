@@ -10,7 +10,7 @@ units, float32s are a unit apart, so adding it rounds to an integer, ties to eve
 taking it off again leaves that integer; every other direction is at most a unit from
 there. Infinities and NaNs are integers like others then, and stay.
 
-Nothing branches but the loops, so LLVM makes vector code of them.
+A vector is a line of the cache; where registers are shorter LLVM takes several.
 """
 
 from __future__ import annotations
@@ -21,37 +21,52 @@ from typing import Any
 from tensor_round.dtypes import DType
 from tensor_round.rounding import Rounding
 
-#: From how many bytes on threads share a run.
-SPLIT_BYTES = 4 << 20
+#: From how many bytes on threads share a run: one keeps up with the caches, but not with memory.
+SPLIT_BYTES = 16 << 20
+#: Bytes of a vector.
+LINE_BYTES = 64
+#: How far ahead memory is asked for. Processors do so by themselves, but stop at a page's end.
+AHEAD_BYTES = 4096
 
-#: Rounds ``count`` elements at ``source`` into ``target``: the same memory, or apart.
+#: Rounds ``count`` elements at ``source`` into ``target``: the same memory, or apart. The last
+#: of them make a line with what is on the stack.
 _LOOP = """
-define void @{name}(ptr %source, ptr %target, i64 %count) {{
-entry:
-  %some = icmp ne i64 %count, 0
-  br i1 %some, label %loop, label %done
-loop:
-  %i = phi i64 [0, %entry], [%next, %loop]
-  %from = getelementptr {element}, ptr %source, i64 %i
-  %to = getelementptr {element}, ptr %target, i64 %i
-  %pattern = load {element}, ptr %from, align 1, !llvm.access.group !0
-  %x = {widen} {element} %pattern to {word}
+define internal void @{name}.line(ptr %from, ptr %to) alwaysinline {{
+  %pattern = load {elements}, ptr %from, align 1
+  %x = {widen} {elements} %pattern to {words}
 {body}
-  %narrow = {narrow} {word} %answer to {element}
-  store {element} %narrow, ptr %to, align 1, !llvm.access.group !0
-  %next = add nuw i64 %i, 1
-  %more = icmp ult i64 %next, %count
-  br i1 %more, label %loop, label %done, !llvm.loop !1
-done:
+  %narrow = {narrow} {words} %answer to {elements}
+  store {elements} %narrow, ptr %to, align 1
   ret void
 }}
-"""
 
-#: No element bears on another, and be both pointers the same.
-_INDEPENDENT = """
-!0 = distinct !{}
-!1 = distinct !{!1, !2}
-!2 = !{!"llvm.loop.parallel_accesses", !0}
+define void @{name}(ptr %source, ptr %target, i64 %count) {{
+entry:
+  %rest = alloca {elements}
+  %bytes = mul i64 %count, {itemsize}
+  %end = and i64 %bytes, -{line}
+  %some = icmp ne i64 %end, 0
+  br i1 %some, label %lines, label %last
+lines:
+  %at = phi i64 [0, %entry], [%next, %lines]
+  %from = getelementptr i8, ptr %source, i64 %at
+  %to = getelementptr i8, ptr %target, i64 %at
+  %soon = getelementptr i8, ptr %from, i64 {ahead}
+  call void @llvm.prefetch.p0(ptr %soon, i32 0, i32 3, i32 1)
+  call void @{name}.line(ptr %from, ptr %to)
+  %next = add i64 %at, {line}
+  %more = icmp ult i64 %next, %end
+  br i1 %more, label %lines, label %last
+last:
+  %left = sub i64 %bytes, %end
+  %last_from = getelementptr i8, ptr %source, i64 %end
+  %last_to = getelementptr i8, ptr %target, i64 %end
+  store {elements} zeroinitializer, ptr %rest
+  call void @llvm.memcpy.p0.p0.i64(ptr %rest, ptr %last_from, i64 %left, i1 false)
+  call void @{name}.line(ptr %rest, ptr %rest)
+  call void @llvm.memcpy.p0.p0.i64(ptr %last_to, ptr %rest, i64 %left, i1 false)
+  ret void
+}}
 """
 
 _INSTRUCTIONS: dict[Rounding, str] = {
@@ -63,64 +78,64 @@ _INSTRUCTIONS: dict[Rounding, str] = {
 }
 
 _BY_INSTRUCTION = """
-  %magnitude = and {word} %x, {magnitude}
-  %is_nan = icmp ugt {word} %magnitude, {infinity}
-  %raised = shl {word} %x, {shift}
-  %value = bitcast {word} %raised to {float}
-  %integer = call {float} @{instruction}.f{wide}({float} %value)
-  %bits = bitcast {float} %integer to {word}
-  %lowered = lshr {word} %bits, {shift}
-  %answer = select i1 %is_nan, {word} %x, {word} %lowered"""
+  %magnitude = and {words} %x, {magnitude}
+  %is_nan = icmp ugt {words} %magnitude, {infinity}
+  %raised = shl {words} %x, {shift}
+  %value = bitcast {words} %raised to {floats}
+  %integer = call {floats} @{instruction}.v{lanes}f{wide}({floats} %value)
+  %bits = bitcast {floats} %integer to {words}
+  %lowered = lshr {words} %bits, {shift}
+  %answer = select {choices} %is_nan, {words} %x, {words} %lowered"""
 
 _ON_A_GRID = """
-  %sign = and i32 %x, {sign}
-  %alone = and i32 %x, {magnitude}
-  %magnitude = shl i32 %alone, {shift}
-  %value = bitcast i32 %magnitude to float
-  %raised = fadd float %value, {grid}
-  %nearest = fsub float %raised, {grid}
-  %nearest_bits = bitcast float %nearest to i32
+  %sign = and {words} %x, {sign}
+  %alone = and {words} %x, {magnitude}
+  %magnitude = shl {words} %alone, {shift}
+  %value = bitcast {words} %magnitude to {floats}
+  %raised = fadd {floats} %value, {grid}
+  %nearest = fsub {floats} %raised, {grid}
+  %nearest_bits = bitcast {floats} %nearest to {words}
 {rest}
-  %lowered = lshr i32 %rounded, {shift}
-  %answer = or i32 %lowered, %sign"""
+  %lowered = lshr {words} %rounded, {shift}
+  %answer = or {words} %lowered, %sign"""
 
 #: A step on where the nearest integer is wrong.
 _MEND = """
-  %beyond = fadd float %nearest, %step
-  %beyond_bits = bitcast float %beyond to i32
-  %rounded = select i1 %is_wrong, i32 %beyond_bits, i32 %nearest_bits"""
+  %step = bitcast {words} %step_bits to {floats}
+  %beyond = fadd {floats} %nearest, %step
+  %beyond_bits = bitcast {floats} %beyond to {words}
+  %rounded = select {choices} %is_wrong, {words} %beyond_bits, {words} %nearest_bits"""
 
 #: Where ``turned`` is negative magnitudes shrink, and complements are compared; else they grow.
 _BY_SIGN = (
     """
-  %flip = ashr i32 %turned, 31
-  %this = xor i32 %nearest_bits, %flip
-  %that = xor i32 %magnitude, %flip
-  %is_wrong = icmp ult i32 %this, %that
-  %step_bits = or i32 %turned, {unit_bits}
-  %step = bitcast i32 %step_bits to float"""
+  %flip = ashr {words} %turned, {last}
+  %this = xor {words} %nearest_bits, %flip
+  %that = xor {words} %magnitude, %flip
+  %is_wrong = icmp ult {words} %this, %that
+  %step_bits = or {words} %turned, {unit_bits}"""
     + _MEND
 )
 
 #: From the nearest integer, ties to even, to the one that is asked for.
 _REST: dict[Rounding, str] = {
     Rounding.TIES_TO_EVEN: """
-  %rounded = bitcast i32 %nearest_bits to i32""",
+  %rounded = bitcast {words} %nearest_bits to {words}""",
     Rounding.TIES_TO_AWAY: """
-  %left = fsub float %value, %nearest
-  %is_wrong = fcmp oeq float %left, {half}
-  %step = bitcast i32 {unit_bits} to float"""
+  %left = fsub {floats} %value, %nearest
+  %is_wrong = fcmp oeq {floats} %left, {half}
+  %step_bits = bitcast {words} {unit_bits} to {words}"""
     + _MEND,
     Rounding.TOWARD_ZERO: """
-  %is_wrong = icmp ugt i32 %nearest_bits, %magnitude
-  %step = bitcast i32 {minus_unit_bits} to float"""
+  %is_wrong = icmp ugt {words} %nearest_bits, %magnitude
+  %step_bits = or {words} {top}, {unit_bits}"""
     + _MEND,
     Rounding.TOWARD_POSITIVE: """
-  %turned = shl i32 %sign, {to_top}"""
+  %turned = shl {words} %sign, {to_top}"""
     + _BY_SIGN,
     Rounding.TOWARD_NEGATIVE: """
-  %top = shl i32 %sign, {to_top}
-  %turned = xor i32 %top, {top}"""
+  %risen = shl {words} %sign, {to_top}
+  %turned = xor {words} %risen, {top}"""
     + _BY_SIGN,
 }
 
@@ -128,10 +143,10 @@ _REST: dict[Rounding, str] = {
 def module_text(dtype: DType) -> str:
     """A module with a function for each direction, called as the direction is."""
     places = _places(dtype)
-    # Where no exponent bit is missing the pattern is the upper part of the float's.
-    is_upper_part = 8 * dtype.itemsize + places["shift"] == places["wide"]
-    body = _BY_INSTRUCTION if is_upper_part else _ON_A_GRID
-    return _INDEPENDENT + "".join(
+    exponent_bits = 8 * dtype.itemsize - 1 - dtype.mantissa_bits
+    # With an exponent as wide as float32's or float64's a type is the upper part of one.
+    body = _BY_INSTRUCTION if exponent_bits in (8, 11) else _ON_A_GRID
+    return "".join(
         _LOOP.format(
             name=rounding,
             body=body.format(
@@ -148,30 +163,38 @@ def module_text(dtype: DType) -> str:
 def _places(dtype: DType) -> dict[str, Any]:
     """Where the dtype's bits lie, and in the float that works for it, and what 1 is there."""
     width = 8 * dtype.itemsize
+    lanes = LINE_BYTES // dtype.itemsize
     wide, fraction_bits, bias = (64, 52, 1023) if width == 64 else (32, 23, 127)
     own_bias = (1 << (width - 2 - dtype.mantissa_bits)) - 1
     unit = 2.0 ** (own_bias - bias)
-    top = 1 << (wide - 1)
-    return {
-        "wide": wide,
-        "element": f"i{width}",
-        "word": f"i{wide}",
-        "float": "double" if wide == 64 else "float",
-        "widen": "bitcast" if width == wide else "zext",
-        "narrow": "bitcast" if width == wide else "trunc",
+    floats = "double" if wide == 64 else "float"
+    words = {
         "sign": 1 << (width - 1),
         "magnitude": (1 << (width - 1)) - 1,
         "infinity": (2 * own_bias + 1) << dtype.mantissa_bits,
         "shift": fraction_bits - dtype.mantissa_bits,
         "to_top": wide - width,
-        "top": top,
+        "top": 1 << (wide - 1),
+        "last": wide - 1,
         "unit_bits": own_bias << fraction_bits,
-        "minus_unit_bits": own_bias << fraction_bits | top,
-        "grid": _constant(unit * 2.0**fraction_bits),
-        "half": _constant(unit / 2),
     }
-
-
-def _constant(value: float) -> str:
-    """A constant of either float type: LLVM writes both as a float64's bits."""
-    return f"0x{struct.pack('>d', value).hex()}"
+    values = {"grid": unit * 2.0**fraction_bits, "half": unit / 2}
+    return {
+        "lanes": lanes,
+        "wide": wide,
+        "itemsize": dtype.itemsize,
+        "line": LINE_BYTES,
+        "ahead": AHEAD_BYTES,
+        "elements": f"<{lanes} x i{width}>",
+        "words": f"<{lanes} x i{wide}>",
+        "floats": f"<{lanes} x {floats}>",
+        "choices": f"<{lanes} x i1>",
+        "widen": "bitcast" if width == wide else "zext",
+        "narrow": "bitcast" if width == wide else "trunc",
+        **{name: f"splat (i{wide} {word})" for name, word in words.items()},
+        # LLVM writes constants of either float type as a float64's bits.
+        **{
+            name: f"splat ({floats} 0x{struct.pack('>d', value).hex()})"
+            for name, value in values.items()
+        },
+    }
