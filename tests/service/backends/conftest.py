@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import pytest
 
 from support.host_device import HostDevice
 from support.host_kernels import NO_COMPILER, compiler
+from tensor_round.dtypes import DType
+from tensor_round.rounding import Rounding
 from tensor_round_service.backends import Backend
 from tensor_round_service.backends.choice import compiled_kernels, open_cupy
-from tensor_round_service.backends.cpu import NumpyBackend
+from tensor_round_service.backends.cpu import Kernels, NumpyBackend, Rounder
 from tensor_round_service.backends.cuda import CupyBackend
 from tensor_round_service.backends.cuda_device import DeviceMissing
 
@@ -22,9 +25,24 @@ FACTORIES: dict[str, Callable[[], Backend]] = {
 }
 
 
+@dataclass(frozen=True)
+class SharedEarly:
+    """Kernels whose runs threads share from 1 MiB on: large ones would only take longer."""
+
+    kernels: Kernels
+
+    def get(self, dtype: DType, rounding: Rounding) -> Rounder | None:
+        found = self.kernels.get(dtype, rounding)
+        return found and replace(found, split_bytes=1 << 20)
+
+    def wait(self) -> None:
+        self.kernels.wait()
+
+
 if (kernels := compiled_kernels()) is not None:
     kernels.wait()
-    FACTORIES["compiled"] = lambda: NumpyBackend(threads=3, kernels=kernels)
+    early = SharedEarly(kernels)
+    FACTORIES["compiled"] = lambda: NumpyBackend(threads=3, kernels=early)
 
 
 def devices_here() -> bool:

@@ -9,7 +9,7 @@ from support.backend_calls import flat_call, run_flat, sample_pair, tame_pair
 from support.reference import FLOATS, ROUNDINGS, WIDTHS
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends import Backend, floats, lanes, llvm_kernels, tables
+from tensor_round_service.backends import Backend, floats, lanes, tables
 from tensor_round_service.backends.cpu import rounder
 
 #: Bytes at which the NumPy backend cuts a run; another backend's cuts lie at powers of two as well.
@@ -56,10 +56,8 @@ def test_sizes_at_the_cuts(backend: Backend, dtype: str, cut: int, offset: int) 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_sizes_for_all_threads(backend: Backend, dtype: str, rounding: str, pairs: str) -> None:
     row = BY_NAME[dtype]
-    split_bytes = max(rounder(row, Rounding(rounding)).split_bytes, llvm_kernels.SPLIT_BYTES)
-    count = split_bytes // row.itemsize * 5 // 4 + 3
-    for in_place in (False, True):
-        assert_sized(backend, dtype, rounding, count, in_place, pairs)
+    count = rounder(row, Rounding(rounding)).split_bytes // row.itemsize
+    assert_sized(backend, dtype, rounding, count * 5 // 4 + 3, in_place=True, pairs=pairs)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
