@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from support.native_form import ieee754, post
-from support.server import Reply, Service
+from support.server import DIRECT, Reply, Service
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
 MIB = 1 << 20
@@ -24,6 +24,7 @@ MIB = 1 << 20
 def hasty() -> Iterator[Service]:
     """A service with little patience, and 64 MiB for all requests."""
     with Service(
+        *DIRECT,
         *("--receive-timeout", "1", "--min-receive-rate", "65536"),
         *("--max-bytes-in-flight", "64MiB", "--max-tensor-bytes", "128MiB"),
     ) as running:

@@ -20,6 +20,9 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
+#: For tests of what only the direct way of receiving holds senders to, wherever it is off.
+DIRECT = ("--direct-receive", "true")
+
 _RUNNING = re.compile(r"running on (?:https?://[^:]+:(\d+)|unix socket (\S+))")
 
 
