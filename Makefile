@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz chaos test-edge test-oracles test-interop bench bench-peers bench-report clean
+.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz soak walls chaos test-edge test-oracles test-interop bench bench-peers bench-report clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -83,9 +83,20 @@ fuzz: $(FUZZ)/.fuzz ## Feed spoilt input to every reader, and spoilt HTTP to a s
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.raw_http --seed $(SEED)
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.openapi $(FUZZ)/bin/schemathesis --seed $(SEED)
 
-MINUTES ?= 3
+chaos: MINUTES ?= 3
 chaos: $(VENV)/.test ## Cut, garble and delay between clients and a service (MINUTES=3, SEED=)
 	PYTHONPATH=tests:tools $(BIN)/python -m chaos --minutes $(MINUTES) --seed $(SEED)
+
+soak: $(VENV)/.test ## Mix good, bad and rude traffic for 20 minutes (MINUTES=, SEED=, WORKERS=)
+	PYTHONPATH=tests:tools $(BIN)/python -m soak --seed $(SEED) \
+	$(if $(MINUTES),--minutes $(MINUTES)) $(if $(WORKERS),--workers $(WORKERS))
+
+walls: $(VENV)/.test build/storm ## Run the rows of docs/reliability.md: ROWS="load slow", MINUTES= (half an hour)
+	PYTHONPATH=tests:tools $(BIN)/python -m walls $(ROWS) $(if $(MINUTES),--minutes $(MINUTES))
+
+build/storm: tools/walls/storm.c
+	@mkdir -p build
+	$(CC) -O2 -Wall -Wextra -Werror -o $@ $<
 
 NGINX := PATH="$$PATH:/usr/sbin:/usr/local/sbin" command -v nginx >/dev/null
 test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix socket (7 minutes; nginx, or root on Debian)

@@ -1,7 +1,6 @@
 """The life of the process: how it starts, how it leaves, and who takes over when it is killed.
 
-``SIGTERM_ROUNDS=50 make test ARGS='-s -k under_load tests/e2e/test_lifecycle.py'`` is the long
-run, and prints its figures.
+``make walls ROWS=shutdown`` is the long run of what is asked under load, and prints its figures.
 """
 
 from __future__ import annotations
@@ -20,13 +19,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.callers import Call, busy_callers
+from support.callers import Call, interrupted
 from support.native_form import ieee754, post
 from support.server import DIRECT, Reply, Service
 from support.tls import TlsService
+from support.workers import replaced_after, serving, workers_of
 from tensor_round_service.tls import FAREWELL_SECONDS
 
-ROUNDS = int(os.environ.get("SIGTERM_ROUNDS", "3"))
+ROUNDS = 3
 X = np.array([0.5, 1.5, -2.5], "<f4")
 ROUNDED = np.rint(X).tobytes()
 ALONE_AND_TOGETHER = pytest.mark.parametrize("workers", ["1", "2"], ids=["alone", "workers"])
@@ -49,17 +49,6 @@ def rest_of(connection: HTTPConnection) -> Reply:
     return Reply.read(connection)
 
 
-def workers_of(service: Service) -> set[int]:
-    """Children of the supervisor that serve; multiprocessing has one of its own beside them."""
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            parent = int(process.joinpath("stat").read_text().rpartition(")")[2].split()[1])
-            if parent == service.pid and b"spawn_main" in process.joinpath("cmdline").read_bytes():
-                found.add(int(process.name))
-    return found
-
-
 def within(seconds: float, what: Callable[[], object]) -> float:
     """How long it took until that was so."""
     began = time.monotonic()
@@ -76,18 +65,10 @@ def test_sigterm_under_load_loses_nothing(workers: str) -> None:
     under_way = 0
     for turn in range(ROUNDS):
         with Service("--workers", workers) as service:
-            callers = busy_callers(service)
-            time.sleep(0.3 + 0.037 * (turn % 10))
-            stopped = time.monotonic()
-            service.process.send_signal(signal.SIGTERM)
-            for caller in callers:
-                caller.join(30)
-            assert service.process.wait(30) == 0
-        begun = [call for caller in callers for call in caller.calls if call.sent < stopped]
-        under_way += sum(call.over > stopped for call in begun)
+            begun, waiting = interrupted(service, 0.3 + 0.037 * (turn % 10))
         calls += begun
+        under_way += waiting
     lost = [call for call in calls if call.fault]
-    print(f"{ROUNDS} rounds: {len(calls)} requests, {under_way} under way, {len(lost)} lost")
     assert lost == []
     assert under_way >= ROUNDS, "nothing was under way that could have been lost"
 
@@ -210,21 +191,6 @@ def test_a_killed_worker_is_replaced_in_3_s_while_the_other_serves() -> None:
             os.kill(stopped, signal.SIGSTOP)
             within(5, lambda: answers(service))
             os.kill(stopped, signal.SIGCONT)
-
-
-def replaced_after(service: Service) -> float:
-    before = serving(service)
-    os.kill(min(workers_of(service)), signal.SIGKILL)
-    began = time.monotonic()
-    while serving(service) == before:
-        assert post(service, ieee754("float32", [3]), X.tobytes()).content == ROUNDED
-        time.sleep(0.01)
-    return time.monotonic() - began
-
-
-def serving(service: Service) -> int:
-    """How many workers have begun to serve so far."""
-    return sum("serves" in line for line in service.log)
 
 
 def answers(service: Service) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import signal
 import threading
 import time
 from dataclasses import dataclass
@@ -78,3 +79,16 @@ def busy_callers(service: Service, count: int = 16) -> list[Caller]:
     for caller in callers:
         caller.start()
     return callers
+
+
+def interrupted(service: Service, seconds: float) -> tuple[list[Call], int]:
+    """SIGTERM after so long: the calls begun before it, and how many it met under way."""
+    callers = busy_callers(service)
+    time.sleep(seconds)
+    stopped = time.monotonic()
+    service.process.send_signal(signal.SIGTERM)
+    for caller in callers:
+        caller.join(30)
+    assert service.process.wait(30) == 0, "\n".join(service.log)
+    begun = [call for caller in callers for call in caller.calls if call.sent < stopped]
+    return begun, sum(call.over > stopped for call in begun)
