@@ -30,8 +30,9 @@ $(VENV)/.lint: $(VENV)/.service
 serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000)
 	@exec $(BIN)/tensor-round-service --host $(HOST) --port $(PORT)
 
+# Much of the suite waits, for services to start and for limits to pass: three share two cores.
 test: $(VENV)/.test ## Run the whole test suite; with ARGS, what they select
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest $(or $(ARGS),--numprocesses 3 --dist loadfile)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels)
 
 KERNELS := .venvs/kernels
