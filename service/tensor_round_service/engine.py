@@ -21,6 +21,8 @@ from .buffers import Buffers, Lease
 #: Tensors up to this size are rounded where the request is: handing one to a thread costs
 #: more than rounding it, and nobody else waits long.
 INLINE_BYTES = 256 << 10
+#: How many times as much of the types that have instructions of their own takes as long.
+WIDE_SPEED = 4
 
 #: How long used memory waits for the next request before the system has it back.
 IDLE_SECONDS = 3.0
@@ -101,10 +103,16 @@ class Engine:
             raise BackendFailed("there is no device now", retry_after=1)
         return memory
 
-    async def run(self, work: Callable[[], T], nbytes: int) -> tuple[T, Timing]:
-        """Do work on that many bytes: here if it is little, else on a thread."""
+    async def run(
+        self, work: Callable[[], T], nbytes: int, effort: int | None = None
+    ) -> tuple[T, Timing]:
+        """Do work on that many bytes: here if it is little, else on a thread.
+
+        ``effort`` is how many bytes would take as long, where it is not as many.
+        """
         asked = time.perf_counter()
-        if nbytes <= min(INLINE_BYTES, self.backend.inline_bytes):
+        quick = (nbytes if effort is None else effort) <= INLINE_BYTES
+        if quick and nbytes <= self.backend.inline_bytes:
             result = work()
             return result, Timing(0.0, time.perf_counter() - asked)
 
@@ -119,6 +127,11 @@ class Engine:
         """Stop the threads and release the device."""
         self._threads.shutdown()
         self.backend.close()
+
+
+def effort(call: RoundCall) -> int:
+    """The bytes of a narrow type that would take as long to round."""
+    return call.nbytes if call.input.dtype.itemsize <= 2 else call.nbytes // WIDE_SPEED
 
 
 def _refusal(error: MemoryError | RuntimeError) -> RequestRefused:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from .http_protocol import DirectHttpProtocol
 
 SECONDS = 2.0
+#: Before anything is dropped: whoever reads while it sends has heard the answer by then and
+#: stopped, and what it did not send need not be received.
+HEARING_SECONDS = 0.1
 BYTES = 8 << 20
 
 #: Where what nobody wants goes; one for all, as nobody ever reads it.
@@ -33,7 +36,11 @@ class Lingering(asyncio.BufferedProtocol):
         self._transport.set_protocol(self)
         if self._transport.can_write_eof():  # TLS cannot
             self._transport.write_eof()
-        protocol.flow.resume_reading()
+        protocol.loop.call_later(HEARING_SECONDS, self._drop)
+
+    def _drop(self) -> None:
+        if not self._transport.is_closing():
+            self._protocol.flow.resume_reading()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go, to be forgotten."""

@@ -15,25 +15,31 @@ REST_SECONDS = 6.0
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """Of all processes together: resident bytes, the sum of their peaks, descriptors, threads."""
+    """Of all processes together: resident bytes, the sum of their peaks, descriptors, threads.
+
+    ``files`` are those of the resident bytes that are pages of files, as code is: the system has
+    them once for all processes, and takes them back when it wants to.
+    """
 
     rss: int
     peak_rss: int
+    files: int
     descriptors: int
     threads: int
 
     @classmethod
     def of(cls, pid: int) -> Vitals:
         """Of this process and its descendants, now."""
-        rss = peak = descriptors = threads = 0
+        rss = peak = files = descriptors = threads = 0
         for member in family(pid):
             with suppress(OSError):  # it may have just ended
                 fields = _status(member)
                 rss += fields["VmRSS"] << 10
                 peak += fields["VmHWM"] << 10
+                files += fields["RssFile"] << 10
                 threads += fields["Threads"]
                 descriptors += len(os.listdir(f"/proc/{member}/fd"))
-        return cls(rss, peak, descriptors, threads)
+        return cls(rss, peak, files, descriptors, threads)
 
     @classmethod
     def at_rest(cls, pid: int, seconds: float = REST_SECONDS) -> Vitals:

@@ -20,7 +20,7 @@ from ..buffers import Lease
 from ..cuda_shared_memory import CudaSharedMemory
 from ..direct import Header
 from ..encoding import encode
-from ..engine import JSON_WEIGHT, Engine
+from ..engine import JSON_WEIGHT, Engine, effort
 from ..inference import REMEMBERED_BYTES, Plan, plan_head, plan_raw
 from ..inference_work import InferenceWork, check_sizes, text_bytes
 from ..models import MODELS, Model, find
@@ -98,9 +98,11 @@ class _Inference:
             await body.admit(lease, needed)
         received = await _receive(plan, head, body, lease)
         came = perf_counter_ns()
+        nbytes = self._work.payload_bytes(plan, head.json_most)
         parts, timing = await self._engine.run(
             partial(self._work.run, plan, received, lease),
-            self._work.payload_bytes(plan, head.json_most),
+            nbytes,
+            nbytes - plan.call.nbytes + effort(plan.call),
         )
         rounded = perf_counter_ns()
         answer = await self._encoded(parts, head.coding, lease.executed_by)

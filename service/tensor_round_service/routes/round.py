@@ -26,7 +26,7 @@ from ..answers import Answer, field_name, problem_answer
 from ..backends import Bytes
 from ..buffers import Lease
 from ..direct import Header
-from ..engine import JSON_WEIGHT, Engine, Timing
+from ..engine import JSON_WEIGHT, Engine, Timing, effort
 from ..receive import Body, Receive
 from .document import Document
 from .head import Head, check_payload, head_of
@@ -84,7 +84,7 @@ class _Round:
             source[got:] = 0
         received = time.perf_counter() - began
         target, timing = await self._engine.run(
-            partial(self._engine.round, call, source, lease), call.nbytes
+            partial(self._engine.round, call, source, lease), call.nbytes, effort(call)
         )
         headers = _common(lease, received, timing)
         headers.append((_OUTPUT_DESCRIPTOR, _described(call.output)))
