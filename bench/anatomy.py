@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 
 from tensor_round import operators
 from tensor_round_service.app import create_app
-from tensor_round_service.backends.choice import choose
+from tensor_round_service.backends.choice import choose, compiled_kernels
 from tensor_round_service.direct import EXTENSION
 from tensor_round_service.engine import Engine
 from tensor_round_service.http_prompt import PromptHttpProtocol
@@ -41,6 +41,8 @@ DESCRIPTOR = b'{"dialect":"ieee754","input":{"dtype":"float32","shape":[%d]}}'
 def measure() -> list[dict[str, Any]]:
     """Seconds of each layer, the innermost first."""
     engine = Engine(choose("numpy"))
+    if kernels := compiled_kernels():
+        kernels.wait()  # they would be compiled beside what is measured
     app = create_app(Settings(), engine)
     try:
         return [*small(engine, app), *large(engine)]
