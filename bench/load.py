@@ -9,10 +9,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from . import faces
 from .client import Arena
 from .processes import LOGS, Server
 from .servers.floor import LENGTH
-from .targets import FLOOR_MANY, KIB, MIB, UNDER_LOAD, Target
+from .targets import KIB, MIB, UNDER_LOAD, Target
 
 GENERATOR = Path("build/bench-load")
 #: Connections, and bytes of each of their tensors.
@@ -76,7 +77,7 @@ def block(
     assert target.head is not None
     request = LOGS / "request"
     request.write_bytes(arena.request(target.head(nbytes), nbytes))
-    raw = target is FLOOR_MANY
+    raw = target.face is faces.raw
     command = [
         str(GENERATOR),
         str(server.port),

@@ -85,6 +85,8 @@ def triton() -> Program:
 PROGRAMS = {
     "floor": script("floor.py", "one"),
     "floor-many": script("floor.py", "many"),
+    "loop": script("loop.py"),
+    "asgi": script("asgi.py"),
     "fastapi": script("fastapi_route.py"),
     "service": service(shared_memory_prefix=faces.PREFIX),
     "service-plain": service(direct_receive="false"),
@@ -133,6 +135,20 @@ INFER = Target(
 SHARED = Target("/v2, shared memory", "service", faces.shared_memory)
 SDK = Target("SDK: client.round(x)", "service", partial(faces.sdk, into=False))
 SDK_OUT = Target("SDK: client.round(x, out=y)", "service", partial(faces.sdk, into=True))
+LOOP = Target(
+    "the same on an event loop (uvloop)",
+    "loop",
+    faces.raw,
+    head=lambda nbytes: LENGTH.pack(nbytes),
+    under_load=True,
+)
+ASGI = Target(
+    "a bare ASGI callable under uvicorn",
+    "asgi",
+    faces.over_http(faces.native_head),
+    head=faces.native_head,
+    under_load=True,
+)
 FASTAPI = Target(
     "a FastAPI route, await request.body()",
     "fastapi",
@@ -154,18 +170,20 @@ TRITON_SHARED = Target("Triton, shared memory", "triton", faces.shared_memory)
 #: With one connection, each in its turn.
 TARGETS = (
     FLOOR,
+    LOOP,
     ROUND,
     INFER,
     SHARED,
     SDK,
     SDK_OUT,
     ROUND_PLAIN,
+    ASGI,
     FASTAPI,
     TRITON_INFER,
     TRITON_SHARED,
 )
 #: With many; those whose server runs for this alone come last.
-UNDER_LOAD = (FLOOR_MANY, ROUND, ROUND_TWO, INFER, FASTAPI, TRITON_INFER)
+UNDER_LOAD = (FLOOR_MANY, LOOP, ROUND, ROUND_TWO, INFER, ASGI, FASTAPI, TRITON_INFER)
 
 
 @contextmanager
