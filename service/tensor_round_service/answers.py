@@ -10,6 +10,7 @@ from typing import Any
 from tensor_round.errors import MethodNotAllowed, RequestRefused, problem
 from tensor_round.wire import native, oip_answer
 
+from .buffers import Lease
 from .direct import DirectExchange, Header
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -27,12 +28,17 @@ _RETRY_AFTER = field_name(native.RETRY_AFTER)
 
 @dataclass(slots=True)
 class Answer:
-    """A whole answer: its parts go out one after another, as they lie in memory."""
+    """A whole answer: its parts go out one after another, as they lie in memory.
+
+    ``again`` answers the body of another request with the same head, in a lease of its own,
+    without waiting for anything; None if that body is of another kind.
+    """
 
     content_type: str
     parts: Sequence[bytes | memoryview]
     status: int = 200
     headers: list[Header] = field(default_factory=list)
+    again: Callable[[memoryview, Lease], Answer | None] | None = None
 
     def fields(self) -> list[Header]:
         """All its header fields."""

@@ -6,7 +6,7 @@ Under any other server a scope has no such extension, and all goes by messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Protocol
 
 from tensor_round.errors import RequestRefused
@@ -21,8 +21,15 @@ class SenderGone(Exception):
     """The sender hung up before its body was whole; nobody is left to answer."""
 
 
+#: An ASGI application.
+Application = Callable[..., Awaitable[None]]
+
+
 class DirectExchange(Protocol):
     """One request, and the way to its answer."""
+
+    #: Whoever may answer further requests with this one's head, if they come whole.
+    again: Application | None
 
     @property
     def remaining(self) -> int | None:
@@ -37,6 +44,10 @@ class DirectExchange(Protocol):
 
     async def arrival(self, nbytes: int) -> None:
         """Wait until that many bytes have come, or all, without taking them."""
+
+    @property
+    def whole_body(self) -> memoryview | None:
+        """The body as it lies, if all of it is there and nothing of it was taken."""
 
     def take(self, nbytes: int) -> bytes | None:
         """So many bytes, if they have come; then they count as received."""

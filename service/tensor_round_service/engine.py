@@ -103,6 +103,10 @@ class Engine:
             raise BackendFailed("there is no device now", retry_after=1)
         return memory
 
+    def runs_here(self, call: RoundCall) -> bool:
+        """Whether a call is so little work that it is done where the request is."""
+        return effort(call) <= INLINE_BYTES and call.nbytes <= self.backend.inline_bytes
+
     async def run(
         self, work: Callable[[], T], nbytes: int, effort: int | None = None
     ) -> tuple[T, Timing]:

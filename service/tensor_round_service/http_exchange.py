@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from tensor_round.errors import RequestRefused
 
-from .direct import Header, SenderGone
+from .direct import Application, Header, SenderGone
 
 if TYPE_CHECKING:
     from .http_protocol import DirectHttpProtocol
@@ -30,6 +30,7 @@ class Exchange:
         self.length = length
         self._filling: Filling | None = None
         self.cycle: RequestResponseCycle
+        self.again: Application | None = None
         #: Why the body will not be whole: its sender was too slow.
         self.failure: RequestRefused | None = None
 
@@ -62,6 +63,14 @@ class Exchange:
         # What waits is still to be received.
         cycle.message_event.set()
         flow.pause_reading()
+
+    @property
+    def whole_body(self) -> memoryview | None:
+        """The body as it lies, if all of it is there and nothing of it was taken."""
+        cycle = self.cycle
+        if cycle.more_body or len(cycle.body) != self.length:
+            return None
+        return memoryview(cycle.body)
 
     def take(self, nbytes: int) -> bytes | None:
         """The next bytes of the body, if they have come."""

@@ -9,6 +9,7 @@ before, it is not even parsed (:mod:`.known_heads`).
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 from uvicorn.config import Config
@@ -18,15 +19,19 @@ from .direct import EXTENSION, IsPrompt, never_prompt
 from .eager import run_until_it_waits
 from .http_exchange import Exchange
 from .http_protocol import DirectHttpProtocol
-from .known_heads import HEAD_END, KnownHead, KnownHeads, without_id
+from .known_heads import HEAD_END, KnownHead, KnownHeads, lasting_scope, without_id
 from .request_id import REQUEST_ID
 
 
 class PromptHttpProtocol(DirectHttpProtocol):
     """One connection. What it does not know it leaves to the parser."""
 
-    #: Of all connections of this process.
+    #: Of all connections of a service, whose application they know: each has a class of its own.
     known_heads: ClassVar[KnownHeads] = KnownHeads()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.known_heads = KnownHeads()
 
     def __init__(self, config: Config, *arguments: Any, **named: Any) -> None:
         super().__init__(config, *arguments, **named)
@@ -49,7 +54,11 @@ class PromptHttpProtocol(DirectHttpProtocol):
             if known is not None and len(data) - body == known.length:
                 self._unset_keepalive_if_required()
                 self._disarm()
-                self._run(self._cycle_of(known, request_id, memoryview(data)[body:]), self.app)
+                cycle = self._cycle_of(known, request_id, memoryview(data)[body:])
+                exchange = cast(Any, cycle.scope)["extensions"][EXTENSION]
+                self._run(cycle, known.app)
+                if known.app is self.app and exchange.again is not None:
+                    self.known_heads.remember(head, replace(known, app=exchange.again))
                 return
         self._parsing = True
         super().data_received(data)
@@ -61,10 +70,15 @@ class PromptHttpProtocol(DirectHttpProtocol):
         if cycle.more_body or not self._is_prompt(scope):
             super()._start_asgi_task(cycle, app)
             return
-        length = scope["extensions"][EXTENSION].length
-        if head and cycle.keep_alive and length == len(data) - body:
-            self.known_heads.remember(head, request_id, scope, length)
+        exchange = scope["extensions"][EXTENSION]
+        length = len(data) - body
+        lasting = None
+        if head and cycle.keep_alive and exchange.length == length:
+            lasting = lasting_scope(head, request_id, scope)
         self._run(cycle, app)
+        if lasting is not None:
+            again = exchange.again or self.app
+            self.known_heads.remember(head, KnownHead(lasting, length, again))
 
     def _is_idle(self) -> bool:
         """Whether every request so far has been answered, and others are welcome."""

@@ -16,6 +16,7 @@ from tensor_round.wire import native
 
 from .answers import field_name
 from .auth import CREDENTIALS
+from .direct import Application
 
 #: Heads that are remembered, and the longest: together no more than a MiB or two.
 REMEMBERED_HEADS = 256
@@ -35,10 +36,14 @@ _OWN = frozenset({"server", "client", "scheme", "state", "extensions"})
 
 @dataclass(frozen=True, slots=True)
 class KnownHead:
-    """What the parser made of a head: the request's scope, and how long its body is."""
+    """What the parser made of a head: the request's scope, and how long its body is.
+
+    ``app`` answers a request that has it, and came whole.
+    """
 
     scope: dict[str, Any]
     length: int
+    app: Application
 
 
 class KnownHeads:
@@ -52,26 +57,32 @@ class KnownHeads:
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._known)
 
-    def remember(
-        self, head: bytes, request_id: bytes, scope: Mapping[str, Any], length: int
-    ) -> None:
-        """Remember a head, less its id, of a request that came whole and alone, if that is wise.
-
-        ``scope`` is what the parser made of it; the connection must go on after its answer.
-        """
-        headers = [field for field in scope["headers"] if not (request_id and field[0] == _ID)]
-        if (
-            len(head) > REMEMBERED_BYTES
-            or not head.endswith(HEAD_END)
-            or scope["http_version"] != "1.1"
-            or len(headers) + bool(request_id) != len(scope["headers"])
-            or any(name in _NEVER for name, _ in headers)
-        ):
-            return
-        if len(self._known) >= REMEMBERED_HEADS:
+    def remember(self, head: bytes, known: KnownHead) -> None:
+        """Remember a head, less its id."""
+        if head not in self._known and len(self._known) >= REMEMBERED_HEADS:
             del self._known[next(iter(self._known))]
-        kept = {name: value for name, value in scope.items() if name not in _OWN}
-        self._known[head] = KnownHead({**kept, "headers": tuple(headers)}, length)
+        self._known[head] = known
+
+
+def lasting_scope(
+    head: bytes, request_id: bytes, scope: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """What of a scope is the head's alone; None if that is not to be remembered.
+
+    ``scope`` is the parser's, before an application has seen it: one that asks for keys takes
+    them out.
+    """
+    headers = [field for field in scope["headers"] if not (request_id and field[0] == _ID)]
+    if (
+        len(head) > REMEMBERED_BYTES
+        or not head.endswith(HEAD_END)
+        or scope["http_version"] != "1.1"
+        or len(headers) + bool(request_id) != len(scope["headers"])
+        or any(name in _NEVER for name, _ in headers)
+    ):
+        return None
+    kept = {name: value for name, value in scope.items() if name not in _OWN}
+    return {**kept, "headers": tuple(headers)}
 
 
 def without_id(head: bytes) -> tuple[bytes, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,38 +16,39 @@ from support.device_service import DeviceService
 from support.hosted import HostedService
 from support.server import Service
 from tensor_round_service import known_heads
-from tensor_round_service.http_prompt import PromptHttpProtocol
 from tensor_round_service.known_heads import KnownHeads
 
 from .test_connections import Answers, message, tensor
 
 
-@pytest.fixture(autouse=True)
-def nothing_known() -> None:
-    PromptHttpProtocol.known_heads = KnownHeads()
-
-
 @pytest.fixture(scope="module")
-def service() -> Iterator[HostedService]:
+def hosted() -> Iterator[HostedService]:
     with HostedService() as running:
         yield running
 
 
-def heads() -> list[bytes]:
-    return list(PromptHttpProtocol.known_heads)
+@pytest.fixture
+def service(hosted: HostedService) -> HostedService:
+    """One that knows no head yet."""
+    hosted.protocol.known_heads = KnownHeads()
+    return hosted
 
 
-def test_a_head_that_came_before_is_looked_up(service: Service) -> None:
+def heads(service: HostedService) -> list[bytes]:
+    return list(service.protocol.known_heads)
+
+
+def test_a_head_that_came_before_is_looked_up(service: HostedService) -> None:
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
         for seed in range(5):
             x = tensor(1024, seed)
             plug.sendall(message(x))
             answers.expect(x)
-            assert heads() == [message(x)[: -x.nbytes]]
+            assert heads(service) == [message(x)[: -x.nbytes]]
 
 
-def test_it_is_known_to_other_connections_too(service: Service) -> None:
+def test_it_is_known_to_other_connections_too(service: HostedService) -> None:
     for seed in range(3):
         x = tensor(1024, seed)
         with contextlib.closing(service.connect()) as plug:
@@ -55,7 +57,7 @@ def test_it_is_known_to_other_connections_too(service: Service) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 30, -1024, -1000, -1])
-def test_a_known_head_may_come_in_pieces(service: Service, cut: int) -> None:
+def test_a_known_head_may_come_in_pieces(service: HostedService, cut: int) -> None:
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
         for seed in range(3):
@@ -69,7 +71,7 @@ def test_a_known_head_may_come_in_pieces(service: Service, cut: int) -> None:
             answers.expect(x)
 
 
-def test_known_heads_may_be_pipelined(service: Service) -> None:
+def test_known_heads_may_be_pipelined(service: HostedService) -> None:
     tensors = [tensor(1024, seed) for seed in range(200)]
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
@@ -83,7 +85,7 @@ def test_known_heads_may_be_pipelined(service: Service) -> None:
         answers.expect(tensors[2])
 
 
-def test_bytes_that_a_head_leaves_over_are_the_next_request(service: Service) -> None:
+def test_bytes_that_a_head_leaves_over_are_the_next_request(service: HostedService) -> None:
     x, y = tensor(1024, 1), tensor(2048, 2)
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
@@ -106,36 +108,36 @@ def test_bytes_that_a_head_leaves_over_are_the_next_request(service: Service) ->
     ],
 )
 def test_heads_with_secrets_or_of_last_requests_are_not_remembered(
-    service: Service, field: str
+    service: HostedService, field: str
 ) -> None:
     x = tensor(1024)
     with contextlib.closing(service.connect()) as plug:
         plug.sendall(message(x, more=field + "\r\n"))
         status = plug.recv(12)
         assert status in (b"HTTP/1.1 200", b"HTTP/1.1 100")
-    assert heads() == []
+    assert heads(service) == []
 
 
-def test_only_so_many_heads_are_remembered(service: Service) -> None:
+def test_only_so_many_heads_are_remembered(service: HostedService) -> None:
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
         x = tensor(64)
         for number in range(known_heads.REMEMBERED_HEADS + 10):
             plug.sendall(message(x, more=f"X-Number: {number}\r\n"))
             answers.expect(x)
-    assert len(heads()) == known_heads.REMEMBERED_HEADS
-    assert b"X-Number: 9\r\n" not in b"".join(heads())
+    assert len(heads(service)) == known_heads.REMEMBERED_HEADS
+    assert b"X-Number: 9\r\n" not in b"".join(heads(service))
 
 
-def test_long_heads_are_not_remembered(service: Service) -> None:
+def test_long_heads_are_not_remembered(service: HostedService) -> None:
     x = tensor(64)
     with contextlib.closing(service.connect()) as plug:
         plug.sendall(message(x, more=f"X-Long: {'x' * known_heads.REMEMBERED_BYTES}\r\n"))
         Answers(plug).expect(x)
-    assert heads() == []
+    assert heads(service) == []
 
 
-def test_answers_have_ids_of_their_own(service: Service) -> None:
+def test_answers_have_ids_of_their_own(service: HostedService) -> None:
     x = tensor(64)
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
@@ -146,7 +148,7 @@ def test_answers_have_ids_of_their_own(service: Service) -> None:
     assert len(ids) == 5
 
 
-def test_a_request_s_own_id_is_no_part_of_what_is_remembered(service: Service) -> None:
+def test_a_request_s_own_id_is_no_part_of_what_is_remembered(service: HostedService) -> None:
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
         for seed, own in enumerate(["one", "two", "one", "a/b:c", "x" * 128]):
@@ -155,7 +157,7 @@ def test_a_request_s_own_id_is_no_part_of_what_is_remembered(service: Service) -
             status, headers, content = answers.next()
             assert (status, headers["X-Request-ID"]) == (200, own)
             assert content == np.rint(x).tobytes()
-        assert heads() == [message(x)[: -x.nbytes]]
+        assert heads(service) == [message(x)[: -x.nbytes]]
         plug.sendall(message(x))
         answers.expect(x)
 
@@ -171,7 +173,7 @@ def test_a_request_s_own_id_is_no_part_of_what_is_remembered(service: Service) -
     ],
 )
 def test_ids_of_other_forms_are_the_parser_s(
-    service: Service, fields: str, expected: str | None
+    service: HostedService, fields: str, expected: str | None
 ) -> None:
     x = tensor(64)
     with contextlib.closing(service.connect()) as plug:
@@ -187,7 +189,70 @@ def test_ids_of_other_forms_are_the_parser_s(
     assert len(ids) == 3 if expected is None else ids == {expected}
 
 
-def test_a_refusal_is_refused_again(service: Service) -> None:
+def infer(x: np.ndarray, own: str) -> bytes:
+    tensor = (
+        f'{{"id":"{own}","inputs":[{{"name":"X","datatype":"FP32","shape":[{x.size}],'
+        f'"parameters":{{"binary_data_size":{x.nbytes}}}}}],'
+        '"outputs":[{"name":"Y","parameters":{"binary_data":true}}]}'
+    )
+    head = (
+        f"POST /v2/models/round/infer HTTP/1.1\r\nHost: x\r\n"
+        f"Inference-Header-Content-Length: {len(tensor)}\r\n"
+        f"Content-Length: {len(tensor) + x.nbytes}\r\n\r\n"
+    )
+    return (head + tensor).encode() + x.tobytes()
+
+
+def test_inferences_with_one_head_may_differ_in_their_json(service: HostedService) -> None:
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        for seed, own in enumerate(["a", "b", "b", "a", "a", "c"]):
+            x = tensor(1024, seed)
+            plug.sendall(infer(x, own))
+            status, headers, content = answers.next()
+            length = int(headers["Inference-Header-Content-Length"])
+            assert status == 200, content
+            assert json.loads(content[:length])["id"] == own
+            assert content[length:] == np.rint(x).tobytes()
+    assert len(heads(service)) == 1
+
+
+def test_inferences_of_a_known_head_are_counted(service: HostedService) -> None:
+    def count() -> int:
+        stats = json.loads(service.get("/v2/models/round/stats").content)
+        return int(stats["model_stats"][0]["inference_count"])
+
+    before = count()
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        for _ in range(5):
+            plug.sendall(infer(tensor(64), "a"))
+            assert answers.next()[0] == 200
+    assert count() - before == 5
+
+
+def test_a_length_that_is_rounded_up_leaves_zeros(service: HostedService) -> None:
+    """DirectML's lengths are multiples of four; a sender need not send the rest."""
+    desc = {"DataType": "FLOAT16", "Sizes": [1, 1, 1, 3]}
+    descriptor = {
+        "dialect": "directml",
+        "feature_level": "3_0",
+        "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
+        "desc": {"InputTensor": desc, "OutputTensor": desc, "RoundingMode": "TOWARD_ZERO"},
+    }
+    x = np.array([1.5, -2.5, 3.75], np.float16)
+    request = (
+        f"POST /round HTTP/1.1\r\nHost: x\r\nContent-Length: {x.nbytes}\r\n"
+        f"Operator-Descriptor: {json.dumps(descriptor)}\r\n\r\n"
+    ).encode() + x.tobytes()
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        for _ in range(4):
+            plug.sendall(request)
+            assert answers.next()[2] == np.trunc(x).tobytes() + bytes(2)
+
+
+def test_a_refusal_is_refused_again(service: HostedService) -> None:
     x = tensor(64)
     wrong = message(x).replace(b"ties_to_even", b"ties_to_nope")
     with contextlib.closing(service.connect()) as plug:

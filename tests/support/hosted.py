@@ -23,12 +23,13 @@ class HostedService(Service):
     def __init__(self, max_bytes_in_flight: int = 256 << 20, *, direct: bool = True) -> None:
         super().__init__()
         self.direct = direct
+        self.protocol = type("HostedHttpProtocol", (PromptHttpProtocol,), {})
         self.engine = Engine(NumpyBackend(), max_bytes_in_flight)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 create_app(Settings(), self.engine),
                 port=0,
-                http=PromptHttpProtocol if direct else MendedHttpProtocol,
+                http=self.protocol if direct else MendedHttpProtocol,
                 ws="none",
                 proxy_headers=False,
                 lifespan="on",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import Any
 
 from tensor_round.errors import Draining, RequestRefused
@@ -23,6 +24,8 @@ from ..request_id import request_id_header
 Scope = MutableMapping[str, Any]
 #: Reads a request and works on it; raises the :class:`RequestRefused` there is to say.
 Work = Callable[[Scope, Receive, Lease], Awaitable[Answer]]
+#: An :class:`Answer`'s ``again``.
+Again = Callable[[memoryview, Lease], Answer | None]
 
 
 class TensorRoute:
@@ -54,8 +57,26 @@ class TensorRoute:
                 return
             except Exception as error:  # whatever it is, its sender gets an answer
                 answer = self._refuse(refusal_for(error))
+            exchange = direct_exchange(scope)
+            if answer.again is not None and exchange is not None:
+                exchange.again = partial(self._repeat, answer.again)
             if await self._send(answer, scope, send):
                 lease.settle()
+
+    async def _repeat(self, again: Again, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request more of a head that was understood before."""
+        exchange = direct_exchange(scope)
+        body = None if exchange is None else exchange.whole_body
+        with self._engine.lease() as lease:
+            try:
+                answer = None if body is None else again(body, lease)
+            except Exception as error:
+                answer = self._refuse(refusal_for(error))
+            if answer is not None:
+                if await self._send(answer, scope, send):
+                    lease.settle()
+                return
+        await self(scope, receive, send)
 
     async def _send(self, answer: Answer, scope: Scope, send: Send) -> bool:
         """Send an answer, or why it cannot be sent; whether its memory is free on return."""
