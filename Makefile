@@ -76,11 +76,13 @@ FUZZ := .venvs/fuzz
 $(FUZZ)/.fuzz: $(VENV)/.test
 	$(PYTHON) -m venv $(FUZZ)
 	$(FUZZ)/bin/pip install -q 'schemathesis>=4.32,<5'
+	-$(BIN)/pip install -q 'atheris>=3' # there are no wheels of it for every platform
 	@touch $@
 
 SEED ?= 1
 fuzz: $(FUZZ)/.fuzz ## Feed spoilt input to every reader, and spoilt HTTP to a service (10 minutes; SEED=)
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.parsers --seed $(SEED)
+	PYTHONPATH=$(abspath tests):$(abspath tools) $(abspath $(BIN))/python -m fuzz.guided --seed $(SEED)
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.raw_http --seed $(SEED)
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.openapi $(FUZZ)/bin/schemathesis --seed $(SEED)
 
@@ -116,7 +118,7 @@ $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, PyTorch, JAX (2 GB, own venv)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
-bench: $(VENV)/.service build/bench-load ## Measure the service beside the floor and its peers (6 minutes; ARGS=--quick)
+bench: $(VENV)/.service build/bench-load ## Measure the service beside the floor and its peers (8 minutes; ARGS=--quick)
 	$(BIN)/python -m bench $(ARGS)
 
 build/bench-load: bench/load.c

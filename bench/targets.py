@@ -85,7 +85,6 @@ def triton() -> Program:
 PROGRAMS = {
     "floor": script("floor.py", "one"),
     "floor-many": script("floor.py", "many"),
-    "loop": script("loop.py"),
     "asgi": script("asgi.py"),
     "fastapi": script("fastapi_route.py"),
     "service": service(shared_memory_prefix=faces.PREFIX),
@@ -135,13 +134,6 @@ INFER = Target(
 SHARED = Target("/v2, shared memory", "service", faces.shared_memory)
 SDK = Target("SDK: client.round(x)", "service", partial(faces.sdk, into=False))
 SDK_OUT = Target("SDK: client.round(x, out=y)", "service", partial(faces.sdk, into=True))
-LOOP = Target(
-    "the same on an event loop (uvloop)",
-    "loop",
-    faces.raw,
-    head=lambda nbytes: LENGTH.pack(nbytes),
-    under_load=True,
-)
 ASGI = Target(
     "a bare ASGI callable under uvicorn",
     "asgi",
@@ -170,7 +162,6 @@ TRITON_SHARED = Target("Triton, shared memory", "triton", faces.shared_memory)
 #: With one connection, each in its turn.
 TARGETS = (
     FLOOR,
-    LOOP,
     ROUND,
     INFER,
     SHARED,
@@ -183,7 +174,7 @@ TARGETS = (
     TRITON_SHARED,
 )
 #: With many; those whose server runs for this alone come last.
-UNDER_LOAD = (FLOOR_MANY, LOOP, ROUND, ROUND_TWO, INFER, ASGI, FASTAPI, TRITON_INFER)
+UNDER_LOAD = (FLOOR_MANY, ROUND, ROUND_TWO, INFER, ASGI, FASTAPI, TRITON_INFER)
 
 
 @contextmanager
