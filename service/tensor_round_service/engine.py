@@ -105,7 +105,10 @@ class Engine:
 
     def runs_here(self, call: RoundCall) -> bool:
         """Whether a call is so little work that it is done where the request is."""
-        return effort(call) <= INLINE_BYTES and call.nbytes <= self.backend.inline_bytes
+        return self._is_quick(call.nbytes, effort(call))
+
+    def _is_quick(self, nbytes: int, effort: int) -> bool:
+        return effort <= INLINE_BYTES and nbytes <= self.backend.inline_bytes
 
     async def run(
         self, work: Callable[[], T], nbytes: int, effort: int | None = None
@@ -115,8 +118,7 @@ class Engine:
         ``effort`` is how many bytes would take as long, where it is not as many.
         """
         asked = time.perf_counter()
-        quick = (nbytes if effort is None else effort) <= INLINE_BYTES
-        if quick and nbytes <= self.backend.inline_bytes:
+        if self._is_quick(nbytes, nbytes if effort is None else effort):
             result = work()
             return result, Timing(0.0, time.perf_counter() - asked)
 

@@ -145,7 +145,7 @@ class _Inference:
             source.data[:] = payload
             came = perf_counter_ns()
             parts = self._work.run(plan, source, lease)
-        except Exception:
+        except Exception:  # counted and told elsewhere, as in answer()
             self._counts.failed(self._model, perf_counter_ns() - began)
             raise
         rounded = perf_counter_ns()

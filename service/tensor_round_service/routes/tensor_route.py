@@ -70,7 +70,7 @@ class TensorRoute:
         with self._engine.lease() as lease:
             try:
                 answer = None if body is None else again(body, lease)
-            except Exception as error:
+            except Exception as error:  # as above
                 answer = self._refuse(refusal_for(error))
             if answer is not None:
                 if await self._send(answer, scope, send):
