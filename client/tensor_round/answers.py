@@ -1,9 +1,9 @@
-"""What every answer has: headers as a mapping, and the refusal it may stand for."""
+"""The refusal that an answer may stand for."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -15,15 +15,6 @@ from .wire import native, strictjson
 MAX_DOCUMENT_DEPTH = 32
 #: Longer hints are a service's mistake, or a proxy's; a call's deadline is shorter anyway.
 _MAX_RETRY_AFTER = 86_400.0
-
-
-def fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """An answer's headers by name in lower case; several of one name are one list."""
-    found: dict[str, str] = {}
-    for raw_name, raw_value in headers:
-        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        found[name] = f"{found[name]}, {value}" if name in found else value
-    return found
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes) -> RequestRefused:

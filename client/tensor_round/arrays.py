@@ -10,8 +10,8 @@ from __future__ import annotations
 import array
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,7 @@ _DLPACK_CPU = 1
 _EXPORT_ERRORS = (TypeError, ValueError, RuntimeError, BufferError, AttributeError)
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """An array to round.
 
     ``array`` shares its memory (but for a type that nothing here rounds, where it may
@@ -91,8 +90,12 @@ def writable(out: Any, operand: Operand) -> Array:
 
 def bits(seen: Array) -> npt.NDArray[np.unsignedinteger[Any]]:
     """The elements as bit patterns, in the same memory and byte order."""
-    unsigned = np.dtype(f"u{seen.dtype.itemsize}").newbyteorder(seen.dtype.byteorder)
-    return seen.view(unsigned)
+    return seen.view(_unsigned(seen.dtype))
+
+
+@lru_cache(maxsize=64)
+def _unsigned(dtype: np.dtype[Any]) -> np.dtype[np.unsignedinteger[Any]]:
+    return np.dtype(f"u{dtype.itemsize}").newbyteorder(dtype.byteorder)
 
 
 def _operand(seen: Array, give: Callable[[Array], Any]) -> Operand:

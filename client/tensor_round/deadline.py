@@ -29,8 +29,10 @@ class Deadline:
 
     def next_wait(self) -> float:
         """Seconds to wait before looking again; raises :class:`DeadlineExceeded`."""
+        if self._at - time.monotonic() > LONGEST_WAIT:
+            return LONGEST_WAIT
         left = self.remaining()
-        return LONGEST_WAIT if left is None else min(left, LONGEST_WAIT)
+        return LONGEST_WAIT if left is None else left
 
     def allows(self, seconds: float) -> bool:
         """Whether that much time is left."""

@@ -88,9 +88,11 @@ BY_OPENVINO: dict[str, DType] = {d.openvino: d for d in DTYPES}
 BY_DIRECTML: dict[str, DType] = {d.directml: d for d in DTYPES if d.directml is not None}
 BY_OIP: dict[str, DType] = {d.oip: d for d in DTYPES if d.oip is not None}
 
-_BY_NUMPY: dict[np.dtype[Any], DType] = {d.numpy: d for d in DTYPES}
+_BY_NUMPY: dict[np.dtype[Any], DType] = {
+    numpy: d for d in DTYPES for numpy in (d.numpy, d.numpy.newbyteorder(">"))
+}
 
 
 def from_numpy(dtype: np.dtype[Any]) -> DType | None:
     """The row of a NumPy type in either byte order, or None if it is no type of ours."""
-    return _BY_NUMPY.get(dtype.newbyteorder("<"))
+    return _BY_NUMPY.get(dtype)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import DigestMismatch, ProtocolViolation
 from .intake import DocumentIntake, Intake, RefusalIntake, TensorIntake
@@ -24,54 +23,51 @@ from .wire import native, strictjson
 Headers = list[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One HTTP request but for what all of a client's share (host, key, user agent).
 
-    By ``id`` an error here and the service's log can be brought together.
+    By ``id`` an error here and the service's log can be brought together. ``lasting`` are
+    the headers that requests like this one have in common, ``own`` the others.
     """
 
     method: str
     path: str
     id: str
-    headers: Headers
+    lasting: tuple[tuple[bytes, bytes], ...]
+    own: Headers
     body: memoryview
+
+    @property
+    def headers(self) -> Headers:
+        """All of them."""
+        return [*self.lasting, *self.own]
 
 
 def round_request(plan: Plan, payload: memoryview, *, digest: bool) -> Request:
     """``POST /round`` in its octet-stream form."""
     id = _new_id()
-    headers = [
-        (b"X-Request-ID", id.encode()),
-        (b"Content-Type", native.OCTET_STREAM.encode()),
-        (b"Content-Length", b"%d" % len(payload)),
-        (b"Operator-Descriptor", plan.descriptor),
-    ]
+    own = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(payload))]
     if digest:
         stated = native.content_digest(hashlib.sha256(payload).digest())
-        headers.append((b"Content-Digest", stated.encode()))
-        headers.append((b"Want-Content-Digest", b"sha-256=1"))
-    return Request("POST", "/round", id, headers, payload)
+        own.append((b"Content-Digest", stated.encode()))
+        own.append((b"Want-Content-Digest", b"sha-256=1"))
+    return Request("POST", "/round", id, plan.headers, own, payload)
 
 
 def json_request(path: str, document: Mapping[str, Any]) -> Request:
     """A ``POST`` of a document, for a document."""
     id = _new_id()
     body = memoryview(strictjson.dumps(document))
-    headers = [
-        (b"X-Request-ID", id.encode()),
-        (b"Accept", native.JSON.encode()),
-        (b"Content-Type", native.JSON.encode()),
-        (b"Content-Length", b"%d" % len(body)),
-    ]
-    return Request("POST", path, id, headers, body)
+    lasting = ((b"Accept", native.JSON.encode()), (b"Content-Type", native.JSON.encode()))
+    own = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(body))]
+    return Request("POST", path, id, lasting, own, body)
 
 
 def get_request(path: str) -> Request:
     """A ``GET`` for a document."""
     id = _new_id()
-    headers = [(b"X-Request-ID", id.encode()), (b"Accept", native.JSON.encode())]
-    return Request("GET", path, id, headers, memoryview(b""))
+    lasting = ((b"Accept", native.JSON.encode()),)
+    return Request("GET", path, id, lasting, [(b"X-Request-ID", id.encode())], memoryview(b""))
 
 
 def _new_id() -> str:
@@ -94,7 +90,7 @@ def tensor_intake(
     stated = headers.get("output-descriptor")
     if stated is None:
         raise ProtocolViolation("the answer has no Output-Descriptor")
-    if not _describes(stated, output):
+    if stated != plan.stated and not _describes(stated, output):
         raise ProtocolViolation("the answer's Output-Descriptor is not what was asked for")
     length = headers.get("content-length")
     if length is not None and length != str(output.byte_length):
@@ -113,8 +109,8 @@ def document_intake(status: int, headers: Mapping[str, str]) -> Intake[dict[str,
 
 
 def _check_media_type(headers: Mapping[str, str], expected: str) -> None:
-    got = native.media_type(headers.get("content-type", ""))
-    if got != expected:
+    content_type = headers.get("content-type", "")
+    if content_type != expected and (got := native.media_type(content_type)) != expected:
         raise ProtocolViolation(f"the answer is {got or 'of no type'!r}, not {expected}")
     if headers.get("content-encoding", "identity") != "identity":
         raise ProtocolViolation("the answer is encoded, which was not asked for")

@@ -49,7 +49,7 @@ class TensorIntake:
 
     def __init__(self, landing: Landing, output: Layout, sha256: bytes | None) -> None:
         self._landing = landing
-        self._elements = output.element_count * output.dtype.itemsize
+        self._elements = output.element_bytes
         self._total = output.byte_length
         self._came = 0
         self._room = memoryview(b"")

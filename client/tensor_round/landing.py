@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+Array = npt.NDArray[Any]
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 
 #: Bytes committed at a time: fits a core's cache, and is a multiple of every element's size.
@@ -38,7 +39,7 @@ class DirectLanding:
 
     __slots__ = ("_filled", "_memory")
 
-    def __init__(self, target: Bits) -> None:
+    def __init__(self, target: Array) -> None:
         self._memory = raw_bytes(target)
         self._filled = 0
 
@@ -97,6 +98,7 @@ class StagedLanding:
         self._filled = 0
 
 
-def raw_bytes(array: Bits) -> memoryview:
+def raw_bytes(array: Array) -> memoryview:
     """The memory of a C-contiguous array, as bytes."""
-    return array.reshape(-1).view(np.uint8).data
+    flat = array if array.ndim == 1 else array.reshape(-1)
+    return flat.view(np.uint8).data

@@ -82,6 +82,11 @@ class Layout:
         return math.prod(self.shape)
 
     @cached_property
+    def element_bytes(self) -> int:
+        """Bytes of all elements, without gaps and padding."""
+        return self.element_count * self.dtype.itemsize
+
+    @cached_property
     def is_dense(self) -> bool:
         """Whether the elements cover a run of bytes from the start, in whatever order, each once.
 

@@ -18,7 +18,7 @@ from .call import RoundCall
 from .dtypes import BY_NAME
 from .errors import Fault, InvalidDescriptor
 from .rounding import Rounding
-from .wire import strictjson
+from .wire import native, strictjson
 
 #: Plans kept; a header has a few hundred bytes.
 _CACHED_PLANS = 1024
@@ -30,11 +30,14 @@ class Plan:
     """An operator on a tensor of one dtype and shape.
 
     ``descriptor`` is the value of the Operator-Descriptor header, ``call`` what it
-    resolves to.
+    resolves to. ``headers`` are those that every request of it has, and ``stated`` is
+    the Output-Descriptor of its answers, as this project's service writes it.
     """
 
     descriptor: bytes
     call: RoundCall
+    headers: tuple[tuple[bytes, bytes], ...]
+    stated: str
 
 
 class RoundOperator(abc.ABC):
@@ -62,7 +65,12 @@ class RoundOperator(abc.ABC):
 def _make_plan(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Plan:
     document = operator.document(dtype, shape)
     call = operators.validate(document).resolve()
-    return Plan(strictjson.dumps(document), call)
+    descriptor = strictjson.dumps(document)
+    headers = (
+        (native.CONTENT_TYPE.encode(), native.OCTET_STREAM.encode()),
+        (native.OPERATOR_DESCRIPTOR.encode(), descriptor),
+    )
+    return Plan(descriptor, call, headers, native.output_descriptor(call.output).decode())
 
 
 _cached_plan = lru_cache(maxsize=_CACHED_PLANS)(_make_plan)
@@ -202,9 +210,9 @@ def as_operator(operator: RoundOperator | str) -> RoundOperator:
 
     Raises :class:`InvalidDescriptor`.
     """
-    if isinstance(operator, RoundOperator):
-        return operator
-    return _by_rounding(operator) if isinstance(operator, str) else IEEE754Round(operator)
+    if isinstance(operator, str):
+        return _by_rounding(operator)
+    return operator if isinstance(operator, RoundOperator) else IEEE754Round(operator)
 
 
 @lru_cache(maxsize=len(Rounding))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from . import arrays, device_arrays
-from .answers import fields
 from .deadline import Deadline
 from .device_rounds import DeviceRounds
 from .errors import (
@@ -86,13 +85,13 @@ class Session:
         plan = by.plan(operand.dtype, operand.array.shape)
         if out is None:
             target = arrays.empty_like(operand.array)
-            await self._fill(by, plan, operand.array, target, progress, deadline)
+            await self._fill(by, plan, operand.array, target, progress, deadline, is_fresh=True)
             return operand.give(target)
         target = arrays.writable(out, operand)
         if _lie_askew(operand.array, target):
             # Results would overwrite elements that are not yet sent.
             beside = arrays.empty_like(target)
-            await self._fill(by, plan, operand.array, beside, progress, deadline)
+            await self._fill(by, plan, operand.array, beside, progress, deadline, is_fresh=True)
             arrays.bits(target)[...] = arrays.bits(beside)
         else:
             await self._fill(by, plan, operand.array, target, progress, deadline)
@@ -135,11 +134,18 @@ class Session:
         target: arrays.Array,
         progress: bool | ProgressCallback,
         deadline: Deadline,
+        *,
+        is_fresh: bool = False,
     ) -> None:
-        """Have every tile of ``source`` rounded into ``target``."""
-        parts = cut(operator, plan, source, target, self._limits.tile_bytes)
+        """Have every tile of ``source`` rounded into ``target``, which may be the same memory.
+
+        One that ``is_fresh`` was made for this, and is not.
+        """
+        aliased = not is_fresh and np.may_share_memory(source, target)
+        parts = cut(operator, plan, source, target, self._limits.tile_bytes, aliased=aliased)
         if parts.is_whole and progress is False:
-            await self._round_tile(next(parts.tiles), deadline)
+            (tile,) = parts.tiles
+            await self._round_tile(tile, deadline)
             return
         with counted(progress, source.nbytes) as add:
 
@@ -148,50 +154,46 @@ class Session:
                 add(tile.nbytes)
 
             if parts.is_whole:
-                await work(next(parts.tiles))
+                (tile,) = parts.tiles
+                await work(tile)
             else:
-                await self._concurrency.each(work, parts.tiles, self._limits.connections, deadline)
+                await self._concurrency.each(
+                    work, iter(parts.tiles), self._limits.connections, deadline
+                )
 
-    async def _round_tile(self, tile: Tile, deadline: Deadline) -> None:
-        await self._fetched(
-            lambda: self._requested(tile),
-            lambda status, headers: tensor_intake(
-                status,
-                headers,
-                tile.plan,
-                tile.landing(verified=self._digest),
-                digest=self._digest,
+    def _round_tile(self, tile: Tile, deadline: Deadline) -> Awaitable[None]:
+        digest = self._digest
+        return self._fetched(
+            lambda: round_request(tile.plan, tile.payload(), digest=digest),
+            lambda status, fields: tensor_intake(
+                status, fields, tile.plan, tile.landing(verified=digest), digest=digest
             ),
             deadline,
+            computes=digest and tile.nbytes >= LARGE_DIGEST_BYTES,
         )
 
-    async def _requested(self, tile: Tile) -> Request:
-        def make() -> Request:
-            return round_request(tile.plan, tile.payload(), digest=self._digest)
-
-        if self._digest and tile.nbytes >= LARGE_DIGEST_BYTES:
-            return await self._concurrency.compute(make)
-        return make()
-
-    async def _fetched_document(
+    def _fetched_document(
         self, make: Callable[[], Request], deadline: Deadline
-    ) -> dict[str, Any]:
-        async def made() -> Request:
-            return make()
-
-        return await self._fetched(made, document_intake, deadline)
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        return self._fetched(make, document_intake, deadline)
 
     async def _fetched(
-        self, make: Callable[[], Awaitable[Request]], reception: Reception[T], deadline: Deadline
+        self,
+        make: Callable[[], Request],
+        reception: Reception[T],
+        deadline: Deadline,
+        *,
+        computes: bool = False,
     ) -> T:
         """What an answer ends in, tried until it is one, or until trying makes no sense.
 
         Each try makes its request anew: an operand that is rounded in place may have
-        changed by whole elements, which rounding again does not change.
+        changed by whole elements, which rounding again does not change. ``computes`` is
+        whether that takes a processor for long.
         """
         retries = 0
         while True:
-            request = await make()
+            request = await self._concurrency.compute(make) if computes else make()
             try:
                 result = await self._tried(request, reception, deadline)
             except TensorRoundError as error:
@@ -204,19 +206,20 @@ class Session:
             retries += 1
             await self._concurrency.pause(seconds, deadline)
 
-    async def _tried(self, request: Request, reception: Reception[T], deadline: Deadline) -> T:
+    def _tried(self, request: Request, reception: Reception[T], deadline: Deadline) -> Awaitable[T]:
         """What an answer ends in, tried once."""
+        return self._concurrency.within(
+            deadline, lambda: self._answered(request, reception, deadline)
+        )
 
-        async def fetch() -> T:
-            reply = await self._transport.send(request, deadline)
-            try:
-                intake = reception(reply.status, fields(reply.headers))
-                await reply.pour(intake, deadline)
-                return intake.end()
-            finally:
-                await reply.close()
-
-        return await self._concurrency.within(deadline, fetch)
+    async def _answered(self, request: Request, reception: Reception[T], deadline: Deadline) -> T:
+        reply = await self._transport.send(request, deadline)
+        try:
+            intake = reception(reply.status, reply.fields)
+            await reply.pour(intake, deadline)
+            return intake.end()
+        finally:
+            await reply.close()
 
 
 def _lie_askew(source: arrays.Array, target: arrays.Array) -> bool:

@@ -98,7 +98,7 @@ def _inference(call: RoundCall, exports: list[Export], names: dict[bytes, str]) 
     parts = [
         {
             "shared_memory_region": names[export.handle],
-            "shared_memory_byte_size": layout.element_count * layout.dtype.itemsize,
+            "shared_memory_byte_size": layout.element_bytes,
             "shared_memory_offset": export.offset,
         }
         for export in exports

@@ -8,28 +8,30 @@ other byte order is copied, a tile at a time.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .arrays import Array, bits
 from .dtypes import DType
-from .landing import Bits, DirectLanding, Landing, StagedLanding, raw_bytes
+from .landing import DirectLanding, Landing, StagedLanding, raw_bytes
 from .round_operators import Plan, RoundOperator
 
+#: How NumPy marks types whose bytes are not in the order of the wire.
+_BIG_ENDIAN = ">" if sys.byteorder == "little" else ">="
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+
+class Tile(NamedTuple):
     """One request's part: the plan it is sent with, its elements, and where their results go.
 
     ``aliased`` says that the results overwrite the elements.
     """
 
     plan: Plan
-    source: Bits
-    target: Bits
+    source: Array
+    target: Array
     aliased: bool
 
     @property
@@ -39,7 +41,10 @@ class Tile:
 
     def payload(self) -> memoryview:
         """The elements, packed and little-endian: their own memory if they lie so."""
-        return raw_bytes(np.ascontiguousarray(self.source, self.source.dtype.newbyteorder("<")))
+        if _is_wire_form(self.source):
+            return raw_bytes(self.source)
+        elements = bits(self.source)
+        return raw_bytes(np.ascontiguousarray(elements, elements.dtype.newbyteorder("<")))
 
     def landing(self, *, verified: bool) -> Landing:
         """Where the results come down.
@@ -48,48 +53,57 @@ class Tile:
         touched: it may have to be sent again.
         """
         if self.aliased or not _is_wire_form(self.target):
-            return StagedLanding(self.target, hold=verified)
+            return StagedLanding(bits(self.target), hold=verified)
         return DirectLanding(self.target)
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """A tensor cut into tiles, or left whole."""
 
     is_whole: bool
-    tiles: Iterator[Tile]
+    tiles: Iterable[Tile]
 
 
-def cut(operator: RoundOperator, plan: Plan, source: Array, target: Array, tile_bytes: int) -> Cut:
+def cut(
+    operator: RoundOperator,
+    plan: Plan,
+    source: Array,
+    target: Array,
+    tile_bytes: int,
+    *,
+    aliased: bool,
+) -> Cut:
     """Cut a tensor into tiles of at most ``tile_bytes``, but of one element at least.
 
     ``plan`` is the operator's for the whole tensor: there is one only if the dialect
-    takes the whole. ``target`` shares no memory with ``source``, or lies exactly the same.
+    takes the whole. ``target`` lies exactly as ``source`` if it is ``aliased``, and else shares
+    no memory with it.
     """
     dtype = plan.call.input.dtype
-    aliased = np.may_share_memory(source, target)
-    from_, to = _in_memory_order(bits(source), bits(target))
-    limit = max(1, tile_bytes // dtype.itemsize)
-    if source.size <= limit:
-        if from_.shape != source.shape:
+    from_, to = _in_memory_order(source, target)
+    if source.nbytes <= tile_bytes or source.size == 1:
+        if from_ is not source and from_.shape != source.shape:
             plan = operator.plan(dtype.name, from_.shape)
-        return Cut(True, iter([Tile(plan, from_, to, aliased)]))
+        return Cut(True, (Tile(plan, from_, to, aliased),))
+    limit = max(1, tile_bytes // dtype.itemsize)
     if from_.flags.c_contiguous and to.flags.c_contiguous:
         from_, to = from_.reshape(-1), to.reshape(-1)
     boxes = _boxes(from_.shape, limit)
     return Cut(False, (_tile(operator, dtype, from_[box], to[box], aliased) for box in boxes))
 
 
-def _tile(operator: RoundOperator, dtype: DType, source: Bits, target: Bits, aliased: bool) -> Tile:
+def _tile(
+    operator: RoundOperator, dtype: DType, source: Array, target: Array, aliased: bool
+) -> Tile:
     plan = operator.plan(dtype.name, operator.flat_shape(source.size))
     return Tile(plan, source, target, aliased)
 
 
-def _is_wire_form(array: Bits) -> bool:
-    return array.flags.c_contiguous and array.dtype == array.dtype.newbyteorder("<")
+def _is_wire_form(array: Array) -> bool:
+    return array.flags.c_contiguous and array.dtype.byteorder not in _BIG_ENDIAN
 
 
-def _in_memory_order(source: Bits, target: Bits) -> tuple[Bits, Bits]:
+def _in_memory_order(source: Array, target: Array) -> tuple[Array, Array]:
     """Both with their dimensions in the order in which one of them lies, the source if it can."""
     if source.flags.c_contiguous and target.flags.c_contiguous:
         return source, target
@@ -98,7 +112,7 @@ def _in_memory_order(source: Bits, target: Bits) -> tuple[Bits, Bits]:
     return source.transpose(order), target.transpose(order)
 
 
-def _by_stride(array: Bits) -> tuple[int, ...]:
+def _by_stride(array: Array) -> tuple[int, ...]:
     """The dimensions from the largest stride to the smallest."""
     return tuple(sorted(range(array.ndim), key=lambda d: -abs(array.strides[d])))
 

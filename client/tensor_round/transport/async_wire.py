@@ -11,10 +11,12 @@ from typing import cast
 
 from ..deadline import Deadline
 from .address import Address
-from .wires import records
+from .wires import together
 
 #: Written at a time; asyncio before 3.12 copies what it cannot send at once.
 _PIECE_BYTES = 256 << 10
+#: Each piece is a system call and a packet: up to this size a copy costs less.
+_ONE_PIECE_BYTES = 128 << 10
 #: For what comes while nobody waits for it.
 _SPARE_BYTES = 64 << 10
 
@@ -37,7 +39,6 @@ class AsyncWire(asyncio.BufferedProtocol):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._is_tls = False
         self._is_over = False
         self._error: Exception | None = None
         # What came unasked for, and how much of it.
@@ -58,7 +59,7 @@ class AsyncWire(asyncio.BufferedProtocol):
     async def send(self, parts: list[memoryview], deadline: Deadline) -> bool:
         """Send the parts until something comes back; whether all was sent by then."""
         assert self._transport is not None
-        for part in records(parts) if self._is_tls else parts:
+        for part in together(parts, _ONE_PIECE_BYTES):
             for start in range(0, len(part), _PIECE_BYTES):
                 if not self.is_silent():
                     return False
@@ -108,7 +109,6 @@ class AsyncWire(asyncio.BufferedProtocol):
         """Keep the transport."""
         # A stream's, by every loop's interface; uvloop's does not inherit to say so.
         self._transport = cast(asyncio.Transport, transport)
-        self._is_tls = transport.get_extra_info("ssl_object") is not None
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the reader wants it; else aside."""

@@ -10,7 +10,10 @@ from typing import Any
 
 from ..deadline import Deadline
 from .address import Address
-from .wires import records
+from .wires import together
+
+#: TLS copies anyway; a body up to this size goes into one record with its head.
+_ONE_RECORD_BYTES = 16 << 10
 
 
 async def open_wire(
@@ -45,20 +48,21 @@ class BlockingWire:
     async def send(self, parts: list[memoryview], deadline: Deadline) -> bool:
         """Send the parts until something comes back; whether all was sent by then."""
         if self._is_tls:
-            parts = records(parts)
-        while parts := [part for part in parts if part]:
+            parts = together(parts, _ONE_RECORD_BYTES)
+        left = sum(map(len, parts))
+        while True:
             self._wait_for(deadline.next_wait())
             try:
                 sent = self._socket.sendmsg(parts) if self._gathers else self._socket.send(parts[0])
             except TimeoutError:
                 sent = 0
-            for index, part in enumerate(parts):
-                parts[index] = part[sent:]
-                sent = max(0, sent - len(part))
+            left -= sent
+            if not left:
+                return True
+            parts = _unsent(parts, sent)
             # Under TLS, what has come may be the session's own.
-            if parts[-1] and not self._is_tls and not self.is_silent():
+            if not self._is_tls and not self.is_silent():
                 return False
-        return True
 
     async def receive_into(self, memory: memoryview, deadline: Deadline) -> int:
         """Receive at least a byte; 0 at the end of the stream."""
@@ -78,6 +82,15 @@ class BlockingWire:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
+
+
+def _unsent(parts: list[memoryview], sent: int) -> list[memoryview]:
+    rest = []
+    for part in parts:
+        if sent < len(part):
+            rest.append(part[sent:])
+        sent = max(0, sent - len(part))
+    return rest
 
 
 def _watch(sock: socket.socket) -> Callable[[], bool]:

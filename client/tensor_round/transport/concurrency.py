@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Protocol, TypeVar
 
 from ..deadline import Deadline
@@ -17,7 +17,7 @@ Work = Callable[[T], Coroutine[Any, Any, None]]
 class Concurrency(Protocol):
     """The way a client waits, and works on several things at once."""
 
-    async def within(self, deadline: Deadline, work: Task[T]) -> T:
+    def within(self, deadline: Deadline, work: Task[T]) -> Awaitable[T]:
         """What the work comes to; raises :class:`DeadlineExceeded`."""
 
     async def pause(self, seconds: float, deadline: Deadline) -> None:

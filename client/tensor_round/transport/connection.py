@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ssl
+from typing import Any
 
 from ..deadline import Deadline
 from ..errors import ConnectionFailed
+from ..intake import Intake
 from ..wire import http1
 from .address import Address
 from .wires import Opener, Wire
@@ -46,33 +48,14 @@ class Connection:
         self._wire = await self._open()
         return await self._attempt(self._wire, head, body)
 
-    async def read_into(self, memory: memoryview) -> int:
-        """Receive what has come of the answer's body, at least a byte; 0 at its end."""
-        assert self._body is not None
-        assert self._wire is not None
+    async def pour(self, intake: Intake[Any]) -> None:
+        """Receive the answer's body to where the intake wants it."""
         body = self._body
-        try:
-            while not (count := body.take(memory)) and not body.is_whole:
-                if wanted := body.wanted:
-                    count = await self._receive_into(self._wire, memory[:wanted])
-                    body.took(count)
-                    if count:
-                        break
-                    body.end()
-                elif early := await self._receive(self._wire):
-                    body.feed(early)
-                else:
-                    body.end()
-        except EOFError:
-            raise ConnectionFailed("the service hung up within its answer") from None
-        except OSError as error:
-            raise ConnectionFailed(f"the connection broke within the answer: {error}") from error
-        return count
-
-    @property
-    def is_at_end(self) -> bool:
-        """Whether the answer's body has been read whole."""
-        return self._body is not None and self._body.is_whole
+        assert body is not None
+        while not body.is_whole:
+            room = intake.room()
+            if count := body.take(room) or await self._receive(body, room):
+                intake.took(count)
 
     @property
     def can_follow(self) -> bool:
@@ -108,8 +91,9 @@ class Connection:
     async def _read_head(self, wire: Wire) -> tuple[http1.Head, bytearray]:
         """The head of the answer, and what came with it of the body."""
         received = bytearray()
-        while more := await self._receive(wire):
-            received += more
+        while count := await wire.receive_into(self._spare, self._deadline):
+            self._has_heard = True
+            received += self._spare[:count]
             while found := http1.split_head(received):
                 head, length = found
                 del received[:length]
@@ -117,14 +101,28 @@ class Connection:
                     return head, received
         raise EOFError
 
-    async def _receive(self, wire: Wire) -> memoryview:
-        """What has come, in memory that the next call uses again; empty at the end."""
-        return self._spare[: await self._receive_into(wire, self._spare)]
-
-    async def _receive_into(self, wire: Wire, memory: memoryview) -> int:
-        count = await wire.receive_into(memory, self._deadline)
-        self._has_heard = self._has_heard or count > 0
-        return count
+    async def _receive(self, body: http1.BodyReader, memory: memoryview) -> int:
+        """Receive what comes next of a body, at least a byte; 0 at its end."""
+        assert self._wire is not None
+        try:
+            while not body.is_whole:
+                if wanted := body.wanted:
+                    count = await self._wire.receive_into(memory[:wanted], self._deadline)
+                    body.took(count)
+                    if count:
+                        return count
+                    body.end()
+                elif count := await self._wire.receive_into(self._spare, self._deadline):
+                    body.feed(self._spare[:count])
+                    if taken := body.take(memory):
+                        return taken
+                else:
+                    body.end()
+        except EOFError:
+            raise ConnectionFailed("the service hung up within its answer") from None
+        except OSError as error:
+            raise ConnectionFailed(f"the connection broke within the answer: {error}") from error
+        return 0
 
     async def _open(self) -> Wire:
         try:

@@ -12,6 +12,7 @@ from ..deadline import Deadline
 from ..errors import ConnectionFailed, DeadlineExceeded, InvalidArgument, ProtocolViolation
 from ..exchange import Headers, Request
 from ..intake import Intake, feed
+from ..wire.http1 import fields
 from .address import Address
 
 #: Bytes of a request's body at a time; large enough that pieces cost nothing.
@@ -77,7 +78,7 @@ class ForeignReply:
     def __init__(self, response: httpx2.Response) -> None:
         self._response = response
         self.status = response.status_code
-        self.headers = response.headers.raw
+        self.fields = fields(response.headers.raw)
 
     async def pour(self, intake: Intake[Any], deadline: Deadline) -> None:
         """Copy the body's pieces into the intake."""
@@ -118,7 +119,7 @@ class AsyncForeignReply:
     def __init__(self, response: httpx2.Response) -> None:
         self._response = response
         self.status = response.status_code
-        self.headers = response.headers.raw
+        self.fields = fields(response.headers.raw)
 
     async def pour(self, intake: Intake[Any], deadline: Deadline) -> None:
         """Copy the body's pieces into the intake."""

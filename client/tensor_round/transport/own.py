@@ -6,6 +6,8 @@ httpx2's own hands out bodies in pieces of 64 KiB that were each copied three ti
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol
 
 from ..deadline import Deadline
@@ -13,6 +15,9 @@ from ..exchange import Headers, Request
 from ..intake import Intake
 from .address import Address
 from .connection import Connection
+
+#: Beginnings of requests that are remembered; a descriptor has a few hundred bytes.
+_REMEMBERED = 256
 
 
 class Connections(Protocol):
@@ -35,18 +40,15 @@ class OwnTransport:
     """
 
     def __init__(self, address: Address, common: Headers, pool: Connections) -> None:
-        self._prefix = address.prefix.encode()
-        self._common = _lines([(b"Host", address.host_header.encode()), *common])
+        self._beginning = _beginnings(
+            address.prefix.encode(), _lines([(b"Host", address.host_header.encode()), *common])
+        )
         self._pool = pool
 
     async def send(self, request: Request, deadline: Deadline) -> OwnReply:
         """Send a request, and receive the head of its answer."""
-        start = b"%s %s%s HTTP/1.1\r\n" % (
-            request.method.encode(),
-            self._prefix,
-            request.path.encode(),
-        )
-        head = b"".join((start, self._common, _lines(request.headers), b"\r\n"))
+        beginning = self._beginning(request.method, request.path, request.lasting)
+        head = b"%s%s\r\n" % (beginning, _lines(request.own))
         connection = await self._pool.take(deadline)
         try:
             answer = await connection.exchange(head, request.body, deadline)
@@ -54,7 +56,7 @@ class OwnTransport:
             connection.close()
             self._pool.give(connection)
             raise
-        return OwnReply(answer.status, answer.headers, connection, self._pool)
+        return OwnReply(answer.status, answer.fields, connection, self._pool)
 
     async def close(self) -> None:
         """Close every connection; one in use, when its answer is closed."""
@@ -64,21 +66,19 @@ class OwnTransport:
 class OwnReply:
     """An answer, and the connection it comes on."""
 
-    __slots__ = ("_connection", "_pool", "headers", "status")
+    __slots__ = ("_connection", "_pool", "fields", "status")
 
     def __init__(
-        self, status: int, headers: Headers, connection: Connection, pool: Connections
+        self, status: int, fields: Mapping[str, str], connection: Connection, pool: Connections
     ) -> None:
         self.status = status
-        self.headers = headers
+        self.fields = fields
         self._connection = connection
         self._pool = pool
 
-    async def pour(self, intake: Intake[Any], deadline: Deadline) -> None:
+    def pour(self, intake: Intake[Any], deadline: Deadline) -> Awaitable[None]:
         """Receive the body to where the intake wants it."""
-        connection = self._connection
-        while not connection.is_at_end and (count := await connection.read_into(intake.room())):
-            intake.took(count)
+        return self._connection.pour(intake)
 
     async def close(self) -> None:
         """Give the connection back: open if the answer was read to its end, else closed."""
@@ -87,5 +87,18 @@ class OwnReply:
         self._pool.give(self._connection)
 
 
-def _lines(headers: Headers) -> bytes:
-    return b"".join(b"%s: %s\r\n" % field for field in headers)
+def _beginnings(
+    prefix: bytes, common: bytes
+) -> Callable[[str, str, tuple[tuple[bytes, bytes], ...]], bytes]:
+    """Makes the beginnings of one client's requests, and remembers them; none outlives it."""
+
+    @lru_cache(maxsize=_REMEMBERED)
+    def beginning(method: str, path: str, lasting: tuple[tuple[bytes, bytes], ...]) -> bytes:
+        start = b"%s %s%s HTTP/1.1\r\n" % (method.encode(), prefix, path.encode())
+        return b"".join((start, common, _lines(lasting)))
+
+    return beginning
+
+
+def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join([b"%s: %s\r\n" % field for field in headers])

@@ -34,15 +34,20 @@ class Pool(Generic[C]):
         self._closed = False
         self._all: list[C] = []
         self._idle: list[C] = []
-        self._changed = threading.Condition()
+        self._begin()
         _POOLS.add(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
 
     async def take(self, deadline: Deadline) -> C:
         """A connection for the caller alone, as soon as there is one.
 
         Raises :class:`DeadlineExceeded`.
         """
-        with self._changed:
+        with self._lock:
             while True:
                 if self._closed:
                     raise InvalidArgument("the client is closed")
@@ -51,32 +56,40 @@ class Pool(Generic[C]):
                 if len(self._all) < self._size:
                     self._all.append(self._make())
                     return self._all[-1]
-                self._changed.wait(deadline.next_wait())
+                self._wait(deadline.next_wait())
 
     def give(self, connection: C) -> None:
         """Back, for the next one."""
-        with self._changed:
+        with self._lock:
             if self._closed:
                 connection.close()
             else:
                 self._idle.append(connection)
-                self._changed.notify()
+                if self._waiting:
+                    self._changed.notify()
 
     async def close(self) -> None:
         """Close what is idle now, and what is in use when it is given back."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             while self._idle:
                 self._idle.pop().close()
             self._changed.notify_all()
+
+    def _wait(self, seconds: float) -> None:
+        self._waiting += 1
+        try:
+            self._changed.wait(seconds)
+        finally:
+            self._waiting -= 1
 
     def _forget(self) -> None:
         """In a forked child: close our copies of the parent's sockets, which hangs nothing up."""
         for connection in self._all:
             connection.close()
         self._all, self._idle = [], []
-        # A thread that is not here may have held the old one.
-        self._changed = threading.Condition()
+        # A thread that is not here may have held the old lock.
+        self._begin()
 
 
 _POOLS: weakref.WeakSet[Pool[Any]] = weakref.WeakSet()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
@@ -18,9 +18,9 @@ T = TypeVar("T")
 class Threads:
     """Blocks the calling thread, and starts others for as long as a call takes."""
 
-    async def within(self, deadline: Deadline, work: Task[T]) -> T:
+    def within(self, deadline: Deadline, work: Task[T]) -> Awaitable[T]:
         """What the work comes to; every wait in it looks at the deadline itself."""
-        return await work()
+        return work()
 
     async def pause(self, seconds: float, deadline: Deadline) -> None:
         """Let time pass, unless the call is given up meanwhile."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
 from ..deadline import Deadline
-from ..exchange import Headers, Request
+from ..exchange import Request
 from ..intake import Intake
 
 
@@ -17,10 +18,10 @@ class Reply(Protocol):
         """HTTP's status code."""
 
     @property
-    def headers(self) -> Headers:
-        """Names and values, as they came."""
+    def fields(self) -> Mapping[str, str]:
+        """Its headers by name in lower case; several of one name are one list."""
 
-    async def pour(self, intake: Intake[Any], deadline: Deadline) -> None:
+    def pour(self, intake: Intake[Any], deadline: Deadline) -> Awaitable[None]:
         """Receive the body into an intake, to its end."""
 
     async def close(self) -> None:

@@ -9,9 +9,6 @@ from typing import Protocol
 from ..deadline import Deadline
 from .address import Address
 
-#: TLS copies anyway; a body up to this size goes into one record with its head.
-ONE_RECORD_BYTES = 16 << 10
-
 
 class Wire(Protocol):
     """An open stream to a service. Its methods raise OSError when it breaks."""
@@ -34,8 +31,8 @@ class Wire(Protocol):
 Opener = Callable[[Address, ssl.SSLContext | None, Deadline], Awaitable[Wire]]
 
 
-def records(parts: list[memoryview]) -> list[memoryview]:
-    """The parts as TLS had better get them: small ones in one record."""
-    if sum(map(len, parts)) <= ONE_RECORD_BYTES:
+def together(parts: list[memoryview], most: int) -> list[memoryview]:
+    """The parts, copied into one if they have no more bytes than that."""
+    if sum(map(len, parts)) <= most:
         return [memoryview(b"".join(parts))]
     return parts

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tensor_round import ConnectionFailed, IEEE754Round, ProtocolViolation, RequestRefused
-from tensor_round.answers import fields, parse_retry_after, refusal
+from tensor_round.answers import parse_retry_after, refusal
 from tensor_round.errors import UnknownRefusal
 from tensor_round.exchange import document_intake, get_request, round_request, tensor_intake
 from tensor_round.intake import MAX_DOCUMENT_BYTES, Intake, feed
@@ -71,6 +71,23 @@ def test_ids_differ() -> None:
 @pytest.mark.parametrize("piece", [1, 5, 1 << 16])
 def test_an_answer_lands_however_it_comes_in(piece: int, digest: bool) -> None:
     assert answered({}, BODY, piece, digest=digest) == BODY
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        '{"byte_length": 12, "strides": [1], "shape": [3], "dtype": "float32"}',
+        '{"dtype":"float32","shape":[3],"strides":[1],"byte_length":12}',
+    ],
+    ids=["another-hand", "ours"],
+)
+@pytest.mark.parametrize("type", ["application/octet-stream", "Application/Octet-Stream; v=1"])
+def test_one_layout_in_other_words_is_the_same(stated: str, type: str) -> None:
+    assert answered({"output-descriptor": stated, "content-type": type}, BODY) == BODY
+
+
+def test_a_plan_states_its_answer_as_the_service_does() -> None:
+    assert PLAN.stated == HEADERS["output-descriptor"]
 
 
 @pytest.mark.parametrize("piece", [1, 1 << 16])
@@ -202,7 +219,3 @@ def test_what_is_no_problem_document_is_a_refusal_all_the_same(
 )
 def test_retry_after_in_both_forms(value: str | None, seconds: float | None) -> None:
     assert parse_retry_after(value) == seconds
-
-
-def test_headers_of_one_name_are_one_list() -> None:
-    assert fields([(b"A", b"1"), (b"b", b"2"), (b"a", b"3")]) == {"a": "1, 3", "b": "2"}

@@ -121,7 +121,56 @@ def test_without_a_length_the_end_of_the_stream_is_the_end() -> None:
 def test_headers_come_in_lower_case_and_stripped() -> None:
     data = b"HTTP/1.1 200 OK\r\nA-B:  x y\t \r\nempty:\r\nlatin: \xe9\r\n\r\n"
     head, _ = split_head(data) or pytest.fail("no head")
-    assert head.headers == [(b"a-b", b"x y"), (b"empty", b""), (b"latin", b"\xe9")]
+    assert head.fields == {"a-b": "x y", "empty": "", "latin": "\xe9"}
+
+
+def test_headers_of_one_name_are_one_list() -> None:
+    head, _ = split_head(b"HTTP/1.1 200 OK\r\nA: 1\r\nb: 2\r\na: 3\r\n\r\n") or pytest.fail(
+        "no head"
+    )
+    assert head.fields == {"a": "1, 3", "b": "2"}
+
+
+def answered(id: str, *, status: int = 200, length: int = 3, date: str = "now") -> Head:
+    """The head of an answer as a service makes many of."""
+    lines = (
+        f"HTTP/1.1 {status} OK",
+        f"Date: {date}",
+        f"content-length: {length}",
+        f"server-timing: execute;dur={id}",
+        f"x-request-id: {id}",
+        "last: 1",
+    )
+    head, _ = split_head("\r\n".join((*lines, "", "")).encode()) or pytest.fail("no head")
+    return head
+
+
+def test_a_head_that_came_before_is_looked_up_whatever_passed_with_it() -> None:
+    first = answered("1")
+    assert first.fields == {"content-length": "3", "last": "1"}
+    assert answered("2", date="later") is first
+    other = answered("3", length=4)
+    assert (other.length, other.fields["content-length"]) == (4, "4")
+
+
+def test_what_passes_with_an_answer_has_to_be_lawful_all_the_same() -> None:
+    answered("1")
+    for value in ("\0", "a\nb", "a\r\n folded", "a\r\nx-request-id : b"):
+        with pytest.raises(ProtocolViolation):
+            answered("1", date=value)
+
+
+def test_of_a_refusal_every_header_is_kept() -> None:
+    for id in ("1", "2"):
+        assert answered(id, status=503).fields["x-request-id"] == id
+
+
+def test_a_head_too_long_to_remember_is_read_all_the_same() -> None:
+    data = b"HTTP/1.1 200 OK\r\na: %b\r\nContent-Length: 3\r\n\r\n" % (b"x" * 4000)
+    first, again = (split_head(data) or pytest.fail("no head") for _ in range(2))
+    assert first == again
+    assert first[0] is not again[0]
+    assert (first[0].length, len(first[0].fields["a"])) == (3, 4000)
 
 
 def test_an_interim_answer_says_so() -> None:

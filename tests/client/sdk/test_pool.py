@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tensor_round import DeadlineExceeded, InvalidArgument
-from tensor_round.deadline import Deadline
+from tensor_round.deadline import LONGEST_WAIT, Deadline
 from tensor_round.transport.concurrency import run
 from tensor_round.transport.pools import AsyncPool, Pool
 
@@ -78,6 +78,24 @@ def test_waiting_for_one_ends_at_the_deadline() -> None:
     with pytest.raises(DeadlineExceeded):
         taken(pool, Deadline(0.1))
     assert time.monotonic() - began < 4
+
+
+def test_who_waits_is_woken_by_what_is_given_back() -> None:
+    """Not only by looking again, every quarter of a second."""
+
+    def woken() -> float:
+        pool = Pool(Held, 1)
+        only = taken(pool, Deadline(SOON))
+        waiting = threading.Thread(target=taken, args=(pool, Deadline(SOON)))
+        waiting.start()
+        while not pool._waiting:
+            time.sleep(0.001)
+        began = time.monotonic()
+        pool.give(only)
+        waiting.join()
+        return time.monotonic() - began
+
+    assert min(woken() for _ in range(5)) < LONGEST_WAIT / 4
 
 
 def test_closing_closes_what_is_idle_now_and_the_rest_when_it_comes_back() -> None:
