@@ -1,0 +1,10 @@
+"""What holds for every ring of tests."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# The first text of a fresh checkout has Hypothesis make a table of all characters: that takes the
+# second that drawing may take in all, and is no fault of the strategy that is drawn from.
+settings.register_profile("cold", suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("cold")
