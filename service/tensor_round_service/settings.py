@@ -98,7 +98,7 @@ class Settings(BaseSettings):
         bool,
         Field(
             description="Receive bodies straight into the tensor's memory. Off, they take the "
-            "web server's own way: slower, with the same answers."
+            "web server's own way: slower, with the same answers, and held to no pace."
         ),
     ] = True
     api_keys_file: Annotated[

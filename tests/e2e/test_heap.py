@@ -1,4 +1,7 @@
-"""Memory that a request used is there for the next: no page is faulted in anew."""
+"""Memory that a request used is there for the next: no page is faulted in anew.
+
+Only the direct way knows when an answer has gone out, and its memory is free for the next.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.native_form import ieee754, post
-from support.server import Service
+from support.server import DIRECT, Service
 
 REQUESTS = 50
 
@@ -22,14 +25,19 @@ def page_faults(service: Service) -> int:
     return int(fields[7])
 
 
+def page_faults_of_one(service: Service, size: int, payload: bytes) -> int:
+    before = page_faults(service)
+    assert post(service, ieee754("float32", [size // 4]), payload).content == payload
+    return page_faults(service) - before
+
+
 @pytest.mark.parametrize("size", [256 << 10, 1 << 20])
 def test_a_request_like_the_last_costs_no_page_faults(size: int) -> None:
     payload = bytes(size)
-    with Service() as service, contextlib.closing(service.connect()):
+    with Service(*DIRECT) as service, contextlib.closing(service.connect()):
         for _ in range(10):
             post(service, ieee754("float32", [size // 4]), payload)
-        before = page_faults(service)
-        for _ in range(REQUESTS):
-            assert post(service, ieee754("float32", [size // 4]), payload).content == payload
-        # 140 a request otherwise; some are the interpreter's own.
-        assert page_faults(service) - before < 20 * REQUESTS
+        costs = [page_faults_of_one(service, size, payload) for _ in range(REQUESTS)]
+    # Fresh memory costs one a page: 256 for a body of 1 MiB. What a young process still does by
+    # itself costs some too, in a request or two.
+    assert sorted(costs)[REQUESTS * 4 // 5] < 20, costs

@@ -14,7 +14,7 @@ import pytest
 
 from support.device_service import DeviceService
 from support.hosted import HostedService
-from support.server import Service
+from support.server import DIRECT, Service
 from tensor_round_service import known_heads
 from tensor_round_service.known_heads import KnownHeads
 
@@ -269,7 +269,7 @@ def test_a_key_that_was_withdrawn_is_refused_on_a_known_head(tmp_path: Path) -> 
     keys.write_text(hashlib.sha256(b"secret").hexdigest() + "\n")
     x = tensor(64)
     request = message(x, more="X-API-Key: secret\r\n")
-    guarded = Service("--api-keys-file", str(keys))
+    guarded = Service(*DIRECT, "--api-keys-file", str(keys))
     with guarded as running, contextlib.closing(running.connect()) as plug:
         answers = Answers(plug)
         for _ in range(3):
@@ -288,7 +288,7 @@ def test_a_key_that_was_withdrawn_is_refused_on_a_known_head(tmp_path: Path) -> 
 
 def test_a_device_may_be_waited_for() -> None:
     x = tensor(2048)
-    device = DeviceService("--backend", "cupy", "--gpu-min-bytes", "0")
+    device = DeviceService(*DIRECT, "--backend", "cupy", "--gpu-min-bytes", "0")
     with device as running, contextlib.closing(running.connect()) as plug:
         answers = Answers(plug)
         for _ in range(5):

@@ -154,7 +154,7 @@ def test_an_answer_under_tls_is_waited_for_as_long_as_without(tmp_path: Path) ->
 
 def test_a_service_that_leaves_does_not_wait_for_it_beyond_its_time() -> None:
     with (
-        Service(*DIRECT, "--drain-timeout", "0.5") as service,
+        Service("--drain-timeout", "0.5") as service,
         contextlib.closing(narrow(service)) as plug,
     ):
         plug.sendall(message(LARGE))
@@ -162,6 +162,6 @@ def test_a_service_that_leaves_does_not_wait_for_it_beyond_its_time() -> None:
         service.process.send_signal(signal.SIGTERM)
         assert service.process.wait(5) == 0
     log = "".join(service.log)
-    assert "1 requests took too long" in log
+    assert "requests took too long" in log
     assert "Traceback" not in log
     assert "ASGI" not in log
