@@ -58,7 +58,7 @@ def test_wire_and_operators_do_no_io(path: Path) -> None:
 
 #: What works without HTTP, on the way of a request.
 WORKERS = (
-    *("engine", "conformance", "models", "inference", "inference_work"),
+    *("engine", "ahead", "conformance", "models", "inference", "inference_work"),
     *("shared_memory", "cuda_shared_memory"),
 )
 

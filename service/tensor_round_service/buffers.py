@@ -11,9 +11,13 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from .admission import FIRST_BYTES, Budget
 from .backends import Bytes
+
+if TYPE_CHECKING:
+    from .ahead import Ahead
 
 #: Smaller buffers are not worth keeping.
 KEPT_BYTES = 64 << 10
@@ -101,6 +105,18 @@ class Lease:
         self._settled = False
         #: What rounded the request's tensor, once that is known.
         self.executed_by = ""
+        #: What is rounded of its tensor while that comes in, if anything is.
+        self.ahead: Ahead | None = None
+
+    @property
+    def seconds_ahead(self) -> float:
+        """What that took."""
+        return 0.0 if self.ahead is None else self.ahead.seconds
+
+    @property
+    def others(self) -> int:
+        """Bytes that all other requests hold."""
+        return self._budget.in_use - self._reserved
 
     def reserve_first(self, nbytes: int) -> None:
         """Have room for the beginning of a request that will need so many bytes.
@@ -146,3 +162,4 @@ class Lease:
             for buffer in self._taken:
                 self._buffers.give_back(buffer)
         self._taken.clear()
+        self.ahead = None  # which knows this lease

@@ -15,6 +15,8 @@ from tensor_round.errors import RequestRefused
 EXTENSION = "tensor_round.direct_exchange"
 
 Header = tuple[bytes, bytes]
+#: Told how many bytes are still to come, by whoever fills memory with a body.
+Progress = Callable[[int], None]
 
 
 class SenderGone(Exception):
@@ -55,8 +57,11 @@ class DirectExchange(Protocol):
     def take_into(self, target: memoryview) -> bool:
         """Fill memory of just the size of all that remains, if that has come."""
 
-    async def receive_into(self, target: memoryview) -> None:
-        """Receive all that remains; ``target`` has just that size. Raises :class:`SenderGone`."""
+    async def receive_into(self, target: memoryview, progress: Progress | None = None) -> None:
+        """Receive all that remains; ``target`` has just that size. Raises :class:`SenderGone`.
+
+        ``progress`` may be told, after a read that was not the last.
+        """
 
     async def respond(
         self, status: int, headers: Sequence[Header], parts: Sequence[bytes | memoryview]

@@ -13,6 +13,7 @@ from tensor_round.call import RoundCall
 from tensor_round.errors import BackendFailed, DeviceOutOfMemory, RequestRefused
 
 from .admission import Budget, memory_limit
+from .ahead import Ahead, suits
 from .backends import Backend, Bytes, DeviceMemory
 from .backends.cpu import usable_cores
 from .backends.cuda_device import Span
@@ -80,10 +81,25 @@ class Engine:
         if target is None:
             target = source if call.is_in_place else lease.take(call.output.byte_length)
         try:
-            lease.executed_by = self.backend.round(call, source, target)
+            if lease.ahead is None:
+                lease.executed_by = self.backend.round(call, source, target)
+            else:
+                rest, left = lease.ahead.rest()
+                lease.executed_by = self.backend.round(rest, left, left)
         except (MemoryError, RuntimeError) as error:
             raise _refusal(error) from None
         return target
+
+    def ahead(self, call: RoundCall, source: Bytes, lease: Lease) -> Callable[[int], None] | None:
+        """Begin to round in place what comes into ``source``; whom to tell how much is to come.
+
+        :meth:`round` does the rest then, without a target of its own. None where that is not
+        worth it.
+        """
+        if not suits(self.backend, call):
+            return None
+        lease.ahead = Ahead(self.backend, call, source, lease)
+        return lease.ahead.progress
 
     def round_resident(
         self, device: int, call: RoundCall, source: Span, target: Span, lease: Lease

@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from tensor_round.errors import RequestRefused
 
-from .direct import Application, Header, SenderGone
+from .direct import Application, Header, Progress, SenderGone
 
 if TYPE_CHECKING:
     from .http_protocol import DirectHttpProtocol
@@ -90,7 +90,7 @@ class Exchange:
         cycle.body = bytearray()
         return True
 
-    async def receive_into(self, target: memoryview) -> None:
+    async def receive_into(self, target: memoryview, progress: Progress | None = None) -> None:
         """Receive all that remains into memory of just that size."""
         if self.take_into(target):
             return
@@ -103,7 +103,9 @@ class Exchange:
             self._continue()
             # A transport may change its protocol only while it does not read.
             protocol.flow.pause_reading()
-            self._filling = Filling(protocol, target[early:])
+            if protocol.transport.get_extra_info("ssl_object") is not None:
+                progress = None  # deciphering leaves no time for it
+            self._filling = Filling(protocol, target[early:], progress)
             protocol.transport.set_protocol(self._filling)
             protocol.flow.resume_reading()
             try:
@@ -226,9 +228,12 @@ def head_bytes(status: int, headers: Sequence[Header], *, close: bool) -> bytes:
 class Filling(asyncio.BufferedProtocol):
     """Has the transport while one body comes in."""
 
-    def __init__(self, protocol: DirectHttpProtocol, target: memoryview) -> None:
+    def __init__(
+        self, protocol: DirectHttpProtocol, target: memoryview, progress: Progress | None
+    ) -> None:
         self._protocol = protocol
         self._target = target
+        self._progress = progress
         self.filled = 0
         self.full: asyncio.Future[None] = protocol.loop.create_future()
 
@@ -246,6 +251,8 @@ class Filling(asyncio.BufferedProtocol):
             transport.resume_reading()
             if not self.full.done():
                 self.full.set_result(None)
+        elif self._progress is not None:
+            self._progress(len(self._target) - self.filled)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell both who waits for the body and who owns the connection."""

@@ -12,7 +12,7 @@ from tensor_round.errors import DigestMismatch, PayloadSizeMismatch, TensorTooLa
 from .admission import FIRST_BYTES
 from .buffers import Lease
 from .decoding import Decoder
-from .direct import DirectExchange, SenderGone
+from .direct import DirectExchange, Progress, SenderGone
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -104,9 +104,16 @@ class Body:
             await self._exchange.arrival(FIRST_BYTES - len(self._kept))
         lease.reserve_rest()
 
-    async def fill(self, target: memoryview, first: bytes | memoryview = b"") -> int:
+    async def fill(
+        self,
+        target: memoryview,
+        first: bytes | memoryview = b"",
+        progress: Progress | None = None,
+    ) -> int:
         """Receive the rest into ``target``, after the bytes in ``first``; how many they are.
 
+        ``progress`` is told after reads how many bytes are to come; it may change those that
+        have. It is told nothing of a body that is still to be digested, or comes in messages.
         Raises :class:`PayloadSizeMismatch` as soon as they are too many.
         """
         if self._kept:
@@ -114,7 +121,7 @@ class Body:
         if self._direct is not None and self._direct.remaining == len(target) - len(first):
             if first or self._hash is not None or not self._direct.take_into(target):
                 target[: len(first)] = first
-                await self._fill_directly(self._direct, target[len(first) :])
+                await self._fill_directly(self._direct, target[len(first) :], progress)
             self._ended = True
             return len(target)
         filled = 0
@@ -130,8 +137,10 @@ class Body:
             piece = await self.piece()
         return filled
 
-    async def _fill_directly(self, direct: DirectExchange, target: memoryview) -> None:
-        await direct.receive_into(target)
+    async def _fill_directly(
+        self, direct: DirectExchange, target: memoryview, progress: Progress | None
+    ) -> None:
+        await direct.receive_into(target, progress if self._hash is None else None)
         if self._hash is not None:
             await asyncio.to_thread(self._hash.update, target)
             self._check_digest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from types import TracebackType
 
 import uvicorn
@@ -18,9 +19,15 @@ from tensor_round_service.settings import Settings
 
 
 class HostedService(Service):
-    """The service in a thread; ``direct`` is how it receives bodies."""
+    """The service in a thread; ``direct`` is how it receives bodies, ``certificate`` is for TLS."""
 
-    def __init__(self, max_bytes_in_flight: int = 256 << 20, *, direct: bool = True) -> None:
+    def __init__(
+        self,
+        max_bytes_in_flight: int = 256 << 20,
+        *,
+        direct: bool = True,
+        certificate: Path | None = None,
+    ) -> None:
         super().__init__()
         self.direct = direct
         self.protocol = type("HostedHttpProtocol", (PromptHttpProtocol,), {})
@@ -35,6 +42,7 @@ class HostedService(Service):
                 lifespan="on",
                 access_log=False,
                 log_config=None,
+                ssl_certfile=certificate,
             )
         )
         self._thread = threading.Thread(target=self._server.run)

@@ -96,7 +96,7 @@ class _Inference:
         needed = self._room(self._work.buffer_bytes(plan), text_bytes(plan, head.json_most))
         if needed > room:
             await body.admit(lease, needed)
-        received = await _receive(plan, head, body, lease)
+        received = await self._receive(plan, head, body, lease)
         came = perf_counter_ns()
         nbytes = self._work.payload_bytes(plan, head.json_most)
         parts, timing = await self._engine.run(
@@ -106,11 +106,12 @@ class _Inference:
         )
         rounded = perf_counter_ns()
         answer = await self._encoded(parts, head.coding, lease.executed_by)
+        ahead = int(lease.seconds_ahead * 1e9)
         self._counts.succeeded(
             self._model,
             queue=int(timing.queue * 1e9),
-            input=came - began,
-            infer=int(timing.execute * 1e9),
+            input=came - began - ahead,
+            infer=int(timing.execute * 1e9) + ahead,
             output=perf_counter_ns() - rounded,
         )
         if text is not None and self._may_repeat(head, plan, text):
@@ -195,6 +196,23 @@ class _Inference:
         plan, _ = await self._engine.run(read, len(text) * JSON_WEIGHT)
         return plan, text
 
+    async def _receive(
+        self, plan: Plan, head: InferenceHead, body: Body, lease: Lease
+    ) -> Bytes | None:
+        """The rest of the body: the tensor, or nothing."""
+        if not isinstance(plan.source, oip.Binary):
+            await body.fill(_NOTHING)
+            return None
+        nbytes = plan.source.byte_size
+        if head.binary_length is not None:
+            _check_binary(head.binary_length, nbytes)
+        buffer = lease.take(nbytes)
+        # What goes to a region is rounded on its way there.
+        stays = plan.output.region is None
+        progress = self._engine.ahead(plan.call, buffer, lease) if stays else None
+        _check_binary(await body.fill(buffer.data, progress=progress), nbytes)
+        return buffer
+
     async def _encoded(
         self, parts: list[bytes | memoryview], coding: str, executed_by: str
     ) -> Answer:
@@ -222,19 +240,6 @@ def _unstated_bytes(head: InferenceHead) -> int:
     if head.json_length == 0 and head.content_length is None:
         return 2 * MAX_GATHERED_BYTES  # in pieces, and joined
     return head.json_most * JSON_WEIGHT
-
-
-async def _receive(plan: Plan, head: InferenceHead, body: Body, lease: Lease) -> Bytes | None:
-    """The rest of the body: the tensor, or nothing."""
-    if not isinstance(plan.source, oip.Binary):
-        await body.fill(_NOTHING)
-        return None
-    nbytes = plan.source.byte_size
-    if head.binary_length is not None:
-        _check_binary(head.binary_length, nbytes)
-    buffer = lease.take(nbytes)
-    _check_binary(await body.fill(buffer.data), nbytes)
-    return buffer
 
 
 def _check_binary(got: int, nbytes: int) -> None:

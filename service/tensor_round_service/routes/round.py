@@ -78,7 +78,7 @@ class _Round:
         await body.admit(lease, call.nbytes)
         source = lease.take(call.input.byte_length)
         began = time.perf_counter()
-        got = await body.fill(source.data)
+        got = await body.fill(source.data, progress=self._engine.ahead(call, source, lease))
         check_payload(got, call.input.byte_length, call.shortest_input)
         if got < source.size:
             source[got:] = 0
@@ -124,11 +124,13 @@ class _Round:
         head.check_length(header.header_length + call.input.byte_length)
         await body.admit(lease, call.nbytes)
         source = lease.take(call.input.byte_length)
-        got = await body.fill(source.data, start[header.header_length :])
+        is_swapped = header.byte_order == "big"
+        progress = None if is_swapped else self._engine.ahead(call, source, lease)
+        got = await body.fill(source.data, start[header.header_length :], progress)
         check_payload(got, call.input.byte_length)
         received = time.perf_counter() - began
         work = partial(self._engine.round, call, source, lease)
-        if header.byte_order == "big":
+        if is_swapped:
             work = partial(_round_swapped, self._engine, call, source, lease)
         target, timing = await self._engine.run(work, source.size)
         parts: list[bytes | memoryview] = [header.raw, target.data]
@@ -172,9 +174,9 @@ def _octets_answer(call: RoundCall, target: Bytes, headers: list[Header]) -> Ans
 def _common(lease: Lease, received: float, timing: Timing) -> list[Header]:
     """The headers that every answer of this route carries; ``received`` in seconds."""
     durations = b"receive;dur=%.3f, queue;dur=%.3f, execute;dur=%.3f" % (
-        received * 1e3,
+        (received - lease.seconds_ahead) * 1e3,
         timing.queue * 1e3,
-        timing.execute * 1e3,
+        (timing.execute + lease.seconds_ahead) * 1e3,
     )
     return [
         (_EXECUTION_BACKEND, lease.executed_by.encode()),
