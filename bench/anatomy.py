@@ -24,7 +24,7 @@ from tensor_round_service.app import create_app
 from tensor_round_service.backends.choice import choose, compiled_kernels
 from tensor_round_service.direct import EXTENSION
 from tensor_round_service.engine import Engine
-from tensor_round_service.http_prompt import PromptHttpProtocol
+from tensor_round_service.http_known import KnownHttpProtocol
 from tensor_round_service.settings import Settings
 
 from .faces import native_head
@@ -112,6 +112,7 @@ class FromMemory:
     """A request whose body is already there, and whose answer nobody waits for."""
 
     failure = None
+    repeatable_bytes = 0
 
     def __init__(self, body: memoryview) -> None:
         self._body = body
@@ -179,6 +180,9 @@ class Discarding(asyncio.Transport):
 
     resume_reading = close = pause_reading
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
 
 async def protocol(app: FastAPI, source: np.ndarray[Any, Any], numbers: Collection[int]) -> float:
     """Seconds from a request's bytes to its answer's, without a socket between.
@@ -187,7 +191,7 @@ async def protocol(app: FastAPI, source: np.ndarray[Any, Any], numbers: Collecti
     """
     config = uvicorn.Config(
         app,
-        http=PromptHttpProtocol,
+        http=KnownHttpProtocol,
         ws="none",
         proxy_headers=False,
         access_log=False,
@@ -195,7 +199,7 @@ async def protocol(app: FastAPI, source: np.ndarray[Any, Any], numbers: Collecti
     )
     config.load()
     loop = asyncio.get_running_loop()
-    connection = PromptHttpProtocol(
+    connection = KnownHttpProtocol(
         config=config, server_state=ServerState(), app_state={}, _loop=loop
     )
     transport = Discarding()

@@ -98,7 +98,7 @@ def turns(targets: Collection[Target], size: Size) -> Iterator[tuple[str, Target
     """Who is measured in a round, in turn."""
     for placement in (ONE_CORE, OWN_CORES) if size.nbytes <= PLACED_BYTES else (FREE,):
         for target in TARGETS:
-            if target in targets and target.from_bytes <= size.nbytes:
+            if target in targets and target.from_bytes <= size.nbytes <= target.to_bytes:
                 yield placement, target
 
 

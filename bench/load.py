@@ -43,7 +43,7 @@ def measure(
         return rows
     for connections, nbytes in LOADS:
         blocks: dict[Target, list[dict[str, float]]] = {
-            target: [] for target in UNDER_LOAD if target in targets
+            target: [] for target in UNDER_LOAD if target in targets and nbytes <= target.to_bytes
         }
         for _ in range(rounds):
             for target, results in blocks.items():

@@ -44,8 +44,9 @@ class Target:
     face: Face
     #: What the load generator is to send, where this can be asked by it.
     head: Callable[[int], bytes] | None = None
-    #: The smallest tensor that it is measured with.
+    #: The smallest and the largest tensor that it is measured with.
     from_bytes: int = 0
+    to_bytes: int = sys.maxsize
     #: Whether it is measured under load, and for its memory.
     under_load: bool = False
     for_memory: bool = False
@@ -85,6 +86,7 @@ def triton() -> Program:
 PROGRAMS = {
     "floor": script("floor.py", "one"),
     "floor-many": script("floor.py", "many"),
+    "loop": script("loop.py"),
     "asgi": script("asgi.py"),
     "fastapi": script("fastapi_route.py"),
     "service": service(shared_memory_prefix=faces.PREFIX),
@@ -134,6 +136,14 @@ INFER = Target(
 SHARED = Target("/v2, shared memory", "service", faces.shared_memory)
 SDK = Target("SDK: client.round(x)", "service", partial(faces.sdk, into=False))
 SDK_OUT = Target("SDK: client.round(x, out=y)", "service", partial(faces.sdk, into=True))
+LOOP = Target(
+    "uvloop alone, no HTTP server",
+    "loop",
+    faces.over_http(faces.native_head),
+    head=faces.native_head,
+    to_bytes=64 * KIB,
+    under_load=True,
+)
 ASGI = Target(
     "a bare ASGI callable under uvicorn",
     "asgi",
@@ -168,13 +178,14 @@ TARGETS = (
     SDK,
     SDK_OUT,
     ROUND_PLAIN,
+    LOOP,
     ASGI,
     FASTAPI,
     TRITON_INFER,
     TRITON_SHARED,
 )
 #: With many; those whose server runs for this alone come last.
-UNDER_LOAD = (FLOOR_MANY, ROUND, ROUND_TWO, INFER, ASGI, FASTAPI, TRITON_INFER)
+UNDER_LOAD = (FLOOR_MANY, ROUND, ROUND_TWO, INFER, LOOP, ASGI, FASTAPI, TRITON_INFER)
 
 
 @contextmanager

@@ -40,12 +40,16 @@ class Answer:
     headers: list[Header] = field(default_factory=list)
     again: Callable[[memoryview, Lease], Answer | None] | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """The length of its body."""
+        return sum(map(len, self.parts))
+
     def fields(self) -> list[Header]:
         """All its header fields."""
-        length = sum(map(len, self.parts))
         return [
             (_CONTENT_TYPE, self.content_type.encode()),
-            (_CONTENT_LENGTH, str(length).encode()),
+            (_CONTENT_LENGTH, b"%d" % self.nbytes),
             *self.headers,
         ]
 

@@ -7,6 +7,7 @@ the last one left: an answer is made of written bytes only.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -103,6 +104,7 @@ class Lease:
         self._reserved = 0
         self._taken: list[Bytes] = []
         self._settled = False
+        self._outlasts = False
         #: What rounded the request's tensor, once that is known.
         self.executed_by = ""
         #: What is rounded of its tensor while that comes in, if anything is.
@@ -133,6 +135,12 @@ class Lease:
         """Have room for all that was said to be needed; :class:`Overloaded` if there is none."""
         self._reserve(self._needed - self._reserved)
 
+    def reserve(self, nbytes: int) -> None:
+        """Have room for all of a request at once: it has come whole. Raises the same."""
+        self._budget.check(nbytes)
+        self._budget.take(nbytes, of=nbytes)
+        self._needed = self._reserved = nbytes
+
     def _reserve(self, nbytes: int, to_come: int = 0) -> None:
         if nbytes:
             self._budget.take(nbytes, of=self._needed, to_come=to_come)
@@ -148,6 +156,16 @@ class Lease:
         """Vouch that nobody reads or writes the buffers any more."""
         self._settled = True
 
+    def outlast(self, task: asyncio.Task[None]) -> None:
+        """End with a task that uses the buffers, not with the context; settled if it goes well."""
+        self._outlasts = True
+        task.add_done_callback(self._end_after)
+
+    def _end_after(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            self.settle()
+        self._end()
+
     def __enter__(self) -> Lease:
         return self
 
@@ -157,6 +175,10 @@ class Lease:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if not self._outlasts:
+            self._end()
+
+    def _end(self) -> None:
         self._budget.give_back(self._reserved)
         if self._settled:
             for buffer in self._taken:

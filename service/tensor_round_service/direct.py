@@ -6,10 +6,14 @@ Under any other server a scope has no such extension, and all goes by messages.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+import asyncio
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, Protocol
 
 from tensor_round.errors import RequestRefused
+
+#: From this size on a body is worth a change of protocol, and an answer a write of its own.
+LARGE_BYTES = 64 << 10
 
 #: The ASGI extension under which a request finds its :class:`DirectExchange`.
 EXTENSION = "tensor_round.direct_exchange"
@@ -23,15 +27,21 @@ class SenderGone(Exception):
     """The sender hung up before its body was whole; nobody is left to answer."""
 
 
-#: An ASGI application.
-Application = Callable[..., Awaitable[None]]
+Parts = Sequence[bytes | memoryview]
+#: Says status, fields and parts of an answer. The parts' memory is free on return, or when the
+#: task is done that it returns, and fails if they could not be sent.
+Respond = Callable[[int, Sequence[Header], Parts], "asyncio.Task[None] | None"]
+#: Answers a request that came whole by its body and its id, if it has one; whether it did.
+Repeat = Callable[[memoryview, bytes, Respond], bool]
 
 
 class DirectExchange(Protocol):
     """One request, and the way to its answer."""
 
-    #: Whoever may answer further requests with this one's head, if they come whole.
-    again: Application | None
+    #: What may answer further requests with this one's head, if they come whole.
+    repeat: Repeat | None
+    #: Answers of fewer bytes can be repeated.
+    repeatable_bytes: int
 
     @property
     def remaining(self) -> int | None:
@@ -47,10 +57,6 @@ class DirectExchange(Protocol):
     async def arrival(self, nbytes: int) -> None:
         """Wait until that many bytes have come, or all, without taking them."""
 
-    @property
-    def whole_body(self) -> memoryview | None:
-        """The body as it lies, if all of it is there and nothing of it was taken."""
-
     def take(self, nbytes: int) -> bytes | None:
         """So many bytes, if they have come; then they count as received."""
 
@@ -63,9 +69,7 @@ class DirectExchange(Protocol):
         ``progress`` may be told, after a read that was not the last.
         """
 
-    async def respond(
-        self, status: int, headers: Sequence[Header], parts: Sequence[bytes | memoryview]
-    ) -> None:
+    async def respond(self, status: int, headers: Sequence[Header], parts: Parts) -> None:
         """Answer; on return nothing refers to the parts' memory any more.
 
         ``headers`` state the parts' length and hold no byte that ends a line. Raises

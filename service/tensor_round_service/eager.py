@@ -34,7 +34,9 @@ def _rest(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any
         try:
             try:
                 value = yield waits_for
-            except BaseException as error:  # the task was cancelled
+            except BaseException as error:  # what it waited for failed, or the task was cancelled
+                # It knows the error, which knows all frames it comes through and what they hold.
+                waits_for = None
                 waits_for = coroutine.throw(error)
             else:
                 waits_for = coroutine.send(value)

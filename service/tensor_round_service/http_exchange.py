@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from tensor_round.errors import RequestRefused
 
-from .direct import Application, Header, Progress, SenderGone
+from .direct import LARGE_BYTES, Header, Parts, Progress, Repeat, SenderGone
+from .http_sending import head_bytes, is_encrypted, write_through
 
 if TYPE_CHECKING:
     from .http_protocol import DirectHttpProtocol
-
-#: From this size on a body is worth a change of protocol, and an answer a write of its own.
-LARGE_BYTES = 64 << 10
-#: What of an answer TLS gets to encrypt at a time.
-TLS_PIECE_BYTES = 64 << 10
 
 
 class Exchange:
@@ -30,7 +27,9 @@ class Exchange:
         self.length = length
         self._filling: Filling | None = None
         self.cycle: RequestResponseCycle
-        self.again: Application | None = None
+        self.repeat: Repeat | None = None
+        # An answer that TLS must have bit by bit cannot be left to itself.
+        self.repeatable_bytes = LARGE_BYTES if protocol.scheme == "https" else sys.maxsize
         #: Why the body will not be whole: its sender was too slow.
         self.failure: RequestRefused | None = None
 
@@ -64,14 +63,6 @@ class Exchange:
         cycle.message_event.set()
         flow.pause_reading()
 
-    @property
-    def whole_body(self) -> memoryview | None:
-        """The body as it lies, if all of it is there and nothing of it was taken."""
-        cycle = self.cycle
-        if cycle.more_body or len(cycle.body) != self.length:
-            return None
-        return memoryview(cycle.body)
-
     def take(self, nbytes: int) -> bytes | None:
         """The next bytes of the body, if they have come."""
         waiting = self.cycle.body
@@ -103,7 +94,7 @@ class Exchange:
             self._continue()
             # A transport may change its protocol only while it does not read.
             protocol.flow.pause_reading()
-            if protocol.transport.get_extra_info("ssl_object") is not None:
+            if is_encrypted(protocol.transport):
                 progress = None  # deciphering leaves no time for it
             self._filling = Filling(protocol, target[early:], progress)
             protocol.transport.set_protocol(self._filling)
@@ -124,9 +115,7 @@ class Exchange:
             self._filling.full.set_exception(refusal)
         self.cycle.message_event.set()
 
-    async def respond(
-        self, status: int, headers: Sequence[Header], parts: Sequence[bytes | memoryview]
-    ) -> None:
+    async def respond(self, status: int, headers: Sequence[Header], parts: Parts) -> None:
         """Answer; on return nothing refers to the parts' memory any more."""
         cycle, transport, flow = self.cycle, self._protocol.transport, self._protocol.flow
         if flow.write_paused and not cycle.disconnected:
@@ -150,7 +139,7 @@ class Exchange:
         if small:
             transport.write(first)
         else:
-            await self._write_through((first, *parts))
+            await write_through(self._protocol, (first, *parts))
             if cycle.disconnected:
                 return
         cycle.response_complete = True
@@ -161,43 +150,6 @@ class Exchange:
         if not (cycle.keep_alive or cycle.more_body):
             transport.close()
         cycle.on_response()
-
-    async def _write_through(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Write; on return no byte waits in memory that the next request may be given."""
-        transport, taker = self._protocol.transport, self._protocol.taker
-        taker.ahead = sum(map(len, parts))
-        try:
-            if transport.get_extra_info("ssl_object") is None:
-                transport.set_write_buffer_limits(high=0)
-                for part in parts:
-                    taker.ahead -= len(part)
-                    transport.write(part)
-                await self._protocol.flow.drain()
-            else:
-                await self._encrypt_through(parts)
-        finally:
-            taker.ahead = 0
-            taker.release()
-        if not self.cycle.disconnected:
-            transport.set_write_buffer_limits()
-
-    async def _encrypt_through(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Write a little at a time, as TLS encrypts at once all that it is given.
-
-        What it has encrypted goes to a transport of its own, whose buffer nobody can look
-        into: so it gets the next piece only when the last has gone on from there.
-        """
-        transport, protocol = self._protocol.transport, self._protocol
-        # With a limit of 0 it would wait for ever to be emptier than empty.
-        transport.set_write_buffer_limits(high=1, low=0)
-        for part in parts:
-            for begin in range(0, len(part), TLS_PIECE_BYTES):
-                piece = part[begin : begin + TLS_PIECE_BYTES]
-                protocol.taker.ahead -= len(piece)
-                transport.write(piece)
-                await protocol.flow.drain()
-                if self.cycle.disconnected:
-                    return
 
     def hang_up(self) -> None:
         """End the connection, where no answer can be given or none can be ended."""
@@ -214,15 +166,6 @@ class Exchange:
             raise self.failure
         if self.cycle.disconnected:
             raise SenderGone
-
-
-def head_bytes(status: int, headers: Sequence[Header], *, close: bool) -> bytes:
-    """An answer's head as it goes over the wire."""
-    lines = [STATUS_LINE[status]]
-    for name, value in headers:
-        lines += (name, b": ", value, b"\r\n")
-    lines.append(b"connection: close\r\n\r\n" if close else b"\r\n")
-    return b"".join(lines)
 
 
 class Filling(asyncio.BufferedProtocol):

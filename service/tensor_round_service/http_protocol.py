@@ -23,11 +23,12 @@ from typing import Any, ClassVar, cast
 from tensor_round.errors import HeadersTooLarge, ReceiveTimeout, RequestRefused, UnsupportedEncoding
 
 from .answers import Send, refusal_answer
-from .direct import EXTENSION, Header, direct_exchange
-from .http_exchange import LARGE_BYTES, Exchange, head_bytes
+from .direct import EXTENSION, LARGE_BYTES, Header, direct_exchange
+from .http_exchange import Exchange
 from .http_feed import FedHttpProtocol, request_parser
 from .http_lingering import Lingering
 from .http_pace import Pace, Taker
+from .http_sending import head_bytes, pause_when_anything_waits
 
 _LENGTH = b"content-length"
 _CODING = b"transfer-encoding"
@@ -57,13 +58,18 @@ class DirectHttpProtocol(FedHttpProtocol):
     #: Bytes of the current body that came through the parser.
     fed = 0
     _head_fed = 0
+    #: Whether the parser has seen nothing of the request whose body comes.
+    _past_parser = False
     #: Whether a request has ended in the bytes that the parser is at.
     _ended_one = False
+    is_lost = False
     #: Whether all that is still to be done is to hear out a sender that was refused.
     is_lingering = False
     #: Whether a head has begun and not ended.
     _in_head = False
     _timer: asyncio.TimerHandle | None = None
+    #: When the last answer went out that uvicorn knows nothing of, by the loop's clock.
+    _idle_since = 0.0
     _draining = False
     #: Bytes of the body of the last request that came, where it says how many.
     _length: int | None = None
@@ -76,10 +82,12 @@ class DirectHttpProtocol(FedHttpProtocol):
         """Wait for a first request, but not for ever."""
         super().connection_made(transport)
         self.taker = Taker(self)
+        pause_when_anything_waits(transport)
         self._arm(self.limits.receive_timeout, self._head_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the time."""
+        self.is_lost = True
         self._disarm()
         self.taker.release()
         super().connection_lost(exc)
@@ -95,13 +103,26 @@ class DirectHttpProtocol(FedHttpProtocol):
         if not (self.taker.ahead or self.transport.is_closing()):
             self.taker.release()
 
+    def _stay(self) -> None:
+        """Wait for a next request from now on; one timer does for many that come in time."""
+        self._idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._disarm()
+            self._wait_for_next(self.timeout_keep_alive)
+
+    def _wait_for_next(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            seconds, self.timeout_keep_alive_handler
+        )
+
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection; one whose answer is still being taken is none."""
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
         if self.transport.get_write_buffer_size():
             self.taker.watch()
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+            self._wait_for_next(self.timeout_keep_alive)
+        elif left > 0:
+            self._wait_for_next(left)
         else:
             super().timeout_keep_alive_handler()
 
@@ -202,7 +223,9 @@ class DirectHttpProtocol(FedHttpProtocol):
         """Have the connection again, after a body that the parser never saw the end of."""
         self._disarm()
         self.cycle.more_body = False
-        self.parser = request_parser(self)
+        if not self._past_parser:
+            self.parser = request_parser(self)
+        self._past_parser = False
         self.transport.set_protocol(self)
 
     def on_response_complete(self) -> None:

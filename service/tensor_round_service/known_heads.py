@@ -16,7 +16,7 @@ from tensor_round.wire import native
 
 from .answers import field_name
 from .auth import CREDENTIALS
-from .direct import Application
+from .direct import Repeat
 
 #: Heads that are remembered, and the longest: together no more than a MiB or two.
 REMEMBERED_HEADS = 256
@@ -28,8 +28,9 @@ _ID = field_name(native.REQUEST_ID)
 #: The line of an id as our clients write it. A sane id holds no byte that could end the line.
 _ID_START = b"\r\n%s: " % native.REQUEST_ID.encode()
 _ID_LINE = re.compile(rb"\r\n[^:]+: (%s)(?=\r\n)" % native.SANE_REQUEST_ID.encode())
-#: Fields of heads that are not remembered: secrets, and what changes how a connection goes on.
-_NEVER = CREDENTIALS | {b"cookie", b"proxy-authorization", b"expect", b"upgrade"}
+#: Fields of heads that are not remembered: secrets, what changes how a connection goes on, and
+#: an id that is not written as ours are.
+_NEVER = CREDENTIALS | {b"cookie", b"proxy-authorization", b"expect", b"upgrade", _ID}
 #: What of a scope is its connection's, or its request's alone.
 _OWN = frozenset({"server", "client", "scheme", "state", "extensions"})
 
@@ -38,12 +39,12 @@ _OWN = frozenset({"server", "client", "scheme", "state", "extensions"})
 class KnownHead:
     """What the parser made of a head: the request's scope, and how long its body is.
 
-    ``app`` answers a request that has it, and came whole.
+    ``repeat`` may answer a request that has it, and came whole.
     """
 
     scope: dict[str, Any]
     length: int
-    app: Application
+    repeat: Repeat | None
 
 
 class KnownHeads:

@@ -27,11 +27,16 @@ _count = itertools.count(1)
 def request_id_header(scope: MutableMapping[str, Any]) -> Header:
     """The header for the answer to this request."""
     if known := scope.get("extensions", {}).get(REQUEST_ID):
-        return _REQUEST_ID, known
+        return id_header(known)
     for name, value in scope["headers"]:
         if name == _REQUEST_ID and native.is_request_id(value.decode("latin-1")):
-            return _REQUEST_ID, value
-    return _REQUEST_ID, b"%s-%x" % (_process, next(_count))
+            return id_header(value)
+    return id_header(b"")
+
+
+def id_header(own: bytes) -> Header:
+    """The header with a request's own id, or with a fresh one."""
+    return _REQUEST_ID, own or b"%s-%x" % (_process, next(_count))
 
 
 class RequestIdMiddleware:

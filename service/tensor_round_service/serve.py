@@ -25,8 +25,8 @@ from .app import create_app
 from .backends.choice import BackendUnavailable
 from .hardening import SERVER_HEADERS
 from .heap import keep_freed_memory
+from .http_known import KnownHttpProtocol
 from .http_mended import MendedHttpProtocol
-from .http_prompt import PromptHttpProtocol
 from .http_protocol import Limits
 from .listener import BACKLOG, CannotListen, Listener
 from .readiness import Lifecycle
@@ -103,7 +103,7 @@ def _http_protocol(settings: Settings) -> Any:
         min_receive_rate=settings.min_receive_rate,
         min_send_rate=settings.min_send_rate,
     )
-    return type("LimitedHttpProtocol", (PromptHttpProtocol,), {"limits": limits})
+    return type("LimitedHttpProtocol", (KnownHttpProtocol,), {"limits": limits})
 
 
 def _tls_context(settings: Settings, *_uvicorns_own: object) -> ssl.SSLContext:

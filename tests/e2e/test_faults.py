@@ -128,6 +128,9 @@ def service() -> Iterator[HostedService]:
 
 
 def check_refusal(reply: Reply, form: Form, stage: str, error: type[Exception]) -> None:
+    if stage == "send" and reply.status == 200:  # repeated, it has another way out
+        assert reply.content == form.answer
+        return
     assert reply.status == 503, reply.content
     assert int(reply.headers["Retry-After"]) >= 1
     assert b"injected" not in reply.content
@@ -164,7 +167,7 @@ def test_a_stage_fails_once(
         assert hosted.settled(), f"{name}: something is still held"
         after = form.send(hosted)
         assert (after.status, after.content) == (200, form.answer), name
-    assert struck or (point.name == "head_bytes" and not hosted.direct)
+    assert struck or (point.name in ("head_bytes", "reserve") and not hosted.direct)
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -197,7 +200,9 @@ def test_an_answer_that_can_never_be_made_is_503(
     """What was made beforehand is left."""
     with failing(Point(Answer, "fields"), error):
         for form in FORMS.values():
-            check_refusal(form.send(hosted), form, "send", error)
+            reply = form.send(hosted)
+            assert reply.status == 503
+            check_refusal(reply, form, "send", error)
     assert hosted.settled()
     for form in FORMS.values():
         assert form.send(hosted).content == form.answer

@@ -13,8 +13,8 @@ from support.server import Service
 from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu import NumpyBackend
 from tensor_round_service.engine import Engine
+from tensor_round_service.http_known import KnownHttpProtocol
 from tensor_round_service.http_mended import MendedHttpProtocol
-from tensor_round_service.http_prompt import PromptHttpProtocol
 from tensor_round_service.settings import Settings
 
 
@@ -30,7 +30,7 @@ class HostedService(Service):
     ) -> None:
         super().__init__()
         self.direct = direct
-        self.protocol = type("HostedHttpProtocol", (PromptHttpProtocol,), {})
+        self.protocol = type("HostedHttpProtocol", (KnownHttpProtocol,), {})
         self.engine = Engine(NumpyBackend(), max_bytes_in_flight)
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -54,6 +54,10 @@ class HostedService(Service):
             time.sleep(0.01)
         self.port = self._server.servers[0].sockets[0].getsockname()[1]
         return self
+
+    def keep_alive(self, seconds: float) -> None:
+        """Let connections that come from now on be idle for so long."""
+        self._server.config.timeout_keep_alive = seconds
 
     def settled(self, within: float = 5.0) -> bool:
         """Whether, in that many seconds, no request holds anything any more."""

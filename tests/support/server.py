@@ -151,7 +151,14 @@ class Service:
             return Reply.read(connection)
 
     def rss(self) -> int:
-        """Resident bytes of the process, now."""
+        """Resident bytes of the process, once they stand still: at first kernels are compiled."""
+        last, deadline = -1, time.monotonic() + 3
+        while (now := self._resident()) != last and time.monotonic() < deadline:
+            last = now
+            time.sleep(0.1)
+        return now
+
+    def _resident(self) -> int:
         with open(f"/proc/{self.pid}/status") as status:
             return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmRSS"))
 

@@ -140,8 +140,7 @@ class _Inference:
         if bytes(body[: len(text)]) != text:
             return None
         try:
-            lease.reserve_first(room)
-            lease.reserve_rest()
+            lease.reserve(room)
             source = lease.take(len(payload))
             source.data[:] = payload
             came = perf_counter_ns()

@@ -86,17 +86,19 @@ class _Round:
         target, timing = await self._engine.run(
             partial(self._engine.round, call, source, lease), call.nbytes, effort(call)
         )
-        answer = _octets_answer(call, target, _common(lease, received, timing))
+        described = _described(call.output)
+        answer = _octets_answer(target, described, _common(lease, received, timing))
         plain = head.content_length is not None and head.sha256 is None and not head.wants_digest
         if plain and self._engine.runs_here(call):
-            answer.again = partial(self._octets_again, call)
+            answer.again = partial(self._octets_again, call, described)
         return answer
 
-    def _octets_again(self, call: RoundCall, payload: memoryview, lease: Lease) -> Answer:
+    def _octets_again(
+        self, call: RoundCall, described: bytes, payload: memoryview, lease: Lease
+    ) -> Answer:
         """The same for a payload that is all there, of a length that was found right."""
         began = time.perf_counter()
-        lease.reserve_first(call.nbytes)
-        lease.reserve_rest()
+        lease.reserve(call.nbytes)
         source = lease.take(call.input.byte_length)
         source.data[: len(payload)] = payload
         if len(payload) < source.size:
@@ -104,7 +106,7 @@ class _Round:
         received = time.perf_counter()
         target = self._engine.round(call, source, lease)
         timing = Timing(0.0, time.perf_counter() - received)
-        return _octets_answer(call, target, _common(lease, received - began, timing))
+        return _octets_answer(target, described, _common(lease, received - began, timing))
 
     async def _npy(self, head: Head, body: Body, lease: Lease) -> Answer:
         """A .npy file; the answer has the header it came with."""
@@ -166,8 +168,8 @@ class _Round:
         return _CONTENT_DIGEST, native.content_digest(digest).encode()
 
 
-def _octets_answer(call: RoundCall, target: Bytes, headers: list[Header]) -> Answer:
-    headers.append((_OUTPUT_DESCRIPTOR, _described(call.output)))
+def _octets_answer(target: Bytes, described: bytes, headers: list[Header]) -> Answer:
+    headers.append((_OUTPUT_DESCRIPTOR, described))
     return Answer(native.OCTET_STREAM, [target.data], headers=headers)
 
 

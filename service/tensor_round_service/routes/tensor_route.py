@@ -15,11 +15,11 @@ from tensor_round.errors import Draining, RequestRefused
 
 from ..answers import Answer, LastWords, Send
 from ..buffers import Lease
-from ..direct import SenderGone, direct_exchange
+from ..direct import Respond, SenderGone, direct_exchange
 from ..engine import Engine
 from ..failures import FAILED, NO_MEMORY, refusal_for
 from ..receive import Receive
-from ..request_id import request_id_header
+from ..request_id import id_header, request_id_header
 
 Scope = MutableMapping[str, Any]
 #: Reads a request and works on it; raises the :class:`RequestRefused` there is to say.
@@ -58,25 +58,30 @@ class TensorRoute:
             except Exception as error:  # whatever it is, its sender gets an answer
                 answer = self._refuse(refusal_for(error))
             exchange = direct_exchange(scope)
-            if answer.again is not None and exchange is not None:
-                exchange.again = partial(self._repeat, answer.again)
+            if answer.again and exchange and answer.nbytes < exchange.repeatable_bytes:
+                exchange.repeat = partial(self._repeat, answer.again)
             if await self._send(answer, scope, send):
                 lease.settle()
 
-    async def _repeat(self, again: Again, scope: Scope, receive: Receive, send: Send) -> None:
+    def _repeat(self, again: Again, body: memoryview, own_id: bytes, respond: Respond) -> bool:
         """Answer one request more of a head that was understood before."""
-        exchange = direct_exchange(scope)
-        body = None if exchange is None else exchange.whole_body
         with self._engine.lease() as lease:
             try:
-                answer = None if body is None else again(body, lease)
+                answer = again(body, lease)
             except Exception as error:  # as above
                 answer = self._refuse(refusal_for(error))
-            if answer is not None:
-                if await self._send(answer, scope, send):
-                    lease.settle()
-                return
-        await self(scope, receive, send)
+            if answer is None:
+                return False
+            answer.headers.append(id_header(own_id))
+            try:
+                sending = respond(answer.status, answer.fields(), answer.parts)
+            except (MemoryError, RuntimeError):  # nothing went out, and there is another way
+                return False
+            if sending is None:
+                lease.settle()
+            else:
+                lease.outlast(sending)
+        return True
 
     async def _send(self, answer: Answer, scope: Scope, send: Send) -> bool:
         """Send an answer, or why it cannot be sent; whether its memory is free on return."""
