@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -28,6 +28,8 @@ class Exchange:
         self._filling: Filling | None = None
         self.cycle: RequestResponseCycle
         self.repeat: Repeat | None = None
+        #: Called if the request is refused for what it is: nobody is to wait for a body then.
+        self.on_refusal: Callable[[], None] | None = None
         # An answer that TLS must have bit by bit cannot be left to itself.
         self.repeatable_bytes = LARGE_BYTES if protocol.scheme == "https" else sys.maxsize
         #: Why the body will not be whole: its sender was too slow.
@@ -136,6 +138,8 @@ class Exchange:
             raise RuntimeError("an answer has begun already")
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
+        if 400 <= status < 500 and self.on_refusal is not None:
+            self.on_refusal()
         if small:
             transport.write(first)
         else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -67,6 +68,11 @@ class KnownHttpProtocol(PromptHttpProtocol):
         else:
             self._take_known(head, known, request_id, memoryview(data)[body:])
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of what has come: connections wait for the garbage collector."""
+        self._start = b""
+        super().connection_lost(exc)
+
     def _is_idle(self) -> bool:
         """Whether every request so far has been answered, and others are welcome."""
         if self._draining or self._is_deaf:
@@ -83,10 +89,18 @@ class KnownHttpProtocol(PromptHttpProtocol):
             exchange = scope["extensions"][EXTENSION]
             if exchange.length is not None and here <= exchange.length:
                 lasting = lasting_scope(head, request_id, scope)
+        if exchange is None or lasting is None:
+            super()._begin(cycle, app)
+            return
+        known = KnownHead(lasting, exchange.length, None)
+        self.known_heads.remember(head, known)
+        exchange.on_refusal = partial(self.known_heads.forget, head)
         super()._begin(cycle, app)
-        if exchange is not None and lasting is not None:
-            known = KnownHead(lasting, exchange.length, exchange.repeat)
-            self.known_heads.remember(head, known)
+        self._note_repeat(head, known, exchange)
+
+    def _note_repeat(self, head: bytes, known: KnownHead, exchange: Exchange) -> None:
+        if known.repeat is None and exchange.repeat is not None:
+            self.known_heads.remember(head, replace(known, repeat=exchange.repeat))
 
     def _take_known(
         self, head: bytes, known: KnownHead, request_id: bytes, body: memoryview
@@ -102,9 +116,9 @@ class KnownHttpProtocol(PromptHttpProtocol):
             self._in_request = self._past_parser = True
             self.flow.pause_reading()
         exchange = cast(Any, cycle.scope)["extensions"][EXTENSION]
+        exchange.on_refusal = partial(self.known_heads.forget, head)
         self._run(cycle, self.app)
-        if known.repeat is None and exchange.repeat is not None:
-            self.known_heads.remember(head, replace(known, repeat=exchange.repeat))
+        self._note_repeat(head, known, exchange)
 
     def _respond(
         self, status: int, headers: Sequence[Header], parts: Parts
@@ -124,6 +138,7 @@ class KnownHttpProtocol(PromptHttpProtocol):
     async def _send(self, parts: Parts) -> None:
         try:
             await write_through(self, parts)
+            self._idle_since = self.loop.time()
         except BaseException:  # the server leaves: of what is cut short there is nothing to say
             self.transport.abort()
             raise

@@ -145,12 +145,16 @@ class DirectHttpProtocol(FedHttpProtocol):
                 self._arm(self.limits.receive_timeout, self._head_is_late)
         elif self._ended_one or self.fed != fed:
             self._head_fed = 0
-        else:
+        elif self.cycle is not None and self.cycle.more_body:
             self._head_fed += len(data)
-            if self._head_fed > self.limits.head_bytes and self.cycle.more_body:
+            if self._head_fed > self.limits.head_bytes:
                 self._refuse_body(
                     f"what frames the body is more than {self.limits.head_bytes} bytes in a row"
                 )
+        elif not (self._is_deaf or self._timer or self.timeout_keep_alive_task) and (
+            self.cycle is None or self.cycle.response_complete
+        ):
+            self._wait_for_next(self.timeout_keep_alive)  # an empty line begins nothing
 
     def _body_left(self) -> int:
         """Bytes that are certain to be the present body's."""

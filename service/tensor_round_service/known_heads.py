@@ -23,6 +23,8 @@ REMEMBERED_HEADS = 256
 REMEMBERED_BYTES = 4 << 10
 
 HEAD_END = b"\r\n\r\n"
+#: A parser skips empty lines before a head: then the first that ends one need not be its end.
+_LINE_ENDS = b"\r", b"\n"
 
 _ID = field_name(native.REQUEST_ID)
 #: The line of an id as our clients write it. A sane id holds no byte that could end the line.
@@ -58,6 +60,10 @@ class KnownHeads:
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._known)
 
+    def forget(self, head: bytes) -> None:
+        """Remember a head no more."""
+        self._known.pop(head, None)
+
     def remember(self, head: bytes, known: KnownHead) -> None:
         """Remember a head, less its id."""
         if head not in self._known and len(self._known) >= REMEMBERED_HEADS:
@@ -77,6 +83,7 @@ def lasting_scope(
     if (
         len(head) > REMEMBERED_BYTES
         or not head.endswith(HEAD_END)
+        or head.startswith(_LINE_ENDS)
         or scope["http_version"] != "1.1"
         or len(headers) + bool(request_id) != len(scope["headers"])
         or any(name in _NEVER for name, _ in headers)

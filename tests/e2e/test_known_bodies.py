@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import socket
 import time
+import tracemalloc
 from collections.abc import Iterator
 
 import numpy as np
@@ -230,3 +232,74 @@ def test_an_idle_connection_is_closed_behind_answers_of_known_heads() -> None:
         last = time.monotonic()
         assert answers.at_end()
         assert 0.5 < time.monotonic() - last < 5
+
+
+def test_memory_is_not_left_to_the_garbage_collector_by_who_goes(service: HostedService) -> None:
+    x = tensor(100 << 10)
+    with contextlib.closing(service.connect()) as plug:
+        plug.sendall(message(x))
+        Answers(plug).expect(x)
+    assert service.settled()
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            with contextlib.closing(service.connect()) as plug:
+                plug.sendall(message(x)[:-1])
+                time.sleep(0.02)
+        assert service.settled()
+        held, _ = tracemalloc.get_traced_memory()
+        assert held < 4 * x.nbytes
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+def test_an_idle_connection_has_its_time_from_when_the_answer_was_taken(
+    service: HostedService,
+) -> None:
+    size, seconds = 100 << 10, 2.0
+    with contextlib.closing(service.connect()) as plug:
+        plug.sendall(message(tensor(size)))
+        Answers(plug).expect(tensor(size))
+    service.keep_alive(seconds)
+    began = time.monotonic()
+    plug, asked = filled(service, size)
+    with plug:
+        # The time since the first answer is looked at twice; the second look is near.
+        time.sleep(began + 1.8 * seconds - time.monotonic())
+        answers = Answers(plug)
+        answers.expect(*asked)
+        taken = time.monotonic()
+        assert answers.at_end()
+        assert time.monotonic() - taken > 0.5 * seconds
+
+
+def test_an_empty_line_does_not_keep_an_idle_connection(service: HostedService) -> None:
+    x = tensor(1024)
+    service.keep_alive(1.0)
+    for count in (1, 2):
+        with contextlib.closing(service.connect()) as plug:
+            answers = Answers(plug)
+            for _ in range(count):
+                plug.sendall(message(x))
+                answers.expect(x)
+                plug.sendall(b"\r\n")
+                time.sleep(0.1)
+            began = time.monotonic()
+            assert answers.at_end()
+            assert 0.5 < time.monotonic() - began < 5
+
+
+def test_a_refusal_does_not_wait_for_the_body_behind_a_known_head(service: HostedService) -> None:
+    x = tensor(1024)
+    spoilt = message(x).replace(b'"float32"', b'"float33"')
+    head = spoilt[: -x.nbytes]
+    for sent in (spoilt, head, head + b"more", head, spoilt, head):
+        with contextlib.closing(service.connect()) as plug:
+            began = time.monotonic()
+            plug.sendall(sent)
+            assert Answers(plug).next()[0] == 422
+            assert time.monotonic() - began < 0.5
+    assert heads(service) == []

@@ -97,6 +97,45 @@ def test_bytes_that_a_head_leaves_over_are_the_next_request(service: HostedServi
         assert answers.at_end()
 
 
+@pytest.mark.parametrize("lines", [b"\r\n\r\n", b"\n\r\n\r\n", b"\r\n"])
+def test_empty_lines_before_a_request_are_no_part_of_its_head(
+    service: HostedService, lines: bytes
+) -> None:
+    """They may be taken for the end of one, before which nothing says how long a body is."""
+    x = tensor(1024, 1)
+    for length in (len(message(x)), 1 << 20):
+        y = tensor(length // 4 * 4, 2)
+        with contextlib.closing(service.connect()) as plug:
+            plug.sendall(lines + message(y)[: -y.nbytes])
+            time.sleep(0.02)
+            plug.sendall(message(y)[-y.nbytes :])
+            Answers(plug).expect(y)
+        with contextlib.closing(service.connect()) as plug:
+            plug.sendall(lines + message(x))
+            Answers(plug).expect(x)
+    assert all(head.startswith(b"POST ") for head in heads(service))
+
+
+def test_an_id_before_a_request_is_refused(service: HostedService) -> None:
+    x = tensor(64)
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        plug.sendall(b"\r\n" + message(x))
+        answers.expect(x)
+        plug.sendall(b"\r\nX-Request-ID: one\r\n" + message(x))
+        assert answers.next()[0] == 400
+        assert answers.at_end()
+
+
+def test_no_end_of_empty_lines_is_no_request(service: HostedService) -> None:
+    x = tensor(64)
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        for _ in range(2):
+            plug.sendall(b"\r\n" * 40_000 + message(x))
+            answers.expect(x)
+
+
 @pytest.mark.parametrize(
     "field",
     [
