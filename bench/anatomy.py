@@ -112,7 +112,7 @@ class FromMemory:
     """A request whose body is already there, and whose answer nobody waits for."""
 
     failure = None
-    repeatable_bytes = 0
+    repeatable_bytes = 0  # it repeats none
 
     def __init__(self, body: memoryview) -> None:
         self._body = body

@@ -16,6 +16,8 @@ SMALL_SHARE = 16
 #: What a request holds until so much of its body has come: a silent sender that declares
 #: a gigabyte holds no more than this.
 FIRST_BYTES = 64 << 10
+#: So much: nearly all of that, as it comes with a head in one segment of the loopback's 64 KiB.
+ENOUGH_BYTES = 60 << 10
 
 
 class Budget:

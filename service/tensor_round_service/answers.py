@@ -26,19 +26,25 @@ _CONTENT_LENGTH = field_name(native.CONTENT_LENGTH)
 _RETRY_AFTER = field_name(native.RETRY_AFTER)
 
 
+#: Takes on a request by what has come of its body, in a lease of its own: memory for the rest,
+#: and what makes the answer once that is there, without waiting for anything, or raises the
+#: refusal that it is given. None if the request is of another kind.
+Finish = Callable[[RequestRefused | None], "Answer"]
+Again = Callable[[memoryview, Lease], tuple[memoryview, Finish] | None]
+
+
 @dataclass(slots=True)
 class Answer:
     """A whole answer: its parts go out one after another, as they lie in memory.
 
-    ``again`` answers the body of another request with the same head, in a lease of its own,
-    without waiting for anything; None if that body is of another kind.
+    ``again`` may take on another request with the same head.
     """
 
     content_type: str
     parts: Sequence[bytes | memoryview]
     status: int = 200
     headers: list[Header] = field(default_factory=list)
-    again: Callable[[memoryview, Lease], Answer | None] | None = None
+    again: Again | None = None
 
     @property
     def nbytes(self) -> int:

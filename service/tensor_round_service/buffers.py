@@ -7,7 +7,6 @@ the last one left: an answer is made of written bytes only.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -104,7 +103,6 @@ class Lease:
         self._reserved = 0
         self._taken: list[Bytes] = []
         self._settled = False
-        self._outlasts = False
         #: What rounded the request's tensor, once that is known.
         self.executed_by = ""
         #: What is rounded of its tensor while that comes in, if anything is.
@@ -156,16 +154,6 @@ class Lease:
         """Vouch that nobody reads or writes the buffers any more."""
         self._settled = True
 
-    def outlast(self, task: asyncio.Task[None]) -> None:
-        """End with a task that uses the buffers, not with the context; settled if it goes well."""
-        self._outlasts = True
-        task.add_done_callback(self._end_after)
-
-    def _end_after(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is None:
-            self.settle()
-        self._end()
-
     def __enter__(self) -> Lease:
         return self
 
@@ -175,12 +163,13 @@ class Lease:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if not self._outlasts:
-            self._end()
+        self.end(settled=self._settled)
 
-    def _end(self) -> None:
+    def end(self, *, settled: bool) -> None:
+        """Give everything back; once is enough. ``settled`` vouches as :meth:`settle` does."""
         self._budget.give_back(self._reserved)
-        if self._settled:
+        self._reserved = 0
+        if settled:
             for buffer in self._taken:
                 self._buffers.give_back(buffer)
         self._taken.clear()

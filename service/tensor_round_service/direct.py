@@ -31,15 +31,29 @@ Parts = Sequence[bytes | memoryview]
 #: Says status, fields and parts of an answer. The parts' memory is free on return, or when the
 #: task is done that it returns, and fails if they could not be sent.
 Respond = Callable[[int, Sequence[Header], Parts], "asyncio.Task[None] | None"]
-#: Answers a request that came whole by its body and its id, if it has one; whether it did.
-Repeat = Callable[[memoryview, bytes, Respond], bool]
+
+
+class Repetition(Protocol):
+    """A request that is answered as one with the same head was; each is ended in one way."""
+
+    #: Memory for what is still to come of its body.
+    rest: memoryview
+
+    def answer(self, respond: Respond, refusal: RequestRefused | None = None) -> bool:
+        """Answer it, with a refusal if it will never be whole; whether that could be done."""
+
+    def give_up(self) -> None:
+        """Its sender is gone."""
+
+
+#: Takes on a request by what has come of its body and by its id, if it has one; None if it is
+#: of another kind.
+Repeat = Callable[[memoryview, bytes], Repetition | None]
 
 
 class DirectExchange(Protocol):
     """One request, and the way to its answer."""
 
-    #: What may answer further requests with this one's head, if they come whole.
-    repeat: Repeat | None
     #: Answers of fewer bytes can be repeated.
     repeatable_bytes: int
 
@@ -50,6 +64,9 @@ class DirectExchange(Protocol):
     @property
     def failure(self) -> RequestRefused | None:
         """Why the body will never be whole, though its sender is still there."""
+
+    def offer(self, repeat: Repeat) -> None:
+        """Say what may take on further requests with this one's head."""
 
     def expect(self) -> None:
         """The body is wanted now: its sender has to keep the pace."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -26,8 +27,10 @@ class Exchange:
         #: Bytes of the body, as its sender stated them.
         self.length = length
         self._filling: Filling | None = None
+        self._full: asyncio.Future[None]
         self.cycle: RequestResponseCycle
-        self.repeat: Repeat | None = None
+        #: Who wants to know how requests with this one's head can be answered.
+        self.learn: Callable[[Repeat], None] | None = None
         #: Called if the request is refused for what it is: nobody is to wait for a body then.
         self.on_refusal: Callable[[], None] | None = None
         # An answer that TLS must have bit by bit cannot be left to itself.
@@ -46,6 +49,11 @@ class Exchange:
         if self.length is None:
             return None
         return self.length - self._protocol.fed + len(self.cycle.body)
+
+    def offer(self, repeat: Repeat) -> None:
+        """Tell who wants to know."""
+        if self.learn is not None:
+            self.learn(repeat)
 
     def expect(self) -> None:
         """The application wants the body now: its sender has to keep the pace."""
@@ -98,23 +106,28 @@ class Exchange:
             protocol.flow.pause_reading()
             if is_encrypted(protocol.transport):
                 progress = None  # deciphering leaves no time for it
-            self._filling = Filling(protocol, target[early:], progress)
+            self._full = protocol.loop.create_future()
+            self._filling = Filling(
+                protocol, target[early:], partial(_settle, self._full), progress
+            )
             protocol.transport.set_protocol(self._filling)
             protocol.flow.resume_reading()
             try:
-                await self._filling.full
+                await self._full
             finally:
                 # Exchange, cycle and scope know one another: what they hold waits for the
-                # garbage collector, and a tensor's memory must not.
+                # garbage collector, and a tensor's memory must not. So do an error and the
+                # frames that it came through, if one of them has the future that it was set on.
                 self._filling = None
+                del self._full
         cycle.more_body = False
         protocol.flow.resume_reading()
 
     def fail(self, refusal: RequestRefused) -> None:
         """Wake whoever waits for the body, to refuse the request."""
         self.failure = refusal
-        if self._filling is not None and not self._filling.full.done():
-            self._filling.full.set_exception(refusal)
+        if self._filling is not None:
+            _settle(self._full, refusal)
         self.cycle.message_event.set()
 
     async def respond(self, status: int, headers: Sequence[Header], parts: Parts) -> None:
@@ -172,17 +185,30 @@ class Exchange:
             raise SenderGone
 
 
+def _settle(future: asyncio.Future[None], error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+
+
 class Filling(asyncio.BufferedProtocol):
-    """Has the transport while one body comes in."""
+    """Has the transport while one body comes in; ``end`` is told why it is over."""
 
     def __init__(
-        self, protocol: DirectHttpProtocol, target: memoryview, progress: Progress | None
+        self,
+        protocol: DirectHttpProtocol,
+        target: memoryview,
+        end: Callable[[SenderGone | None], None],
+        progress: Progress | None = None,
     ) -> None:
         self._protocol = protocol
         self._target = target
+        self._end = end
         self._progress = progress
         self.filled = 0
-        self.full: asyncio.Future[None] = protocol.loop.create_future()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go; never beyond the body's end."""
@@ -196,15 +222,13 @@ class Filling(asyncio.BufferedProtocol):
             transport.pause_reading()
             self._protocol.take_back()
             transport.resume_reading()
-            if not self.full.done():
-                self.full.set_result(None)
+            self._end(None)
         elif self._progress is not None:
             self._progress(len(self._target) - self.filled)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell both who waits for the body and who owns the connection."""
-        if not self.full.done():
-            self.full.set_exception(SenderGone())
+        self._end(SenderGone())
         self._protocol.connection_lost(exc)
 
     def pause_writing(self) -> None:

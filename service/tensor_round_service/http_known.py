@@ -15,8 +15,10 @@ from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from .direct import EXTENSION, LARGE_BYTES, Header, Parts
+from .admission import ENOUGH_BYTES
+from .direct import EXTENSION, LARGE_BYTES, Header, Parts, Repeat
 from .http_exchange import Exchange
+from .http_landing import Landing
 from .http_prompt import PromptHttpProtocol
 from .http_sending import head_bytes, write_through
 from .known_heads import HEAD_END, KnownHead, KnownHeads, lasting_scope, without_id
@@ -84,30 +86,31 @@ class KnownHttpProtocol(PromptHttpProtocol):
     def _begin(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Remember the head of a request that the application may answer promptly."""
         (head, request_id, here), scope = self._given, cast(dict[str, Any], cycle.scope)
-        lasting = exchange = None
+        exchange = lasting = None
         if head and cycle.keep_alive and self._is_prompt(scope):
             exchange = scope["extensions"][EXTENSION]
             if exchange.length is not None and here <= exchange.length:
                 lasting = lasting_scope(head, request_id, scope)
-        if exchange is None or lasting is None:
-            super()._begin(cycle, app)
-            return
-        known = KnownHead(lasting, exchange.length, None)
-        self.known_heads.remember(head, known)
-        exchange.on_refusal = partial(self.known_heads.forget, head)
+        if exchange is not None and lasting is not None:
+            known = KnownHead(lasting, exchange.length)
+            self.known_heads.remember(head, known)
+            self._follow(exchange, head, known)
         super()._begin(cycle, app)
-        self._note_repeat(head, known, exchange)
 
-    def _note_repeat(self, head: bytes, known: KnownHead, exchange: Exchange) -> None:
-        if known.repeat is None and exchange.repeat is not None:
-            self.known_heads.remember(head, replace(known, repeat=exchange.repeat))
+    def _follow(self, exchange: Exchange, head: bytes, known: KnownHead) -> None:
+        """Hear how requests with a head can be answered, or that they are refused."""
+        if known.repeat is None:
+            exchange.learn = partial(self._learn, head, known)
+        exchange.on_refusal = partial(self.known_heads.forget, head)
+
+    def _learn(self, head: bytes, known: KnownHead, repeat: Repeat) -> None:
+        self.known_heads.remember(head, replace(known, repeat=repeat))
 
     def _take_known(
         self, head: bytes, known: KnownHead, request_id: bytes, body: memoryview
     ) -> None:
         """Answer a request of a known head, or begin to."""
-        whole = len(body) == known.length
-        if whole and known.repeat and known.repeat(body, request_id, self._respond):
+        if known.repeat is not None and self._repeat(known.repeat, known.length, request_id, body):
             return
         self._unset_keepalive_if_required()
         self._disarm()
@@ -115,24 +118,56 @@ class KnownHttpProtocol(PromptHttpProtocol):
         if cycle.more_body:
             self._in_request = self._past_parser = True
             self.flow.pause_reading()
-        exchange = cast(Any, cycle.scope)["extensions"][EXTENSION]
-        exchange.on_refusal = partial(self.known_heads.forget, head)
+        self._follow(cast(Any, cycle.scope)["extensions"][EXTENSION], head, known)
         self._run(cycle, self.app)
-        self._note_repeat(head, known, exchange)
 
-    def _respond(
+    def _repeat(self, repeat: Repeat, length: int, request_id: bytes, body: memoryview) -> bool:
+        """Whether a request is answered as one before it was, or will be."""
+        came = len(body)
+        if came < length and came < ENOUGH_BYTES:
+            return False
+        repetition = repeat(body, request_id)
+        if repetition is None:
+            return False
+        if came == length:
+            return repetition.answer(self.respond)
+        if not repetition.rest:  # there is no memory for it; who refuses it has to hear it out
+            repetition.give_up()
+            return False
+        self._unset_keepalive_if_required()
+        self._in_request = self._past_parser = True
+        self._in_head = True  # as far as anyone else can tell
+        self.tasks.add(cast(Any, Landing(self, repetition, came)))
+        return True
+
+    def landed(self, landing: Landing) -> None:
+        """A body is no longer on its way."""
+        self.tasks.discard(cast(Any, landing))
+        self._in_head = False
+        self._disarm()
+        del self._watched  # it knows the tensor's memory, which must not wait for the collector
+
+    def respond_last(self, status: int, headers: Sequence[Header], parts: Parts) -> None:
+        """Answer a request that never came whole, and end the connection."""
+        self._is_deaf = True
+        self._answer_last(status, headers, *parts)
+
+    def respond(
         self, status: int, headers: Sequence[Header], parts: Parts
     ) -> asyncio.Task[None] | None:
         """Answer a request that uvicorn knows nothing of."""
         fields = (*self.server_state.default_headers, *headers)
-        head = head_bytes(status, fields, close=False)
+        head = head_bytes(status, fields, close=self._draining)
         sending = None
         if sum(map(len, parts)) < LARGE_BYTES:
             self.transport.write(b"".join((head, *parts)))
         else:
             sending = self._go_on_with(self._send((head, *parts)))
         self.server_state.total_requests += 1
-        self._stay()
+        if self._draining:
+            self.close()
+        else:
+            self._stay()
         return sending
 
     async def _send(self, parts: Parts) -> None:

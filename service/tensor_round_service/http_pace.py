@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from tensor_round.errors import RequestRefused
 
 if TYPE_CHECKING:
     from .http_protocol import DirectHttpProtocol
 
 logger = logging.getLogger(__name__)
+
+
+class Arriving(Protocol):
+    """A request whose body comes in."""
+
+    @property
+    def received(self) -> int:
+        """Bytes of the body that have come so far, as they were on the wire."""
+
+    def fail(self, refusal: RequestRefused) -> None:
+        """Refuse it: its sender is too slow."""
 
 
 class Pace:

@@ -22,12 +22,13 @@ from typing import Any, ClassVar, cast
 
 from tensor_round.errors import HeadersTooLarge, ReceiveTimeout, RequestRefused, UnsupportedEncoding
 
+from .admission import ENOUGH_BYTES
 from .answers import Send, refusal_answer
 from .direct import EXTENSION, LARGE_BYTES, Header, direct_exchange
 from .http_exchange import Exchange
 from .http_feed import FedHttpProtocol, request_parser
 from .http_lingering import Lingering
-from .http_pace import Pace, Taker
+from .http_pace import Arriving, Pace, Taker
 from .http_sending import head_bytes, pause_when_anything_waits
 
 _LENGTH = b"content-length"
@@ -73,7 +74,7 @@ class DirectHttpProtocol(FedHttpProtocol):
     _draining = False
     #: Bytes of the body of the last request that came, where it says how many.
     _length: int | None = None
-    _watched: Exchange
+    _watched: Arriving
     _came = 0
     _pace: Pace
     taker: Taker
@@ -226,7 +227,8 @@ class DirectHttpProtocol(FedHttpProtocol):
     def take_back(self) -> None:
         """Have the connection again, after a body that the parser never saw the end of."""
         self._disarm()
-        self.cycle.more_body = False
+        if self.cycle is not None:
+            self.cycle.more_body = False
         if not self._past_parser:
             self.parser = request_parser(self)
         self._past_parser = False
@@ -269,7 +271,7 @@ class DirectHttpProtocol(FedHttpProtocol):
         if self in self.connections and not self.taker.left and is_writable(self.transport):
             self.transport.abort()
 
-    def watch(self, exchange: Exchange) -> None:
+    def watch(self, exchange: Arriving) -> None:
         """Hold the sender of a body to its pace from now on.
 
         Once it has sent enough to be given the memory for all of it, a second's worth is all
@@ -278,13 +280,15 @@ class DirectHttpProtocol(FedHttpProtocol):
         self._watched = exchange
         self._came = exchange.received
         self._pace = Pace(self.limits.min_receive_rate, self.limits.receive_timeout)
+        if self._came >= ENOUGH_BYTES:
+            self._pace.bound(self.limits.watch_interval)
         self._arm(self.limits.watch_interval, self._check_pace)
 
     def _check_pace(self) -> None:
         interval = self.limits.watch_interval
         before, self._came = self._came, self._watched.received
         self._pace.moved(self._came - before, interval)
-        if before < LARGE_BYTES <= self._came:
+        if before < ENOUGH_BYTES <= self._came:
             self._pace.bound(interval)
         if self._pace.is_lost:
             self._timer = None

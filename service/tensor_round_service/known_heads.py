@@ -41,12 +41,12 @@ _OWN = frozenset({"server", "client", "scheme", "state", "extensions"})
 class KnownHead:
     """What the parser made of a head: the request's scope, and how long its body is.
 
-    ``repeat`` may answer a request that has it, and came whole.
+    ``repeat`` may take on a request that has it, once it is known what answers them.
     """
 
     scope: dict[str, Any]
     length: int
-    repeat: Repeat | None
+    repeat: Repeat | None = None
 
 
 class KnownHeads:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tensor_round.errors import DigestMismatch, PayloadSizeMismatch, TensorTooLarge
 
-from .admission import FIRST_BYTES
+from .admission import ENOUGH_BYTES, FIRST_BYTES
 from .buffers import Lease
 from .decoding import Decoder
 from .direct import DirectExchange, Progress, SenderGone
@@ -100,8 +100,8 @@ class Body:
         Raises :class:`TensorTooLarge` or :class:`Overloaded`, before the body is read.
         """
         lease.reserve_first(nbytes)
-        if self._exchange is not None and nbytes > FIRST_BYTES > len(self._kept):
-            await self._exchange.arrival(FIRST_BYTES - len(self._kept))
+        if self._exchange is not None and nbytes > FIRST_BYTES and len(self._kept) < ENOUGH_BYTES:
+            await self._exchange.arrival(ENOUGH_BYTES - len(self._kept))
         lease.reserve_rest()
 
     async def fill(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import signal
 import socket
 import time
 import tracemalloc
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from support.hosted import HostedService
-from support.server import Service
+from support.server import DIRECT, Service
 
 from .test_connections import Answers, message, tensor
 from .test_prompt import heads
@@ -147,14 +148,15 @@ def test_a_sender_may_go_within_a_body_behind_a_known_head(service: HostedServic
     assert service.settled()
 
 
-def test_a_large_body_behind_a_known_head_may_be_refused() -> None:
-    x = tensor(2 << 20)
+@pytest.mark.parametrize("size", [1 << 20, 2 << 20])
+def test_a_large_body_behind_a_known_head_may_be_refused(size: int) -> None:
+    x = tensor(size)
     with HostedService(4 << 20) as service, contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
         plug.sendall(message(x))
         answers.expect(x)
         with service.engine.lease() as others:
-            others.reserve(3 << 20)
+            others.reserve(7 << 19)
             plug.sendall(message(x)[: 200 << 10])
             status, headers, _ = answers.next()
             assert (status, headers["Connection"]) == (503, "close")
@@ -162,11 +164,100 @@ def test_a_large_body_behind_a_known_head_may_be_refused() -> None:
         assert service.settled()
 
 
+def inference(x: np.ndarray, name: str = "a") -> bytes:
+    text = json.dumps(
+        {
+            "id": name,
+            "inputs": [
+                {
+                    "name": "X",
+                    "datatype": "FP32",
+                    "shape": [x.size],
+                    "parameters": {"binary_data_size": x.nbytes},
+                }
+            ],
+            "outputs": [{"name": "Y", "parameters": {"binary_data": True}}],
+        }
+    ).encode()
+    head = (
+        f"POST /v2/models/round/infer HTTP/1.1\r\nHost: x\r\n"
+        f"Inference-Header-Content-Length: {len(text)}\r\n"
+        f"Content-Length: {len(text) + x.nbytes}\r\n\r\n"
+    )
+    return head.encode() + text + x.tobytes()
+
+
+@pytest.mark.parametrize("size", [200 << 10, 1 << 20])
+def test_large_inferences_with_one_head_may_differ_in_their_json(
+    service: HostedService, size: int
+) -> None:
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        for seed, name in enumerate("aabbacb"):
+            x = tensor(size, seed)
+            whole = inference(x, name)
+            plug.sendall(whole[: 70 << 10])
+            time.sleep(0.01)
+            plug.sendall(whole[70 << 10 :])
+            status, headers, content = answers.next()
+            length = int(headers["Inference-Header-Content-Length"])
+            assert status == 200, content
+            assert json.loads(content[:length])["id"] == name
+            assert content[length:] == np.rint(x).tobytes()
+    assert len(heads(service)) == 1
+
+
+def test_who_stops_within_a_large_body_is_told_and_counted(service: HostedService) -> None:
+    """Its memory is all taken by then, so it has a second's patience, not ten."""
+
+    def failed() -> int:
+        stats = json.loads(service.get("/v2/models/round/stats").content)
+        return int(stats["model_stats"][0]["inference_stats"]["fail"]["count"])
+
+    x = tensor(1 << 20)
+    with contextlib.closing(service.connect()) as plug:
+        answers = Answers(plug)
+        for _ in range(2):
+            plug.sendall(inference(x))
+            assert answers.next()[0] == 200
+        before = failed()
+        began = time.monotonic()
+        plug.sendall(inference(x)[: 100 << 10])
+        status, headers, _ = answers.next()
+        assert (status, headers["Connection"]) == (408, "close")
+        assert headers["X-Request-ID"]
+        assert time.monotonic() - began < 5
+        assert answers.at_end()
+        assert failed() - before == 1
+    assert service.settled()
+
+
+def test_a_server_that_leaves_waits_for_a_large_body_and_then_no_more() -> None:
+    x = tensor(1 << 20)
+    limits = (*DIRECT, "--drain-timeout", "1", "--receive-timeout", "30", "--min-receive-rate", "0")
+    with Service(*limits) as running, contextlib.ExitStack() as stack:
+        plugs = [stack.enter_context(contextlib.closing(running.connect())) for _ in range(2)]
+        for plug in plugs:
+            for _ in range(2):
+                plug.sendall(message(x))
+                Answers(plug).expect(x)
+            plug.sendall(message(x)[: 100 << 10])
+        time.sleep(0.1)
+        running.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        plugs[0].sendall(message(x)[100 << 10 :])
+        status, headers, content = Answers(plugs[0]).next()
+        assert (status, headers["Connection"], content) == (200, "close", np.rint(x).tobytes())
+        status, headers, content = Answers(plugs[1]).next()
+        assert (status, json.loads(content)["code"]) == (503, "draining")
+        assert running.process.wait(20) == 0
+
+
 def test_a_slow_body_behind_a_known_head_is_refused() -> None:
     limits = ("--receive-timeout", "0.5")
     for x in (tensor(1024), tensor(1 << 20)):
         with (
-            Service("--direct-receive", "true", *limits) as running,
+            Service(*DIRECT, *limits) as running,
             contextlib.closing(running.connect()) as plug,
         ):
             answers = Answers(plug)

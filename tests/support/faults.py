@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tensor_round.wire import oip_answer
-from tensor_round_service import http_exchange, http_known
+from tensor_round_service import http_exchange
 from tensor_round_service.answers import Answer
 from tensor_round_service.backends import cpu
 from tensor_round_service.buffers import Buffers, Lease
@@ -73,11 +73,7 @@ STAGES: dict[str, list[Point]] = {
         Point(Plan, "full_head"),
         Point(oip_answer, "write_answer", "after"),
     ],
-    "send": [
-        Point(Answer, "fields"),
-        Point(http_exchange, "head_bytes", "after"),
-        Point(http_known, "head_bytes", "after"),
-    ],
+    "send": [Point(Answer, "fields"), Point(http_exchange, "head_bytes", "after")],
 }
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from functools import partial
 from time import perf_counter_ns
 
-from tensor_round.errors import PayloadSizeMismatch, TensorTooLarge
+from tensor_round.errors import PayloadSizeMismatch, RequestRefused, TensorTooLarge
 from tensor_round.wire import native, oip, oip_request
 from tensor_round.wire.accept import IDENTITY
 
-from ..answers import Answer, error_answer, field_name
+from ..answers import Answer, Finish, error_answer, field_name
 from ..backends import Bytes
 from ..buffers import Lease
 from ..cuda_shared_memory import CudaSharedMemory
@@ -115,7 +115,7 @@ class _Inference:
             output=perf_counter_ns() - rounded,
         )
         if text is not None and self._may_repeat(head, plan, text):
-            answer.again = partial(self._answer_again, plan, text, room)
+            answer.again = partial(self._take_again, plan, text, room)
         return answer
 
     def _may_repeat(self, head: InferenceHead, plan: Plan, text: bytes) -> bool:
@@ -131,33 +131,47 @@ class _Inference:
             and self._engine.runs_here(plan.call)
         )
 
-    def _answer_again(
-        self, plan: Plan, text: bytes, room: int, body: memoryview, lease: Lease
-    ) -> Answer | None:
-        """The same for a body that is all there, if its JSON is the same."""
+    def _take_again(
+        self, plan: Plan, text: bytes, room: int, came: memoryview, lease: Lease
+    ) -> tuple[memoryview, Finish] | None:
+        """Take on a request with the same head, if its JSON is the same."""
         began = perf_counter_ns()
-        payload = body[len(text) :]
-        if bytes(body[: len(text)]) != text:
+        if bytes(came[: len(text)]) != text:
             return None
+        payload = came[len(text) :]
+        failure: Exception | None = None
+        memory = _NOTHING
         try:
             lease.reserve(room)
-            source = lease.take(len(payload))
-            source.data[:] = payload
-            came = perf_counter_ns()
-            parts = self._work.run(plan, source, lease)
-        except Exception:  # counted and told elsewhere, as in answer()
-            self._counts.failed(self._model, perf_counter_ns() - began)
-            raise
-        rounded = perf_counter_ns()
-        answer = _plain_answer(parts, lease.executed_by)
-        self._counts.succeeded(
-            self._model,
-            queue=0,
-            input=came - began,
-            infer=rounded - came,
-            output=perf_counter_ns() - rounded,
-        )
-        return answer
+            source = lease.take(plan.call.input.byte_length)
+        except Exception as error:  # told to who asks for the answer, if anybody does
+            failure = error
+        else:
+            memory = source.data
+            memory[: len(payload)] = payload
+
+        def finish(refusal: RequestRefused | None) -> Answer:
+            arrived = perf_counter_ns()
+            fault = refusal or failure
+            try:
+                if fault is not None:
+                    raise fault
+                parts = self._work.run(plan, source, lease)
+            except Exception:  # counted and told elsewhere, as in answer()
+                self._counts.failed(self._model, perf_counter_ns() - began)
+                raise
+            rounded = perf_counter_ns()
+            answer = _plain_answer(parts, lease.executed_by)
+            self._counts.succeeded(
+                self._model,
+                queue=0,
+                input=arrived - began,
+                infer=rounded - arrived,
+                output=perf_counter_ns() - rounded,
+            )
+            return answer
+
+        return memory[len(payload) :], finish
 
     def _check_declared(self, head: InferenceHead) -> None:
         """Refuse what its headers say is too large, before any of it is read."""

@@ -16,13 +16,14 @@ from tensor_round.errors import (
     Fault,
     InvalidDescriptor,
     MalformedNpy,
+    RequestRefused,
     UnsupportedMediaType,
 )
 from tensor_round.layout import Layout, check_size
 from tensor_round.rounding import Rounding
 from tensor_round.wire import native, npy
 
-from ..answers import Answer, field_name, problem_answer
+from ..answers import Answer, Finish, field_name, problem_answer
 from ..backends import Bytes
 from ..buffers import Lease
 from ..direct import Header
@@ -90,23 +91,30 @@ class _Round:
         answer = _octets_answer(target, described, _common(lease, received, timing))
         plain = head.content_length is not None and head.sha256 is None and not head.wants_digest
         if plain and self._engine.runs_here(call):
-            answer.again = partial(self._octets_again, call, described)
+            answer.again = partial(self._octets_again, call, described, got)
         return answer
 
     def _octets_again(
-        self, call: RoundCall, described: bytes, payload: memoryview, lease: Lease
-    ) -> Answer:
-        """The same for a payload that is all there, of a length that was found right."""
+        self, call: RoundCall, described: bytes, length: int, came: memoryview, lease: Lease
+    ) -> tuple[memoryview, Finish]:
+        """Take on a payload of a length that was found right."""
         began = time.perf_counter()
         lease.reserve(call.nbytes)
         source = lease.take(call.input.byte_length)
-        source.data[: len(payload)] = payload
-        if len(payload) < source.size:
-            source[len(payload) :] = 0
-        received = time.perf_counter()
-        target = self._engine.round(call, source, lease)
-        timing = Timing(0.0, time.perf_counter() - received)
-        return _octets_answer(target, described, _common(lease, received - began, timing))
+        memory = source.data
+        memory[: len(came)] = came
+        if length < len(memory):
+            source[length:] = 0
+
+        def finish(refusal: RequestRefused | None) -> Answer:
+            if refusal is not None:
+                raise refusal
+            received = time.perf_counter()
+            target = self._engine.round(call, source, lease)
+            timing = Timing(0.0, time.perf_counter() - received)
+            return _octets_answer(target, described, _common(lease, received - began, timing))
+
+        return memory[len(came) : length], finish
 
     async def _npy(self, head: Head, body: Body, lease: Lease) -> Answer:
         """A .npy file; the answer has the header it came with."""

@@ -7,25 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from functools import partial
 from typing import Any
 
 from tensor_round.errors import Draining, RequestRefused
 
-from ..answers import Answer, LastWords, Send
+from ..answers import Again, Answer, LastWords, Send
 from ..buffers import Lease
-from ..direct import Respond, SenderGone, direct_exchange
+from ..direct import Header, SenderGone, direct_exchange
 from ..engine import Engine
 from ..failures import FAILED, NO_MEMORY, refusal_for
 from ..receive import Receive
-from ..request_id import id_header, request_id_header
+from ..request_id import request_id_header
+from .repeated import Repeated, failed
 
 Scope = MutableMapping[str, Any]
 #: Reads a request and works on it; raises the :class:`RequestRefused` there is to say.
 Work = Callable[[Scope, Receive, Lease], Awaitable[Answer]]
-#: An :class:`Answer`'s ``again``.
-Again = Callable[[memoryview, Lease], Answer | None]
 
 
 class TensorRoute:
@@ -59,29 +58,30 @@ class TensorRoute:
                 answer = self._refuse(refusal_for(error))
             exchange = direct_exchange(scope)
             if answer.again and exchange and answer.nbytes < exchange.repeatable_bytes:
-                exchange.repeat = partial(self._repeat, answer.again)
+                exchange.offer(partial(self._repeat, answer.again))
             if await self._send(answer, scope, send):
                 lease.settle()
 
-    def _repeat(self, again: Again, body: memoryview, own_id: bytes, respond: Respond) -> bool:
-        """Answer one request more of a head that was understood before."""
-        with self._engine.lease() as lease:
-            try:
-                answer = again(body, lease)
-            except Exception as error:  # as above
-                answer = self._refuse(refusal_for(error))
-            if answer is None:
-                return False
-            answer.headers.append(id_header(own_id))
-            try:
-                sending = respond(answer.status, answer.fields(), answer.parts)
-            except (MemoryError, RuntimeError):  # nothing went out, and there is another way
-                return False
-            if sending is None:
-                lease.settle()
-            else:
-                lease.outlast(sending)
-        return True
+    def _repeat(self, again: Again, came: memoryview, own_id: bytes) -> Repeated | None:
+        """Take on one request more of a head that was understood before."""
+        lease = self._engine.lease()
+        try:
+            begun = again(came, lease)
+        except Exception as error:  # as above
+            begun = failed(lease, error)
+        if begun is None:
+            lease.end(settled=True)
+            return None
+        return Repeated(lease, *begun, own_id, self._refusals)
+
+    def _refusals(self, error: Exception, request_id: Header) -> Iterator[Answer]:
+        """The refusal for an exception, and what was made beforehand if that cannot be sent."""
+        failure = refusal_for(error)
+        refusal = self._refuse(failure)
+        refusal.headers.append(request_id)
+        yield refusal
+        if failure.code in self._last_words:
+            yield self._last_words[failure.code]
 
     async def _send(self, answer: Answer, scope: Scope, send: Send) -> bool:
         """Send an answer, or why it cannot be sent; whether its memory is free on return."""
@@ -96,10 +96,8 @@ class TensorRoute:
             exchange.hang_up()
             return False
         except (MemoryError, RuntimeError) as error:
-            failure = refusal_for(error)
-            refusal = self._refuse(failure)
-        refusal.headers.append(request_id)
-        for last in (refusal, self._last_words[failure.code]):
+            refusals = self._refusals(error, request_id)
+        for last in refusals:
             with contextlib.suppress(MemoryError, RuntimeError):
                 return await last.send(send, exchange)
         if exchange is not None:  # an answer has begun, or none can be given
