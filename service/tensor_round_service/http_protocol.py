@@ -63,6 +63,7 @@ class DirectHttpProtocol(FedHttpProtocol):
     _past_parser = False
     #: Whether a request has ended in the bytes that the parser is at.
     _ended_one = False
+    #: Whether the connection has ended.
     is_lost = False
     #: Whether all that is still to be done is to hear out a sender that was refused.
     is_lingering = False

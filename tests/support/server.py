@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -151,12 +152,22 @@ class Service:
             return Reply.read(connection)
 
     def rss(self) -> int:
-        """Resident bytes of the process, once they stand still: at first kernels are compiled."""
-        last, deadline = -1, time.monotonic() + 3
-        while (now := self._resident()) != last and time.monotonic() < deadline:
-            last = now
+        """Resident bytes of the process, once it is idle: at first it compiles kernels."""
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            before = self._busy_seconds()
             time.sleep(0.1)
-        return now
+            if self._busy_seconds() - before < 0.002:
+                break
+        return self._resident()
+
+    def _busy_seconds(self) -> float:
+        """How long its threads have run on a core."""
+        total = 0
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # one that has just ended
+                total += int((thread / "schedstat").read_text().split()[0])
+        return total / 1e9
 
     def _resident(self) -> int:
         with open(f"/proc/{self.pid}/status") as status:
