@@ -54,7 +54,7 @@ class Ahead:
         piece = self._source[self.done : end]
         try:
             self._backend.round(self._piece, piece, piece)
-        except Exception as error:  # told by rest(), to who waits for the answer
+        except Exception as error:  # who reads the socket can tell nobody; rest() raises it
             self._failure = error
         self.done = end
         self.seconds += time.perf_counter() - began

@@ -134,7 +134,7 @@ class Lease:
         self._reserve(self._needed - self._reserved)
 
     def reserve(self, nbytes: int) -> None:
-        """Have room for all of a request at once: it has come whole. Raises the same."""
+        """Have room for all of a request, of which enough has come. Raises the same."""
         self._budget.check(nbytes)
         self._budget.take(nbytes, of=nbytes)
         self._needed = self._reserved = nbytes

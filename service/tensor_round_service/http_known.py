@@ -1,8 +1,8 @@
 """Requests whose head came before (:mod:`.known_heads`): the parser does not see them.
 
-Where the application has said how to repeat its answer for another body, a small request
-is answered by that alone: no parser, no scope, no cycle, no task. Others get the cycle
-that the parser would have them get. A body goes past the parser either way.
+Where the application has said how to repeat its answer for another body, a request is
+answered by that alone: no parser, no scope, no cycle, no task. Others get the cycle that
+the parser would have them get. A body goes past the parser either way.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class KnownHttpProtocol(PromptHttpProtocol):
             data = self._take_body(data)
             if not data:
                 return
-        start = self._take_start()
-        if start:
-            data = start + data
+        was_held = bool(self._start)
+        if was_held:
+            data = self._take_start() + data
         if self._in_request or not self._is_idle():
             super().data_received(data)
             return
@@ -61,7 +61,7 @@ class KnownHttpProtocol(PromptHttpProtocol):
         head, request_id = without_id(data[:body])
         known = self.known_heads.get(head)
         here = len(data) - body
-        if known is None or here > known.length or (start and here < known.length):
+        if known is None or here > known.length or (was_held and here < known.length):
             self._given = head, request_id, here
             super().data_received(data)
             self._given = b"", b"", 0
@@ -190,9 +190,8 @@ class KnownHttpProtocol(PromptHttpProtocol):
 
     def _take_start(self) -> bytes:
         start, self._start = self._start, b""
-        if start:
-            self._in_head = False
-            self._disarm()
+        self._in_head = False
+        self._disarm()
         return start
 
     def _take_body(self, data: bytes) -> bytes:

@@ -18,7 +18,7 @@ from support.hosted import HostedService
 from support.server import DIRECT, Service
 
 from .test_connections import Answers, message, tensor
-from .test_prompt import heads
+from .test_prompt import heads, infer
 
 LARGE = [64 << 10, 100 << 10, 1 << 20, 5 << 20]
 
@@ -164,29 +164,6 @@ def test_a_large_body_behind_a_known_head_may_be_refused(size: int) -> None:
         assert service.settled()
 
 
-def inference(x: np.ndarray, name: str = "a") -> bytes:
-    text = json.dumps(
-        {
-            "id": name,
-            "inputs": [
-                {
-                    "name": "X",
-                    "datatype": "FP32",
-                    "shape": [x.size],
-                    "parameters": {"binary_data_size": x.nbytes},
-                }
-            ],
-            "outputs": [{"name": "Y", "parameters": {"binary_data": True}}],
-        }
-    ).encode()
-    head = (
-        f"POST /v2/models/round/infer HTTP/1.1\r\nHost: x\r\n"
-        f"Inference-Header-Content-Length: {len(text)}\r\n"
-        f"Content-Length: {len(text) + x.nbytes}\r\n\r\n"
-    )
-    return head.encode() + text + x.tobytes()
-
-
 @pytest.mark.parametrize("size", [200 << 10, 1 << 20])
 def test_large_inferences_with_one_head_may_differ_in_their_json(
     service: HostedService, size: int
@@ -195,7 +172,7 @@ def test_large_inferences_with_one_head_may_differ_in_their_json(
         answers = Answers(plug)
         for seed, name in enumerate("aabbacb"):
             x = tensor(size, seed)
-            whole = inference(x, name)
+            whole = infer(x, name)
             plug.sendall(whole[: 70 << 10])
             time.sleep(0.01)
             plug.sendall(whole[70 << 10 :])
@@ -218,11 +195,11 @@ def test_who_stops_within_a_large_body_is_told_and_counted(service: HostedServic
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
         for _ in range(2):
-            plug.sendall(inference(x))
+            plug.sendall(infer(x, "a"))
             assert answers.next()[0] == 200
         before = failed()
         began = time.monotonic()
-        plug.sendall(inference(x)[: 100 << 10])
+        plug.sendall(infer(x, "a")[: 100 << 10])
         status, headers, _ = answers.next()
         assert (status, headers["Connection"]) == (408, "close")
         assert headers["X-Request-ID"]

@@ -144,7 +144,7 @@ class _Inference:
         try:
             lease.reserve(room)
             source = lease.take(plan.call.input.byte_length)
-        except Exception as error:  # told to who asks for the answer, if anybody does
+        except Exception as error:  # counted and told by finish(), which need not be called
             failure = error
         else:
             memory = source.data

@@ -67,7 +67,7 @@ class TensorRoute:
         lease = self._engine.lease()
         try:
             begun = again(came, lease)
-        except Exception as error:  # as above
+        except Exception as error:  # who asks for the answer gets the refusal
             begun = failed(lease, error)
         if begun is None:
             lease.end(settled=True)
