@@ -11,10 +11,10 @@ from tensor_round.layout import check_size
 from tensor_round.wire import jsontensor, oip
 
 from .backends import Bytes
-from .buffers import Lease
 from .cuda_shared_memory import CudaSharedMemory
 from .engine import INLINE_BYTES, JSON_WEIGHT, Engine
 from .inference import SYSTEM_MEMORY_OFF, Plan
+from .job import Job
 from .shared_memory import SharedMemory, Span
 
 #: Bytes that a number in JSON takes, with what else there is of it meanwhile.
@@ -46,16 +46,16 @@ def buffer_bytes(plan: Plan) -> int:
     return 0
 
 
-def text_bytes(plan: Plan, json_length: int) -> int:
-    """The memory of its text, in and out, with what else there is of it meanwhile."""
-    numbers = plan.call.output.element_count if plan.answers_in_text else 0
-    return json_length * JSON_WEIGHT + numbers * NUMBER_BYTES
+def output_text_bytes(plan: Plan) -> int:
+    """The memory of numbers that go out in JSON, with what else there is of them meanwhile."""
+    return plan.call.output.element_count * NUMBER_BYTES if plan.answers_in_text else 0
 
 
 def payload_bytes(plan: Plan, json_length: int) -> int:
     """The bytes of payload that would take as long."""
     read = 0 if isinstance(plan.source, oip.Inline) else json_length * JSON_WEIGHT
-    return plan.call.input.byte_length + text_bytes(plan, json_length) - read
+    text = json_length * JSON_WEIGHT + output_text_bytes(plan)
+    return plan.call.input.byte_length + text - read
 
 
 class InferenceWork:
@@ -87,16 +87,16 @@ class InferenceWork:
             return INLINE_BYTES + plan.call.nbytes  # the event loop waits for no device
         return payload_bytes(plan, json_length)
 
-    def run(self, plan: Plan, received: Bytes | None, lease: Lease) -> list[bytes | memoryview]:
+    def run(self, plan: Plan, received: Bytes | None, job: Job) -> list[bytes | memoryview]:
         """The parts of the answer: a head, and the output's bytes if they go with it.
 
         ``received`` are the bytes that followed the request's head, if any did.
         """
         if self._is_on_device(plan.output.region):
-            self._round_on_device(plan, received, lease)
+            self._round_on_device(plan, received, job)
             return [plan.bare_head]
-        source, target = self._memory(plan, received, lease)
-        rounded = self._engine.round(plan.call, source, lease, target)
+        source, target = self._memory(plan, received, job)
+        rounded = self._engine.round(plan.call, source, job, target)
         if plan.output.region is not None:
             return [plan.bare_head]
         if plan.output.binary:
@@ -105,14 +105,12 @@ class InferenceWork:
         numbers = jsontensor.write(rounded.data, plan.carrier, flat, nan_tokens=True)
         return [plan.full_head(numbers)]
 
-    def _memory(
-        self, plan: Plan, received: Bytes | None, lease: Lease
-    ) -> tuple[Bytes, Bytes | None]:
+    def _memory(self, plan: Plan, received: Bytes | None, job: Job) -> tuple[Bytes, Bytes | None]:
         """Where the numbers are, and where they shall go if that is given."""
-        source, region = self._source(plan, received, lease)
+        source, region = self._source(plan, received, job)
         if plan.output.region is None:
             # A client's input is not ours to write in.
-            return source, None if region is None else lease.take(source.size)
+            return source, None if region is None else job.allocate(source.size)
         target = self._span(plan.output.region, plan)
         if region is None or not target.overlaps(region):
             return source, target.memory
@@ -120,14 +118,12 @@ class InferenceWork:
             raise InvalidDescriptor("the output's memory must be the input's, or none of it")
         return source, source
 
-    def _source(
-        self, plan: Plan, received: Bytes | None, lease: Lease
-    ) -> tuple[Bytes, Span | None]:
+    def _source(self, plan: Plan, received: Bytes | None, job: Job) -> tuple[Bytes, Span | None]:
         """Where the host has the numbers, and the region if they are in one."""
         match plan.source:
             case oip.Region() if self._is_on_device(plan.source):
                 assert self._cuda_memory is not None
-                fetched = lease.take(plan.call.input.byte_length)
+                fetched = job.allocate(plan.call.input.byte_length)
                 place = self._cuda_memory.place(plan.source, fetched.size)
                 self._cuda_memory.download(place, fetched)
                 return fetched, None
@@ -135,7 +131,7 @@ class InferenceWork:
                 region = self._span(plan.source, plan)
                 return region.memory, region
             case oip.Inline(data):
-                return _written(plan, data, lease), None
+                return _written(plan, data, job), None
             case oip.Binary():
                 assert received is not None
                 return received, None
@@ -147,14 +143,14 @@ class InferenceWork:
             and self._cuda_memory.has(source.name)
         )
 
-    def _round_on_device(self, plan: Plan, received: Bytes | None, lease: Lease) -> None:
+    def _round_on_device(self, plan: Plan, received: Bytes | None, job: Job) -> None:
         """Round where the output's region is; a host's numbers are brought there first."""
         assert self._cuda_memory is not None
         assert plan.output.region is not None
         nbytes = plan.call.input.byte_length
         target = self._cuda_memory.place(plan.output.region, nbytes)
         if not (isinstance(plan.source, oip.Region) and self._is_on_device(plan.source)):
-            memory, _ = self._source(plan, received, lease)
+            memory, _ = self._source(plan, received, job)
             self._cuda_memory.upload(memory, target)
             source = target
         else:
@@ -163,7 +159,7 @@ class InferenceWork:
             raise InvalidDescriptor("the output's memory must be on the input's device")
         if source.overlaps(target) and not source.lies_on(target):
             raise InvalidDescriptor("the output's memory must be the input's, or none of it")
-        self._engine.round_resident(target.device, plan.call, source.span, target.span, lease)
+        self._engine.round_resident(target.device, plan.call, source.span, target.span, job)
 
     def _span(self, region: oip.Region, plan: Plan) -> Span:
         if self._shared_memory is None:
@@ -174,8 +170,8 @@ class InferenceWork:
         return self._shared_memory.span(region, plan.call.input.byte_length)
 
 
-def _written(plan: Plan, data: object, lease: Lease) -> Bytes:
-    memory = lease.take(plan.call.input.byte_length)
+def _written(plan: Plan, data: object, job: Job) -> Bytes:
+    memory = job.allocate(plan.call.input.byte_length)
     memory.data[:] = jsontensor.read(
         data,
         plan.carrier,

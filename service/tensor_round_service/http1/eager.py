@@ -1,7 +1,7 @@
-"""Coroutines that seldom wait, run without a task of their own as far as that goes.
+"""Coroutines run without a task until they first wait.
 
 A task costs its making and a turn of the event loop, together more than rounding a small
-tensor. Python 3.12 has this as ``asyncio.eager_task_factory``; 3.11 and uvloop do not.
+tensor. Python 3.12 has this as :func:`asyncio.eager_task_factory`; 3.11 and uvloop do not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Generator
 from typing import Any
 
 
-def run_until_it_waits(
+def start(
     coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
 ) -> asyncio.Task[None] | None:
     """Run a coroutine here and now; from its first wait on as the task that is returned.
@@ -35,7 +35,7 @@ def _rest(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any
             try:
                 value = yield waits_for
             except BaseException as error:  # what it waited for failed, or the task was cancelled
-                # It knows the error, which knows all frames it comes through and what they hold.
+                # Break the cycle future > exception > traceback > frames > future.
                 waits_for = None
                 waits_for = coroutine.throw(error)
             else:

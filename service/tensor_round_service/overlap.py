@@ -1,7 +1,7 @@
 """Rounding the beginning of a large tensor while the rest of it is still being received.
 
-Who receives is faster than who sends: between two reads of the socket the event loop would
-wait. So after each read a piece of what has come is rounded where it lies, there and then.
+The service receives faster than a client sends: between two reads of the socket the event loop
+would wait. So after each read a piece of what has come is rounded where it lies, there and then.
 No thread has a hand in it, so a sender that goes away leaves nobody at work on the buffer.
 What is left when the last byte has come is rounded as ever, on all cores.
 """
@@ -16,9 +16,9 @@ from tensor_round.dtypes import DType
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
 
-from .admission import SMALL_BYTES
 from .backends import Backend, Bytes
-from .buffers import Lease
+from .job import Job
+from .memory import SMALL_BYTES
 
 #: Tensors from this size on: the sockets' own memory takes most of a small one at once, so
 #: that nobody waits for its sender, and one thread alone takes longer than all at the end.
@@ -27,13 +27,13 @@ LEAST_BYTES = 16 << 20
 PIECE_BYTES = 512 << 10
 
 
-class Ahead:
+class Overlap:
     """How far one request's tensor is rounded while it comes in."""
 
-    def __init__(self, backend: Backend, call: RoundCall, source: Bytes, lease: Lease) -> None:
+    def __init__(self, backend: Backend, call: RoundCall, source: Bytes, job: Job) -> None:
         self._backend = backend
         self._source = source
-        self._lease = lease
+        self._job = job
         self._dtype, self._rounding = call.input.dtype, call.rounding
         self._piece = _flat(self._dtype, self._rounding, PIECE_BYTES)
         self._failure: Exception | None = None
@@ -48,13 +48,13 @@ class Ahead:
         Not while others have large tensors here: then the event loop has none to wait for.
         """
         end = self.done + PIECE_BYTES
-        if self._failure or end + to_come > self._source.size or self._lease.others > SMALL_BYTES:
+        if self._failure or end + to_come > self._source.size or self._job.others > SMALL_BYTES:
             return
         began = time.perf_counter()
         piece = self._source[self.done : end]
         try:
             self._backend.round(self._piece, piece, piece)
-        except Exception as error:  # who reads the socket can tell nobody; rest() raises it
+        except Exception as error:  # the reader of the socket can tell nobody; rest() raises it
             self._failure = error
         self.done = end
         self.seconds += time.perf_counter() - began
@@ -68,7 +68,7 @@ class Ahead:
 
 
 def suits(backend: Backend, call: RoundCall) -> bool:
-    """Whether a call can be done piece by piece, by who receives, and is worth it."""
+    """Whether a call can be done piece by piece while it is received, and is worth it."""
     layout = call.input
     return (
         LEAST_BYTES <= call.nbytes <= backend.inline_bytes
