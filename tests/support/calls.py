@@ -13,7 +13,10 @@ from typing import Any
 
 
 class ThreadCalls:
-    """Calls of Python functions in one thread, by function; calls into C are not counted."""
+    """Calls of Python functions in one thread, by function.
+
+    Calls into C are not counted. Resuming a coroutine or a generator counts as a call.
+    """
 
     def __init__(self) -> None:
         self._counts: Counter[CodeType] = Counter()
