@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tensor_round import operators
 from tensor_round_service.backends.choice import choose, compiled_kernels
 from tensor_round_service.engine import Engine
+from tensor_round_service.job import Job
 
 from .targets import KIB, MIB
 
@@ -44,8 +45,9 @@ def rounded(engine: Engine, nbytes: int, number: int) -> list[dict[str, Any]]:
     source = tensor.view(np.uint8)
 
     def by_engine() -> None:
-        with engine.job() as job:
-            engine.round(call, source, job)
+        job = Job(engine.memory)
+        engine.round(call, source, job)
+        job.end(settled=True)
 
     return [
         row("numpy.rint in place", nbytes, timed(lambda: np.rint(tensor, out=tensor), number)),

@@ -50,10 +50,6 @@ class Engine:
         # As many tensors at once as there are cores; a backend's own threads are its own.
         self._threads = ThreadPoolExecutor(usable_cores(), "tensor-round-engine")
 
-    def job(self) -> Job:
-        """The work of one request."""
-        return Job(self.memory)
-
     async def tidy(self) -> None:
         """Give idle memory back to the system, for as long as this runs."""
         while True:

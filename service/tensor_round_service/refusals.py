@@ -24,6 +24,7 @@ from .failures import refusal_for
 from .http1.head import Header
 from .http1.request import ClientDisconnected
 from .http1.response import Response, field_name
+from .http1.security_headers import NO_STORE
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _RETRY_AFTER = field_name(native.RETRY_AFTER)
@@ -54,7 +55,7 @@ def _headers(refusal: RequestRefused) -> list[Header]:
     if refusal.retry_after is not None:
         headers.append((_RETRY_AFTER, str(max(1, round(refusal.retry_after))).encode()))
     if refusal.status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="tensor-round"'))
+        headers += [(b"www-authenticate", b'Bearer realm="tensor-round"'), NO_STORE]
     if isinstance(refusal, MethodNotAllowed):
         headers.append((b"allow", refusal.allow.encode()))
     return headers

@@ -26,11 +26,13 @@ class AsgiRequest:
         self.head = RequestHead(
             scope["method"],
             scope.get("raw_path") or scope["path"].encode(),
-            scope["http_version"],
+            scope.get("http_version", "1.1"),
             list(scope["headers"]),
             scope["path"],
             scope["query_string"],
         )
+        if _CONTENT_LENGTH not in self.head.values:
+            self.head.length = None  # its server knows where the body ends
         self._scope = scope
         self._receive = receive
         self._left = memoryview(b"")

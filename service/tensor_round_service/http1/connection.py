@@ -115,8 +115,9 @@ class Connection(asyncio.BufferedProtocol):
         self._state = State.CLOSED
         self._deadline.close()
         self._held = b""
-        if self._request is not None:
-            self._request.fail(ClientDisconnected())
+        request, self._request = self._request, None
+        if request is not None:
+            request.fail(ClientDisconnected())
         self._writer.resume(lost=True)
         self._site.state.connections.discard(self)
 
@@ -224,8 +225,15 @@ class Connection(asyncio.BufferedProtocol):
             response.release(settled=True)
             return
         is_kept = request.head.keep_alive
-        if not request.is_at_end or self._is_draining or self._at_eof:
-            is_kept = is_kept and self._is_kept_after(request)
+        if not request.is_at_end:
+            try:
+                request.skip()
+            except (MalformedRequest, RequestRefused):
+                response.release(settled=True)
+                response = _bad_request()
+            is_kept = is_kept and request.is_at_end
+        if self._is_draining or self._at_eof:
+            is_kept = is_kept and bool(request.surplus)
         parts = response.parts
         nbytes = sum(map(len, parts))
         head = head_bytes(response, nbytes, self._site.common_lines, close=not is_kept)
@@ -254,15 +262,6 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._linger()
 
-    def _is_kept_after(self, request: ReceivedRequest) -> bool:
-        """Whether another request may follow: this one's body has ended, and nobody leaves."""
-        try:
-            request.skip()
-        except (MalformedRequest, RequestRefused):
-            return False
-        is_last = self._is_draining or self._at_eof
-        return request.is_at_end and not (is_last and not request.surplus)
-
     # Bodies and limits
 
     async def _receive(self, waiter: asyncio.Future[None]) -> None:
@@ -280,6 +279,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             await waiter
         finally:
+            # Break the cycle future > exception > traceback > frame > future.
+            del waiter
             if self._state is State.RECEIVING:
                 self._move(State.WORKING)
             self._deadline.clear()

@@ -42,7 +42,8 @@ class ReceivedRequest(BodyReceiver):
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
         """Fill ``target`` with the body's next bytes; fewer only at its end. How many they were."""
         if not self.take(target):
-            self._progress = progress
+            # Deciphering leaves no time for it.
+            self._progress = progress if self.scheme == "http" else None
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self.wait(self._waiter)

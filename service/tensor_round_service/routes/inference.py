@@ -18,7 +18,7 @@ from ..backends import Bytes
 from ..cuda_shared_memory import CudaSharedMemory
 from ..engine import JSON_WEIGHT, Engine, effort
 from ..http1.coding import CODINGS, encode, most_encoded
-from ..http1.content import fill, read, take
+from ..http1.content import Prefixed, fill, read, take
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import Parts, Response, field_name
@@ -100,7 +100,11 @@ class _Inference:
         length, json_length = content_length(head), _json_length(head)
         _check_declared(length, json_length, self._limit)
         source = content_of(request)
-        if length and json_length is not None:
+        if json_length == 0 and length is None:
+            content = await read(source, MAX_GATHERED_BYTES, job.reserve)
+            source, length = Prefixed(memoryview(content), source), len(content)
+            job.reserve(length)
+        elif length and json_length is not None:
             source = await admit(source, job, length)
         plan, header = await self._plan(source, job, length, json_length)
         received = await self._receive(plan, source, job, length, len(header))

@@ -23,12 +23,12 @@ from support.hosted import HostedService
 from support.inference_form import HEADER_LENGTH, binary, document, infer_path
 from support.native_form import ieee754
 from support.segments import PREFIX, segment
-from support.server import DIRECT, Reply, Service
+from support.server import Reply, Service
 from support.tls import SERVER, caller_context
 from tensor_round.call import RoundCall
-from tensor_round_service.ahead import LEAST_BYTES, PIECE_BYTES, Ahead
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu import NumpyBackend
+from tensor_round_service.overlap import LEAST_BYTES, PIECE_BYTES, Overlap
 
 from .test_connections import Answers
 
@@ -177,7 +177,7 @@ def inference(**members: Any) -> bytes:
 
 
 def test_an_inference_into_shared_memory_is_rounded_on_its_way_there() -> None:
-    with Service(*DIRECT, "--shared-memory-prefix", PREFIX) as service, segment(NBYTES) as owned:
+    with Service("--shared-memory-prefix", PREFIX) as service, segment(NBYTES) as owned:
         place = json.dumps({"key": "/" + owned.key, "offset": 0, "byte_size": NBYTES}).encode()
         path = "/v2/systemsharedmemory/region/r/register"
         assert service.request("POST", path, place).status == 200
@@ -268,7 +268,7 @@ def test_nothing_is_left_for_the_garbage_collector(
     try:
         assert ask_slowly(hosted, backend, message(FP16.tobytes(), OCTETS)).status == 200
         assert hosted.settled()
-        assert not [one for one in gc.get_objects() if type(one) is Ahead]
+        assert not [one for one in gc.get_objects() if type(one) is Overlap]
     finally:
         gc.enable()
 

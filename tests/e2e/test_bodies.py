@@ -1,4 +1,4 @@
-"""Bodies behind heads that are known: they pass the parser by, however they come."""
+"""Bodies in every shape they come in, the first of their kind and later ones."""
 
 from __future__ import annotations
 
@@ -15,23 +15,30 @@ import numpy as np
 import pytest
 
 from support.hosted import HostedService
-from support.server import DIRECT, Service
+from support.server import Service
+from tensor_round_service.job import Job
 
 from .test_connections import Answers, message, tensor
-from .test_prompt import heads, infer
+from .test_requests import infer
 
 LARGE = [64 << 10, 100 << 10, 1 << 20, 5 << 20]
 
 
-@pytest.fixture
-def service() -> Iterator[HostedService]:
-    """One that knows no head yet."""
+@pytest.fixture(params=["first", "later"])
+def service(request: pytest.FixtureRequest) -> Iterator[HostedService]:
+    """One that has seen no such request before, or some."""
     with HostedService() as running:
+        if request.param == "later":
+            with contextlib.closing(running.connect()) as plug:
+                answers = Answers(plug)
+                for size in (64, 1024, 160 << 10, *LARGE):
+                    plug.sendall(message(tensor(size)) + infer(tensor(size), "a"))
+                    assert (answers.next()[0], answers.next()[0]) == (200, 200)
         yield running
 
 
 @pytest.mark.parametrize("cut", [0, 1, 500, -1])
-def test_a_body_behind_a_known_head_may_come_alone(service: HostedService, cut: int) -> None:
+def test_a_body_may_come_behind_its_head(service: HostedService, cut: int) -> None:
     """As many clients send it: http.client writes head and body each by itself."""
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
@@ -45,7 +52,7 @@ def test_a_body_behind_a_known_head_may_come_alone(service: HostedService, cut: 
             answers.expect(x)
 
 
-def test_one_byte_at_a_time_behind_a_known_head(service: HostedService) -> None:
+def test_one_byte_at_a_time(service: HostedService) -> None:
     x = tensor(64)
     with contextlib.closing(service.connect()) as plug:
         plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -73,7 +80,7 @@ def test_more_may_come_with_the_rest_of_a_request(service: HostedService) -> Non
 
 @pytest.mark.parametrize("size", LARGE)
 @pytest.mark.parametrize("pause", [0.0, 0.02])
-def test_large_bodies_behind_a_known_head(service: HostedService, size: int, pause: float) -> None:
+def test_large_bodies(service: HostedService, size: int, pause: float) -> None:
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
         for seed in range(4):
@@ -88,7 +95,6 @@ def test_large_bodies_behind_a_known_head(service: HostedService, size: int, pau
                     begin = end
             plug.sendall(whole[begin:])
             answers.expect(x)
-    assert len(heads(service)) == 1
 
 
 @pytest.mark.parametrize("size", [70 << 10, 300 << 10])
@@ -133,10 +139,9 @@ def test_bodies_that_are_read_in_messages(service: HostedService, count: int) ->
             length = int(headers["Inference-Header-Content-Length"])
             assert status == 200, content
             assert content[length:] == np.rint(x).tobytes()
-    assert len(heads(service)) == 1
 
 
-def test_a_sender_may_go_within_a_body_behind_a_known_head(service: HostedService) -> None:
+def test_a_sender_may_go_within_a_body(service: HostedService) -> None:
     x = tensor(1 << 20)
     with contextlib.closing(service.connect()) as plug:
         plug.sendall(message(x))
@@ -149,25 +154,24 @@ def test_a_sender_may_go_within_a_body_behind_a_known_head(service: HostedServic
 
 
 @pytest.mark.parametrize("size", [1 << 20, 2 << 20])
-def test_a_large_body_behind_a_known_head_may_be_refused(size: int) -> None:
+def test_a_large_body_may_be_refused(size: int) -> None:
     x = tensor(size)
     with HostedService(4 << 20) as service, contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
         plug.sendall(message(x))
         answers.expect(x)
-        with service.engine.lease() as others:
-            others.reserve(7 << 19)
-            plug.sendall(message(x)[: 200 << 10])
-            status, headers, _ = answers.next()
-            assert (status, headers["Connection"]) == (503, "close")
+        others = Job(service.engine.memory)
+        others.reserve(7 << 19)
+        plug.sendall(message(x)[: 200 << 10])
+        status, headers, _ = answers.next()
+        assert (status, headers["Connection"]) == (503, "close")
+        others.end(settled=True)
         assert answers.at_end()
         assert service.settled()
 
 
 @pytest.mark.parametrize("size", [200 << 10, 1 << 20])
-def test_large_inferences_with_one_head_may_differ_in_their_json(
-    service: HostedService, size: int
-) -> None:
+def test_large_inferences_may_differ_in_their_json_alone(service: HostedService, size: int) -> None:
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
         for seed, name in enumerate("aabbacb"):
@@ -181,7 +185,6 @@ def test_large_inferences_with_one_head_may_differ_in_their_json(
             assert status == 200, content
             assert json.loads(content[:length])["id"] == name
             assert content[length:] == np.rint(x).tobytes()
-    assert len(heads(service)) == 1
 
 
 def test_who_stops_within_a_large_body_is_told_and_counted(service: HostedService) -> None:
@@ -211,7 +214,7 @@ def test_who_stops_within_a_large_body_is_told_and_counted(service: HostedServic
 
 def test_a_server_that_leaves_waits_for_a_large_body_and_then_no_more() -> None:
     x = tensor(1 << 20)
-    limits = (*DIRECT, "--drain-timeout", "1", "--receive-timeout", "30", "--min-receive-rate", "0")
+    limits = ("--drain-timeout", "1", "--receive-timeout", "30", "--min-receive-rate", "0")
     with Service(*limits) as running, contextlib.ExitStack() as stack:
         plugs = [stack.enter_context(contextlib.closing(running.connect())) for _ in range(2)]
         for plug in plugs:
@@ -230,11 +233,11 @@ def test_a_server_that_leaves_waits_for_a_large_body_and_then_no_more() -> None:
         assert running.process.wait(20) == 0
 
 
-def test_a_slow_body_behind_a_known_head_is_refused() -> None:
+def test_a_slow_body_is_refused() -> None:
     limits = ("--receive-timeout", "0.5")
     for x in (tensor(1024), tensor(1 << 20)):
         with (
-            Service(*DIRECT, *limits) as running,
+            Service(*limits) as running,
             contextlib.closing(running.connect()) as plug,
         ):
             answers = Answers(plug)
@@ -251,8 +254,8 @@ def filled(service: HostedService, size: int) -> tuple[socket.socket, list[np.nd
     plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     plug.connect(("127.0.0.1", service.port))
     plug.settimeout(20)
-    held, asked = service.engine.budget.in_use, []
-    while service.engine.budget.in_use == held:
+    held, asked = service.engine.memory.in_use, []
+    while service.engine.memory.in_use == held:
         asked.append(tensor(size, len(asked)))
         assert len(asked) < 100, "the system takes everything"
         plug.sendall(message(asked[-1]))
@@ -283,14 +286,16 @@ def test_who_takes_no_answer_gives_its_memory_back_when_it_goes(service: HostedS
         Answers(plug).expect(tensor(size))
     with filled(service, size)[0]:
         time.sleep(0.1)
-        assert service.engine.budget.in_use >= size
+        assert service.engine.memory.in_use >= size
     assert service.settled()
 
 
-def test_an_idle_connection_is_closed_behind_answers_of_known_heads() -> None:
+def test_an_idle_connection_is_closed() -> None:
     x = tensor(1024)
-    with HostedService() as service, contextlib.closing(service.connect()) as plug:
-        service.keep_alive(1.0)
+    with (
+        HostedService(keep_alive=1.0) as service,
+        contextlib.closing(service.connect()) as plug,
+    ):
         answers = Answers(plug)
         began = time.monotonic()
         while time.monotonic() < began + 1.5:
@@ -324,43 +329,41 @@ def test_memory_is_not_left_to_the_garbage_collector_by_who_goes(service: Hosted
         gc.enable()
 
 
-def test_an_idle_connection_has_its_time_from_when_the_answer_was_taken(
-    service: HostedService,
-) -> None:
+def test_an_idle_connection_has_its_time_from_when_the_answer_was_taken() -> None:
     size, seconds = 100 << 10, 2.0
-    with contextlib.closing(service.connect()) as plug:
-        plug.sendall(message(tensor(size)))
-        Answers(plug).expect(tensor(size))
-    service.keep_alive(seconds)
-    began = time.monotonic()
-    plug, asked = filled(service, size)
-    with plug:
-        # The time since the first answer is looked at twice; the second look is near.
-        time.sleep(began + 1.8 * seconds - time.monotonic())
-        answers = Answers(plug)
-        answers.expect(*asked)
-        taken = time.monotonic()
-        assert answers.at_end()
-        assert time.monotonic() - taken > 0.5 * seconds
-
-
-def test_an_empty_line_does_not_keep_an_idle_connection(service: HostedService) -> None:
-    x = tensor(1024)
-    service.keep_alive(1.0)
-    for count in (1, 2):
+    with HostedService(keep_alive=seconds) as service:
         with contextlib.closing(service.connect()) as plug:
+            plug.sendall(message(tensor(size)))
+            Answers(plug).expect(tensor(size))
+        began = time.monotonic()
+        plug, asked = filled(service, size)
+        with plug:
+            # Longer than an idle connection is kept.
+            time.sleep(began + 1.8 * seconds - time.monotonic())
             answers = Answers(plug)
-            for _ in range(count):
-                plug.sendall(message(x))
-                answers.expect(x)
-                plug.sendall(b"\r\n")
-                time.sleep(0.1)
-            began = time.monotonic()
+            answers.expect(*asked)
+            taken = time.monotonic()
             assert answers.at_end()
-            assert 0.5 < time.monotonic() - began < 5
+            assert time.monotonic() - taken > 0.5 * seconds
 
 
-def test_a_refusal_does_not_wait_for_the_body_behind_a_known_head(service: HostedService) -> None:
+def test_an_empty_line_does_not_keep_an_idle_connection() -> None:
+    x = tensor(1024)
+    with HostedService(keep_alive=1.0) as service:
+        for count in (1, 2):
+            with contextlib.closing(service.connect()) as plug:
+                answers = Answers(plug)
+                for _ in range(count):
+                    plug.sendall(message(x))
+                    answers.expect(x)
+                    plug.sendall(b"\r\n")
+                    time.sleep(0.1)
+                began = time.monotonic()
+                assert answers.at_end()
+                assert 0.5 < time.monotonic() - began < 5
+
+
+def test_a_refusal_does_not_wait_for_the_body(service: HostedService) -> None:
     x = tensor(1024)
     spoilt = message(x).replace(b'"float32"', b'"float33"')
     head = spoilt[: -x.nbytes]
@@ -370,4 +373,3 @@ def test_a_refusal_does_not_wait_for_the_body_behind_a_known_head(service: Hoste
             plug.sendall(sent)
             assert Answers(plug).next()[0] == 422
             assert time.monotonic() - began < 0.5
-    assert heads(service) == []

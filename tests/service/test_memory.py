@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensor_round_service.admission import Budget
 from tensor_round_service.backends import Bytes
-from tensor_round_service.buffers import Buffers
+from tensor_round_service.job import Job
+from tensor_round_service.memory import Memory
 
 MIB = 1 << 20
 
@@ -22,27 +22,27 @@ class Allocator:
         return np.empty(nbytes, np.uint8)
 
 
-def use(buffers: Buffers, nbytes: int) -> None:
+def use(memory: Memory, nbytes: int) -> None:
     """One request from its beginning to its end."""
-    with buffers.lease() as lease:
-        lease.reserve_first(nbytes)
-        lease.reserve_rest()
-        lease.take(nbytes)
-        lease.settle()
+    job = Job(memory)
+    job.reserve_first(nbytes)
+    job.reserve_rest()
+    job.allocate(nbytes)
+    job.end(settled=True)
 
 
 def test_a_full_budget_does_not_throw_away_what_it_is_about_to_need() -> None:
     allocator = Allocator()
-    buffers = Buffers(allocator, Budget(MIB))
+    memory = Memory(allocator, MIB)
     for _ in range(3):
-        use(buffers, MIB)
+        use(memory, MIB)
     assert allocator.sizes == [MIB]
 
 
 def test_stock_and_requests_stay_within_the_budget_together() -> None:
     allocator = Allocator()
-    buffers = Buffers(allocator, Budget(MIB))
-    use(buffers, MIB)
-    use(buffers, MIB // 4)  # which a mebibyte is too large for
+    memory = Memory(allocator, MIB)
+    use(memory, MIB)
+    use(memory, MIB // 4)  # which a mebibyte is too large for
     assert allocator.sizes == [MIB, MIB // 4]
-    assert buffers.stocked_bytes == MIB // 4
+    assert memory.stocked_bytes == MIB // 4

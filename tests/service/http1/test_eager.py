@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from tensor_round_service.eager import run_until_it_waits
+from tensor_round_service.http1 import eager
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
@@ -19,7 +19,7 @@ def runner(request: pytest.FixtureRequest) -> Any:
 
 
 def begin(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
-    return run_until_it_waits(coroutine, asyncio.get_running_loop())
+    return eager.start(coroutine, asyncio.get_running_loop())
 
 
 def test_what_never_waits_is_done_on_return(runner: asyncio.Runner) -> None:
