@@ -104,7 +104,7 @@ class DuplicateDescriptor(RequestRefused):
 
 
 class MalformedJSON(RequestRefused):
-    """The text is not JSON, or nests too deep, or names a key twice."""
+    """The text is not JSON, nests too deep, has too many parts, or names a key twice."""
 
     code = "malformed_json"
     title = "The JSON is malformed"
