@@ -7,13 +7,14 @@ Protocol) is derived from this table, so a new type is a new row.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class DType:
     """An element type: its format, and its name in every dialect.
 
@@ -33,7 +34,7 @@ class DType:
     directml_number: int | None
     oip: str | None
 
-    @property
+    @cached_property
     def itemsize(self) -> int:
         """Bytes of one element."""
         return self.numpy.itemsize
@@ -43,7 +44,7 @@ class DType:
         """The unsigned integer type of the same width: the elements as bit patterns."""
         return np.dtype(f"<u{self.itemsize}")
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         """Whether rounding does anything: integers come back as they are."""
         return self.kind == "float"

@@ -105,9 +105,6 @@ class Engine:
             raise BackendFailed("there is no device now", retry_after=1)
         return memory
 
-    def _is_quick(self, nbytes: int, effort: int) -> bool:
-        return effort <= INLINE_BYTES and nbytes <= self.backend.inline_bytes
-
     async def run(
         self,
         work: Callable[[], T],
@@ -120,20 +117,23 @@ class Engine:
         ``effort`` is how many bytes would take as long, where it is not as many. A ``job`` that
         is given has the times.
         """
-        asked = time.perf_counter()
-
-        def timed() -> T:
-            began = time.perf_counter()
-            try:
+        asked = began = time.perf_counter()
+        try:
+            if (nbytes if effort is None else effort) <= INLINE_BYTES and (
+                nbytes <= self.backend.inline_bytes
+            ):
                 return work()
-            finally:
-                if job is not None:
-                    job.queue_seconds = began - asked
-                    job.execute_seconds = time.perf_counter() - began
 
-        if self._is_quick(nbytes, nbytes if effort is None else effort):
-            return timed()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, timed)
+            def begin() -> T:
+                nonlocal began
+                began = time.perf_counter()
+                return work()
+
+            return await asyncio.get_running_loop().run_in_executor(self._threads, begin)
+        finally:
+            if job is not None:
+                job.queue_seconds = began - asked
+                job.execute_seconds = time.perf_counter() - began
 
     def close(self) -> None:
         """Stop the threads and release the device."""

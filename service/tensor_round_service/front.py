@@ -16,7 +16,7 @@ from .http1.asgi import (
     respond_by_asgi,
     send_response,
 )
-from .http1.head import MalformedRequest, RequestHead
+from .http1.head import MalformedRequest
 from .http1.request import ClientDisconnected, Request
 from .http1.request_id import request_id_field
 from .http1.response import Response, head_bytes
@@ -24,7 +24,6 @@ from .http1.security_headers import CACHE_CONTROL, NO_STORE, SERVER_FIELDS
 from .refusals import is_v2, refusal_response
 from .routes.tensor_route import TensorRoute
 
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 #: A path of each API, for what is made beforehand.
 _PATHS = ("/round", "/v2")
 
@@ -36,7 +35,7 @@ class Front:
         self,
         framework: AsgiApplication,
         tensor_routes: Mapping[str, TensorRoute],
-        hosts: HostCheck,
+        hosts: HostCheck | None,
         authenticator: Authenticator | None,
     ) -> None:
         self._framework = framework
@@ -59,10 +58,14 @@ class Front:
         head = request.head
         route = self._tensor_routes.get(head.path) if head.method == "POST" else None
         try:
-            self._check(head, is_change=route is None)
+            if self._hosts is not None:
+                self._hosts.check(head)
+            if self._authenticator is not None:
+                self._authenticator.check(head)
             if route is not None:
                 response = await route(request)
             else:
+                check_origin(head)
                 response = await respond_by_asgi(self._framework, request, CREDENTIALS)
         except (ClientDisconnected, MalformedRequest):
             raise
@@ -91,13 +94,6 @@ class Front:
             return
         response.headers += SERVER_FIELDS
         await send_response(response, send, head_only=request.head.method == "HEAD")
-
-    def _check(self, head: RequestHead, *, is_change: bool) -> None:
-        self._hosts.check(head)
-        if self._authenticator is not None:
-            self._authenticator.check(head)
-        if is_change and head.method not in _SAFE_METHODS:
-            check_origin(head)
 
 
 def _whole(response: Response) -> bytes:

@@ -19,32 +19,33 @@ from .settings import Settings
 
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.%\w-]+\]|[^:\[\]]*)(?::\d*)?")
 _ORIGIN = b"origin"
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class HostCheck:
-    """The hosts that a service is for: IP addresses, localhost, and names that are allowed.
+    """The hosts that a service is for: IP addresses, localhost, and the names that are allowed."""
 
-    ``names`` None allows every name.
-    """
-
-    def __init__(self, names: frozenset[str] | None) -> None:
+    def __init__(self, names: frozenset[str]) -> None:
         self._names = names
-        # Of all that a caller can send, only what is allowed is remembered.
+        # What is refused is not remembered.
         self._check = lru_cache(maxsize=64)(self._check_anew)
 
     @classmethod
-    def of(cls, settings: Settings) -> HostCheck:
-        """The check that settings ask for: without names, a loopback address allows none."""
+    def of(cls, settings: Settings) -> HostCheck | None:
+        """The check that settings ask for: without names, a loopback address allows none.
+
+        None allows any.
+        """
         if settings.allowed_hosts is not None:
             names = (name.strip().lower() for name in settings.allowed_hosts.split(","))
             return cls(frozenset(filter(None, names)))
         is_local = settings.uds is None and _is_loopback(settings.host)
-        return cls(frozenset() if is_local else None)
+        return cls(frozenset()) if is_local else None
 
     def check(self, head: RequestHead) -> None:
         """Raise :class:`MisdirectedHost` for a request that is for another host."""
-        if self._names is not None:
-            self._check(head.authority)
+        is_origin_form = head.target.startswith(b"/")
+        self._check(head.values.get(b"host") if is_origin_form else head.authority)
 
     def _check_anew(self, authority: bytes | None) -> None:
         if authority is None:
@@ -52,7 +53,6 @@ class HostCheck:
         text = authority.decode("latin-1")
         match = _AUTHORITY.fullmatch(text)
         host = "" if match is None else match[1].lower().rstrip(".")
-        assert self._names is not None
         if not (host == "localhost" or _is_address(host) or host in self._names):
             raise MisdirectedHost(
                 f"this service is not for the host {shown(text)}; its ALLOWED_HOSTS may name it"
@@ -60,8 +60,8 @@ class HostCheck:
 
 
 def check_origin(head: RequestHead) -> None:
-    """Raise :class:`ForeignOrigin` for a request that a page of another origin sent."""
-    origin = head.values.get(_ORIGIN)
+    """Raise :class:`ForeignOrigin` for a change that a page of another origin asks for."""
+    origin = None if head.method in _SAFE_METHODS else head.values.get(_ORIGIN)
     if origin is not None and origin.partition(b"://")[2] != (head.authority or b""):
         raise ForeignOrigin("a page of another origin may not change anything here")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .backends import Bytes
-from .memory import Memory
+from .memory import KEPT_BYTES, Memory
 
 if TYPE_CHECKING:
     from .overlap import Overlap
@@ -40,19 +40,9 @@ class Job:
         self.overlap: Overlap | None = None
 
     @property
-    def overlap_seconds(self) -> float:
-        """Seconds of rounding that passed while the tensor was received."""
-        return 0.0 if self.overlap is None else self.overlap.seconds
-
-    @property
     def others(self) -> int:
         """Bytes that all other requests hold."""
         return self._memory.in_use - self._reserved
-
-    @property
-    def most(self) -> int:
-        """The bytes that this job could reserve if it were alone."""
-        return self._memory.most
 
     def reserve(self, nbytes: int) -> None:
         """Reserve so many bytes beyond those that it has.
@@ -80,7 +70,8 @@ class Job:
 
     def allocate(self, nbytes: int) -> Bytes:
         """Memory of that many reserved bytes, contents undefined, until the job ends."""
-        buffer = self._memory.allocate(nbytes)
+        memory = self._memory
+        buffer = memory.fresh(nbytes) if nbytes < KEPT_BYTES else memory.allocate(nbytes)
         self._buffers.append(buffer)
         return buffer if buffer.size == nbytes else buffer[:nbytes]
 

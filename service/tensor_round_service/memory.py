@@ -31,7 +31,8 @@ class Memory:
     """The bytes that all requests of this process may hold together, and buffers of them."""
 
     def __init__(self, allocate: Callable[[int], Bytes], limit_bytes: int) -> None:
-        self._allocate = allocate
+        #: Makes a buffer of that many bytes, contents undefined.
+        self.fresh = allocate
         self.limit_bytes = limit_bytes
         #: What one large request can have at the most.
         self.most = limit_bytes
@@ -73,19 +74,17 @@ class Memory:
             self._in_use += nbytes
 
     def allocate(self, nbytes: int) -> Bytes:
-        """A buffer of at least that many bytes, contents undefined."""
-        if nbytes < KEPT_BYTES and not self._stock:
-            return self._allocate(nbytes)
+        """A large buffer of at least that many bytes, contents undefined."""
         found = None
         with self._lock:
             for position in range(len(self._stock) - 1, -1, -1):  # the latest is likeliest in cache
                 size = self._stock[position][1].size
-                if KEPT_BYTES <= nbytes <= size <= FIT * nbytes:
+                if nbytes <= size <= FIT * nbytes:
                     found = self._drop(position)
                     break
             # Not before: what has just been reserved may be what the stock has for it.
             self._make_room()
-        return self._allocate(nbytes) if found is None else found
+        return self.fresh(nbytes) if found is None else found
 
     def give_back(self, nbytes: int, buffers: Sequence[Bytes]) -> None:
         """End the use of reserved bytes, and of buffers that nobody reads or writes any more."""

@@ -155,16 +155,13 @@ class NumpyBackend:
         run = target if length == target.size else target[:length]
         from_run = run if source is target else source[:length]
         if dtype.is_float:
-            self._round_run(self._rounder(dtype, call.rounding), from_run, run)
+            found = self._kernels.get(dtype, call.rounding) if self._kernels else None
+            self._round_run(found or rounder(dtype, call.rounding), from_run, run)
         elif source is not target:
             run[:] = from_run
         if length < target.size:
             target[length:] = 0
         return self.name
-
-    def _rounder(self, dtype: DType, rounding: Rounding) -> Rounder:
-        found = self._kernels.get(dtype, rounding) if self._kernels else None
-        return found or rounder(dtype, rounding)
 
     def _round_run(self, rounder: Rounder, source: Bytes, target: Bytes) -> None:
         """Round a run of whole elements, in place or not, on all cores if it is long."""

@@ -81,7 +81,8 @@ async def send_response(response: Response, send: Send, *, head_only: bool) -> N
     parts = () if head_only else response.parts
     for part in parts:
         await send({"type": "http.response.body", "body": bytes(part), "more_body": True})
-    response.release(settled=True)
+    if response.holder is not None:
+        response.holder.end(settled=True)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -34,23 +34,20 @@ class BodyReceiver:
         self.head = head
         #: Bytes that have been received in all, framing included.
         self.received = len(early)
-        self._early = early
+        #: Bytes that were received and not taken. At the body's end they are what follows it.
+        self.early = early
         length = head.length
         if length is None:
             self._chunks = BodyReader(
                 head, bytearray(early), max_line_bytes=MAX_HEAD_BYTES, trailers=True
             )
             self._left = 0
+            self.early = memoryview(b"")
         else:
             #: Bytes of the body that are not taken yet.
             self._left = length
         #: Whether all of the body has been taken.
         self.is_at_end = length == 0
-
-    @property
-    def surplus(self) -> bytes:
-        """What was received behind the body's end."""
-        return bytes(self._early if self._chunks is None else self._chunks.early)
 
     @property
     def missing(self) -> int:
@@ -59,13 +56,13 @@ class BodyReceiver:
 
     def take(self, target: memoryview) -> bool:
         """Fill this memory from now on; whether it is full, or the body at its end, already."""
-        if self._chunks is not None:
+        if self._chunks is not None and not self.is_at_end:
             self._target, self.filled = target, 0
             return self._take_chunks(self._chunks)
-        size, early = len(target), self._early
+        size, early = len(target), self.early
         count = min(size, self._left, len(early))
         target[:count] = early[:count]
-        self._early = early[count:]
+        self.early = early[count:]
         self._left -= count
         self.is_at_end = not self._left
         self.filled = count
@@ -106,8 +103,8 @@ class BodyReceiver:
     def keep(self, received: memoryview) -> None:
         """These bytes were received before they were asked for."""
         self.received += len(received)
-        if self._chunks is None:
-            self._early = memoryview(bytes(self._early) + bytes(received))
+        if self._chunks is None or self.is_at_end:
+            self.early = memoryview(bytes(self.early) + bytes(received))
         else:
             self._chunks.feed(received)
 
@@ -135,6 +132,8 @@ class BodyReceiver:
             raise HeadersTooLarge(error.detail) from None
         except ProtocolViolation:
             raise MalformedRequest from None
-        self.is_at_end = chunks.is_whole
+        if chunks.is_whole:
+            self.is_at_end = True
+            self.early = memoryview(bytes(chunks.early))
         self.release()
         return True

@@ -65,16 +65,12 @@ class Decoder:
             raise MalformedEncoding("the body ends before its compressed stream does")
 
 
-def is_encoded(coding: str) -> bool:
-    """Whether a Content-Encoding changes the body's bytes."""
-    return coding.strip().lower() not in ("", "identity")
-
-
 def decoder_for(coding: str) -> Decoder | None:
     """What undoes this Content-Encoding; None for identity, also where the field is empty."""
-    if not is_encoded(coding):
+    name = coding.strip().lower()
+    if name in ("", "identity"):
         return None
-    window = WINDOWS.get(coding.strip().lower())
+    window = WINDOWS.get(name)
     if window is None:
         raise UnsupportedEncoding("Content-Encoding must be identity, gzip or deflate")
     return Decoder(window)

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 _RECEIVED = memoryview(bytearray(64 << 10))
 #: From this size on a body is written from where it lies; below, it is joined to its head.
 LARGE_BYTES = 64 << 10
-_BAD_REQUEST = b"Invalid HTTP request received."
+_PLAIN_TEXT = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -65,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         """Wait for a first request, but not for ever."""
         self.transport = transport
         self._writer = Writer(transport)
+        self._writer.open()
         self._deadline = Deadline(asyncio.get_running_loop(), self._expired)
         self._deadline.set(self._site.limits.receive_timeout)
         self._site.state.connections.add(self)
@@ -149,14 +150,18 @@ class Connection(asyncio.BufferedProtocol):
         while self._state <= State.HEAD:
             held = self._held
             if held[:1] in (b"\r", b"\n"):
-                held = held.lstrip(b"\r\n")
+                held = self._held = held.lstrip(b"\r\n")
+            if not held:
+                if self._is_paused or self._at_eof:
+                    self._wait_for_head()
+                return
             try:
-                found = split_head(held) if held else None
+                found = split_head(held)
             except (MalformedRequest, RequestRefused) as error:
                 self._refuse_head(held, error)
                 return
             if found is None:
-                self._wait_for_head(held)
+                self._wait_for_head()
                 return
             head, end = found
             self._held = b""
@@ -171,13 +176,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._site.state.tasks.add(rest)
                 rest.add_done_callback(self._served)
 
-    def _wait_for_head(self, held: bytes) -> None:
+    def _wait_for_head(self) -> None:
         """Wait for the rest of a head, or for its beginning, unless the peer has stopped."""
-        self._held = held
         if self._at_eof:
             self._close()
             return
-        if held and self._state is State.IDLE:
+        if self._held and self._state is State.IDLE:
             self._move(State.HEAD)
             self._deadline.set(self._site.limits.receive_timeout)
         self._resume_reading()
@@ -193,71 +197,66 @@ class Connection(asyncio.BufferedProtocol):
     async def _serve(self, request: ReceivedRequest) -> None:
         """Respond to one request, whatever becomes of it."""
         application, head = self._site.application, request.head
+        response: Response | None = None
         try:
-            if head.fault is not None:
-                response = application.refuse(head.path, head.fault)
-            else:
-                response = await application.respond(request)
+            try:
+                if head.fault is not None:
+                    response = application.refuse(head.path, head.fault)
+                else:
+                    response = await application.respond(request)
+                if not request.is_at_end:
+                    request.skip()
+            except (MalformedRequest, RequestRefused) as error:
+                holder = None if response is None else response.holder
+                response = self._refusal(head.path, error)
+                response.holder = holder
+            except asyncio.CancelledError:  # the server leaves
+                refusal = Draining("the service stopped before it was done", retry_after=1)
+                response = application.refuse(head.path, refusal)
+            await self._respond(request, response)
         except ClientDisconnected:
             self.transport.abort()
-            return
-        except MalformedRequest:
-            response = _bad_request()
-        except asyncio.CancelledError:  # the server leaves
-            refusal = Draining("the service stopped before it was done", retry_after=1)
-            response = application.refuse(head.path, refusal)
-        except (MemoryError, RuntimeError) as error:
-            self._write_last_resort(request, error)
-            return
-        try:
-            await self._respond(request, response)
-        except (MemoryError, RuntimeError) as error:
-            response.release(settled=False)
+        except Exception as error:  # no response could be made, or its head
             self._write_last_resort(request, error)
         except BaseException:  # of a response that is cut short there is nothing to say
-            response.release(settled=False)
             self.transport.abort()
             raise
+        finally:
+            if response is not None and response.holder is not None:
+                # It is not settled where it was cut short: the kernel may still read from it.
+                response.holder.end(settled=self._request is not request)
 
     async def _respond(self, request: ReceivedRequest, response: Response) -> None:
         """Send a response; on return its memory is free, and the connection in its next state."""
-        if self._state is State.CLOSED:
-            response.release(settled=True)
+        if self._writer.is_lost:
             return
-        is_kept = request.head.keep_alive
-        if not request.is_at_end:
-            try:
-                request.skip()
-            except (MalformedRequest, RequestRefused):
-                response.release(settled=True)
-                response = _bad_request()
-            is_kept = is_kept and request.is_at_end
+        is_kept = request.is_at_end and request.head.keep_alive
         if self._is_draining or self._at_eof:
-            is_kept = is_kept and bool(request.surplus)
+            is_kept = is_kept and bool(request.early)
         parts = response.parts
         nbytes = sum(map(len, parts))
-        head = head_bytes(response, nbytes, self._site.common_lines, close=not is_kept)
+        site = self._site
+        if site.default_headers is not site.state.default_headers:
+            site.render()
+        head = head_bytes(response, nbytes, site.common_lines, close=not is_kept)
         if request.head.method == "HEAD":
             parts, nbytes = (), 0
         if nbytes < LARGE_BYTES:
             self.transport.write(b"".join((head, *parts)))
-            response.release(settled=True)
             if self._writer.is_paused:
                 self._start_sending()
                 await self._writer.drain()
         else:
             self._start_sending()
             await self._writer.write_parts((head, *parts))
-            response.release(settled=True)
-        if self.transport.is_closing():
+        if self._writer.is_lost:
             return
         self._request = None
-        surplus = request.surplus
         if is_kept:
-            self._held = surplus
+            self._held = bytes(request.early)
             self._move(State.IDLE)
-            self._deadline.set(self._site.limits.keep_alive)
-        elif request.is_at_end and not surplus:
+            self._deadline.set(site.limits.keep_alive)
+        elif request.is_at_end and not request.early:
             self._close()
         else:
             self._linger()
@@ -324,15 +323,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def _refuse_head(self, held: bytes, error: Exception) -> None:
         """Respond to what will not become a request, and end the connection."""
-        if isinstance(error, MalformedRequest):
-            response = _bad_request()
-        else:
-            response = self._site.application.refuse(path_of(held), error)
-        nbytes = sum(map(len, response.parts))
-        head = head_bytes(response, nbytes, self._site.common_lines, close=True)
         self._held = b""
+        response, site = self._refusal(path_of(held), error), self._site
+        site.render()
+        head = head_bytes(response, sum(map(len, response.parts)), site.common_lines, close=True)
         self.transport.write(b"".join((head, *response.parts)))
         self._linger()
+
+    def _refusal(self, path: str, error: Exception) -> Response:
+        if isinstance(error, MalformedRequest):
+            return Response(400, _PLAIN_TEXT, [b"Invalid HTTP request received."], [])
+        return self._site.application.refuse(path, error)
 
     def _write_last_resort(self, request: ReceivedRequest, error: Exception) -> None:
         """Respond with what was made beforehand, if nothing has been sent."""
@@ -378,11 +379,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(seconds, action)
-
-
-def _bad_request() -> Response:
-    fixed = ((b"content-type", b"text/plain; charset=utf-8"),)
-    return Response(400, fixed, [_BAD_REQUEST], [])
 
 
 def http_protocol(application: Application, limits: Limits) -> Callable[..., Connection]:

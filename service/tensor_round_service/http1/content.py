@@ -95,19 +95,12 @@ class Decoded:
         return filled
 
 
-async def fill(source: ByteSource, target: memoryview, progress: Progress | None = None) -> int:
-    """Receive all that is left into ``target``; how many bytes they were.
-
-    Raises :class:`PayloadSizeMismatch` if there are more.
-    """
-    count = await source.receive_into(target, progress)
-    if source.is_at_end or count < len(target):
-        return count
-    if await source.receive_into(memoryview(bytearray(1))):
+async def end(source: ByteSource, nbytes: int) -> None:
+    """Check that nothing follows the bytes that came; raises :class:`PayloadSizeMismatch`."""
+    if not source.is_at_end and await source.receive_into(memoryview(bytearray(1))):
         raise PayloadSizeMismatch(
-            f"the payload has more than the {len(target)} bytes that it should have"
+            f"the payload has more than the {nbytes} bytes that it should have"
         )
-    return count
 
 
 async def read(
@@ -118,8 +111,10 @@ async def read(
     ``reserve`` is asked for memory before it is taken, and may refuse it. ``likely`` is a length
     that was stated.
     """
+    if likely > limit_bytes:
+        raise _too_large(limit_bytes)
     content = bytearray()
-    room = min(max(likely + 1, PIECE_BYTES), limit_bytes + 1)
+    room = min(PIECE_BYTES, limit_bytes + 1)
     while True:
         start = len(content)
         reserve(room)
@@ -130,12 +125,9 @@ async def read(
             del content[start + count :]
             return content
         if len(content) > limit_bytes:
-            raise TensorTooLarge(
-                f"the body has more than {limit_bytes} bytes; send larger tensors as binary "
-                "data, and state its length",
-                limit_bytes=limit_bytes,
-            )
-        room = min(max(len(content) // 4, PIECE_BYTES), limit_bytes + 1 - len(content))
+            raise _too_large(limit_bytes)
+        room = max(likely + 1 - len(content), len(content) // 4, PIECE_BYTES)
+        room = min(room, limit_bytes + 1 - len(content))
 
 
 async def take(source: ByteSource, nbytes: int) -> bytes:
@@ -143,3 +135,11 @@ async def take(source: ByteSource, nbytes: int) -> bytes:
     taken = bytearray(nbytes)
     count = await source.receive_into(memoryview(taken))
     return bytes(taken) if count == nbytes else bytes(taken[:count])
+
+
+def _too_large(limit_bytes: int) -> TensorTooLarge:
+    return TensorTooLarge(
+        f"the body has more than {limit_bytes} bytes; send larger tensors as binary data, and "
+        "state its length",
+        limit_bytes=limit_bytes,
+    )

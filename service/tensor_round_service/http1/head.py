@@ -80,9 +80,9 @@ class RequestHead:
     @property
     def authority(self) -> bytes | None:
         """The host, and the port if there is one, that the request is for; None if it says none."""
-        if self.target.startswith(b"/"):
-            return self.values.get(b"host")
-        return _authority(self.target) or self.values.get(b"host")
+        if not self.target.startswith(b"/") and (host := _authority(self.target)):
+            return host
+        return self.values.get(b"host")
 
 
 class _Fields(list[Header]):

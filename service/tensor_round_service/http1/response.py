@@ -37,11 +37,6 @@ class Response:
         self.headers = headers
         self.holder: Holder | None = None
 
-    def release(self, settled: bool) -> None:
-        """End the use of its parts' memory; once is enough."""
-        if self.holder is not None:
-            self.holder.end(settled)
-
 
 def field_name(name: str) -> bytes:
     """A field's name as ASGI has it, in lower case."""

@@ -35,16 +35,20 @@ class Writer:
         self._transport = transport
         #: Whether TLS lies between the transport and the socket.
         self.is_encrypted = transport.get_extra_info("ssl_object") is not None
-        # With a limit of 0 TLS would wait for ever to be emptier than empty.
-        transport.set_write_buffer_limits(high=1 if self.is_encrypted else 0, low=0)
         #: Whether bytes wait to be sent.
         self.is_paused = False
-        self._is_lost = False
+        #: Whether the connection has ended.
+        self.is_lost = False
         self._drained: asyncio.Future[None] | None = None
         #: Bytes of a response that the transport has not been given yet.
         self._ahead = 0
         self._left = 0
         self._rate: MinimumRate | None = None
+
+    def open(self) -> None:
+        """Be paused by the transport as soon as a byte waits."""
+        # With a limit of 0 TLS would wait for ever to be emptier than empty.
+        self._transport.set_write_buffer_limits(high=1 if self.is_encrypted else 0, low=0)
 
     @property
     def left(self) -> int:
@@ -65,7 +69,7 @@ class Writer:
     def resume(self, *, lost: bool = False) -> None:
         """None wait any more, or none ever will go out."""
         self.is_paused = False
-        self._is_lost = self._is_lost or lost
+        self.is_lost = self.is_lost or lost
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
@@ -100,7 +104,7 @@ class Writer:
                     self._ahead -= len(piece)
                     self._transport.write(piece)
                     await self.drain()
-                    if self._is_lost:
+                    if self.is_lost:
                         return
         finally:
             self._ahead = 0

@@ -61,19 +61,15 @@ class ServerState(Protocol):
 class Site:
     """The surroundings of a connection."""
 
-    __slots__ = ("_common", "_default_headers", "application", "limits", "state")
+    __slots__ = ("application", "common_lines", "default_headers", "limits", "state")
 
     def __init__(self, application: Application, limits: Limits, state: ServerState) -> None:
         self.application = application
         self.limits = limits
         self.state = state
-        self._default_headers: list[Header] | None = None
-        self._common = b""
+        self.render()
 
-    @property
-    def common_lines(self) -> bytes:
-        """The fields of every response, as lines of its head. The server makes them anew."""
-        fields = self.state.default_headers
-        if fields is not self._default_headers:
-            self._default_headers, self._common = fields, field_lines(fields)
-        return self._common
+    def render(self) -> None:
+        """Make lines of the fields that every response has; the server makes them anew."""
+        self.default_headers = self.state.default_headers
+        self.common_lines = field_lines(self.default_headers)

@@ -20,7 +20,7 @@ _MAX_DEPTH = 16
 
 async def control_body(request: Request) -> dict[str, Any]:
     """The members of the request's body, none where it is empty; whatever its Content-Type."""
-    source = content_of(AsgiRequest(request.scope, request.receive))
+    source, _ = content_of(AsgiRequest(request.scope, request.receive))
     body = await read(source, MAX_LENGTH, _reserve_nothing)
     document = strictjson.loads(body, max_depth=_MAX_DEPTH) if body else {}
     if not isinstance(document, dict):

@@ -13,12 +13,13 @@ from time import perf_counter_ns
 from tensor_round.errors import Fault, InvalidDescriptor, PayloadSizeMismatch, TensorTooLarge
 from tensor_round.wire import native, oip, oip_request
 from tensor_round.wire.accept import IDENTITY, preferred_coding
+from tensor_round.wire.census import census
 
 from ..backends import Bytes
 from ..cuda_shared_memory import CudaSharedMemory
 from ..engine import JSON_WEIGHT, Engine, effort
 from ..http1.coding import CODINGS, encode, most_encoded
-from ..http1.content import Prefixed, fill, read, take
+from ..http1.content import Prefixed, end, read, take
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import Parts, Response, field_name
@@ -28,7 +29,7 @@ from ..job import Job
 from ..models import MODELS, Model, find
 from ..shared_memory import SharedMemory
 from ..statistics import Statistics
-from .tensor_route import TensorRoute, Work, admit, content_length, content_of, text
+from .tensor_route import TensorRoute, Work, admit, content_of, text
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _ACCEPT_ENCODING = field_name(native.ACCEPT_ENCODING)
@@ -43,7 +44,6 @@ _OCTETS = ((_CONTENT_TYPE, native.OCTET_STREAM.encode()),)
 MAX_GATHERED_BYTES = 16 << 20
 #: Bytes that compressing takes as long for as rounding one.
 _ENCODING_WEIGHT = 64
-_NOTHING = memoryview(bytearray())
 
 
 def inference_routes(
@@ -82,8 +82,8 @@ class _Inference:
         self._counts = counts
         self._model = model
 
-    def choose(self, _head: RequestHead) -> Work:
-        """What works on a request."""
+    def choose(self, _content_type: bytes, _has_descriptor: bool) -> Work:
+        """What works on a request: one and the same on any."""
         return self._counted
 
     async def _counted(self, request: Request, job: Job) -> Response:
@@ -97,9 +97,9 @@ class _Inference:
 
     async def _infer(self, request: Request, job: Job, began: int) -> Response:
         head = request.head
-        length, json_length = content_length(head), _json_length(head)
+        source, length = content_of(request)
+        json_length = _json_length(head, length)
         _check_declared(length, json_length, self._limit)
-        source = content_of(request)
         if json_length == 0 and length is None:
             content = await read(source, MAX_GATHERED_BYTES, job.reserve)
             source, length = Prefixed(memoryview(content), source), len(content)
@@ -115,7 +115,7 @@ class _Inference:
         parts = await self._engine.run(work, nbytes, cost, job)
         rounded = perf_counter_ns()
         response = await self._response(head, parts, job)
-        overlap = int(job.overlap_seconds * 1e9)
+        overlap = 0 if job.overlap is None else int(job.overlap.seconds * 1e9)
         self._counts.succeeded(
             self._model,
             queue=int(job.queue_seconds * 1e9),
@@ -144,7 +144,7 @@ class _Inference:
         read_plan = partial(plan_head, self._model, header, self._work.has_shared_memory)
         if len(header) <= REMEMBERED_BYTES:
             return read_plan(), header
-        job.reserve(len(header) * JSON_WEIGHT)
+        job.reserve(census(header).nbytes)
         return await self._engine.run(read_plan, len(header) * JSON_WEIGHT), header
 
     async def _receive(
@@ -158,7 +158,7 @@ class _Inference:
         if needed > 0:
             job.reserve(needed)
         if not isinstance(plan.source, oip.Binary):
-            await fill(source, _NOTHING)
+            await end(source, 0)
             return None
         nbytes = plan.source.byte_size
         if length is not None:
@@ -167,7 +167,9 @@ class _Inference:
         # What goes to a region is rounded on its way there.
         stays = plan.output.region is None
         progress = self._engine.overlap(plan.call, memory, job) if stays else None
-        _check_binary(await fill(source, memory.data, progress), nbytes)
+        got = await source.receive_into(memory.data, progress)
+        await end(source, nbytes)
+        _check_binary(got, nbytes)
         return memory
 
     async def _response(
@@ -191,7 +193,7 @@ class _Inference:
         return Response(200, fixed, encoded, headers)
 
 
-def _json_length(head: RequestHead) -> int | None:
+def _json_length(head: RequestHead, content: int | None) -> int | None:
     """Bytes of the content that are its JSON; None is all, 0 is none of a raw tensor.
 
     Raises :class:`InvalidDescriptor` for what is no length, or beyond the content.
@@ -199,7 +201,6 @@ def _json_length(head: RequestHead) -> int | None:
     if _HEADER_LENGTH not in head.values:
         return None
     length = oip_request.read_header_length(text(head, _HEADER_LENGTH))
-    content = content_length(head)
     if content is not None and length > content:
         rule = f"is beyond the {content} bytes of the body"
         raise InvalidDescriptor.of([Fault((oip.HEADER_LENGTH,), rule)])

@@ -22,24 +22,25 @@ from tensor_round.errors import (
     MalformedNpy,
     MissingDescriptor,
     PayloadSizeMismatch,
+    RequestRefused,
     UnsupportedMediaType,
 )
 from tensor_round.layout import check_size
 from tensor_round.rounding import Rounding
 from tensor_round.wire import native, npy
+from tensor_round.wire.census import census
 
 from ..backends import Bytes
 from ..engine import JSON_WEIGHT, Engine, effort
-from ..http1.content import fill, read, take
+from ..http1.content import end, read, take
 from ..http1.head import Header, RequestHead
 from ..http1.request import Request
 from ..http1.response import Response, field_name
-from ..job import Job
+from ..job import FIRST_BYTES, Job
 from .document import Document
-from .tensor_route import TensorRoute, Work, admit, content_length, content_of, text
+from .tensor_route import DESCRIPTOR, TensorRoute, Work, admit, content_of, text
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
-_DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
 _OUTPUT_DESCRIPTOR = field_name(native.OUTPUT_DESCRIPTOR)
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
 _SERVER_TIMING = field_name(native.SERVER_TIMING)
@@ -74,12 +75,12 @@ class _Round:
         # Refusals are not remembered.
         self._plan = lru_cache(_REMEMBERED_PLANS)(self._make_plan)
 
-    def choose(self, head: RequestHead) -> Work:
-        """What works on a request, by its Content-Type."""
-        match native.media_type(text(head, _CONTENT_TYPE)):
+    def choose(self, content_type: bytes, has_descriptor: bool) -> Work:
+        """What works on a request of this representation."""
+        match native.media_type(content_type.decode("latin-1")):
             case "" | native.OCTET_STREAM:
                 return self._octets
-            case native.FORM if _DESCRIPTOR in head.values:
+            case native.FORM if has_descriptor:
                 return self._octets
             case native.JSON:
                 return self._json
@@ -95,17 +96,28 @@ class _Round:
         head = request.head
         if head.query:
             _parameters(head)
-        plan = self._plan(_descriptor(head))
-        call = plan.call
-        length = content_length(head)
-        if length is not None:
-            _check_payload(length, plan.lengths)
-        source = await admit(content_of(request), job, call.nbytes)
-        memory = job.allocate(call.input.byte_length)
+        descriptor = head.values.get(DESCRIPTOR)
+        if descriptor is None or DESCRIPTOR in head.repeated:
+            raise _no_descriptor(head)
+        plan = self._plan(descriptor)
+        source, length = content_of(request)
+        if length is not None and length not in plan.lengths:
+            raise _wrong_size(length, plan.lengths)
+        call, progress = plan.call, None
         began = time.perf_counter()
-        got = await fill(source, memory.data, self._engine.overlap(call, memory, job))
+        if call.nbytes <= FIRST_BYTES:
+            job.reserve(call.nbytes)
+            memory = job.allocate(call.input.byte_length)
+        else:
+            source = await admit(source, job, call.nbytes)
+            memory = job.allocate(call.input.byte_length)
+            progress = self._engine.overlap(call, memory, job)
+        got = await source.receive_into(memory.data, progress)
+        if not source.is_at_end:
+            await end(source, memory.size)
         if got < memory.size:
-            _check_payload(got, plan.lengths)
+            if got not in plan.lengths:
+                raise _wrong_size(got, plan.lengths)
             memory[got:] = 0
         received = time.perf_counter() - began
         work = partial(self._engine.round, call, memory, job)
@@ -117,7 +129,7 @@ class _Round:
         query = _parameters(request.head, "rounding", "dtype")
         rounding = _rounding(query.get("rounding", Rounding.TIES_TO_EVEN.value))
         began = time.perf_counter()
-        source = content_of(request)
+        source, length = content_of(request)
         start = b""
         while (header := npy.read_header(start)) is None:
             piece = await take(source, npy.missing_length(start))
@@ -128,14 +140,16 @@ class _Round:
         layout = header.layout(dtype)
         call = RoundCall(rounding, layout, layout, layout.byte_length)
         self._check_sizes(call)
-        length = content_length(request.head)
-        if length is not None:
-            _check_payload(length, (header.header_length + layout.byte_length,))
+        if length is not None and length != header.header_length + layout.byte_length:
+            raise _wrong_size(length, (header.header_length + layout.byte_length,))
         source = await admit(source, job, call.nbytes)
         memory = job.allocate(layout.byte_length)
         is_swapped = header.byte_order == "big"
         progress = None if is_swapped else self._engine.overlap(call, memory, job)
-        _check_payload(await fill(source, memory.data, progress), (layout.byte_length,))
+        got = await source.receive_into(memory.data, progress)
+        await end(source, memory.size)
+        if got != memory.size:
+            raise _wrong_size(got, (memory.size,))
         received = time.perf_counter() - began
         work = partial(self._engine.round, call, memory, job)
         if is_swapped:
@@ -148,21 +162,28 @@ class _Round:
         """Operator and numbers in one document, worked on off the event loop if it is long."""
         _parameters(request.head)
         began = time.perf_counter()
-        likely = content_length(request.head) or 0
-        document = await read(content_of(request), native.MAX_JSON_LENGTH, job.reserve, likely)
+        source, length = content_of(request)
+        content = bytes(await read(source, native.MAX_JSON_LENGTH, job.reserve, length or 0))
         received = time.perf_counter() - began
-        work = partial(self._round_document, bytes(document), job)
-        content = await self._engine.run(work, len(document) * JSON_WEIGHT, job=job)
-        return await self._response(request.head, _JSON, [content], job, received)
+        work = partial(self._round_document, content, job)
+        text = await self._engine.run(work, len(content) * JSON_WEIGHT, job=job)
+        return await self._response(request.head, _JSON, [text], job, received)
 
     def _round_document(self, text: bytes, job: Job) -> bytes:
+        job.reserve(census(text).nbytes)
         document = Document.read(text)
         self._check_sizes(document.call)
+        job.reserve(document.call.nbytes)
         memory = job.allocate(document.call.input.byte_length)
         memory.data[:] = document.payload()
         return document.answer(self._engine.round(document.call, memory, job).data)
 
     def _make_plan(self, descriptor: bytes) -> RoundPlan:
+        if len(descriptor) > native.MAX_DESCRIPTOR_LENGTH:
+            raise HeadersTooLarge(
+                f"the header {native.OPERATOR_DESCRIPTOR} has more than "
+                f"{native.MAX_DESCRIPTOR_LENGTH} bytes"
+            )
         call = operators.parse(descriptor).resolve()
         self._check_sizes(call)
         described = native.output_descriptor(call.output)
@@ -186,7 +207,7 @@ class _Round:
         received: float,
     ) -> Response:
         """The response; ``received`` are the seconds in which the body came."""
-        overlap = job.overlap_seconds
+        overlap = 0.0 if job.overlap is None else job.overlap.seconds
         durations = b"receive;dur=%.3f, queue;dur=%.3f, execute;dur=%.3f" % (
             (received - overlap) * 1e3,
             job.queue_seconds * 1e3,
@@ -206,22 +227,15 @@ _NPY = ((_CONTENT_TYPE, native.NPY.encode()),)
 _JSON = ((_CONTENT_TYPE, native.JSON.encode()),)
 
 
-def _descriptor(head: RequestHead) -> bytes:
-    descriptor = head.values.get(_DESCRIPTOR)
+def _no_descriptor(head: RequestHead) -> RequestRefused:
+    """The refusal of a request without one descriptor."""
     name = native.OPERATOR_DESCRIPTOR
-    if descriptor is None:
-        raise MissingDescriptor(
-            f"the header {name} must carry the operator, as JSON; "
-            "GET /operators lists what it can say"
-        )
-    if _DESCRIPTOR in head.repeated:
-        count = sum(field == _DESCRIPTOR for field, _ in head.fields)
-        raise DuplicateDescriptor(f"the header {name} came {count} times")
-    if len(descriptor) > native.MAX_DESCRIPTOR_LENGTH:
-        raise HeadersTooLarge(
-            f"the header {name} has more than {native.MAX_DESCRIPTOR_LENGTH} bytes"
-        )
-    return descriptor
+    count = sum(field == DESCRIPTOR for field, _ in head.fields)
+    if count:
+        return DuplicateDescriptor(f"the header {name} came {count} times")
+    return MissingDescriptor(
+        f"the header {name} must carry the operator, as JSON; GET /operators lists what it can say"
+    )
 
 
 def _parameters(head: RequestHead, *known: str) -> dict[str, str]:
@@ -238,13 +252,12 @@ def _parameters(head: RequestHead, *known: str) -> dict[str, str]:
     return found
 
 
-def _check_payload(got: int, lawful: tuple[int, ...]) -> None:
-    """Refuse a payload of any length but the lawful ones."""
-    if got not in lawful:
-        raise PayloadSizeMismatch(
-            f"the payload must have {' or '.join(map(str, sorted(set(lawful))))} bytes "
-            f"for this descriptor, got {got}"
-        )
+def _wrong_size(got: int, lawful: tuple[int, ...]) -> PayloadSizeMismatch:
+    """The refusal of a payload of any length but the lawful ones."""
+    return PayloadSizeMismatch(
+        f"the payload must have {' or '.join(map(str, sorted(set(lawful))))} bytes "
+        f"for this descriptor, got {got}"
+    )
 
 
 def _rounding(name: str) -> Rounding:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 
 from tensor_round.wire import native
 
 from ..engine import Engine
-from ..http1.coding import decoder_for, is_encoded
+from ..http1.coding import decoder_for
 from ..http1.content import Decoded, Prefixed, Verified
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import Response, field_name
-from ..job import FIRST_BYTES, Job
+from ..job import Job
 
+DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
+_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
 _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
 
@@ -22,20 +25,25 @@ _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
 #: comes with a head in one segment of the loopback's 64 KiB.
 ENOUGH_BYTES = 60 << 10
 
+_REMEMBERED_CHOICES = 64
+
 #: Reads a request and works on it; raises the refusal that there is to tell.
 Work = Callable[[Request, Job], Awaitable[Response]]
 
 
 class TensorRoute:
-    """A route: ``choose`` says by a request's head what works on it."""
+    """A route: ``choose`` says what works on a request, by its Content-Type and by whether it has
+    a descriptor.
+    """
 
-    def __init__(self, engine: Engine, choose: Callable[[RequestHead], Work]) -> None:
+    def __init__(self, engine: Engine, choose: Callable[[bytes, bool], Work]) -> None:
         self._engine = engine
-        self._choose = choose
+        self._choose = lru_cache(_REMEMBERED_CHOICES)(choose)
 
     async def __call__(self, request: Request) -> Response:
         """The response to one request, which holds the job's memory until it is sent."""
-        work = self._choose(request.head)
+        values = request.head.values
+        work = self._choose(values.get(_CONTENT_TYPE, b""), DESCRIPTOR in values)
         job = Job(self._engine.memory)
         try:
             response = await work(request, job)
@@ -51,13 +59,15 @@ class TensorRoute:
         return response
 
 
-def content_of(request: Request) -> ByteSource:
-    """The request's content: its digest verified, its coding undone.
+def content_of(request: Request) -> tuple[ByteSource, int | None]:
+    """The request's content, its digest verified and its coding undone; and its length in bytes.
 
-    Raises :class:`DigestMismatch` or :class:`UnsupportedEncoding` for fields that say no such.
+    The length is None where nobody said, as of a chunked or encoded body. Raises
+    :class:`DigestMismatch` or :class:`UnsupportedEncoding` for fields that say no such.
     """
     head = request.head
     source: ByteSource = request
+    length = head.length
     if _CONTENT_DIGEST in head.values:
         sha256 = native.parse_content_digest([text(head, _CONTENT_DIGEST)])
         if sha256 is not None:
@@ -65,15 +75,8 @@ def content_of(request: Request) -> ByteSource:
     if _CONTENT_ENCODING in head.values:
         decoder = decoder_for(text(head, _CONTENT_ENCODING))
         if decoder is not None:
-            source = Decoded(source, decoder)
-    return source
-
-
-def content_length(head: RequestHead) -> int | None:
-    """Bytes of the content; None where nobody said, as of a chunked or encoded body."""
-    if _CONTENT_ENCODING in head.values and is_encoded(text(head, _CONTENT_ENCODING)):
-        return None
-    return head.length
+            source, length = Decoded(source, decoder), None
+    return source, length
 
 
 def text(head: RequestHead, name: bytes) -> str:
@@ -82,13 +85,10 @@ def text(head: RequestHead, name: bytes) -> str:
 
 
 async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
-    """Reserve what a request needs: a little first, the rest once its body comes.
+    """Reserve what a large request needs: a little first, the rest once its body comes.
 
     The source has the bytes that came. Raises :class:`TensorTooLarge` or :class:`Overloaded`.
     """
-    if nbytes <= FIRST_BYTES:
-        job.reserve(nbytes)
-        return source
     job.reserve_first(nbytes)
     first = memoryview(bytearray(ENOUGH_BYTES))
     came = await source.receive_into(first)
