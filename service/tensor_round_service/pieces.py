@@ -6,9 +6,10 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-#: What a core copies in, rounds and copies out again from its own cache, which is twice as large
-#: at least; smaller pieces cost more system calls.
-PIECE_BYTES = 256 << 10
+#: What a core copies in, rounds and copies out again from its own cache: half of a common
+#: second-level one. With shorter pieces two threads meet too often, at the interpreter's lock and
+#: at the file's.
+PIECE_BYTES = 512 << 10
 #: From so many bytes on a second thread helps: less is done before it is awake.
 SHARED_BYTES = 4 << 20
 #: No more: the kernel lets one thread at a time write into a file, and that is half of the work.
