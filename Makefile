@@ -122,7 +122,7 @@ $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, PyTorch, JAX (2 GB, own venv)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
-bench: $(VENV)/.service build/bench-load ## Measure the service beside the floor and its peers (8 minutes; ARGS=--quick)
+bench: $(VENV)/.service build/bench-load ## Measure the service beside the floor and its peers (10 minutes; ARGS=--quick)
 	$(BIN)/python -m bench $(ARGS)
 
 build/bench-load: bench/load.c

@@ -8,19 +8,36 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from . import anatomy, goals, latency, load, machine, memory, tables, targets
+from . import (
+    anatomy,
+    deployed,
+    goals,
+    latency,
+    load,
+    machine,
+    memory,
+    results,
+    tables,
+    targets,
+    variants,
+)
 from .client import Arena
-from .targets import HERE, MIB
+from .targets import HERE, KIB, MIB
 
 #: Where torch, ONNX Runtime and OpenVINO are, to compare kernels with.
 ORACLES = Path(".venvs/oracles/bin/python")
-#: Where a quick run is written: its figures are not worth keeping.
-QUICK = Path("build/bench/quick.json")
+#: Where a quick or partial run is written: its figures are not worth keeping.
+TRIED = Path("build/bench/tried.json")
+
+SECTIONS = ("latency", "load", "deployed", "memory", "anatomy", "kernels")
+#: Those whose rows are targets.
+TARGETED = {"latency", "load", "memory"}
 
 BEGAN = time.monotonic()
 
@@ -30,45 +47,78 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="fewer rounds, smaller tensors: to try the bench"
     )
+    parser.add_argument(
+        "--only", nargs="+", choices=SECTIONS, help="measure these alone; such runs are not kept"
+    )
     parser.add_argument("--output", type=Path, help="the JSON file to write")
     arguments = parser.parse_args()
-    results = measure(quick=arguments.quick)
-    print(tables.title(results) + "\n\n" + tables.render(results))
-    output = arguments.output or (QUICK if arguments.quick else kept(results))
+    measured = measure(arguments.only or SECTIONS, quick=arguments.quick)
+    print(tables.title(measured) + "\n\n" + tables.render(measured))
+    partial = arguments.quick or arguments.only
+    output = arguments.output or (TRIED if partial else kept(measured))
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(results, indent=1) + "\n")
+    output.write_text(results.text(measured))
     print(f"\nwritten to {output}")
 
 
-def measure(*, quick: bool) -> dict[str, Any]:
-    """Every figure of a run."""
-    results: dict[str, Any] = {
+def measure(sections: Collection[str], *, quick: bool) -> dict[str, Any]:
+    """Every figure of these sections."""
+    found: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "quick": quick,
         "machine": machine.describe(),
+        **{section: [] for section in SECTIONS},
     }
+    missing: dict[str, str] = {}
+    arena = Arena(max(latency.SIZES[-1].nbytes, memory.PAYLOAD) if TARGETED & {*sections} else KIB)
+    if TARGETED & {*sections}:
+        on_targets(found, sections, arena, missing, quick=quick)
+    if "deployed" in sections:
+        tell("what is deployed")
+        with targets.servers(variants.PROGRAMS) as (running, not_running):
+            missing |= not_running
+            found["deployed"] = deployed.measure(running, arena, missing, quick=quick)
+    if "anatomy" in sections:
+        tell("layers")
+        found["anatomy"] = anatomy.measure()
+    if "kernels" in sections and not quick:
+        tell("kernels")
+        found["kernels"] = kernels(missing)
+    found["missing"] = missing
+    judged = goals.judged(found)
+    whole = len(sections) == len(SECTIONS)
+    found["goals"] = [goal for goal in judged if whole or goal["measured"] is not None]
+    found["seconds"] = round(time.monotonic() - BEGAN)
+    return found
+
+
+def on_targets(
+    found: dict[str, Any],
+    sections: Collection[str],
+    arena: Arena,
+    missing: dict[str, str],
+    *,
+    quick: bool,
+) -> None:
+    """The sections whose rows are targets."""
     sizes: tuple[latency.Size, ...] = latency.SIZES
     if quick:
         sizes = tuple(replace(size, rounds=2) for size in sizes if size.nbytes <= 64 * MIB)
-    arena = Arena(max(latency.SIZES[-1].nbytes, memory.PAYLOAD))
+    asked = (*targets.TARGETS, *targets.UNDER_LOAD)
     tell("starting the servers")
-    with targets.servers() as (running, not_running):
-        found, missing = targets.available(running, not_running, arena)
-        tell("one connection")
-        results["latency"] = latency.measure(running, found, arena, sizes)
-        tell("many connections")
-        rounds = 1 if quick else load.ROUNDS
-        results["load"] = load.measure(running, found, arena, rounds, missing)
-    tell("memory")
-    results["memory"] = memory.measure(found, arena)
-    tell("layers")
-    results["anatomy"] = anatomy.measure()
-    tell("kernels")
-    results["kernels"] = [] if quick else kernels(missing)
-    results["missing"] = missing
-    results["goals"] = goals.judged(results)
-    results["seconds"] = round(time.monotonic() - BEGAN)
-    return results
+    with targets.servers({target.program for target in asked}) as (running, not_running):
+        there, others = targets.available(asked, running, not_running, arena)
+        missing |= others
+        if "latency" in sections:
+            tell("one connection")
+            found["latency"] = latency.measure(running, there, arena, sizes)
+        if "load" in sections:
+            tell("many connections")
+            rounds = 1 if quick else load.ROUNDS
+            found["load"] = load.measure(running, there, arena, rounds, missing)
+    if "memory" in sections:
+        tell("memory")
+        found["memory"] = memory.measure(there, arena)
 
 
 def kernels(missing: dict[str, str]) -> list[dict[str, Any]]:
@@ -85,10 +135,10 @@ def kernels(missing: dict[str, str]) -> list[dict[str, Any]]:
     return rows
 
 
-def kept(results: dict[str, Any]) -> Path:
+def kept(found: dict[str, Any]) -> Path:
     """Where a run's results stay: by its day and processor."""
-    cpu = re.sub(r"[^a-z0-9]+", "-", results["machine"]["cpu"].lower()).strip("-")
-    name = f"{results['date'][:10]}-{cpu}-{results['machine']['cores']}-cores.json"
+    cpu = re.sub(r"[^a-z0-9]+", "-", found["machine"]["cpu"].lower()).strip("-")
+    name = f"{found['date'][:10]}-{cpu}-{found['machine']['cores']}-cores.json"
     return HERE / "results" / name
 
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
+#: A port of 127.0.0.1, or the path of a Unix socket.
+Address: TypeAlias = int | str
 
 #: Room for the head of a request, and of an answer.
 HEAD_BYTES = 8 << 10
@@ -49,11 +53,12 @@ class Arena:
 
 
 class Connection:
-    """One connection; answers are received into the arena."""
+    """One connection, with TLS or without; answers are received into the arena."""
 
-    def __init__(self, port: int, arena: Arena) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), 60)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, address: Address, arena: Arena, tls: ssl.SSLContext | None = None) -> None:
+        self._socket = connected(address)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname="localhost")
         # A timeout makes every call a poll and a call.
         self._socket.settimeout(None)
         self._answer = arena.answer
@@ -67,7 +72,7 @@ class Connection:
         self._receive(0, nbytes)
         return self._memory[:nbytes]
 
-    def exchange(self, request: memoryview) -> memoryview:
+    def exchange(self, request: memoryview | bytes) -> memoryview:
         """Send a request; the body of the answer. Raises :class:`Refused`."""
         self._socket.sendall(request)
         got = self._socket.recv_into(self._memory)
@@ -94,3 +99,15 @@ class Connection:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def connected(address: Address) -> socket.socket:
+    """A socket that is connected, within a minute."""
+    if isinstance(address, str):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(60)
+        sock.connect(address)
+        return sock
+    sock = socket.create_connection(("127.0.0.1", address), 60)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock

@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .client import Arena, Connection
+from .client import Address, Arena, Connection
 from .servers.floor import LENGTH
 
 #: Asks once; what it returns ends with the answer's bytes.
 Call: TypeAlias = Callable[[], Any]
 #: A connection, or whatever it takes, for tensors of one size.
-Face: TypeAlias = Callable[[int, Arena, int], AbstractContextManager[Call]]
+Face: TypeAlias = Callable[[Address, Arena, int], AbstractContextManager[Call]]
 
 #: What the shared memory of a run is called; the service gives out nothing without a prefix.
 PREFIX = "tensor_round_bench"
@@ -28,21 +28,26 @@ REGIONS = "/v2/systemsharedmemory"
 _region_numbers = itertools.count()
 
 
-def head(path: str, length: int, fields: Mapping[str, str]) -> bytes:
-    """The head of a POST request."""
-    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {length}"]
+def head(path: str, length: int | None, fields: Mapping[str, str]) -> bytes:
+    """The head of a POST request; one of no length is chunked."""
+    framing = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", framing]
     lines += [f"{name}: {value}" for name, value in fields.items()]
     return "\r\n".join((*lines, "", "")).encode()
 
 
-def native_head(nbytes: int) -> bytes:
-    """``POST /round`` with the tensor's bytes; other servers do not mind the descriptor."""
+def native_fields(nbytes: int) -> dict[str, str]:
+    """What ``POST /round`` has to be told; other servers do not mind the descriptor."""
     descriptor = {"dialect": "ieee754", "input": {"dtype": "float32", "shape": [nbytes // 4]}}
-    fields = {
+    return {
         "Content-Type": "application/octet-stream",
         "Operator-Descriptor": json.dumps(descriptor, separators=(",", ":")),
     }
-    return head("/round", nbytes, fields)
+
+
+def native_head(nbytes: int) -> bytes:
+    """``POST /round`` with the tensor's bytes."""
+    return head("/round", nbytes, native_fields(nbytes))
 
 
 def binary_head(nbytes: int) -> bytes:
@@ -59,9 +64,9 @@ def inference(nbytes: int, source: Mapping[str, Any], target: Mapping[str, Any])
 
 
 @contextmanager
-def raw(port: int, arena: Arena, nbytes: int) -> Iterator[Call]:
+def raw(address: Address, arena: Arena, nbytes: int) -> Iterator[Call]:
     """The floor's way: a length once, then tensors."""
-    connection = Connection(port, arena)
+    connection = Connection(address, arena)
     connection.send(LENGTH.pack(nbytes))
     request = arena.request(b"", nbytes)
 
@@ -79,8 +84,8 @@ def over_http(make_head: Callable[[int], bytes]) -> Face:
     """A request over one kept connection, always the same bytes."""
 
     @contextmanager
-    def opened(port: int, arena: Arena, nbytes: int) -> Iterator[Call]:
-        connection = Connection(port, arena)
+    def opened(address: Address, arena: Arena, nbytes: int) -> Iterator[Call]:
+        connection = Connection(address, arena)
         request = arena.request(make_head(nbytes), nbytes)
         try:
             yield lambda: connection.exchange(request)
@@ -91,7 +96,7 @@ def over_http(make_head: Callable[[int], bytes]) -> Face:
 
 
 @contextmanager
-def shared_memory(port: int, arena: Arena, nbytes: int) -> Iterator[Call]:
+def shared_memory(address: Address, arena: Arena, nbytes: int) -> Iterator[Call]:
     """The tensor lies in memory that both sides see; only its name goes over the wire."""
     name = f"{PREFIX}_{next(_region_numbers)}"
     path = Path("/dev/shm", name)
@@ -99,7 +104,7 @@ def shared_memory(port: int, arena: Arena, nbytes: int) -> Iterator[Call]:
         file.truncate(2 * nbytes)
         memory = np.frombuffer(mmap(file.fileno(), 2 * nbytes), np.uint8)
     memory[:nbytes] = arena.tensor(nbytes).view(np.uint8)
-    connection = Connection(port, arena)
+    connection = Connection(address, arena)
 
     def post(path: str, document: Mapping[str, Any]) -> None:
         body = json.dumps(document).encode()
@@ -125,11 +130,11 @@ def shared_memory(port: int, arena: Arena, nbytes: int) -> Iterator[Call]:
 
 
 @contextmanager
-def sdk(port: int, arena: Arena, nbytes: int, *, into: bool) -> Iterator[Call]:
+def sdk(address: Address, arena: Arena, nbytes: int, *, into: bool) -> Iterator[Call]:
     """This project's client; ``into`` an array that is already there, or a new one."""
     import tensor_round
 
     tensor = arena.tensor(nbytes)
     out = np.empty_like(tensor) if into else None
-    with tensor_round.Client(f"http://127.0.0.1:{port}") as client:
+    with tensor_round.Client(f"http://127.0.0.1:{address}") as client:
         yield lambda: client.round(tensor, out=out).view(np.uint8)

@@ -85,7 +85,7 @@ def measure(
                 row = rows.setdefault(key, Row(*key))
                 server = running[target.program]
                 with (
-                    target.face(server.port, arena, size.nbytes) as call,
+                    target.face(server.address, arena, size.nbytes) as call,
                     placed(server, placement),
                 ):
                     if number == 0:

@@ -1,24 +1,28 @@
 /* Keeps many connections busy with one request each, and counts the answers.
  *
- *   load PORT CONNECTIONS SECONDS FILE ANSWER_BYTES
+ *   load ADDRESS CONNECTIONS SECONDS FILE ANSWER_BYTES PREFIX_BYTES [OFFSET ...]
  *
- * FILE holds a request as it goes over the wire. An answer has ANSWER_BYTES, or if that
- * is 0, is HTTP/1.1, status 200, with a Content-Length. PREFIX_BYTES of the file, a sixth
- * argument, are sent once, at the connection's beginning. Prints one JSON object.
+ * ADDRESS is a port of 127.0.0.1, or with a slash in it the path of a Unix socket. FILE holds
+ * a request as it goes over the wire. An answer has ANSWER_BYTES, or if that is 0, is
+ * HTTP/1.1, status 200, with a Content-Length. PREFIX_BYTES of the file are sent once, at the
+ * connection's beginning. At each OFFSET of the file are 16 hex digits, which are other ones
+ * in each request. Prints one JSON object.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES = 8192, SCRATCH_BYTES = 1 << 20, EVENTS = 64 };
+enum { HEAD_BYTES = 8192, SCRATCH_BYTES = 1 << 20, EVENTS = 64, DIGITS = 16 };
 
 struct connection {
     int fd;
@@ -26,14 +30,17 @@ struct connection {
     size_t received; /* of the answer */
     size_t expected; /* bytes of the answer, head and all; 0: not known yet */
     double began;
+    char *request; /* its own where requests differ, else everybody's */
     char head[HEAD_BYTES + 1];
 };
 
-static const char *request;
+static char *request;
 static size_t request_bytes, answer_bytes;
 static char scratch[SCRATCH_BYTES];
 static double *latencies;
 static size_t answered, room;
+static size_t *offsets; /* of what is another in each request */
+static int offset_count;
 
 static void fail(const char *what)
 {
@@ -62,24 +69,65 @@ static void read_request(const char *path)
     request = memory;
 }
 
-static int connect_to(int port, size_t prefix_bytes)
+static int connected(int family, const void *address, socklen_t bytes)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address))
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, address, bytes))
         fail("connect");
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (prefix_bytes && send(fd, request, prefix_bytes, 0) != (ssize_t)prefix_bytes)
-        fail("send");
     return fd;
+}
+
+static int connect_to(const char *where)
+{
+    if (strchr(where, '/')) {
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        if (strlen(where) >= sizeof address.sun_path)
+            fail("the socket's path is too long");
+        strcpy(address.sun_path, where);
+        return connected(AF_UNIX, &address, sizeof address);
+    }
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(where))};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int one = 1, fd = connected(AF_INET, &address, sizeof address);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+static void open_connection(struct connection *c, const char *where, size_t prefix_bytes)
+{
+    c->fd = connect_to(where);
+    if (prefix_bytes && send(c->fd, request, prefix_bytes, 0) != (ssize_t)prefix_bytes)
+        fail("send");
+    c->request = request;
+    if (offset_count) {
+        c->request = malloc(request_bytes);
+        if (!c->request)
+            fail("malloc");
+        memcpy(c->request, request, request_bytes);
+    }
+}
+
+/* Digits that look random, as ids do (splitmix64), and do not come again. */
+static void renumber(struct connection *c)
+{
+    static uint64_t state;
+    if (!state)
+        state = (uint64_t)(now() * 1e9);
+    for (int i = 0; i < offset_count; i++) {
+        uint64_t z = state += 0x9e3779b97f4a7c15;
+        char digits[DIGITS + 1];
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+        snprintf(digits, sizeof digits, "%016" PRIx64, z ^ (z >> 31));
+        memcpy(c->request + offsets[i], digits, DIGITS);
+    }
 }
 
 /* Sends what the socket takes; what it does not waits for its event. */
 static void send_more(struct connection *c)
 {
     while (c->sent < request_bytes) {
-        ssize_t n = send(c->fd, request + c->sent, request_bytes - c->sent,
+        ssize_t n = send(c->fd, c->request + c->sent, request_bytes - c->sent,
                          MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN)
             return;
@@ -94,6 +142,7 @@ static void begin(struct connection *c, size_t prefix_bytes)
     c->sent = prefix_bytes;
     c->received = 0;
     c->expected = answer_bytes;
+    renumber(c);
     c->began = now();
     send_more(c);
 }
@@ -170,19 +219,26 @@ static int by_size(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-    if (argc != 7)
-        fail("load PORT CONNECTIONS SECONDS FILE ANSWER_BYTES PREFIX_BYTES");
-    int port = atoi(argv[1]), count = atoi(argv[2]);
+    if (argc < 7)
+        fail("load ADDRESS CONNECTIONS SECONDS FILE ANSWER_BYTES PREFIX_BYTES [OFFSET ...]");
+    int count = atoi(argv[2]);
     double seconds = atof(argv[3]);
     read_request(argv[4]);
     answer_bytes = strtoull(argv[5], NULL, 10);
     size_t prefix_bytes = strtoull(argv[6], NULL, 10);
+    offset_count = argc - 7;
+    offsets = calloc((size_t)argc, sizeof *offsets);
+    for (int i = 0; offsets && i < offset_count; i++) {
+        offsets[i] = strtoull(argv[7 + i], NULL, 10);
+        if (offsets[i] + DIGITS > request_bytes)
+            fail("an offset is beyond the request");
+    }
     struct connection *connections = calloc((size_t)count, sizeof *connections);
     int poller = epoll_create1(EPOLL_CLOEXEC);
-    if (!connections || poller < 0)
+    if (!connections || !offsets || poller < 0)
         fail("epoll");
     for (int i = 0; i < count; i++) {
-        connections[i].fd = connect_to(port, prefix_bytes);
+        open_connection(&connections[i], argv[1], prefix_bytes);
         struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
                                     .data.ptr = &connections[i]};
         if (epoll_ctl(poller, EPOLL_CTL_ADD, connections[i].fd, &event))

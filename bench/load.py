@@ -6,11 +6,12 @@ import json
 import statistics
 import subprocess
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import faces
-from .client import Arena
+from .client import Address, Arena
 from .processes import LOGS, Server
 from .servers.floor import LENGTH
 from .targets import KIB, MIB, UNDER_LOAD, Target
@@ -18,8 +19,35 @@ from .targets import KIB, MIB, UNDER_LOAD, Target
 GENERATOR = Path("build/bench-load")
 #: Connections, and bytes of each of their tensors.
 LOADS = ((1, KIB), (8, KIB), (64, KIB), (8, 64 * KIB), (64, 64 * KIB), (8, MIB))
+#: Of an id, in the load generator too.
+DIGITS = 16
 SECONDS = 0.6
 ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What goes over the wire; an answer is HTTP's if its bytes are not known."""
+
+    data: bytes
+    #: Sent once, at a connection's beginning.
+    prefix: bytes = b""
+    answer_bytes: int = 0
+    #: Where in the data are DIGITS hex digits that differ from request to request.
+    offsets: tuple[int, ...] = ()
+
+    @classmethod
+    def raw(cls, tensor: bytes) -> Wire:
+        """The floor's way: a length once, then tensors."""
+        return cls(tensor, LENGTH.pack(len(tensor)), len(tensor))
+
+
+def wire(target: Target, arena: Arena, nbytes: int) -> Wire:
+    """A target's requests, always the same bytes."""
+    assert target.head is not None
+    if target.face is faces.raw:
+        return Wire.raw(arena.tensor(nbytes).tobytes())
+    return Wire(bytes(arena.request(target.head(nbytes), nbytes)))
 
 
 class Stalled(Exception):
@@ -38,8 +66,7 @@ def measure(
     Which target did not stand which load is put in ``missing``.
     """
     rows: list[dict[str, Any]] = []
-    if not GENERATOR.exists():
-        missing["many connections"] = "the load generator needs a C compiler"
+    if not is_there(missing):
         return rows
     for connections, nbytes in LOADS:
         blocks: dict[Target, list[dict[str, float]]] = {
@@ -47,8 +74,9 @@ def measure(
         }
         for _ in range(rounds):
             for target, results in blocks.items():
+                address = running[target.program].address
                 try:
-                    result = block(running[target.program], target, arena, connections, nbytes)
+                    result = block(address, wire(target, arena, nbytes), connections, SECONDS)
                 except Stalled as stall:
                     missing[f"{target.name}, {connections} x {nbytes} bytes"] = str(stall)
                 else:
@@ -71,23 +99,20 @@ def measure(
     return rows
 
 
-def block(
-    server: Server, target: Target, arena: Arena, connections: int, nbytes: int
-) -> dict[str, float]:
-    assert target.head is not None
+def is_there(missing: dict[str, str]) -> bool:
+    """Whether the load generator was compiled."""
+    if not GENERATOR.exists():
+        missing["many connections"] = "the load generator needs a C compiler"
+    return GENERATOR.exists()
+
+
+def block(address: Address, wire: Wire, connections: int, seconds: float) -> dict[str, float]:
+    """What the load generator counts in so many seconds."""
     request = LOGS / "request"
-    request.write_bytes(arena.request(target.head(nbytes), nbytes))
-    raw = target.face is faces.raw
-    command = [
-        str(GENERATOR),
-        str(server.port),
-        str(connections),
-        str(SECONDS),
-        str(request),
-        str(nbytes if raw else 0),
-        str(LENGTH.size if raw else 0),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
+    request.write_bytes(wire.prefix + wire.data)
+    shape = (wire.answer_bytes, len(wire.prefix), *wire.offsets)
+    arguments = (GENERATOR, address, connections, seconds, request, *shape)
+    done = subprocess.run([*map(str, arguments)], capture_output=True, text=True)
     if done.returncode:
         raise Stalled(done.stderr.strip())
     result: dict[str, float] = json.loads(done.stdout)

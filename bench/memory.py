@@ -20,10 +20,10 @@ def measure(targets: Collection[Target], arena: Arena) -> list[dict[str, Any]]:
             continue
         program = PROGRAMS[target.program]
         with started(f"{target.program}-memory", program.command, program.environment) as server:
-            with target.face(server.port, arena, KIB) as call:
+            with target.face(server.address, arena, KIB) as call:
                 call()
             before = server.forget_peak()
-            with target.face(server.port, arena, PAYLOAD) as call:
+            with target.face(server.address, arena, PAYLOAD) as call:
                 call()
             growth = server.peak_bytes() - before
         rows.append({"target": target.name, "bytes": PAYLOAD, "growth": growth})

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from .client import Address, connected
+
 #: Where servers write what they have to say.
 LOGS = Path("build/bench")
 ALL_CORES = frozenset(os.sched_getaffinity(0))
@@ -21,11 +23,11 @@ class NotStarted(Exception):
 
 
 class Server:
-    """One server, which may be several processes, on a port of its own."""
+    """One server, which may be several processes, on an address of its own."""
 
-    def __init__(self, name: str, process: subprocess.Popen[bytes], port: int) -> None:
+    def __init__(self, name: str, process: subprocess.Popen[bytes], address: Address) -> None:
         self.name = name
-        self.port = port
+        self.address = address
         self._process = process
 
     def pids(self) -> list[int]:
@@ -95,22 +97,28 @@ def tasks(pid: int) -> list[int]:
 def started(
     name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> Iterator[Server]:
-    """A server that listens on the port that takes the place of ``{port}`` in its command."""
-    port = free_port()
+    """A server that listens on the address which its command names.
+
+    A free port takes the place of ``{port}`` there, the path of a Unix socket that of ``{uds}``.
+    """
     LOGS.mkdir(parents=True, exist_ok=True)
+    on_path = "{uds}" in command
+    address: Address = str(LOGS / f"{name}.sock") if on_path else free_port()
+    if on_path:
+        Path(str(address)).unlink(missing_ok=True)
     log = LOGS / f"{name}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [part.format(port=port) for part in command],
+            [part.format(port=address, uds=address) for part in command],
             env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    server = Server(name, process, port)
+    server = Server(name, process, address)
     try:
-        wait_until_listening(process, port, log)
+        wait_until_listening(process, address, log)
         yield server
     finally:
         server.stop()
@@ -122,12 +130,13 @@ def free_port() -> int:
         return port
 
 
-def wait_until_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def wait_until_listening(process: subprocess.Popen[bytes], address: Address, log: Path) -> None:
     end = time.monotonic() + 60
     while time.monotonic() < end:
         if process.poll() is not None:
             break
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        with suppress(OSError):
+            connected(address).close()
             return
         time.sleep(0.05)
     raise NotStarted(f"did not start; see {log}")

@@ -18,8 +18,8 @@ END = "<!-- the end of the tables -->"
 
 
 def main() -> None:
-    # Their names begin with the day.
-    latest = max((HERE / "results").glob("*.json"))
+    # Their names begin with the day; those of GPUs, which gpu-check writes, do not.
+    latest = max((HERE / "results").glob("[0-9]*.json"))
     results = json.loads(latest.read_text())
     PICTURE.write_text(plot.draw(results))
     before, _, rest = PAGE.read_text().partition(BEGIN)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import median
 from typing import Any
 
 from .latency import FREE, ONE_CORE, OWN_CORES
 from .targets import KIB, MIB
+from .variants import ALIKE
 
 ABSENT = "-"
 
@@ -39,6 +41,7 @@ def title(results: dict[str, Any]) -> str:
 
 def render(results: dict[str, Any]) -> str:
     """Everything that was measured."""
+    small = results.get("deployed", [])  # runs of before do not have it
     sections: list[tuple[str, list[list[str]]]] = []
     for placement, where in (
         (ONE_CORE, "client and server on one core"),
@@ -48,32 +51,35 @@ def render(results: dict[str, Any]) -> str:
         rows = [row for row in results["latency"] if row["placement"] == placement]
         if rows:
             sections.append((f"One connection, {where}: a round trip", pivot(rows, size_of, time)))
-    sections.append(("Many connections: requests a second", pivot(results["load"], load_of, rate)))
-    sections.append(
+    sections += [
+        ("Many connections: requests a second", pivot(results["load"], load_of, rate)),
+        (
+            "What is deployed: 1 KiB, one core: a round trip",
+            deployed([row for row in small if row["connections"] == 1], seconds),
+        ),
+        (
+            "What is deployed: 1 KiB, 64 connections: requests a second",
+            deployed([row for row in small if row["connections"] > 1], whole),
+        ),
         (
             "A request of 256 MiB: growth of the server's peak memory",
             [["", "times the payload"]]
             + [[row["target"], f"{row['growth'] / row['bytes']:.2f}"] for row in results["memory"]],
-        )
-    )
-    sections.append(
+        ),
         (
-            "The layers of POST /round, each with those above it",
+            "Layers: parts of a request, without a socket",
             [["", "tensor", "time"]]
             + [[row["layer"], size_of(row), seconds(row["seconds"])] for row in results["anatomy"]],
-        )
-    )
-    if results["kernels"]:
-        sections.append(("Kernels", plain(results["kernels"])))
-    if results["missing"]:
-        sections.append(
-            (
-                "Not measured",
-                [["", "why"]] + [[name, why] for name, why in results["missing"].items()],
-            )
-        )
-    sections.append(("Goals", goals(results["goals"])))
-    return "\n\n".join(f"### {title}\n\n{table(rows)}" for title, rows in sections)
+        ),
+        ("Kernels", plain(results["kernels"])),
+        (
+            "Not measured",
+            [["", "why"]] + [[name, why] for name, why in results["missing"].items()],
+        ),
+        ("Goals", goals(results["goals"])),
+    ]
+    # A table that has a heading alone is left out.
+    return "\n\n".join(f"### {title}\n\n{table(rows)}" for title, rows in sections if rows[1:])
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -90,7 +96,7 @@ class Column:
     def __init__(self, cells: Sequence[str]) -> None:
         self._cells = cells
         self._width = max(3, *map(len, cells))
-        self._figures = all(cell == ABSENT or cell[:1].isdigit() for cell in cells[1:])
+        self._figures = all(map(is_figure, cells[1:]))
 
     @property
     def rule(self) -> str:
@@ -99,6 +105,11 @@ class Column:
     def __iter__(self) -> Iterator[str]:
         for cell in self._cells:
             yield cell.rjust(self._width) if self._figures else cell.ljust(self._width)
+
+
+def is_figure(cell: str) -> bool:
+    """Whether it is a number, with a unit or without."""
+    return cell == ABSENT or (cell[:1].isdigit() and len(cell.split()) <= 2)
 
 
 def pivot(rows: Iterable[dict[str, Any]], column: Any, cell: Any) -> list[list[str]]:
@@ -113,6 +124,33 @@ def pivot(rows: Iterable[dict[str, Any]], column: Any, cell: Any) -> list[list[s
         [target, *(cells.get(name, ABSENT) for name in columns)]
         for target, cells in by_target.items()
     ]
+
+
+def deployed(rows: Sequence[dict[str, Any]], shown: Callable[[float], str]) -> list[list[str]]:
+    """Medians, best rounds, and both ratios to the same server's heads alike.
+
+    One is of the medians, which the goals take; the other is the median of the rounds' own.
+    """
+    alike = {row["target"]: row for row in rows if row["requests"] == ALIKE}
+    heading = ["", "requests", "median", "best", "over heads alike", "round by round"]
+    return [heading] + [
+        [
+            row["target"],
+            row["requests"],
+            shown(row["median"]),
+            shown(row["best"]),
+            *ratios(row, alike.get(row["target"])),
+        ]
+        for row in rows
+    ]
+
+
+def ratios(row: dict[str, Any], base: dict[str, Any] | None) -> tuple[str, str]:
+    if base is None:
+        return ABSENT, ABSENT
+    pairs = zip(row["rounds"], base["rounds"], strict=True)
+    by_round = median(one / other for one, other in pairs)
+    return f"{row['median'] / base['median']:.2f} x", f"{by_round:.2f} x"
 
 
 def plain(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
@@ -154,7 +192,11 @@ def time(row: dict[str, Any]) -> str:
 
 
 def rate(row: dict[str, Any]) -> str:
-    return f"{row['best']:,.0f}"
+    return whole(row["best"])
+
+
+def whole(value: float) -> str:
+    return f"{value:,.0f}"
 
 
 def seconds(value: float) -> str:

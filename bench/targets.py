@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +17,7 @@ import numpy as np
 from . import faces
 from .client import Arena, Refused
 from .faces import Face
-from .processes import NotStarted, Server, started
+from .processes import LOGS, NotStarted, Server, started
 from .servers.floor import LENGTH
 
 KIB = 1 << 10
@@ -23,6 +25,12 @@ MIB = 1 << 20
 
 HERE = Path(__file__).parent
 TRITON = Path(".venvs/triton")
+#: The tests' own: an authority, and of it a server called localhost.
+CERTIFICATES = HERE.parent / "tests" / "support" / "certificates"
+#: Of this run alone; the service has no more than its digest.
+API_KEY = secrets.token_urlsafe(32)
+DIGEST = hashlib.sha256(API_KEY.encode()).hexdigest()
+KEYS = LOGS / "api-keys"
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,8 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     #: What must be there; `make bench-peers` sees to it.
     needs: Path = HERE
+    #: Files to write before it is started.
+    files: Mapping[Path, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,10 +62,10 @@ class Target:
     for_memory: bool = False
 
 
-def service(**settings: str) -> Program:
-    environment = {f"TENSOR_ROUND_{name.upper()}": value for name, value in settings.items()}
-    command = (sys.executable, "-m", "tensor_round_service", "--port", "{port}")
-    return Program(command, {"TENSOR_ROUND_BACKEND": "numpy", **environment})
+def service(*options: str, files: Mapping[Path, str] | None = None) -> Program:
+    where = () if "--uds" in options else ("--port", "{port}")
+    command = (sys.executable, "-m", "tensor_round_service", "--backend=numpy", *where, *options)
+    return Program(command, files=files or {})
 
 
 def script(name: str, *arguments: str) -> Program:
@@ -89,9 +99,11 @@ PROGRAMS = {
     "loop": script("loop.py"),
     "asgi": script("asgi.py"),
     "fastapi": script("fastapi_route.py"),
-    "service": service(shared_memory_prefix=faces.PREFIX),
-    "service-plain": service(direct_receive="false"),
-    "service-two": service(workers="2"),
+    "service": service(f"--shared-memory-prefix={faces.PREFIX}"),
+    "service-two": service("--workers=2"),
+    "service-keys": service(f"--api-keys-file={KEYS}", files={KEYS: f"{DIGEST} bench\n"}),
+    "service-tls": service(f"--ssl-certfile={CERTIFICATES / 'server.pem'}"),
+    "service-unix": service("--uds", "{uds}"),
     "triton": triton(),
 }
 
@@ -109,13 +121,6 @@ ROUND = Target(
     faces.over_http(faces.native_head),
     head=faces.native_head,
     under_load=True,
-    for_memory=True,
-)
-ROUND_PLAIN = Target(
-    "POST /round, DIRECT_RECEIVE off",
-    "service-plain",
-    faces.over_http(faces.native_head),
-    from_bytes=MIB,
     for_memory=True,
 )
 ROUND_TWO = Target(
@@ -177,7 +182,6 @@ TARGETS = (
     SHARED,
     SDK,
     SDK_OUT,
-    ROUND_PLAIN,
     LOOP,
     ASGI,
     FASTAPI,
@@ -189,15 +193,20 @@ UNDER_LOAD = (FLOOR_MANY, ROUND, ROUND_TWO, INFER, LOOP, ASGI, FASTAPI, TRITON_I
 
 
 @contextmanager
-def servers() -> Iterator[tuple[dict[str, Server], dict[str, str]]]:
-    """Every server, running; and why others are not."""
+def servers(names: Collection[str]) -> Iterator[tuple[dict[str, Server], dict[str, str]]]:
+    """The servers of these names, running; and why others are not."""
     running: dict[str, Server] = {}
     missing: dict[str, str] = {}
     with ExitStack() as stack:
         for name, program in PROGRAMS.items():
+            if name not in names:
+                continue
             if not program.needs.exists():
                 missing[name] = "not installed: make bench-peers"
                 continue
+            for path, text in program.files.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
             try:
                 running[name] = stack.enter_context(
                     started(name, program.command, program.environment)
@@ -208,17 +217,20 @@ def servers() -> Iterator[tuple[dict[str, Server], dict[str, str]]]:
 
 
 def available(
-    running: Mapping[str, Server], not_running: Mapping[str, str], arena: Arena
+    targets: Iterable[Target],
+    running: Mapping[str, Server],
+    not_running: Mapping[str, str],
+    arena: Arena,
 ) -> tuple[set[Target], dict[str, str]]:
-    """The targets that give right answers, and why the others do not."""
+    """Those that give right answers, and why the others do not."""
     found: set[Target] = set()
     missing: dict[str, str] = {}
-    for target in dict.fromkeys((*TARGETS, *UNDER_LOAD)):
+    for target in dict.fromkeys(targets):
         if target.program not in running:
             missing[target.name] = not_running[target.program]
             continue
         try:
-            with target.face(running[target.program].port, arena, KIB) as call:
+            with target.face(running[target.program].address, arena, KIB) as call:
                 answer = np.frombuffer(call(), np.uint8)[-KIB:]
         except (Refused, ConnectionError) as refusal:
             missing[target.name] = str(refusal)

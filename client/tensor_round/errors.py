@@ -104,7 +104,7 @@ class DuplicateDescriptor(RequestRefused):
 
 
 class MalformedJSON(RequestRefused):
-    """The text is not JSON, or nests too deep, or names a key twice."""
+    """The text is not JSON, nests too deep, has too many parts, or names a key twice."""
 
     code = "malformed_json"
     title = "The JSON is malformed"
@@ -225,12 +225,29 @@ class InvalidDescriptor(RequestRefused):
         return cls("; ".join(map(str, faults)), faults=faults)
 
 
+class MisdirectedHost(RequestRefused):
+    """The request is for a host that this service is not."""
+
+    status = 421
+    code = "misdirected_host"
+    title = "The request is for another host"
+
+
 class HeadersTooLarge(RequestRefused):
     """A header, or all of them together, is over the limit."""
 
     status = 431
     code = "headers_too_large"
     title = "The headers are too large"
+
+
+class ForeignOrigin(RequestRefused):
+    """A page of another origin asked for a change. The Open Inference Protocol alone says so,
+    without a code.
+    """
+
+    status = 403
+    title = "The request comes from another origin"
 
 
 class InternalError(RequestRefused):

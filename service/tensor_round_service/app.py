@@ -13,18 +13,18 @@ from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from .admission import memory_limit
 from .api_keys import KeyRing
-from .auth import Door
+from .auth import Authenticator
 from .backends.choice import DeviceOptions, choose
 from .cuda_shared_memory import CudaSharedMemory
 from .engine import Engine
-from .hardening import NoStoreMiddleware
+from .front import Front
+from .hosts import HostCheck
+from .memory import memory_limit
 from .openapi import describe
 from .readiness import Lifecycle, Readiness
 from .refusals import add_refusal_handlers
 from .regions import Registry
-from .request_id import RequestIdMiddleware
 from .routes.docs import docs_router
 from .routes.inference import inference_routes
 from .routes.inference_status import inference_status_router
@@ -36,36 +36,26 @@ from .routes.tensor_route import TensorRoute
 from .settings import Settings
 from .shared_memory import SharedMemory
 from .statistics import Statistics
-from .whole_answers import WholeAnswerMiddleware
 
 TITLE = "tensor-round"
 
 logger = logging.getLogger(__name__)
 
 
-class _Application(FastAPI):
-    """FastAPI, with a way past it: its stack costs a small tensor more than rounding does."""
+class Application(FastAPI):
+    """FastAPI behind a front, through which every request comes."""
 
-    short_cuts: Mapping[str, TensorRoute]
-    door: Door | None = None
-
-    def is_prompt(self, scope: Scope) -> bool:
-        """Whether a request, come whole, needs no task: one that goes past the stack."""
-        return scope["method"] == "POST" and scope["path"] in self.short_cuts
+    front: Front
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lead POST requests of tensor routes to their endpoints, all else through the stack."""
-        if (
-            self.door is not None
-            and scope["type"] == "http"
-            and await self.door.turns_away(scope, send)
-        ):
-            return
-        if scope["type"] == "http" and scope["method"] == "POST":
-            endpoint = self.short_cuts.get(scope["path"])
-            if endpoint is not None:
-                await endpoint(scope, receive, send)
-                return
+        """Have the front respond, where another server than ours calls."""
+        if scope["type"] == "http":
+            await self.front.serve_asgi(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    async def framework(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond as FastAPI does."""
         await super().__call__(scope, receive, send)
 
 
@@ -104,15 +94,14 @@ def create_app(
     engine: Engine | None = None,
     lifecycle: Lifecycle | None = None,
     worker_folder: Path | None = None,
-) -> FastAPI:
-    """The ASGI application on these settings.
+) -> Application:
+    """The application on these settings.
 
     An engine that is given stays the caller's; one made here is closed with the application.
     ``lifecycle`` is how its server and it tell each other that the process is to leave.
     ``worker_folder`` is where several workers of one service keep what all of them must know.
     Raises :class:`~.api_keys.KeyFileError` or :class:`~.backends.choice.BackendUnavailable`.
     """
-    door = None if settings.api_keys_file is None else Door(KeyRing(settings.api_keys_file))
     own = engine is None
     # Said once it is served: where the start fails, its one line stands alone.
     said: list[str] = []
@@ -133,7 +122,7 @@ def create_app(
             if own:
                 serving.close()
 
-    app = _Application(
+    app = Application(
         title=TITLE,
         version=version(TITLE),
         summary="Exact tensor rounding: DirectML, ONNX, OpenVINO and IEEE 754, to the last bit.",
@@ -143,19 +132,19 @@ def create_app(
         # A redirected upload is an upload lost.
         redirect_slashes=False,
     )
-    # Tensor routes are plain ASGI; their OpenAPI entries are written in openapi.py.
     shared_memory = _shared_memory(settings, worker_folder)
     cuda_memory = _cuda_memory(settings, serving, worker_folder)
     has_cuda_memory = None if isinstance(cuda_memory, str) else cuda_memory
     counts = Statistics(worker_folder)
-    tensor_routes = {
+    tensor_routes: Mapping[str, TensorRoute] = {
         "/round": round_route(serving, settings.max_tensor_bytes),
         **inference_routes(
             serving, settings.max_tensor_bytes, shared_memory, counts, has_cuda_memory
         ),
     }
-    for path, endpoint in tensor_routes.items():
-        app.router.routes.append(Route(path, endpoint, methods=["POST"]))
+    for path in tensor_routes:
+        # For other methods' 405; their OpenAPI entries are written in openapi.py.
+        app.router.routes.append(Route(path, _led_by_the_front, methods=["POST"]))
     app.include_router(status_router(serving, settings.max_tensor_bytes, readiness))
     app.include_router(
         inference_status_router(counts, readiness.check, shared_memory, has_cuda_memory)
@@ -163,14 +152,19 @@ def create_app(
     app.include_router(repository_router())
     app.include_router(shared_memory_router(shared_memory, cuda_memory))
     app.include_router(docs_router(TITLE))
-    app.add_middleware(RequestIdMiddleware)
-    app.add_middleware(NoStoreMiddleware)
-    app.add_middleware(WholeAnswerMiddleware)
-    app.short_cuts = tensor_routes
-    app.door = door
     add_refusal_handlers(app)
-    describe(app, None if door is None else door.open_paths)
+    app.front = Front(
+        app.framework,
+        tensor_routes,
+        HostCheck.of(settings),
+        None if settings.api_keys_file is None else Authenticator(KeyRing(settings.api_keys_file)),
+    )
+    describe(app, app.front.open_paths)
     return app
+
+
+async def _led_by_the_front(_request: object) -> None:
+    raise RuntimeError("the front leads POST requests to tensor routes")
 
 
 __all__ = ["create_app"]

@@ -8,17 +8,17 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from tensor_round.call import RoundCall
 from tensor_round.errors import BackendFailed, DeviceOutOfMemory, RequestRefused
 
-from .admission import Budget, memory_limit
-from .ahead import Ahead, suits
 from .backends import Backend, Bytes, DeviceMemory
 from .backends.cpu import usable_cores
 from .backends.cuda_device import Span
-from .buffers import Buffers, Lease
+from .job import Job
+from .memory import Memory, memory_limit
+from .overlap import Overlap, suits
 
 #: Tensors up to this size are rounded where the request is: handing one to a thread costs
 #: more than rounding it, and nobody else waits long.
@@ -37,13 +37,6 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-class Timing(NamedTuple):
-    """Seconds a piece of work waited for a thread, and ran."""
-
-    queue: float
-    execute: float
-
-
 class Engine:
     """Rounds buffers on a backend, off the event loop where it takes long.
 
@@ -54,24 +47,17 @@ class Engine:
     def __init__(self, backend: Backend, max_bytes_in_flight: int | None = None) -> None:
         self.backend = backend
         limit = memory_limit() // 2 if max_bytes_in_flight is None else max_bytes_in_flight
-        self.budget = Budget(limit)
-        self._buffers = Buffers(backend.allocate, self.budget)
+        self.memory = Memory(backend.allocate, limit)
         # As many tensors at once as there are cores; a backend's own threads are its own.
         self._threads = ThreadPoolExecutor(usable_cores(), "tensor-round-engine")
-
-    def lease(self) -> Lease:
-        """The memory for one request."""
-        return self._buffers.lease()
 
     async def tidy(self) -> None:
         """Give idle memory back to the system, for as long as this runs."""
         while True:
             await asyncio.sleep(IDLE_SECONDS / 2)
-            self._buffers.drop_idle(IDLE_SECONDS)
+            self.memory.drop_idle(IDLE_SECONDS)
 
-    def round(
-        self, call: RoundCall, source: Bytes, lease: Lease, target: Bytes | None = None
-    ) -> Bytes:
+    def round(self, call: RoundCall, source: Bytes, job: Job, target: Bytes | None = None) -> Bytes:
         """The output's bytes: ``source`` itself where the call is in place, or further memory.
 
         A ``target`` that is given has them instead; it is ``source`` itself, and the call in
@@ -80,35 +66,35 @@ class Engine:
         :class:`MemoryError` where there is no room for the output.
         """
         if target is None:
-            target = source if call.is_in_place else lease.take(call.output.byte_length)
+            target = source if call.is_in_place else job.allocate(call.output.byte_length)
         try:
-            if lease.ahead is None:
-                lease.executed_by = self.backend.round(call, source, target)
+            if job.overlap is None:
+                job.executed_by = self.backend.round(call, source, target)
             else:
-                rest, left = lease.ahead.rest()
-                lease.executed_by = self.backend.round(rest, left, left)
+                rest, left = job.overlap.rest()
+                job.executed_by = self.backend.round(rest, left, left)
         except (MemoryError, RuntimeError) as error:
             raise _refusal(error) from None
         return target
 
-    def ahead(self, call: RoundCall, source: Bytes, lease: Lease) -> Callable[[int], None] | None:
-        """Begin to round in place what comes into ``source``; whom to tell how much is to come.
+    def overlap(self, call: RoundCall, source: Bytes, job: Job) -> Callable[[int], None] | None:
+        """Begin to round in place what comes into ``source``; call this with how much is to come.
 
         :meth:`round` does the rest then, without a target of its own. None where that is not
         worth it.
         """
         if not suits(self.backend, call):
             return None
-        lease.ahead = Ahead(self.backend, call, source, lease)
-        return lease.ahead.progress
+        job.overlap = Overlap(self.backend, call, source, job)
+        return job.overlap.progress
 
     def round_resident(
-        self, device: int, call: RoundCall, source: Span, target: Span, lease: Lease
+        self, device: int, call: RoundCall, source: Span, target: Span, job: Job
     ) -> None:
         """Round within a device's memory; refuses as :meth:`round` does."""
         memory = self.device_memory
         try:
-            lease.executed_by = memory.round_resident(device, call, source, target)
+            job.executed_by = memory.round_resident(device, call, source, target)
         except (MemoryError, RuntimeError) as error:
             raise _refusal(error) from None
 
@@ -120,30 +106,34 @@ class Engine:
             raise BackendFailed("there is no device now", retry_after=1)
         return memory
 
-    def runs_here(self, call: RoundCall) -> bool:
-        """Whether a call is so little work that it is done where the request is."""
-        return self._is_quick(call.nbytes, effort(call))
-
     def _is_quick(self, nbytes: int, effort: int) -> bool:
         return effort <= INLINE_BYTES and nbytes <= self.backend.inline_bytes
 
     async def run(
-        self, work: Callable[[], T], nbytes: int, effort: int | None = None
-    ) -> tuple[T, Timing]:
+        self,
+        work: Callable[[], T],
+        nbytes: int,
+        effort: int | None = None,
+        job: Job | None = None,
+    ) -> T:
         """Do work on that many bytes: here if it is little, else on a thread.
 
-        ``effort`` is how many bytes would take as long, where it is not as many.
+        ``effort`` is how many bytes would take as long, where it is not as many. A ``job`` that
+        is given has the times.
         """
         asked = time.perf_counter()
-        if self._is_quick(nbytes, nbytes if effort is None else effort):
-            result = work()
-            return result, Timing(0.0, time.perf_counter() - asked)
 
-        def timed() -> tuple[T, Timing]:
+        def timed() -> T:
             began = time.perf_counter()
-            value = work()
-            return value, Timing(began - asked, time.perf_counter() - began)
+            try:
+                return work()
+            finally:
+                if job is not None:
+                    job.queue_seconds = began - asked
+                    job.execute_seconds = time.perf_counter() - began
 
+        if self._is_quick(nbytes, nbytes if effort is None else effort):
+            return timed()
         return await asyncio.get_running_loop().run_in_executor(self._threads, timed)
 
     def have_done(self, work: Callable[[], None]) -> None:

@@ -13,12 +13,12 @@ from tensor_round.errors import InvalidDescriptor, NotOffered, TensorTooLarge
 from tensor_round.layout import check_size
 from tensor_round.wire import jsontensor, oip
 
-from .ahead import flat_call
 from .backends import Bytes
-from .buffers import Lease
 from .cuda_shared_memory import CudaSharedMemory
 from .engine import INLINE_BYTES, JSON_WEIGHT, Engine
 from .inference import SYSTEM_MEMORY_OFF, Plan
+from .job import Job
+from .overlap import flat_call
 from .pieces import Work, buffers_for, in_pieces
 from .shared_memory import Part, SharedMemory
 
@@ -41,16 +41,16 @@ def check_sizes(plan: Plan, limit_bytes: int) -> None:
         )
 
 
-def text_bytes(plan: Plan, json_length: int) -> int:
-    """The memory of its text, in and out, with what else there is of it meanwhile."""
-    numbers = plan.call.output.element_count if plan.answers_in_text else 0
-    return json_length * JSON_WEIGHT + numbers * NUMBER_BYTES
+def output_text_bytes(plan: Plan) -> int:
+    """The memory of numbers that go out in JSON, with what else there is of them meanwhile."""
+    return plan.call.output.element_count * NUMBER_BYTES if plan.answers_in_text else 0
 
 
 def payload_bytes(plan: Plan, json_length: int) -> int:
     """The bytes of payload that would take as long."""
     read = 0 if isinstance(plan.source, oip.Inline) else json_length * JSON_WEIGHT
-    return plan.call.input.byte_length + text_bytes(plan, json_length) - read
+    text = json_length * JSON_WEIGHT + output_text_bytes(plan)
+    return plan.call.input.byte_length + text - read
 
 
 class InferenceWork:
@@ -89,91 +89,91 @@ class InferenceWork:
             return INLINE_BYTES + plan.call.nbytes  # the event loop waits for no device
         return payload_bytes(plan, json_length)
 
-    def run(self, plan: Plan, received: Bytes | None, lease: Lease) -> list[bytes | memoryview]:
+    def run(self, plan: Plan, received: Bytes | None, job: Job) -> list[bytes | memoryview]:
         """The parts of the answer: a head, and the output's bytes if they go with it.
 
         ``received`` are the bytes that followed the request's head, if any did.
         """
         if self._is_on_device(plan.output.region):
-            self._round_on_device(plan, received, lease)
+            self._round_on_device(plan, received, job)
             return [plan.bare_head]
         if plan.output.region is not None:
             with self._part(plan.output.region, plan) as target:
-                self._round_into(target, plan, received, lease)
+                self._round_into(target, plan, received, job)
             return [plan.bare_head]
-        rounded = self._rounded(plan, received, lease)
+        rounded = self._rounded(plan, received, job)
         if plan.output.binary:
             return [plan.bare_head, rounded.data]
         flat = (plan.call.output.element_count,)
         numbers = jsontensor.write(rounded.data, plan.carrier, flat, nan_tokens=True)
         return [plan.full_head(numbers)]
 
-    def _round_into(self, target: Part, plan: Plan, received: Bytes | None, lease: Lease) -> None:
+    def _round_into(self, target: Part, plan: Plan, received: Bytes | None, job: Job) -> None:
         """Round into a client's object."""
         if not self._is_in_object(plan.source):
-            self._write(target, self._rounded(plan, received, lease))
+            self._write(target, self._rounded(plan, received, job))
             return
         with self._part(plan.source, plan) as source:
             if source.overlaps(target) and not source.lies_on(target):
                 raise InvalidDescriptor("the output's memory must be the input's, or none of it")
             if self._is_by_pieces(plan):
-                self._round_by_pieces(plan.call, source, target, lease)
+                self._round_by_pieces(plan.call, source, target, job)
                 return
-            memory = self._read(source, lease)
-        self._write(target, self._engine.round(plan.call, memory, lease))
+            memory = self._read(source, job)
+        self._write(target, self._engine.round(plan.call, memory, job))
 
-    def _round_by_pieces(self, call: RoundCall, source: Part, target: Part, lease: Lease) -> None:
+    def _round_by_pieces(self, call: RoundCall, source: Part, target: Part, job: Job) -> None:
         """From one place to another, or in place, through a cache's worth of memory a thread."""
-        buffers = [lease.take(nbytes) for nbytes in buffers_for(source.nbytes)]
+        buffers = [job.allocate(nbytes) for nbytes in buffers_for(source.nbytes)]
 
         def work(start: int, end: int, thread: int) -> None:
             piece = buffers[thread][: end - start]
             source.read(start, piece)
-            self._round_piece(call, piece, lease)
+            self._round_piece(call, piece, job)
             target.write(start, piece)
 
         self._in_pieces(source.nbytes, work)
 
-    def _round_piece(self, call: RoundCall, piece: Bytes, lease: Lease) -> None:
+    def _round_piece(self, call: RoundCall, piece: Bytes, job: Job) -> None:
         flat = flat_call(call.input.dtype, call.rounding, piece.size)
-        self._engine.round(flat, piece, lease, piece)
+        self._engine.round(flat, piece, job, piece)
 
-    def _rounded(self, plan: Plan, received: Bytes | None, lease: Lease) -> Bytes:
+    def _rounded(self, plan: Plan, received: Bytes | None, job: Job) -> Bytes:
         """The output, in memory of the service's own."""
         if not (self._is_in_object(plan.source) and self._is_by_pieces(plan)):
-            memory = self._numbers(plan, received, lease)
-            return self._engine.round(plan.call, memory, lease)
-        call, memory = plan.call, lease.take(plan.call.input.byte_length)
+            memory = self._numbers(plan, received, job)
+            return self._engine.round(plan.call, memory, job)
+        call, memory = plan.call, job.allocate(plan.call.input.byte_length)
         with self._part(plan.source, plan) as source:
 
             def work(start: int, end: int, _thread: int) -> None:
                 piece = memory[start:end]
                 source.read(start, piece)
-                self._round_piece(call, piece, lease)
+                self._round_piece(call, piece, job)
 
             self._in_pieces(source.nbytes, work)
         return memory
 
-    def _numbers(self, plan: Plan, received: Bytes | None, lease: Lease) -> Bytes:
+    def _numbers(self, plan: Plan, received: Bytes | None, job: Job) -> Bytes:
         """The input, in memory of the service's own."""
         match plan.source:
             case oip.Region() if self._is_on_device(plan.source):
                 assert self._cuda_memory is not None
-                fetched = lease.take(plan.call.input.byte_length)
+                fetched = job.allocate(plan.call.input.byte_length)
                 place = self._cuda_memory.place(plan.source, fetched.size)
                 self._cuda_memory.download(place, fetched)
                 return fetched
             case oip.Region():
                 with self._part(plan.source, plan) as source:
-                    return self._read(source, lease)
+                    return self._read(source, job)
             case oip.Inline(data):
-                return _written(plan, data, lease)
+                return _written(plan, data, job)
             case oip.Binary():
                 assert received is not None
                 return received
 
-    def _read(self, source: Part, lease: Lease) -> Bytes:
-        memory = lease.take(source.nbytes)
+    def _read(self, source: Part, job: Job) -> Bytes:
+        memory = job.allocate(source.nbytes)
         self._in_pieces(source.nbytes, lambda at, end, _: source.read(at, memory[at:end]))
         return memory
 
@@ -197,14 +197,14 @@ class InferenceWork:
             and self._cuda_memory.has(source.name)
         )
 
-    def _round_on_device(self, plan: Plan, received: Bytes | None, lease: Lease) -> None:
+    def _round_on_device(self, plan: Plan, received: Bytes | None, job: Job) -> None:
         """Round where the output's region is; a host's numbers are brought there first."""
         assert self._cuda_memory is not None
         assert plan.output.region is not None
         nbytes = plan.call.input.byte_length
         target = self._cuda_memory.place(plan.output.region, nbytes)
         if not (isinstance(plan.source, oip.Region) and self._is_on_device(plan.source)):
-            self._cuda_memory.upload(self._numbers(plan, received, lease), target)
+            self._cuda_memory.upload(self._numbers(plan, received, job), target)
             source = target
         else:
             source = self._cuda_memory.place(plan.source, nbytes)
@@ -212,7 +212,7 @@ class InferenceWork:
             raise InvalidDescriptor("the output's memory must be on the input's device")
         if source.overlaps(target) and not source.lies_on(target):
             raise InvalidDescriptor("the output's memory must be the input's, or none of it")
-        self._engine.round_resident(target.device, plan.call, source.span, target.span, lease)
+        self._engine.round_resident(target.device, plan.call, source.span, target.span, job)
 
     def _part(self, region: oip.Region, plan: Plan) -> Part:
         if self._shared_memory is None:
@@ -223,8 +223,8 @@ class InferenceWork:
         return self._shared_memory.part(region, plan.call.input.byte_length)
 
 
-def _written(plan: Plan, data: object, lease: Lease) -> Bytes:
-    memory = lease.take(plan.call.input.byte_length)
+def _written(plan: Plan, data: object, job: Job) -> Bytes:
+    memory = job.allocate(plan.call.input.byte_length)
     memory.data[:] = jsontensor.read(
         data,
         plan.carrier,

@@ -1,10 +1,13 @@
-"""Whatever goes wrong outside the tensor routes, in the form of the face it concerns."""
+"""Refusals as responses, in the form of the API that a path belongs to."""
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Request
+import json
+
+from fastapi import FastAPI
+from fastapi import Request as FastAPIRequest
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
+from fastapi.responses import Response as FastAPIResponse
 from starlette.exceptions import HTTPException
 
 from tensor_round.errors import (
@@ -13,20 +16,66 @@ from tensor_round.errors import (
     MethodNotAllowed,
     NotFound,
     RequestRefused,
+    problem,
 )
+from tensor_round.wire import native, oip_answer
 
-from .answers import Answer, refusal_answer
 from .failures import refusal_for
+from .http1.head import Header
+from .http1.request import ClientDisconnected
+from .http1.response import Response, field_name
+from .http1.security_headers import NO_STORE
+
+_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
+_RETRY_AFTER = field_name(native.RETRY_AFTER)
+
+
+def refusal_response(path: str, refusal: RequestRefused) -> Response:
+    """A refusal as application/problem+json (RFC 9457), or as the Open Inference Protocol has it.
+
+    What is wrong in a request is 400 there, whichever rule it breaks, and one line of text.
+    """
+    if is_v2(path):
+        status = 400 if refusal.status == 422 else refusal.status
+        media_type, content = native.JSON, oip_answer.write_error(refusal.detail)
+    else:
+        status = refusal.status
+        media_type, content = native.PROBLEM_JSON, json.dumps(problem(refusal)).encode()
+    fixed = ((_CONTENT_TYPE, media_type.encode()),)
+    return Response(status, fixed, [content], _headers(refusal))
+
+
+def is_v2(path: str) -> bool:
+    """Whether a path belongs to the Open Inference Protocol, which tells errors its own way."""
+    return path == "/v2" or path.startswith("/v2/")
+
+
+def _headers(refusal: RequestRefused) -> list[Header]:
+    headers: list[Header] = []
+    if refusal.retry_after is not None:
+        headers.append((_RETRY_AFTER, str(max(1, round(refusal.retry_after))).encode()))
+    if refusal.status == 401:
+        headers += [(b"www-authenticate", b'Bearer realm="tensor-round"'), NO_STORE]
+    if isinstance(refusal, MethodNotAllowed):
+        headers.append((b"allow", refusal.allow.encode()))
+    return headers
 
 
 def add_refusal_handlers(app: FastAPI) -> None:
-    """Answer every error that reaches the framework in the form of its face."""
+    """Have every error that reaches the framework told in the form of its path."""
 
-    async def refused(request: Request, error: Exception) -> Response:
-        return _response(refusal_answer(request.url.path, as_refusal(error)))
+    async def refused(request: FastAPIRequest, error: Exception) -> FastAPIResponse:
+        response = refusal_response(request.url.path, as_refusal(error))
+        fields = (*response.fixed, *response.headers)
+        headers = {name.decode(): value.decode() for name, value in fields}
+        return FastAPIResponse(response.parts[0], response.status, headers)
+
+    async def unheard(_request: FastAPIRequest, _error: Exception) -> FastAPIResponse:
+        return FastAPIResponse(status_code=400)  # nobody is left to read it
 
     for kind in (RequestRefused, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, refused)
+    app.add_exception_handler(ClientDisconnected, unheard)
 
 
 def as_refusal(error: Exception) -> RequestRefused:
@@ -40,12 +89,3 @@ def as_refusal(error: Exception) -> RequestRefused:
         case RequestValidationError():
             return InvalidDescriptor.of([Fault(tuple(e["loc"]), e["msg"]) for e in error.errors()])
     return refusal_for(error)
-
-
-def _response(answer: Answer) -> Response:
-    return Response(
-        b"".join(answer.parts),
-        status_code=answer.status,
-        media_type=answer.content_type,
-        headers={name.decode(): value.decode() for name, value in answer.headers},
-    )

@@ -15,19 +15,17 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 from pydantic import ValidationError
 from pydantic_settings import CliApp
 from uvicorn.config import LOGGING_CONFIG
 
 from .api_keys import KeyFileError
-from .app import create_app
+from .app import Application, create_app
 from .backends.choice import BackendUnavailable
-from .hardening import SERVER_HEADERS
 from .heap import keep_freed_memory
-from .http_known import KnownHttpProtocol
-from .http_mended import MendedHttpProtocol
-from .http_protocol import Limits
+from .http1.connection import http_protocol
+from .http1.security_headers import SERVER_HEADERS
+from .http1.site import Limits
 from .listener import BACKLOG, CannotListen, Listener
 from .readiness import Lifecycle
 from .server import Server
@@ -95,15 +93,13 @@ def _work(
         raise CannotServe(str(error)) from None
 
 
-def _http_protocol(settings: Settings) -> Any:
-    if not settings.direct_receive:
-        return MendedHttpProtocol
+def _http_protocol(settings: Settings, app: Application) -> Any:
     limits = Limits(
         receive_timeout=settings.receive_timeout,
         min_receive_rate=settings.min_receive_rate,
         min_send_rate=settings.min_send_rate,
     )
-    return type("LimitedHttpProtocol", (KnownHttpProtocol,), {"limits": limits})
+    return http_protocol(app.front, limits)
 
 
 def _tls_context(settings: Settings, *_uvicorns_own: object) -> ssl.SSLContext:
@@ -123,12 +119,10 @@ class _Config(uvicorn.Config):
         return partial(timed_loop, new_loop or asyncio.new_event_loop, self.handshake_seconds)
 
 
-def _config(settings: Settings, app: FastAPI) -> uvicorn.Config:
+def _config(settings: Settings, app: Application) -> uvicorn.Config:
     config = _Config(
         app,
-        # httptools', with a faster way for large bodies. Never h11: it takes Content-Length
-        # beside chunked, bare LF and folded headers.
-        http=_http_protocol(settings),
+        http=_http_protocol(settings, app),
         ws="none",
         proxy_headers=False,
         lifespan="on",

@@ -94,18 +94,19 @@ class Settings(BaseSettings):
             "off.",
         ),
     ] = 64 << 10
-    direct_receive: Annotated[
-        bool,
-        Field(
-            description="Receive bodies straight into the tensor's memory. Off, they take the "
-            "web server's own way: slower, with the same answers, and held to no pace."
-        ),
-    ] = True
     api_keys_file: Annotated[
         Path | None,
         Field(
             description="File of API keys, a line each: SHA-256 in hex, label, last day. With it "
             "all but health and the page's own files need a key; it is read again when it changes."
+        ),
+    ] = None
+    allowed_hosts: Annotated[
+        str | None,
+        Field(
+            description="Names that a request's Host may have besides IP addresses and localhost, "
+            "with commas between; others get 421. If not given: none on a loopback address, else "
+            "any."
         ),
     ] = None
     ssl_certfile: Annotated[

@@ -89,15 +89,6 @@ def test_who_uploads_much_reads_why_not(locked: Service) -> None:
         assert reply.json()["code"] == "unauthorized"
 
 
-def test_the_same_without_direct_receiving(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_text(line(KEY))
-    with Service("--api-keys-file", str(path), "--direct-receive", "false") as service:
-        descriptor = ieee754("float32", [3])
-        assert post(service, descriptor, X.tobytes()).status == 401
-        assert post(service, descriptor, X.tobytes(), X_API_Key=KEY).status == 200
-
-
 def test_every_worker_learns_of_a_change_within_two_seconds(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text(line(KEY, "alice"))

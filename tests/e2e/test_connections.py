@@ -1,4 +1,4 @@
-"""Connections in every shape: cut anywhere, pipelined, kept, dropped, in both ways of receiving."""
+"""Connections in every shape: cut anywhere, pipelined, kept, dropped."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from support.server import Service
 ALLOWED_GROWTH = 16 << 20
 
 
-@pytest.fixture(scope="module", params=["direct", "messages"])
-def service(request: pytest.FixtureRequest) -> Iterator[Service]:
-    with Service("--direct-receive", str(request.param == "direct")) as running:
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with Service() as running:
         yield running
 
 

@@ -19,7 +19,7 @@ from support.faults import STAGES, OutOfMemoryError, Point, failing
 from support.hosted import HostedService
 from support.native_form import ieee754, post
 from support.server import Reply, Service
-from tensor_round_service.answers import Answer
+from tensor_round_service.http1 import connection
 
 #: Where the failure is the device's, what it is called.
 DEVICE = {"copy_in", "launch", "copy_out"}
@@ -115,9 +115,9 @@ POINTS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["direct", "messages"])
-def hosted(request: pytest.FixtureRequest) -> Iterator[HostedService]:
-    with HostedService(direct=request.param == "direct") as running:
+@pytest.fixture(scope="module")
+def hosted() -> Iterator[HostedService]:
+    with HostedService() as running:
         yield running
 
 
@@ -164,7 +164,7 @@ def test_a_stage_fails_once(
         assert hosted.settled(), f"{name}: something is still held"
         after = form.send(hosted)
         assert (after.status, after.content) == (200, form.answer), name
-    assert struck or (point.name in ("head_bytes", "reserve") and not hosted.direct)
+    assert struck
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -195,7 +195,7 @@ def test_an_answer_that_can_never_be_made_is_503(
     hosted: HostedService, error: type[Exception]
 ) -> None:
     """What was made beforehand is left."""
-    with failing(Point(Answer, "fields"), error):
+    with failing(Point(connection, "head_bytes"), error):
         for form in FORMS.values():
             check_refusal(form.send(hosted), form, "send", error)
     assert hosted.settled()
@@ -223,12 +223,12 @@ def test_memory_that_the_system_refuses_is_503() -> None:
 
 def test_failures_leave_no_memory_behind(service: HostedService) -> None:
     """A budget of a few tensors outlives a hundred failures of each stage."""
-    before = service.engine.budget.in_use
+    before = service.engine.memory.in_use
     for points in STAGES.values():
         with failing(points[0], MemoryError):
             for _ in range(100):
                 with contextlib.suppress(http.client.HTTPException, ConnectionError):
                     FORMS["large"].send(service)
     assert service.settled()
-    assert service.engine.budget.in_use == before == 0
+    assert service.engine.memory.in_use == before == 0
     assert FORMS["large"].send(service).content == FORMS["large"].answer

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from support.native_form import ieee754
-from support.server import DIRECT, Service
+from support.server import Service
 
 MIB = 1 << 20
 X = np.array([0.5, 1.5, -2.5, 3.5], "<f4")
@@ -32,7 +32,7 @@ CHUNKS = b"10\r\n" + BODY + b"\r\n0\r\n\r\n"
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with Service(*DIRECT) as running:
+    with Service() as running:
         yield running
 
 
@@ -156,7 +156,7 @@ def test_a_head_that_is_not_read_yet_is_not_late() -> None:
     count = 150
     requested = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
     with (
-        Service(*DIRECT, "--receive-timeout", "0.5", "--min-send-rate", "0") as service,
+        Service("--receive-timeout", "0.5", "--min-send-rate", "0") as service,
         contextlib.closing(service.connect(timeout=10)) as plug,
     ):
         plug.sendall(requested * (count - 1) + requested[:-2] + b"Connection: close\r\n\r\n")
@@ -175,7 +175,7 @@ def test_a_head_that_is_not_read_yet_is_not_late() -> None:
 )
 def test_requests_sent_all_at_once_wait_where_they_cost_little(requested: bytes) -> None:
     count = 10_000
-    with Service(*DIRECT) as service, contextlib.closing(service.connect()) as plug:
+    with Service() as service, contextlib.closing(service.connect()) as plug:
         statuses(service, requested * 500)
         before = service.rss()
         sender = threading.Thread(target=plug.sendall, args=(requested * count,))

@@ -25,9 +25,9 @@ BURST = 20
 X = (np.random.default_rng(5).standard_normal(100_000) * 100).astype("<f4")
 
 
-@pytest.fixture(scope="module", params=["direct", "messages"])
-def service(request: pytest.FixtureRequest) -> Iterator[Service]:
-    with Service("--direct-receive", str(request.param == "direct")) as running:
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with Service() as running:
         yield running
     assert not tracebacks(running.log)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.native_form import ieee754, post
-from support.server import DIRECT, Service
+from support.server import Service
 
 REQUESTS = 50
 
@@ -34,7 +34,7 @@ def page_faults_of_one(service: Service, size: int, payload: bytes) -> int:
 @pytest.mark.parametrize("size", [256 << 10, 1 << 20])
 def test_a_request_like_the_last_costs_no_page_faults(size: int) -> None:
     payload = bytes(size)
-    with Service(*DIRECT) as service, contextlib.closing(service.connect()):
+    with Service() as service, contextlib.closing(service.connect()):
         for _ in range(10):
             post(service, ieee754("float32", [size // 4]), payload)
         costs = [page_faults_of_one(service, size, payload) for _ in range(REQUESTS)]

@@ -13,7 +13,7 @@ import pytest
 
 from support.fronts import Front
 from support.native_form import ieee754, post
-from support.server import DIRECT, Reply, Service
+from support.server import Reply, Service
 
 MIB = 1 << 20
 X = np.array([0.5, 1.5, -2.5], "<f4")
@@ -28,7 +28,7 @@ def service(front: Front) -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def direct(front: Front) -> Iterator[Service]:
     """The same; the direct way alone answers all it can, and ends what it reads no further."""
-    with front(*DIRECT, "--max-tensor-bytes", "64MiB") as running:
+    with front("--max-tensor-bytes", "64MiB") as running:
         yield running
 
 
@@ -213,7 +213,7 @@ def test_bodies_that_end_early_keep_no_memory(end: str) -> None:
         f"POST /round HTTP/1.1\r\nHost: x\r\nContent-Length: {x.nbytes}\r\n"
         f"Operator-Descriptor: {ieee754('float32', [x.size])}\r\n\r\n"
     ).encode() + x.tobytes()
-    with Service(*DIRECT, "--receive-timeout", "0.5") as service:
+    with Service("--receive-timeout", "0.5") as service:
         post(service, ieee754("float32", [x.size]), x.tobytes())
         before = service.rss()
         with contextlib.ExitStack() as stack:

@@ -21,7 +21,7 @@ import pytest
 
 from support.callers import Call, interrupted
 from support.native_form import ieee754, post
-from support.server import DIRECT, Reply, Service
+from support.server import Reply, Service
 from support.tls import TlsService
 from support.workers import replaced_after, serving, workers_of
 from tensor_round_service.tls import FAREWELL_SECONDS
@@ -121,7 +121,7 @@ def test_what_takes_too_long_is_told_so() -> None:
 
 
 def test_a_refused_sender_is_heard_out_while_the_service_leaves() -> None:
-    with Service(*DIRECT) as service, contextlib.closing(service.connect()) as plug:
+    with Service() as service, contextlib.closing(service.connect()) as plug:
         descriptor = ieee754("float32", [3])
         head = f"POST /round HTTP/1.1\r\nHost: x\r\nOperator-Descriptor: {descriptor}\r\n"
         plug.sendall(f"{head}Content-Length: {6 << 20}\r\n\r\n".encode())
@@ -138,7 +138,7 @@ def test_a_refused_sender_is_heard_out_while_the_service_leaves() -> None:
 
 def test_idle_callers_do_not_hold_up_the_end_under_tls() -> None:
     """Their side of TLS's goodbye would be waited for, and they do not know that it is due."""
-    with TlsService(*DIRECT) as service, contextlib.ExitStack() as stack:
+    with TlsService() as service, contextlib.ExitStack() as stack:
         for _ in range(3):
             caller = stack.enter_context(contextlib.closing(service.connection()))
             caller.request("GET", "/livez")

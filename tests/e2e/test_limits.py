@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from support.native_form import ieee754, post
-from support.server import DIRECT, Reply, Service
+from support.server import Reply, Service
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
 MIB = 1 << 20
@@ -25,7 +25,7 @@ ROOM = ("--max-bytes-in-flight", "64MiB", "--max-tensor-bytes", "128MiB")
 def hasty() -> Iterator[Service]:
     """A service with little patience, which the direct way alone loses; else as the next."""
     pace = ("--receive-timeout", "1", "--min-receive-rate", "65536")
-    with Service(*DIRECT, *pace, *ROOM) as running:
+    with Service(*pace, *ROOM) as running:
         yield running
 
 

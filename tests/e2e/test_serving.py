@@ -103,14 +103,6 @@ def test_settings_from_the_environment() -> None:
         assert post(service, ieee754("float32", [2]), X.tobytes()[:8]).status == 200
 
 
-@pytest.mark.parametrize(("direct", "status"), [("true", 431), ("false", 200)])
-def test_the_environment_says_how_bodies_are_received(direct: str, status: int) -> None:
-    """As `make test-indirect` says it to every test; the direct way alone counts fields."""
-    fields = {f"X-{number}": "" for number in range(101)}
-    with Service(environment={"TENSOR_ROUND_DIRECT_RECEIVE": direct}) as service:
-        assert service.request("GET", "/livez", headers=fields).status == status
-
-
 def test_several_workers_serve_one_port() -> None:
     with Service("--workers", "2", "--max-tensor-bytes", "12") as service:
         for _ in range(20):

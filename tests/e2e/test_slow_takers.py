@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 
 from support.native_form import ieee754, post
-from support.server import DIRECT, Reply, Service
+from support.server import Reply, Service
 from support.tls import TlsService
 
 MIB = 1 << 20
 #: Two of these do not fit into the budget together.
 LARGE = np.full(10 * MIB, 1.5, "<f4")
 HASTY = (
-    *DIRECT,
     *("--receive-timeout", "1", "--min-send-rate", str(MIB)),
     *("--max-bytes-in-flight", "64MiB", "--max-tensor-bytes", "64MiB"),
 )
@@ -144,7 +143,7 @@ def test_an_answer_under_tls_is_waited_for_as_long_as_without(tmp_path: Path) ->
     """Longer than the farewell of TLS lasts, which ends what is still in its buffers."""
     x = np.full(120 << 10, 1.5, "<f4")
     with (
-        TlsService("--uds", str(tmp_path / "a.sock"), *DIRECT) as service,
+        TlsService("--uds", str(tmp_path / "a.sock")) as service,
         contextlib.closing(service.connect()) as plug,
     ):
         plug.sendall(message(x, "Connection: close\r\n"))

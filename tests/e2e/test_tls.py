@@ -26,11 +26,9 @@ from support.tls import CA, CLIENT, ENCRYPTED, SERVER, STRANGER, TlsService, cal
 RECEIVE_TIMEOUT = 2.0
 
 
-@pytest.fixture(scope="module", params=["direct", "plain"])
-def tls(request: pytest.FixtureRequest) -> Iterator[TlsService]:
-    way = str(request.param == "direct").lower()
-    running = TlsService("--direct-receive", way, "--receive-timeout", str(RECEIVE_TIMEOUT))
-    with running:
+@pytest.fixture(scope="module")
+def tls() -> Iterator[TlsService]:
+    with TlsService("--receive-timeout", str(RECEIVE_TIMEOUT)) as running:
         yield running
     assert "Traceback" not in "".join(running.log)
 

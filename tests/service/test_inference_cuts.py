@@ -36,7 +36,7 @@ each_body = pytest.mark.parametrize(("body", "stated"), BODIES.values(), ids=BOD
 def engine() -> Iterator[Engine]:
     made = Engine(NumpyBackend())
     yield made
-    assert made.budget.in_use == 0
+    assert made.memory.in_use == 0
     made.close()
 
 
@@ -139,7 +139,7 @@ def test_a_sender_that_hangs_up_anywhere(
 ) -> None:
     for length in range(0, len(body), 3):
         assert ask(app, [body[:length], None], stated, declared=False) is None
-        assert engine.budget.in_use == 0
+        assert engine.memory.in_use == 0
 
 
 @each_body

@@ -14,10 +14,10 @@ from support.segments import PREFIX, Segment, segment
 from tensor_round.call import RoundCall
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu import NumpyBackend
-from tensor_round_service.buffers import Lease
 from tensor_round_service.engine import Engine
 from tensor_round_service.inference import plan_head
 from tensor_round_service.inference_work import InferenceWork
+from tensor_round_service.job import Job
 from tensor_round_service.models import find
 from tensor_round_service.pieces import PIECE_BYTES, SHARED_BYTES
 from tensor_round_service.regions import Registry
@@ -95,13 +95,13 @@ def test_all_memory_is_counted_and_a_device_has_tensors_whole(
     memory.register("r", owned.key, 0, 2 * SIZE)
     work = InferenceWork(engine, memory)
     plan = plan_head(find("round"), json.dumps(request(form, nbytes)).encode(), True)
-    with engine.lease() as lease:
-        received = lease.take(nbytes) if form == "in" else None
-        if received is not None:
-            received.view("<f4")[:] = 0.75
-        parts = work.run(plan, received, lease)
-        check(parts, owned, form, nbytes, lease)
-        lease.settle()
+    job = Job(engine.memory)
+    received = job.allocate(nbytes) if form == "in" else None
+    if received is not None:
+        received.view("<f4")[:] = 0.75
+    parts = work.run(plan, received, job)
+    check(parts, owned, form, nbytes, job)
+    job.end(settled=True)
     assert sum(backend.allocated) == work.buffer_bytes(plan)
     by_pieces = backend.inline_bytes >= nbytes and form != "in"
     assert sum(backend.rounded) == nbytes
@@ -109,7 +109,7 @@ def test_all_memory_is_counted_and_a_device_has_tensors_whole(
 
 
 def check(
-    parts: list[bytes | memoryview], owned: Segment, form: str, nbytes: int, lease: Lease
+    parts: list[bytes | memoryview], owned: Segment, form: str, nbytes: int, job: Job
 ) -> None:
     """The tensor is rounded where it shall be, and nothing else is touched."""
     expected = np.full(SIZE // 2, 0.75, "<f4")
@@ -119,4 +119,4 @@ def check(
     else:
         expected[start // 4 : (start + nbytes) // 4] = 1
     assert owned.memory.tobytes() == expected.tobytes()
-    assert lease.executed_by == "numpy"
+    assert job.executed_by == "numpy"

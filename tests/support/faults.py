@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tensor_round.wire import oip_answer
-from tensor_round_service import http_exchange
-from tensor_round_service.answers import Answer
 from tensor_round_service.backends import cpu
-from tensor_round_service.buffers import Buffers, Lease
+from tensor_round_service.http1 import connection
+from tensor_round_service.http1.body import BodyReceiver
+from tensor_round_service.http1.receiving import ReceivedRequest
+from tensor_round_service.http1.response import Response
 from tensor_round_service.inference import Plan
-from tensor_round_service.receive import Body
-from tensor_round_service.routes import round as round_face
+from tensor_round_service.job import Job
+from tensor_round_service.memory import Memory
+from tensor_round_service.routes import round as round_route
 from tensor_round_service.routes.document import Document
 
 #: A failure for ever.
@@ -47,19 +49,19 @@ class Point:
 #: Every stage of a request, in order.
 STAGES: dict[str, list[Point]] = {
     "receive": [
-        Point(Body, "fill"),
-        Point(Body, "fill", "after"),
-        Point(Body, "piece", "after"),
-        Point(Body, "read", "after"),
+        Point(ReceivedRequest, "receive_into"),
+        Point(ReceivedRequest, "receive_into", "after"),
+        Point(BodyReceiver, "take", "after"),
+        Point(round_route, "read", "after"),
     ],
     "admit": [
-        Point(Lease, "reserve_first"),
-        Point(Lease, "reserve_first", "after"),
-        Point(Lease, "reserve_rest", "after"),
-        Point(Lease, "reserve"),
-        Point(Lease, "reserve", "after"),
+        Point(Job, "reserve_first"),
+        Point(Job, "reserve_first", "after"),
+        Point(Job, "reserve_rest", "after"),
+        Point(Job, "reserve"),
+        Point(Job, "reserve", "after"),
     ],
-    "allocate": [Point(Buffers, "take"), Point(Buffers, "take", "after")],
+    "allocate": [Point(Memory, "allocate"), Point(Memory, "allocate", "after")],
     "copy_in": [Point(cpu.NumpyBackend, "round"), Point(cpu, "spread", "after")],
     "launch": [
         Point(cpu.NumpyBackend, "_round_run"),
@@ -67,13 +69,12 @@ STAGES: dict[str, list[Point]] = {
     ],
     "copy_out": [Point(cpu.NumpyBackend, "round", "after")],
     "encode": [
-        Point(round_face, "_described"),
-        Point(round_face, "_sha256", "after"),
+        Point(round_route, "_sha256", "after"),
         Point(Document, "answer", "after"),
         Point(Plan, "full_head"),
         Point(oip_answer, "write_answer", "after"),
     ],
-    "send": [Point(Answer, "fields"), Point(http_exchange, "head_bytes", "after")],
+    "send": [Point(Response, "__init__"), Point(connection, "head_bytes", "after")],
 }
 
 

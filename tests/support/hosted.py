@@ -6,6 +6,7 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Any, cast
 
 import uvicorn
 
@@ -13,30 +14,29 @@ from support.server import Service
 from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu import NumpyBackend
 from tensor_round_service.engine import Engine
-from tensor_round_service.http_known import KnownHttpProtocol
-from tensor_round_service.http_mended import MendedHttpProtocol
+from tensor_round_service.http1.connection import http_protocol
+from tensor_round_service.http1.site import Limits
 from tensor_round_service.settings import Settings
 
 
 class HostedService(Service):
-    """The service in a thread; ``direct`` is how it receives bodies, ``certificate`` is for TLS."""
+    """The service in a thread; ``certificate`` is for TLS, ``keep_alive`` seconds of idleness."""
 
     def __init__(
         self,
         max_bytes_in_flight: int = 256 << 20,
         *,
-        direct: bool = True,
         certificate: Path | None = None,
+        keep_alive: float = 5.0,
     ) -> None:
         super().__init__()
-        self.direct = direct
-        self.protocol = type("HostedHttpProtocol", (KnownHttpProtocol,), {})
         self.engine = Engine(NumpyBackend(), max_bytes_in_flight)
+        app = create_app(Settings(allowed_hosts="x"), self.engine)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                create_app(Settings(), self.engine),
+                app,
                 port=0,
-                http=self.protocol if direct else MendedHttpProtocol,
+                http=cast(Any, http_protocol(app.front, Limits(keep_alive=keep_alive))),
                 ws="none",
                 proxy_headers=False,
                 lifespan="on",
@@ -55,14 +55,10 @@ class HostedService(Service):
         self.port = self._server.servers[0].sockets[0].getsockname()[1]
         return self
 
-    def keep_alive(self, seconds: float) -> None:
-        """Let connections that come from now on be idle for so long."""
-        self._server.config.timeout_keep_alive = seconds
-
     def settled(self, within: float = 5.0) -> bool:
         """Whether, in that many seconds, no request holds anything any more."""
         deadline = time.monotonic() + within
-        while self.engine.budget.in_use or self._server.server_state.connections:
+        while self.engine.memory.in_use or self._server.server_state.connections:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.001)

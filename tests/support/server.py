@@ -21,9 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-#: For tests of what only the direct way of receiving holds senders to, wherever it is off.
-DIRECT = ("--direct-receive", "true")
-
 _RUNNING = re.compile(r"running on (?:https?://[^:]+:(\d+)|unix socket (\S+))")
 
 
@@ -83,7 +80,8 @@ class Service:
             command,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **self.environment},
+            # Tests say `Host: x`, which is no name of a loopback address.
+            env={"TENSOR_ROUND_ALLOWED_HOSTS": "x", **os.environ, **self.environment},
         )
         running: queue.Queue[re.Match[str] | None] = queue.Queue()
         threading.Thread(target=self._follow, args=(running,), daemon=True).start()

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from support.server import DIRECT, Service, tracebacks
+from support.server import Service, tracebacks
 from tensor_round.errors import REFUSALS
 
 from . import mutation, seeds
@@ -31,7 +31,7 @@ LANES = 10
 #: Seconds to wait for an answer, several times what the service gives a sender.
 PATIENCE = 10.0
 #: So that a request that is not whole ends soon.
-OPTIONS = (*DIRECT, "--receive-timeout", "0.5", "--max-tensor-bytes", "64MiB")
+OPTIONS = ("--receive-timeout", "0.5", "--max-tensor-bytes", "64MiB")
 
 #: What any answer may be, beside the refusals: sound, without change, of another method.
 STATUSES = {kind.status for kind in REFUSALS.values() if kind.status < 500} | {100, 200, 503}

@@ -8,14 +8,13 @@ import struct
 import time
 
 from support.native_form import ieee754
-from support.server import DIRECT
 
 from .cases import Case, Wrong
 from .lane import Lane
 
 #: What the service is started with, so that there are many slow ones in a run.
 RECEIVE_TIMEOUT = 1.0
-OPTIONS = (*DIRECT, "--receive-timeout", str(RECEIVE_TIMEOUT), "--max-tensor-bytes", "64MiB")
+OPTIONS = ("--receive-timeout", str(RECEIVE_TIMEOUT), "--max-tensor-bytes", "64MiB")
 #: Seconds beyond it in which a slow caller must have been let go.
 TOLERANCE = 4.0
 #: Seconds beyond it after which nothing more is taken of who takes nothing.

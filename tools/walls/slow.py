@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from gauges.quantiles import milliseconds
 from gauges.vitals import Vitals
 from support.native_form import ieee754
-from support.server import DIRECT, Service
+from support.server import Service
 
 from .storm import Storm, exchanges
 from .verdict import Verdict
@@ -90,7 +90,7 @@ def run(connections: float) -> Verdict:
     closings = Closings()
     idle: list[float] = []
     beset: list[float] = []
-    with Service(*DIRECT, "--receive-timeout", str(TIMEOUT)) as service:
+    with Service("--receive-timeout", str(TIMEOUT)) as service:
         before = Vitals.of(service.pid)
         for turn in range(ROUNDS):
             with good_client(service, idle):
@@ -114,7 +114,7 @@ def run(connections: float) -> Verdict:
 def besieged(connections: int, timeout: float) -> Closings:
     """How so many slow ones end where the service has this RECEIVE_TIMEOUT."""
     closings = Closings(timeout + TOLERANCE)
-    with Service(*DIRECT, "--receive-timeout", str(timeout)) as service:
+    with Service("--receive-timeout", str(timeout)) as service:
         asyncio.run(crawl(service.port, connections, closings, seed=1))
         if service.get("/readyz").status != 200:
             closings.faults["the service is not ready afterwards"] += 1

@@ -33,6 +33,7 @@ __all__ = [
     "OpenVINODescriptor",
     "catalog",
     "parse",
+    "refuse_vast",
     "resolve_json",
     "validate",
 ]
@@ -55,9 +56,9 @@ _NO_DIALECT = f"must be one of {', '.join(DIALECTS)}"
 #: Levels of objects and arrays; lawful descriptors have at most five.
 _DEPTH_LIMIT = 16
 
-#: Values (and keys) in a descriptor. The longest lawful one has about 200; what is far
+#: Values (and keys) in a descriptor. The longest lawful one has about 170; what is far
 #: beyond is refused before a fault is made of each.
-_VALUE_LIMIT = 1000
+_VALUE_LIMIT = 512
 
 #: Longer descriptors are read anew each time, so that the cache stays within 16 MiB.
 _CACHED_BYTES = 16 * 1024
@@ -78,12 +79,17 @@ def validate(document: object) -> Descriptor:
     name = document["dialect"]
     if not isinstance(name, str) or name not in DIALECTS:
         raise _refusal(("dialect",), f"{_NO_DIALECT}, got {shown(name)}")
-    if _is_vast(document):
-        raise _refusal((), f"a descriptor must have at most {_VALUE_LIMIT} values")
+    refuse_vast(document)
     try:
         return _READER.validate_python(document)
     except ValidationError as error:
         raise InvalidDescriptor.of(faults_of(error)) from None
+
+
+def refuse_vast(document: object) -> None:
+    """Refuse with :class:`InvalidDescriptor` what has more values than a descriptor can have."""
+    if strictjson.is_vast(document, _VALUE_LIMIT):
+        raise _refusal((), f"a descriptor must have at most {_VALUE_LIMIT} values")
 
 
 def parse(data: bytes) -> Descriptor:
@@ -91,7 +97,7 @@ def parse(data: bytes) -> Descriptor:
 
     Raises :class:`MalformedJSON` where it is none, else what :func:`validate` raises.
     """
-    return validate(strictjson.loads(data, max_depth=_DEPTH_LIMIT))
+    return validate(strictjson.loads(data, max_depth=_DEPTH_LIMIT, max_values=_VALUE_LIMIT))
 
 
 def resolve_json(data: bytes) -> RoundCall:
@@ -114,14 +120,3 @@ def catalog() -> dict[str, Any]:
 
 def _refusal(loc: tuple[str, ...], msg: str) -> InvalidDescriptor:
     return InvalidDescriptor.of([Fault(loc, msg)])
-
-
-def _is_vast(document: dict[Any, Any]) -> bool:
-    seen = 0
-    waiting: list[dict[Any, Any] | list[Any]] = [document]
-    while waiting and seen <= _VALUE_LIMIT:
-        value = waiting.pop()
-        seen += len(value)
-        children = value.values() if isinstance(value, dict) else value
-        waiting.extend(child for child in children if isinstance(child, dict | list))
-    return seen > _VALUE_LIMIT

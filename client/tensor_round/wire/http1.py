@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 from ..errors import ProtocolViolation
 
@@ -36,7 +37,9 @@ _FIELD = re.compile(
 _PASSING = re.compile(
     rb"\r\n(?i:date|server-timing|x-request-id):[^\x00-\x08\x0a-\x1f\x7f]*+(?=\r\n)"
 )
-_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*+(?:;[^\r\n]*+)?\r\n")
+_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*+(?:;[^\x00-\x08\x0a-\x1f\x7f]*+)?\r\n")
+#: What comes after the last chunk: fields, and an empty line.
+_TRAILERS = re.compile(rb"(?:%b)*+\r\n" % _FIELD.pattern.replace(b"(", b"(?:"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,22 @@ def _framing(status: int, headers: Headers) -> tuple[int | None, bool]:
     return int(value), False
 
 
+class Framing(Protocol):
+    """How a body is framed: by its length in bytes, by chunks, or by the stream's end."""
+
+    @property
+    def length(self) -> int | None:
+        """The body's length; None where only its chunks or the stream's end say."""
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether it comes in chunks."""
+
+
+class FramingTooLong(ProtocolViolation):
+    """What frames a body, between or behind its chunks, is longer than is read."""
+
+
 class BodyReader:
     """Follows one body through what is received.
 
@@ -145,16 +164,29 @@ class BodyReader:
     whole, receive up to :attr:`wanted` bytes to where the body goes and say so by
     :meth:`took`; or, where ``wanted`` is 0, receive a little and :meth:`feed` it.
     ``early`` came with the head, and is the reader's from then on.
+
+    A line of a chunk has at most ``max_line_bytes``. So has a trailer section, which is
+    dropped, where ``trailers`` are lawful; elsewhere there is none.
     """
 
-    def __init__(self, head: Head, early: bytearray) -> None:
+    def __init__(
+        self,
+        head: Framing,
+        early: bytearray,
+        *,
+        max_line_bytes: int = MAX_CHUNK_LINE_BYTES,
+        trailers: bool = False,
+    ) -> None:
         self._early = early
+        self._max_line_bytes = max_line_bytes
+        self._trailers = trailers
         self._is_chunked = head.is_chunked
-        self._is_endless = head.length is None and not head.is_chunked
+        length = head.length
+        self._is_endless = length is None and not head.is_chunked
         # Of the body, or of the present chunk.
-        self._left = head.length or 0
+        self._left = length or 0
         self._is_within_chunk = False
-        self.is_whole = head.length == 0
+        self.is_whole = length == 0
 
     @property
     def wanted(self) -> int:
@@ -167,6 +199,11 @@ class BodyReader:
     def surplus(self) -> int:
         """Bytes that were received after the body's end."""
         return len(self._early) if self.is_whole else 0
+
+    @property
+    def early(self) -> bytearray:
+        """Bytes that were received and not taken yet."""
+        return self._early
 
     def take(self, memory: memoryview) -> int:
         """Copy what of the body was received early; how many bytes that were."""
@@ -202,25 +239,36 @@ class BodyReader:
         if self.is_whole or len(self._early) < start:
             return
         if self._early[:start] != b"\r\n"[:start]:
-            raise ProtocolViolation("the answer has a chunk longer than it says")
+            raise ProtocolViolation("a chunk is longer than it says")
         line = _CHUNK_LINE.match(self._early, start)
         if line is None:
-            if b"\n" in self._early[start:] or len(self._early) > MAX_CHUNK_LINE_BYTES:
-                raise ProtocolViolation("the answer has a malformed chunk")
+            if b"\n" in self._early[start:]:
+                raise ProtocolViolation("a chunk is malformed")
+            if len(self._early) > self._max_line_bytes:
+                raise FramingTooLong(f"a chunk's line has more than {self._max_line_bytes} bytes")
             return
         size = int(line[1], 16)
         if size == 0:
-            # The last chunk: trailers, of which none is expected, and an empty line.
             self._end_at(line.end())
             return
         del self._early[: line.end()]
         self._left, self._is_within_chunk = size, True
 
     def _end_at(self, position: int) -> None:
+        """Step over what comes after the last chunk: an empty line, and trailers before it."""
         rest = bytes(self._early[position : position + 2])
         if len(rest) < 2:
             return
         if rest != b"\r\n":
-            raise ProtocolViolation("the answer has trailers, which were not asked for")
+            end = self._early.find(_END, position)
+            if not self._trailers:
+                raise ProtocolViolation("there are trailers, which were not asked for")
+            if (end if end >= 0 else len(self._early)) - position > self._max_line_bytes:
+                raise FramingTooLong(f"trailers have more than {self._max_line_bytes} bytes")
+            if end < 0:
+                return
+            if not _TRAILERS.fullmatch(self._early, position, end + len(_END)):
+                raise ProtocolViolation("a trailer is malformed")
+            position = end + 2
         del self._early[: position + 2]
         self.is_whole = True

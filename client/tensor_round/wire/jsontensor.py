@@ -31,7 +31,7 @@ def read(
     *,
     any_nesting: bool = False,
     loc: nesting.Loc = ("data",),
-) -> bytes:
+) -> memoryview:
     """The packed little-endian bytes, C order, of JSON numbers.
 
     ``data`` comes from ``strictjson.loads(..., numbers="exact")``: arrays nested exactly as
@@ -48,11 +48,11 @@ def read(
     leaves = nesting.flatten(data, shape, any_nesting=any_nesting, loc=loc)
     wrong = _wrong_type(leaves, dtype)
     if wrong is None and dtype.is_float:
-        return decimals.patterns(leaves, dtype).tobytes()
+        return decimals.patterns(leaves, dtype).view(np.uint8).data
     if wrong is None:
         values = integers.leading(leaves, dtype)
         if len(values) == len(leaves):
-            return values.tobytes()
+            return values.view(np.uint8).data
         low, high = integers.limits(dtype)
         must = f"must be an integer from {low} to {high}, without fraction or exponent"
         wrong = len(values), must

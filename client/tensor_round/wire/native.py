@@ -44,6 +44,8 @@ MAX_DESCRIPTOR_LENGTH = 16 << 10
 MAX_DESCRIPTOR_DEPTH = 32
 #: Of a request in JSON, in bytes.
 MAX_JSON_LENGTH = 16 << 20
+#: Members of the objects in such a request: as many as a descriptor has room for.
+MAX_JSON_MEMBERS = MAX_DESCRIPTOR_LENGTH // 4
 #: The document, and arrays nested as the shape of the highest rank.
 MAX_JSON_DEPTH = 2 + 64
 

@@ -17,6 +17,11 @@ from ..errors import Fault, InvalidDescriptor, PayloadSizeMismatch
 #: shape [2^40, 0] would take 3 TiB to hold no element.
 MAX_EMPTY_ARRAYS = 65_536
 
+#: Arrays and objects that are read in a document with a tensor in it. Making one takes as
+#: long as reading a number, though two bytes of text are enough to ask for it; with more
+#: than this, 16 MiB of text would have fewer than 16 bytes each.
+MAX_CONTAINERS = 1 << 20
+
 Loc = tuple[str | int, ...]
 
 

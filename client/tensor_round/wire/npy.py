@@ -111,6 +111,18 @@ def read_header(prefix: bytes | bytearray | memoryview) -> NpyHeader | None:
     return _header(literal, head[: start + length])
 
 
+def missing_length(prefix: bytes) -> int:
+    """How many bytes a header that :func:`read_header` found unfinished needs at the least."""
+    fixed = len(MAGIC) + 2 + 2
+    if len(prefix) < fixed:
+        return fixed - len(prefix)
+    field, _ = _VERSIONS[prefix[len(MAGIC)]]
+    start = len(MAGIC) + 2 + field
+    if len(prefix) < start:
+        return start - len(prefix)
+    return start + int.from_bytes(prefix[start - field : start], "little") - len(prefix)
+
+
 def resolve_dtype(header: NpyHeader, name: str | None) -> DType:
     """The element type of a file, from its header and the name given beside it (``?dtype=``).
 

@@ -18,6 +18,9 @@ HEADER_LENGTH = "Inference-Header-Content-Length"
 MAX_BARE_HEAD_LENGTH = 64 << 10
 #: Of a head, in bytes.
 MAX_HEAD_LENGTH = MAX_BARE_HEAD_LENGTH + (16 << 20)
+#: Members of a head's objects, and values outside the tensor's numbers: more than a bare head
+#: has room for.
+MAX_HEAD_VALUES = MAX_BARE_HEAD_LENGTH // 2
 #: Request, inputs and input, around numbers nested as deep as any tensor has dimensions.
 MAX_HEAD_DEPTH = 4 + 64
 

@@ -11,12 +11,13 @@ from typing import Any, TypeAlias, TypeVar
 
 from ..echo import shown, shown_key
 from ..errors import Fault, InvalidDescriptor, MalformedJSON, TensorTooLarge
-from . import strictjson
+from . import nesting, strictjson
 from .oip import (
     HEADER_LENGTH,
     MAX_BARE_HEAD_LENGTH,
     MAX_HEAD_DEPTH,
     MAX_HEAD_LENGTH,
+    MAX_HEAD_VALUES,
     Binary,
     Inline,
     Input,
@@ -51,6 +52,8 @@ def read_request(head: bytes) -> Request:
     data = [entry.pop("data", None) if isinstance(entry, dict) else None for entry in listed]
     if len(head) > MAX_BARE_HEAD_LENGTH and all(numbers is None for numbers in data):
         raise _too_long(MAX_BARE_HEAD_LENGTH)
+    if strictjson.is_vast(document, MAX_HEAD_VALUES):
+        raise MalformedJSON(f"the JSON has more than {MAX_HEAD_VALUES} values beside the data")
     request = strictjson.plain(document)
     parameters = _parameters(request, ())
     binary_output = _parameter(parameters, "binary_data_output", bool, ()) or False
@@ -81,7 +84,14 @@ def _document(head: bytes) -> dict[str, Any]:
     check_head_length(len(head))
     if not head:
         raise MalformedJSON("the body is empty: an inference request is a JSON object")
-    document = strictjson.loads(head, max_depth=MAX_HEAD_DEPTH, numbers="exact", nan_tokens=True)
+    document = strictjson.loads(
+        head,
+        max_depth=MAX_HEAD_DEPTH,
+        max_containers=nesting.MAX_CONTAINERS,
+        max_members=MAX_HEAD_VALUES,
+        numbers="exact",
+        nan_tokens=True,
+    )
     if not isinstance(document, dict):
         raise MalformedJSON("an inference request must be a JSON object")
     return document

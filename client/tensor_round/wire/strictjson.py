@@ -15,9 +15,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal
 
-import numpy as np
-
 from ..errors import MalformedJSON
+from .census import census
 
 #: Digits (and sign) of an integer. CPython can be set to refuse longer ones with a
 #: ValueError, but never shorter (``sys.int_info.str_digits_check_threshold``).
@@ -30,6 +29,9 @@ def loads(
     data: bytes | bytearray | memoryview,
     *,
     max_depth: int,
+    max_containers: int | None = None,
+    max_members: int | None = None,
+    max_values: int | None = None,
     numbers: Numbers = "plain",
     nan_tokens: bool = False,
 ) -> Any:
@@ -40,17 +42,21 @@ def loads(
     :mod:`.jsontensor` to round once; :func:`plain` turns a part of such a value back.
     ``nan_tokens`` lets the bare tokens ``NaN``, ``Infinity`` and ``-Infinity`` pass as
     numbers. ``max_depth`` counts objects and arrays together: ``[1]`` has depth 1.
+    The other limits are of what :func:`.census.census` counts; None is no limit. All are
+    kept before anything is made of the text, and what is made takes its ``nbytes`` at most.
 
     Raises :class:`MalformedJSON`.
     """
     raw = bytes(data)
+    _refuse_large(
+        raw, depth=max_depth, containers=max_containers, members=max_members, values=max_values
+    )
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise MalformedJSON(f"the JSON is not UTF-8 at byte {error.start}") from None
     if text.startswith("\ufeff"):
         raise MalformedJSON("the JSON begins with a byte order mark")
-    _refuse_deep(raw, max_depth)
     _refuse_unpaired_surrogates(raw)
     try:
         return _DECODERS[numbers, nan_tokens].decode(text)
@@ -73,6 +79,23 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return value
+
+
+def is_vast(value: Any, most: int) -> bool:
+    """Whether a value has more than so many values (and keys) in it; no more are looked at."""
+    seen = 0
+    waiting = [value]
+    while waiting:
+        members = waiting.pop()
+        if isinstance(members, dict):
+            members = members.values()
+        elif not isinstance(members, list):
+            continue
+        seen += len(members)
+        if seen > most:
+            return True
+        waiting.extend(members)
+    return False
 
 
 def dumps(value: Any) -> bytes:
@@ -131,35 +154,36 @@ _DECODERS: dict[tuple[Numbers, bool], json.JSONDecoder] = {
     for nan_tokens in (False, True)
 }
 
-_STEPS = np.zeros(256, np.int8)
-_STEPS[list(b"[{")] = 1
-_STEPS[list(b"]}")] = -1
 
+def _refuse_large(raw: bytes, **most: int | None) -> None:
+    """Refuse a text by its census, before the parser recurses into it or makes anything of it.
 
-def _refuse_deep(raw: bytes, max_depth: int) -> None:
-    """Refuse brackets nested deeper than ``max_depth`` before the parser recurses into them.
-
-    Up to the first character that is no JSON the depth is exact, and the parser
+    Up to the first character that is no JSON the census is exact, and the parser
     comes no further than that one.
     """
-    if raw.count(b"[") + raw.count(b"{") <= max_depth:
-        return
-    text = np.frombuffer(_without_escapes(raw), np.uint8)
-    steps = _STEPS[text]
-    # A character lies in a string where the quotes before it, itself counted, are odd.
-    steps[np.bitwise_xor.accumulate((text == ord('"')).view(np.uint8)).view(bool)] = 0
-    depths = np.cumsum(steps[steps != 0], dtype=np.int32)
-    if depths.size and depths.max() > max_depth:
-        raise MalformedJSON(f"the JSON nests deeper than {max_depth}")
+    limits = {name: limit for name, limit in most.items() if limit is not None}
+    if len(raw) <= _SHORT:
+        opening = raw.count(b"[") + raw.count(b"{")
+        values = opening + raw.count(b",") + 1
+        if opening <= limits["depth"] and values <= min(
+            limits.get(name, values) for name in _COUNTED
+        ):
+            return
+    counted = census(raw)
+    if counted.depth > limits["depth"]:
+        raise MalformedJSON(f"the JSON nests deeper than {limits['depth']}")
+    for name, limit in limits.items():
+        if getattr(counted, name) > limit:
+            raise MalformedJSON(f"the JSON has more than {limit} {_COUNTED[name]}")
 
 
-def _without_escapes(raw: bytes) -> bytes:
-    r"""The text without ``\\`` and ``\"``: every quote left in it begins or ends a string.
-
-    Pairs go first, from the left: of a run of backslashes at most its last one is left.
-    """
-    return raw.replace(b"\\\\", b"").replace(b'\\"', b"")
-
+#: So short a text is quicker counted with its strings, which is often enough.
+_SHORT = 4096
+_COUNTED = {
+    "containers": "arrays and objects; a tensor's numbers may be one flat array",
+    "members": "members of objects",
+    "values": "values",
+}
 
 _SURROGATE_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from tensor_round.errors import NotFound
 
-from ..hardening import page_headers
+from ..http1.security_headers import page_headers
 
 _FILES = {
     "swagger-ui-bundle.js": "text/javascript",

@@ -11,7 +11,7 @@ from tensor_round import operators
 from tensor_round.call import RoundCall
 from tensor_round.errors import Fault, InvalidDescriptor, MalformedJSON, MissingDescriptor
 from tensor_round.layout import Layout
-from tensor_round.wire import jsontensor, native, strictjson
+from tensor_round.wire import jsontensor, native, nesting, strictjson
 
 _MEMBERS = ("descriptor", "data")
 #: An answer stays small, however many fields a document has.
@@ -20,7 +20,7 @@ _LISTED_FAULTS = 32
 _LAYOUT_FIELDS = frozenset({"strides", "byte_length", "Strides", "TotalTensorSizeInBytes"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Document:
     """A request as numbers: the call on the packed tensor, and its numbers, not yet read."""
 
@@ -34,7 +34,12 @@ class Document:
         Raises :class:`MalformedJSON`, :class:`MissingDescriptor` or :class:`InvalidDescriptor`.
         """
         document = strictjson.loads(
-            text, max_depth=native.MAX_JSON_DEPTH, numbers="exact", nan_tokens=True
+            text,
+            max_depth=native.MAX_JSON_DEPTH,
+            max_containers=nesting.MAX_CONTAINERS,
+            max_members=native.MAX_JSON_MEMBERS,
+            numbers="exact",
+            nan_tokens=True,
         )
         if not isinstance(document, dict):
             raise MalformedJSON("the JSON must be an object with descriptor and data")
@@ -48,6 +53,7 @@ class Document:
             faults.append(Fault(("data",), "is required"))
         if faults:
             raise InvalidDescriptor.of(faults)
+        operators.refuse_vast(document["descriptor"])
         descriptor = strictjson.plain(document["descriptor"])
         resolved = operators.validate(descriptor).resolve()
         if faults := list(_layout_faults(descriptor, ("descriptor",))):
@@ -57,9 +63,13 @@ class Document:
             RoundCall(resolved.rounding, packed, packed, packed.byte_length), document["data"]
         )
 
-    def payload(self) -> bytes:
-        """The numbers as packed bytes, each rounded once to the dtype."""
-        return jsontensor.read(self._data, self.call.input.dtype, self.call.input.shape)
+    def payload(self) -> memoryview:
+        """The numbers as packed bytes, each rounded once to the dtype; asked for once.
+
+        They are let go of as numbers, which take more memory than the answer does.
+        """
+        data, self._data = self._data, None
+        return jsontensor.read(data, self.call.input.dtype, self.call.input.shape)
 
     def answer(self, payload: memoryview) -> bytes:
         """The answering document for these bytes."""

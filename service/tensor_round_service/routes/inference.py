@@ -1,8 +1,8 @@
 """``POST /v2/models/{name}/infer``: the Open Inference Protocol's inference.
 
-Plain ASGI, and the same way as ``POST /round``: the tensor's bytes go from the socket
-into one buffer, are rounded there, and go out from it. Before them comes a head in
-JSON, which may have the numbers in it instead, or name shared memory that has them.
+The same way as ``POST /round``: the tensor's bytes go from the socket into one buffer, are
+rounded there, and go out from it. Before them comes a header in JSON, which may have the numbers
+in it instead, or name shared memory that has them.
 """
 
 from __future__ import annotations
@@ -10,28 +10,34 @@ from __future__ import annotations
 from functools import partial
 from time import perf_counter_ns
 
-from tensor_round.errors import PayloadSizeMismatch, RequestRefused, TensorTooLarge
+from tensor_round.errors import Fault, InvalidDescriptor, PayloadSizeMismatch, TensorTooLarge
 from tensor_round.wire import native, oip, oip_request
-from tensor_round.wire.accept import IDENTITY
+from tensor_round.wire.accept import IDENTITY, preferred_coding
 
-from ..answers import Answer, Finish, error_answer, field_name
 from ..backends import Bytes
-from ..buffers import Lease
 from ..cuda_shared_memory import CudaSharedMemory
-from ..direct import Header
-from ..encoding import encode
 from ..engine import JSON_WEIGHT, Engine, effort
+from ..http1.coding import CODINGS, encode, most_encoded
+from ..http1.content import Prefixed, fill, read, take
+from ..http1.head import RequestHead
+from ..http1.request import ByteSource, Request
+from ..http1.response import Parts, Response, field_name
 from ..inference import REMEMBERED_BYTES, Plan, plan_head, plan_raw
-from ..inference_work import InferenceWork, check_sizes, text_bytes
+from ..inference_work import InferenceWork, check_sizes, output_text_bytes
+from ..job import Job
 from ..models import MODELS, Model, find
-from ..receive import Body, Receive
 from ..shared_memory import SharedMemory
 from ..statistics import Statistics
-from .inference_head import HEADER_LENGTH, InferenceHead, inference_head_of
-from .tensor_route import Scope, TensorRoute
+from .tensor_route import TensorRoute, Work, admit, content_length, content_of, text
 
+_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
+_ACCEPT_ENCODING = field_name(native.ACCEPT_ENCODING)
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
 _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
+_HEADER_LENGTH = field_name(oip.HEADER_LENGTH)
+
+_JSON = ((_CONTENT_TYPE, native.JSON.encode()),)
+_OCTETS = ((_CONTENT_TYPE, native.OCTET_STREAM.encode()),)
 
 #: Of a raw tensor whose length nobody said.
 MAX_GATHERED_BYTES = 16 << 20
@@ -52,7 +58,7 @@ def inference_routes(
     def endpoint(model: Model) -> TensorRoute:
         work = InferenceWork(engine, shared_memory, cuda_memory)
         inference = _Inference(engine, max_tensor_bytes, work, counts, model)
-        return TensorRoute(engine, inference.answer, error_answer)
+        return TensorRoute(engine, inference.choose)
 
     routes = {}
     for model in MODELS:
@@ -76,183 +82,140 @@ class _Inference:
         self._counts = counts
         self._model = model
 
-    async def answer(self, scope: Scope, receive: Receive, lease: Lease) -> Answer:
-        """Answer one request, and count it."""
+    def choose(self, _head: RequestHead) -> Work:
+        """What works on a request."""
+        return self._counted
+
+    async def _counted(self, request: Request, job: Job) -> Response:
+        """Respond to one request, and count it."""
         began = perf_counter_ns()
         try:
-            return await self._answer(scope, receive, lease, began)
+            return await self._infer(request, job, began)
         except Exception:  # counted, whatever it is, and told elsewhere
             self._counts.failed(self._model, perf_counter_ns() - began)
             raise
 
-    async def _answer(self, scope: Scope, receive: Receive, lease: Lease, began: int) -> Answer:
-        head = inference_head_of(scope)
-        body = head.body(scope, receive)
-        self._check_declared(head)
-        room = self._room(head.content_length or 0, _unstated_bytes(head))
-        await body.admit(lease, room)
-        plan, text = await self._plan(head, body)
-        check_sizes(plan, self._limit)
-        needed = self._room(self._work.buffer_bytes(plan), text_bytes(plan, head.json_most))
-        if needed > room:
-            await body.admit(lease, needed)
-        received = await self._receive(plan, head, body, lease)
+    async def _infer(self, request: Request, job: Job, began: int) -> Response:
+        head = request.head
+        length, json_length = content_length(head), _json_length(head)
+        _check_declared(length, json_length, self._limit)
+        source = content_of(request)
+        if json_length == 0 and length is None:
+            content = await read(source, MAX_GATHERED_BYTES, job.reserve)
+            source, length = Prefixed(memoryview(content), source), len(content)
+            job.reserve(length)
+        elif length and json_length is not None:
+            source = await admit(source, job, length)
+        plan, header = await self._plan(source, job, length, json_length)
+        received = await self._receive(plan, source, job, length, len(header))
         came = perf_counter_ns()
-        nbytes = self._work.payload_bytes(plan, head.json_most)
-        parts, timing = await self._engine.run(
-            partial(self._work.run, plan, received, lease),
-            nbytes,
-            nbytes - plan.call.nbytes + effort(plan.call),
-        )
+        nbytes = self._work.payload_bytes(plan, len(header))
+        work = partial(self._work.run, plan, received, job)
+        cost = nbytes - plan.call.nbytes + effort(plan.call)
+        parts = await self._engine.run(work, nbytes, cost, job)
         rounded = perf_counter_ns()
-        answer = await self._encoded(parts, head.coding, lease.executed_by)
-        ahead = int(lease.seconds_ahead * 1e9)
+        response = await self._response(head, parts, job)
+        overlap = int(job.overlap_seconds * 1e9)
         self._counts.succeeded(
             self._model,
-            queue=int(timing.queue * 1e9),
-            input=came - began - ahead,
-            infer=int(timing.execute * 1e9) + ahead,
+            queue=int(job.queue_seconds * 1e9),
+            input=came - began - overlap,
+            infer=int(job.execute_seconds * 1e9) + overlap,
             output=perf_counter_ns() - rounded,
         )
-        if text is not None and self._may_repeat(head, plan, text):
-            answer.again = partial(self._take_again, plan, text, room)
-        return answer
+        return response
 
-    def _may_repeat(self, head: InferenceHead, plan: Plan, text: bytes) -> bool:
-        """Whether a request with this head and this JSON may be answered without a look at them."""
-        is_plain = head.content_length is not None and head.sha256 is None
-        is_binary = isinstance(plan.source, oip.Binary) and plan.output.region is None
-        return (
-            is_plain
-            and is_binary
-            and plan.output.binary
-            and head.coding == IDENTITY
-            and len(text) <= REMEMBERED_BYTES
-            and self._engine.runs_here(plan.call)
-        )
-
-    def _take_again(
-        self, plan: Plan, text: bytes, room: int, came: memoryview, lease: Lease
-    ) -> tuple[memoryview, Finish] | None:
-        """Take on a request with the same head, if its JSON is the same."""
-        began = perf_counter_ns()
-        if bytes(came[: len(text)]) != text:
-            return None
-        payload = came[len(text) :]
-        failure: Exception | None = None
-        memory = _NOTHING
-        try:
-            lease.reserve(room)
-            source = lease.take(plan.call.input.byte_length)
-        except Exception as error:  # counted and told by finish(), which need not be called
-            failure = error
+    async def _plan(
+        self, source: ByteSource, job: Job, length: int | None, json_length: int | None
+    ) -> tuple[Plan, bytes]:
+        """What the request asks for, and its JSON."""
+        if json_length == 0 and length is not None:
+            return plan_raw(self._model, length), b""
+        if json_length is None:
+            header = bytes(await read(source, oip.MAX_HEAD_LENGTH, job.reserve, length or 0))
         else:
-            memory = source.data
-            memory[: len(payload)] = payload
-
-        def finish(refusal: RequestRefused | None) -> Answer:
-            arrived = perf_counter_ns()
-            fault = refusal or failure
-            try:
-                if fault is not None:
-                    raise fault
-                parts = self._work.run(plan, source, lease)
-            except Exception:  # counted and told elsewhere, as in answer()
-                self._counts.failed(self._model, perf_counter_ns() - began)
-                raise
-            rounded = perf_counter_ns()
-            answer = _plain_answer(parts, lease.executed_by)
-            self._counts.succeeded(
-                self._model,
-                queue=0,
-                input=arrived - began,
-                infer=rounded - arrived,
-                output=perf_counter_ns() - rounded,
-            )
-            return answer
-
-        return memory[len(payload) :], finish
-
-    def _check_declared(self, head: InferenceHead) -> None:
-        """Refuse what its headers say is too large, before any of it is read."""
-        oip_request.check_head_length(head.json_most)
-        nbytes = head.binary_length or 0
-        if nbytes > self._limit:
-            raise TensorTooLarge(
-                f"the body has {nbytes} bytes of binary data, the limit is {self._limit}",
-                limit_bytes=self._limit,
-                got_bytes=nbytes,
-            )
-
-    def _room(self, nbytes: int, others: int) -> int:
-        """What to reserve: all that buffers take, and for others what there is room for at all."""
-        return max(nbytes, min(nbytes + others, self._engine.budget.most))
-
-    async def _plan(self, head: InferenceHead, body: Body) -> tuple[Plan, bytes | None]:
-        """What the request asks for, and its JSON, if there is any."""
-        if head.json_length == 0:
-            length = head.content_length
             if length is None:
-                length = await body.gather(MAX_GATHERED_BYTES)
-            return plan_raw(self._model, length), None
-        if head.json_length is None:
-            text = await body.read(oip.MAX_HEAD_LENGTH)
-        else:
-            text = await body.take(head.json_length)
-            if len(text) < head.json_length:
+                job.reserve(json_length)
+            header = await take(source, json_length)
+            if len(header) < json_length:
                 raise PayloadSizeMismatch(
-                    f"the body ends after {len(text)} bytes, within its JSON of {head.json_length}"
+                    f"the body ends after {len(header)} bytes, within its JSON of {json_length}"
                 )
-        read = partial(plan_head, self._model, text, self._work.has_shared_memory)
-        if len(text) <= REMEMBERED_BYTES:
-            return read(), text
-        plan, _ = await self._engine.run(read, len(text) * JSON_WEIGHT)
-        return plan, text
+        read_plan = partial(plan_head, self._model, header, self._work.has_shared_memory)
+        if len(header) <= REMEMBERED_BYTES:
+            return read_plan(), header
+        job.reserve(len(header) * JSON_WEIGHT)
+        return await self._engine.run(read_plan, len(header) * JSON_WEIGHT), header
 
     async def _receive(
-        self, plan: Plan, head: InferenceHead, body: Body, lease: Lease
+        self, plan: Plan, source: ByteSource, job: Job, length: int | None, json_length: int
     ) -> Bytes | None:
-        """The rest of the body: the tensor, or nothing."""
+        """Reserve what the plan needs, and receive the rest of the body: a tensor, or nothing."""
+        check_sizes(plan, self._limit)
+        needed = self._work.buffer_bytes(plan) + output_text_bytes(plan)
+        if length is not None and isinstance(plan.source, oip.Binary):
+            needed -= length - json_length  # as its sender has stated, and admit() has reserved
+        if needed > 0:
+            job.reserve(needed)
         if not isinstance(plan.source, oip.Binary):
-            await body.fill(_NOTHING)
+            await fill(source, _NOTHING)
             return None
         nbytes = plan.source.byte_size
-        if head.binary_length is not None:
-            _check_binary(head.binary_length, nbytes)
-        buffer = lease.take(nbytes)
+        if length is not None:
+            _check_binary(length - json_length, nbytes)
+        memory = job.allocate(nbytes)
         # What goes to a region is rounded on its way there.
         stays = plan.output.region is None
-        progress = self._engine.ahead(plan.call, buffer, lease) if stays else None
-        _check_binary(await body.fill(buffer.data, progress=progress), nbytes)
-        return buffer
+        progress = self._engine.overlap(plan.call, memory, job) if stays else None
+        _check_binary(await fill(source, memory.data, progress), nbytes)
+        return memory
 
-    async def _encoded(
-        self, parts: list[bytes | memoryview], coding: str, executed_by: str
-    ) -> Answer:
-        """The answer, in the Content-Encoding that was asked for."""
-        answer = _plain_answer(parts, executed_by)
-        if coding != IDENTITY:
-            encoded, _ = await self._engine.run(
-                partial(encode, parts, coding), sum(map(len, parts)) * _ENCODING_WEIGHT
-            )
-            answer.parts = list(encoded)
-            answer.headers.append((_CONTENT_ENCODING, coding.encode()))
-        return answer
+    async def _response(
+        self, head: RequestHead, parts: list[bytes | memoryview], job: Job
+    ) -> Response:
+        """The response, in the Content-Encoding that was asked for."""
+        headers = [(_EXECUTION_BACKEND, job.executed_by.encode())]
+        fixed = _JSON
+        if len(parts) > 1:
+            fixed = _OCTETS
+            headers.append((_HEADER_LENGTH, b"%d" % len(parts[0])))
+        encoded: Parts = parts
+        if _ACCEPT_ENCODING in head.values:
+            coding = preferred_coding(text(head, _ACCEPT_ENCODING), CODINGS)
+            if coding != IDENTITY:
+                nbytes = sum(map(len, parts))
+                job.reserve(most_encoded(nbytes))
+                work = partial(encode, parts, coding)
+                encoded = await self._engine.run(work, nbytes * _ENCODING_WEIGHT)
+                headers.append((_CONTENT_ENCODING, coding.encode()))
+        return Response(200, fixed, encoded, headers)
 
 
-def _plain_answer(parts: list[bytes | memoryview], executed_by: str) -> Answer:
-    headers: list[Header] = [(_EXECUTION_BACKEND, executed_by.encode())]
-    if len(parts) == 1:
-        return Answer(native.JSON, parts, headers=headers)
-    headers.append((HEADER_LENGTH, str(len(parts[0])).encode()))
-    return Answer(native.OCTET_STREAM, parts, headers=headers)
+def _json_length(head: RequestHead) -> int | None:
+    """Bytes of the content that are its JSON; None is all, 0 is none of a raw tensor.
+
+    Raises :class:`InvalidDescriptor` for what is no length, or beyond the content.
+    """
+    if _HEADER_LENGTH not in head.values:
+        return None
+    length = oip_request.read_header_length(text(head, _HEADER_LENGTH))
+    content = content_length(head)
+    if content is not None and length > content:
+        rule = f"is beyond the {content} bytes of the body"
+        raise InvalidDescriptor.of([Fault((oip.HEADER_LENGTH,), rule)])
+    return length
 
 
-def _unstated_bytes(head: InferenceHead) -> int:
-    """The most memory that a body takes beyond its stated length, before its plan is known."""
-    if head.json_length == 0 and head.content_length is None:
-        return 2 * MAX_GATHERED_BYTES  # in pieces, and joined
-    return head.json_most * JSON_WEIGHT
+def _check_declared(length: int | None, json_length: int | None, limit_bytes: int) -> None:
+    """Refuse what the fields say is too large, before any of it is read."""
+    oip_request.check_head_length((json_length if json_length is not None else length) or 0)
+    nbytes = 0 if length is None or json_length is None else length - json_length
+    if nbytes > limit_bytes:
+        raise TensorTooLarge(
+            f"the body has {nbytes} bytes of binary data, the limit is {limit_bytes}",
+            limit_bytes=limit_bytes,
+            got_bytes=nbytes,
+        )
 
 
 def _check_binary(got: int, nbytes: int) -> None:

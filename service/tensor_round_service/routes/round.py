@@ -1,7 +1,6 @@
-"""``POST /round``: one operator, one tensor, in one of three forms.
+"""``POST /round``: one operator, one tensor, in one of three representations.
 
-A plain ASGI endpoint: the tensor's bytes go from the socket into one buffer, are
-rounded there, and go out from it.
+The tensor's bytes go from the socket into one buffer, are rounded there, and go out from it.
 """
 
 from __future__ import annotations
@@ -9,189 +8,243 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
+from urllib.parse import parse_qsl
 
+from tensor_round import operators
 from tensor_round.call import RoundCall
 from tensor_round.errors import (
+    DuplicateDescriptor,
     Fault,
+    HeadersTooLarge,
     InvalidDescriptor,
     MalformedNpy,
-    RequestRefused,
+    MissingDescriptor,
+    PayloadSizeMismatch,
     UnsupportedMediaType,
 )
-from tensor_round.layout import Layout, check_size
+from tensor_round.layout import check_size
 from tensor_round.rounding import Rounding
 from tensor_round.wire import native, npy
 
-from ..answers import Answer, Finish, field_name, problem_answer
 from ..backends import Bytes
-from ..buffers import Lease
-from ..direct import Header
-from ..engine import JSON_WEIGHT, Engine, Timing, effort
-from ..receive import Body, Receive
+from ..engine import JSON_WEIGHT, Engine, effort
+from ..http1.content import fill, read, take
+from ..http1.head import Header, RequestHead
+from ..http1.request import Request
+from ..http1.response import Response, field_name
+from ..job import Job
 from .document import Document
-from .head import Head, check_payload, head_of
-from .tensor_route import Scope, TensorRoute
+from .tensor_route import TensorRoute, Work, admit, content_length, content_of, text
 
+_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
+_DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
 _OUTPUT_DESCRIPTOR = field_name(native.OUTPUT_DESCRIPTOR)
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
 _SERVER_TIMING = field_name(native.SERVER_TIMING)
 _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
+_WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
+
+#: What is remembered of descriptors: each has at most 16 KiB.
+_REMEMBERED_PLANS = 1024
 
 
 def round_route(engine: Engine, max_tensor_bytes: int) -> TensorRoute:
-    """The endpoint."""
-    return TensorRoute(engine, _Round(engine, max_tensor_bytes).answer, problem_answer)
+    """The route."""
+    return TensorRoute(engine, _Round(engine, max_tensor_bytes).choose)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """What a descriptor means: the call, what it costs, and what its response says."""
+
+    call: RoundCall
+    #: Bytes of a narrow type that would take as long to round.
+    effort: int
+    #: Lawful lengths of the payload, in bytes.
+    lengths: tuple[int, ...]
+    fixed: tuple[Header, ...]
 
 
 class _Round:
     def __init__(self, engine: Engine, max_tensor_bytes: int) -> None:
         self._engine = engine
         self._limit = max_tensor_bytes
+        # Refusals are not remembered.
+        self._plan = lru_cache(_REMEMBERED_PLANS)(self._make_plan)
 
-    async def answer(self, scope: Scope, receive: Receive, lease: Lease) -> Answer:
-        """Round one tensor, in whichever form it comes."""
-        head = head_of(scope)
-        match head.media_type:
+    def choose(self, head: RequestHead) -> Work:
+        """What works on a request, by its Content-Type."""
+        match native.media_type(text(head, _CONTENT_TYPE)):
             case "" | native.OCTET_STREAM:
-                form = self._octets
-            case native.FORM if head.has_descriptor:
-                form = self._octets
+                return self._octets
+            case native.FORM if _DESCRIPTOR in head.values:
+                return self._octets
             case native.JSON:
-                form = self._json
+                return self._json
             case native.NPY:
-                form = self._npy
-            case _:
-                raise UnsupportedMediaType(
-                    f"Content-Type must be {native.OCTET_STREAM} with the header "
-                    f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}"
-                )
-        answer = await form(head, head.body(scope, receive), lease)
-        if head.wants_digest:
-            answer.headers.append(await self._digest(answer.parts))
-        return answer
-
-    async def _octets(self, head: Head, body: Body, lease: Lease) -> Answer:
-        """The tensor's bytes; the operator is a header."""
-        call = head.call
-        self._check_sizes(call)
-        head.check_length(call.input.byte_length, call.shortest_input)
-        await body.admit(lease, call.nbytes)
-        source = lease.take(call.input.byte_length)
-        began = time.perf_counter()
-        got = await body.fill(source.data, progress=self._engine.ahead(call, source, lease))
-        check_payload(got, call.input.byte_length, call.shortest_input)
-        if got < source.size:
-            source[got:] = 0
-        received = time.perf_counter() - began
-        target, timing = await self._engine.run(
-            partial(self._engine.round, call, source, lease), call.nbytes, effort(call)
+                return self._npy
+        raise UnsupportedMediaType(
+            f"Content-Type must be {native.OCTET_STREAM} with the header "
+            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}"
         )
-        described = _described(call.output)
-        answer = _octets_answer(target, described, _common(lease, received, timing))
-        plain = head.content_length is not None and head.sha256 is None and not head.wants_digest
-        if plain and self._engine.runs_here(call):
-            answer.again = partial(self._octets_again, call, described, got)
-        return answer
 
-    def _octets_again(
-        self, call: RoundCall, described: bytes, length: int, came: memoryview, lease: Lease
-    ) -> tuple[memoryview, Finish]:
-        """Take on a payload of a length that was found right."""
+    async def _octets(self, request: Request, job: Job) -> Response:
+        """The tensor's bytes; the operator is a header."""
+        head = request.head
+        if head.query:
+            _parameters(head)
+        plan = self._plan(_descriptor(head))
+        call = plan.call
+        length = content_length(head)
+        if length is not None:
+            _check_payload(length, plan.lengths)
+        source = await admit(content_of(request), job, call.nbytes)
+        memory = job.allocate(call.input.byte_length)
         began = time.perf_counter()
-        lease.reserve(call.nbytes)
-        source = lease.take(call.input.byte_length)
-        memory = source.data
-        memory[: len(came)] = came
-        if length < len(memory):
-            source[length:] = 0
+        got = await fill(source, memory.data, self._engine.overlap(call, memory, job))
+        if got < memory.size:
+            _check_payload(got, plan.lengths)
+            memory[got:] = 0
+        received = time.perf_counter() - began
+        work = partial(self._engine.round, call, memory, job)
+        target = await self._engine.run(work, call.nbytes, plan.effort, job)
+        return await self._response(head, plan.fixed, [target.data], job, received)
 
-        def finish(refusal: RequestRefused | None) -> Answer:
-            if refusal is not None:
-                raise refusal
-            received = time.perf_counter()
-            target = self._engine.round(call, source, lease)
-            timing = Timing(0.0, time.perf_counter() - received)
-            return _octets_answer(target, described, _common(lease, received - began, timing))
-
-        return memory[len(came) : length], finish
-
-    async def _npy(self, head: Head, body: Body, lease: Lease) -> Answer:
-        """A .npy file; the answer has the header it came with."""
-        query = head.query("rounding", "dtype")
+    async def _npy(self, request: Request, job: Job) -> Response:
+        """A .npy file; the response has the header it came with."""
+        query = _parameters(request.head, "rounding", "dtype")
         rounding = _rounding(query.get("rounding", Rounding.TIES_TO_EVEN.value))
         began = time.perf_counter()
+        source = content_of(request)
         start = b""
         while (header := npy.read_header(start)) is None:
-            piece = await body.piece()
-            if piece is None:
+            piece = await take(source, npy.missing_length(start))
+            if not piece:
                 raise MalformedNpy("the file ends within its header")
             start += piece
         dtype = npy.resolve_dtype(header, query.get("dtype"))
         layout = header.layout(dtype)
         call = RoundCall(rounding, layout, layout, layout.byte_length)
         self._check_sizes(call)
-        head.check_length(header.header_length + call.input.byte_length)
-        await body.admit(lease, call.nbytes)
-        source = lease.take(call.input.byte_length)
+        length = content_length(request.head)
+        if length is not None:
+            _check_payload(length, (header.header_length + layout.byte_length,))
+        source = await admit(source, job, call.nbytes)
+        memory = job.allocate(layout.byte_length)
         is_swapped = header.byte_order == "big"
-        progress = None if is_swapped else self._engine.ahead(call, source, lease)
-        got = await body.fill(source.data, start[header.header_length :], progress)
-        check_payload(got, call.input.byte_length)
+        progress = None if is_swapped else self._engine.overlap(call, memory, job)
+        _check_payload(await fill(source, memory.data, progress), (layout.byte_length,))
         received = time.perf_counter() - began
-        work = partial(self._engine.round, call, source, lease)
+        work = partial(self._engine.round, call, memory, job)
         if is_swapped:
-            work = partial(_round_swapped, self._engine, call, source, lease)
-        target, timing = await self._engine.run(work, source.size)
+            work = partial(_round_swapped, self._engine, call, memory, job)
+        target = await self._engine.run(work, memory.size, effort(call), job)
         parts: list[bytes | memoryview] = [header.raw, target.data]
-        return Answer(native.NPY, parts, headers=_common(lease, received, timing))
+        return await self._response(request.head, _NPY, parts, job, received)
 
-    async def _json(self, head: Head, body: Body, lease: Lease) -> Answer:
+    async def _json(self, request: Request, job: Job) -> Response:
         """Operator and numbers in one document, worked on off the event loop if it is long."""
-        head.query()
+        _parameters(request.head)
         began = time.perf_counter()
-        length = native.MAX_JSON_LENGTH if head.length is None else head.length
-        await body.admit(lease, min(length * JSON_WEIGHT, self._engine.budget.most))
-        document = await body.read(native.MAX_JSON_LENGTH)
+        likely = content_length(request.head) or 0
+        document = await read(content_of(request), native.MAX_JSON_LENGTH, job.reserve, likely)
         received = time.perf_counter() - began
-        text, timing = await self._engine.run(
-            partial(self._round_document, document, lease), len(document) * JSON_WEIGHT
-        )
-        return Answer(native.JSON, [text], headers=_common(lease, received, timing))
+        work = partial(self._round_document, bytes(document), job)
+        content = await self._engine.run(work, len(document) * JSON_WEIGHT, job=job)
+        return await self._response(request.head, _JSON, [content], job, received)
 
-    def _round_document(self, text: bytes, lease: Lease) -> bytes:
+    def _round_document(self, text: bytes, job: Job) -> bytes:
         document = Document.read(text)
         self._check_sizes(document.call)
-        source = lease.take(document.call.input.byte_length)
-        source.data[:] = document.payload()
-        return document.answer(self._engine.round(document.call, source, lease).data)
+        memory = job.allocate(document.call.input.byte_length)
+        memory.data[:] = document.payload()
+        return document.answer(self._engine.round(document.call, memory, job).data)
+
+    def _make_plan(self, descriptor: bytes) -> RoundPlan:
+        call = operators.parse(descriptor).resolve()
+        self._check_sizes(call)
+        described = native.output_descriptor(call.output)
+        return RoundPlan(
+            call,
+            effort(call),
+            (call.input.byte_length, call.shortest_input),
+            (*_OCTETS, (_OUTPUT_DESCRIPTOR, described)),
+        )
 
     def _check_sizes(self, call: RoundCall) -> None:
         check_size(call.input, self._limit, "input")
         check_size(call.output, self._limit, "output")
 
-    async def _digest(self, parts: Sequence[bytes | memoryview]) -> Header:
-        work = partial(_sha256, parts)
-        digest, _ = await self._engine.run(work, sum(map(len, parts)))
-        return _CONTENT_DIGEST, native.content_digest(digest).encode()
+    async def _response(
+        self,
+        head: RequestHead,
+        fixed: tuple[Header, ...],
+        parts: Sequence[bytes | memoryview],
+        job: Job,
+        received: float,
+    ) -> Response:
+        """The response; ``received`` are the seconds in which the body came."""
+        overlap = job.overlap_seconds
+        durations = b"receive;dur=%.3f, queue;dur=%.3f, execute;dur=%.3f" % (
+            (received - overlap) * 1e3,
+            job.queue_seconds * 1e3,
+            (job.execute_seconds + overlap) * 1e3,
+        )
+        headers = [(_EXECUTION_BACKEND, job.executed_by.encode()), (_SERVER_TIMING, durations)]
+        if _WANT_CONTENT_DIGEST in head.values and native.wants_digest(
+            [text(head, _WANT_CONTENT_DIGEST)]
+        ):
+            digest = await self._engine.run(partial(_sha256, parts), sum(map(len, parts)))
+            headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
+        return Response(200, fixed, parts, headers)
 
 
-def _octets_answer(target: Bytes, described: bytes, headers: list[Header]) -> Answer:
-    headers.append((_OUTPUT_DESCRIPTOR, described))
-    return Answer(native.OCTET_STREAM, [target.data], headers=headers)
+_OCTETS = ((_CONTENT_TYPE, native.OCTET_STREAM.encode()),)
+_NPY = ((_CONTENT_TYPE, native.NPY.encode()),)
+_JSON = ((_CONTENT_TYPE, native.JSON.encode()),)
 
 
-def _common(lease: Lease, received: float, timing: Timing) -> list[Header]:
-    """The headers that every answer of this route carries; ``received`` in seconds."""
-    durations = b"receive;dur=%.3f, queue;dur=%.3f, execute;dur=%.3f" % (
-        (received - lease.seconds_ahead) * 1e3,
-        timing.queue * 1e3,
-        (timing.execute + lease.seconds_ahead) * 1e3,
-    )
-    return [
-        (_EXECUTION_BACKEND, lease.executed_by.encode()),
-        (_SERVER_TIMING, durations),
-    ]
+def _descriptor(head: RequestHead) -> bytes:
+    descriptor = head.values.get(_DESCRIPTOR)
+    name = native.OPERATOR_DESCRIPTOR
+    if descriptor is None:
+        raise MissingDescriptor(
+            f"the header {name} must carry the operator, as JSON; "
+            "GET /operators lists what it can say"
+        )
+    if _DESCRIPTOR in head.repeated:
+        count = sum(field == _DESCRIPTOR for field, _ in head.fields)
+        raise DuplicateDescriptor(f"the header {name} came {count} times")
+    if len(descriptor) > native.MAX_DESCRIPTOR_LENGTH:
+        raise HeadersTooLarge(
+            f"the header {name} has more than {native.MAX_DESCRIPTOR_LENGTH} bytes"
+        )
+    return descriptor
+
+
+def _parameters(head: RequestHead, *known: str) -> dict[str, str]:
+    """The query's parameters; an unknown one, or one twice, would be lost and is refused."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(head.query.decode("latin-1"), keep_blank_values=True):
+        if name not in known:
+            takes = " and ".join(known) if known else "none"
+            fault = Fault(("query", name[:40]), f"unknown parameter; this form takes {takes}")
+            raise InvalidDescriptor.of([fault])
+        if name in found:
+            raise InvalidDescriptor.of([Fault(("query", name), "given more than once")])
+        found[name] = value
+    return found
+
+
+def _check_payload(got: int, lawful: tuple[int, ...]) -> None:
+    """Refuse a payload of any length but the lawful ones."""
+    if got not in lawful:
+        raise PayloadSizeMismatch(
+            f"the payload must have {' or '.join(map(str, sorted(set(lawful))))} bytes "
+            f"for this descriptor, got {got}"
+        )
 
 
 def _rounding(name: str) -> Rounding:
@@ -204,11 +257,11 @@ def _rounding(name: str) -> Rounding:
         ) from None
 
 
-def _round_swapped(engine: Engine, call: RoundCall, source: Bytes, lease: Lease) -> Bytes:
+def _round_swapped(engine: Engine, call: RoundCall, source: Bytes, job: Job) -> Bytes:
     """Round big-endian elements: swap, round, swap back."""
     bits = source.view(call.input.dtype.bits)
     bits.byteswap(inplace=True)
-    target = engine.round(call, source, lease)
+    target = engine.round(call, source, job)
     target.view(call.output.dtype.bits).byteswap(inplace=True)
     return target
 
@@ -218,8 +271,3 @@ def _sha256(parts: Sequence[bytes | memoryview]) -> bytes:
     for part in parts:
         digest.update(part)
     return digest.digest()
-
-
-@lru_cache(maxsize=1024)
-def _described(layout: Layout) -> bytes:
-    return native.output_descriptor(layout)

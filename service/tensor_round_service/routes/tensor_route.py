@@ -1,105 +1,96 @@
-"""What every route that takes tensors has around it: a lease, refusals, the request's id.
-
-Plain ASGI: the application leads to it past the framework.
-"""
+"""What every route that takes tensors shares: a job, and the content of its requests."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from functools import partial
-from typing import Any
+from collections.abc import Awaitable, Callable
 
-from tensor_round.errors import Draining, RequestRefused
+from tensor_round.wire import native
 
-from ..answers import Again, Answer, LastWords, Send
-from ..buffers import Lease
-from ..direct import Header, SenderGone, direct_exchange
 from ..engine import Engine
-from ..failures import FAILED, NO_MEMORY, refusal_for
-from ..receive import Receive
-from ..request_id import request_id_header
-from .repeated import Repeated, failed
+from ..http1.coding import decoder_for, is_encoded
+from ..http1.content import Decoded, Prefixed, Verified
+from ..http1.head import RequestHead
+from ..http1.request import ByteSource, Request
+from ..http1.response import Response, field_name
+from ..job import FIRST_BYTES, Job
 
-Scope = MutableMapping[str, Any]
-#: Reads a request and works on it; raises the :class:`RequestRefused` there is to say.
-Work = Callable[[Scope, Receive, Lease], Awaitable[Answer]]
+_CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
+_CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
+
+#: So much of a body must come before all its memory is reserved: nearly FIRST_BYTES, as much as
+#: comes with a head in one segment of the loopback's 64 KiB.
+ENOUGH_BYTES = 60 << 10
+
+#: Reads a request and works on it; raises the refusal that there is to tell.
+Work = Callable[[Request, Job], Awaitable[Response]]
 
 
 class TensorRoute:
-    """An ASGI endpoint: one request's memory, its answer or its refusal in the face's form."""
+    """A route: ``choose`` says by a request's head what works on it."""
 
-    def __init__(
-        self, engine: Engine, work: Work, refuse: Callable[[RequestRefused], Answer]
-    ) -> None:
+    def __init__(self, engine: Engine, choose: Callable[[RequestHead], Work]) -> None:
         self._engine = engine
-        self._work = work
-        self._refuse = refuse
-        self._last_words = {
-            failure.code: LastWords(refuse(failure)) for failure in (NO_MEMORY, FAILED)
-        }
+        self._choose = choose
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        with self._engine.lease() as lease:
-            try:
-                answer = await self._work(scope, receive, lease)
-            except SenderGone:
-                lease.settle()  # what was to fill the buffers is gone
-                return
-            except asyncio.CancelledError:
-                # Only a server that leaves does that. Where a thread still works on the
-                # buffers it goes on: they are nobody else's any more.
-                refusal = Draining("the service stopped before it was done", retry_after=1)
-                await self._send(self._refuse(refusal), scope, send)
-                return
-            except Exception as error:  # whatever it is, its sender gets an answer
-                answer = self._refuse(refusal_for(error))
-            exchange = direct_exchange(scope)
-            if answer.again and exchange and answer.nbytes < exchange.repeatable_bytes:
-                exchange.offer(partial(self._repeat, answer.again))
-            if await self._send(answer, scope, send):
-                lease.settle()
-
-    def _repeat(self, again: Again, came: memoryview, own_id: bytes) -> Repeated | None:
-        """Take on one request more of a head that was understood before."""
-        lease = self._engine.lease()
+    async def __call__(self, request: Request) -> Response:
+        """The response to one request, which holds the job's memory until it is sent."""
+        work = self._choose(request.head)
+        job = Job(self._engine.memory)
         try:
-            begun = again(came, lease)
-        except Exception as error:  # who asks for the answer gets the refusal
-            begun = failed(lease, error)
-        if begun is None:
-            lease.end(settled=True)
-            return None
-        return Repeated(lease, *begun, own_id, self._refusals)
+            response = await work(request, job)
+        except asyncio.CancelledError:
+            # The server leaves. Where a thread still works on the buffers it goes on: they are
+            # nobody else's any more.
+            job.end(settled=False)
+            raise
+        except BaseException:
+            job.end(settled=True)
+            raise
+        response.holder = job
+        return response
 
-    def _refusals(self, error: Exception, request_id: Header) -> Iterator[Answer]:
-        """The refusal for an exception, and what was made beforehand if that cannot be sent."""
-        failure = refusal_for(error)
-        refusal = self._refuse(failure)
-        refusal.headers.append(request_id)
-        yield refusal
-        if failure.code in self._last_words:
-            yield self._last_words[failure.code]
 
-    async def _send(self, answer: Answer, scope: Scope, send: Send) -> bool:
-        """Send an answer, or why it cannot be sent; whether its memory is free on return."""
-        exchange = direct_exchange(scope)
-        request_id = request_id_header(scope)
-        answer.headers.append(request_id)
-        try:
-            return await answer.send(send, exchange)
-        except asyncio.CancelledError:  # it was not taken by the time the server leaves
-            if exchange is None:
-                raise
-            exchange.hang_up()
-            return False
-        except (MemoryError, RuntimeError) as error:
-            refusals = self._refusals(error, request_id)
-        for last in refusals:
-            with contextlib.suppress(MemoryError, RuntimeError):
-                return await last.send(send, exchange)
-        if exchange is not None:  # an answer has begun, or none can be given
-            exchange.hang_up()
-        return False
+def content_of(request: Request) -> ByteSource:
+    """The request's content: its digest verified, its coding undone.
+
+    Raises :class:`DigestMismatch` or :class:`UnsupportedEncoding` for fields that say no such.
+    """
+    head = request.head
+    source: ByteSource = request
+    if _CONTENT_DIGEST in head.values:
+        sha256 = native.parse_content_digest([text(head, _CONTENT_DIGEST)])
+        if sha256 is not None:
+            source = Verified(source, sha256)
+    if _CONTENT_ENCODING in head.values:
+        decoder = decoder_for(text(head, _CONTENT_ENCODING))
+        if decoder is not None:
+            source = Decoded(source, decoder)
+    return source
+
+
+def content_length(head: RequestHead) -> int | None:
+    """Bytes of the content; None where nobody said, as of a chunked or encoded body."""
+    if _CONTENT_ENCODING in head.values and is_encoded(text(head, _CONTENT_ENCODING)):
+        return None
+    return head.length
+
+
+def text(head: RequestHead, name: bytes) -> str:
+    """The value of a field, empty without it."""
+    return head.values.get(name, b"").decode("latin-1")
+
+
+async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
+    """Reserve what a request needs: a little first, the rest once its body comes.
+
+    The source has the bytes that came. Raises :class:`TensorTooLarge` or :class:`Overloaded`.
+    """
+    if nbytes <= FIRST_BYTES:
+        job.reserve(nbytes)
+        return source
+    job.reserve_first(nbytes)
+    first = memoryview(bytearray(ENOUGH_BYTES))
+    came = await source.receive_into(first)
+    job.reserve_rest()
+    return Prefixed(first[:came], source)

@@ -135,6 +135,15 @@ def test_a_vast_document_is_refused_at_once_and_in_few_words(document: Document)
     assert len(refused.value.detail) < 10_000
 
 
+@pytest.mark.parametrize("item", ['"%05x":0', '"%05x":[]', '"%05x":{"a":1}'])
+def test_a_vast_text_is_refused_before_anything_is_made_of_it(item: str) -> None:
+    few, many = ("{" + ",".join(item % i for i in range(n)) + "}" for n in (100, 1000))
+    with pytest.raises(InvalidDescriptor, match="must be one of"):
+        parse(few.encode())
+    with pytest.raises(MalformedJSON, match="512 values"):
+        parse(many.encode())
+
+
 def test_many_faults_are_listed_in_part_and_counted() -> None:
     document = varied("onnx", {str(n): n for n in range(100)})
 

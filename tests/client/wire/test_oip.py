@@ -6,6 +6,7 @@ import contextlib
 import copy
 import json
 import math
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensor_round.dtypes import BY_NAME
 from tensor_round.errors import InvalidDescriptor, MalformedJSON, RequestRefused, TensorTooLarge
-from tensor_round.wire import oip, oip_request
+from tensor_round.wire import jsontensor, oip, oip_request
+from tensor_round.wire.census import census
 
 X: dict[str, Any] = {"name": "X", "shape": [2], "datatype": "FP32"}
 INLINE: dict[str, Any] = {**X, "data": [0.5, 1.5]}
@@ -346,3 +349,56 @@ def test_errors_repeat_nothing_at_length(act: Callable[[bytes], Any]) -> None:
     with pytest.raises(RequestRefused) as caught:
         act(b'{"inputs":"' + secret + b'"}')
     assert len(caught.value.detail) < 200
+
+
+# Much of it
+
+HOSTILE: dict[str, bytes] = {
+    "arrays": b'{"inputs":[{"name":"X","shape":[1],"datatype":"FP32","data":[%s[]]}]}',
+    "rows": b'{"inputs":[{"name":"X","shape":[1],"datatype":"FP32","data":[%s[]]}]}',
+    "objects": b'{"inputs":[%s{}]}',
+    "members": b'{"parameters":{%s"a":0},"inputs":[]}',
+}
+ITEMS: dict[str, Callable[[int], str]] = {
+    "arrays": lambda index: "[]",
+    "rows": lambda index: "[" * 60 + "0" + "]" * 60,
+    "objects": lambda index: '{"data":[]}',
+    "members": lambda index: f'"{index:x}":0',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_no_tensor_has_is_refused_before_anything_is_made_of_it(name: str) -> None:
+    item = ITEMS[name]
+    count = (8 << 20) // (len(item(1 << 20)) + 1)
+    head = HOSTILE[name] % "".join(f"{item(index)}," for index in range(count)).encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedJSON, match="more than"):
+            oip_request.read_request(head)
+        assert tracemalloc.get_traced_memory()[1] < 5 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_values_beside_the_data_are_bounded() -> None:
+    known = {**INLINE, "data": [0.5] * 100_000}
+    few, many = ({"inputs": [known], "outputs": [0] * count} for count in (30_000, 40_000))
+    with pytest.raises(InvalidDescriptor):
+        oip_request.read_request(json.dumps(few).encode())
+    with pytest.raises(MalformedJSON, match="beside the data"):
+        oip_request.read_request(json.dumps(many).encode())
+
+
+def test_a_request_and_its_numbers_take_no_more_than_the_census_says() -> None:
+    for data in ([0] * 100_000, [[-1.5]] * 50_000, ["Infinity"] * 50_000):
+        head = json.dumps({"inputs": [{**X, "shape": [len(data)], "data": data}]}).encode()
+        tracemalloc.start()
+        try:
+            (tensor,) = oip_request.read_request(head).inputs
+            assert isinstance(tensor.source, oip.Inline)
+            dtype = BY_NAME["float32"]
+            jsontensor.read(tensor.source.data, dtype, tensor.shape, any_nesting=True)
+            assert tracemalloc.get_traced_memory()[1] <= census(head).nbytes
+        finally:
+            tracemalloc.stop()

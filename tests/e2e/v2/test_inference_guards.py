@@ -21,7 +21,7 @@ from support.inference_form import (
     infer,
     infer_path,
 )
-from support.server import DIRECT, Reply, Service
+from support.server import Reply, Service
 
 GOOD = document(binary("FP32", [10], 40), parameters={"binary_data_output": True})
 MIB = 1 << 20
@@ -86,7 +86,7 @@ def test_json_counts_what_its_numbers_take() -> None:
 
 
 def test_pace() -> None:
-    with Service(*DIRECT, "--receive-timeout", "0.5", "--min-receive-rate", str(MIB)) as service:
+    with Service("--receive-timeout", "0.5", "--min-receive-rate", str(MIB)) as service:
         head = large(4 * MIB)
         with contextlib.closing(service.connection(timeout=30)) as slow:
             slow.putrequest("POST", infer_path("round"))

@@ -27,6 +27,7 @@ from tensor_round_service.backends.cuda import CupyBackend, Sharing
 from tensor_round_service.backends.cuda_device import DeviceFailed, OutOfDeviceMemory
 from tensor_round_service.backends.cuda_pipeline import SourceLost
 from tensor_round_service.engine import Engine
+from tensor_round_service.job import Job
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
 
@@ -267,8 +268,8 @@ def test_the_engine_says_503_for_a_source_that_was_lost(
     device.when_done = Once("copy out", DeviceFailed("ECC"))
     engine = Engine(backend)
     call, source, _, _ = operands(backend, in_place=True)
-    with engine.lease() as lease, pytest.raises(BackendFailed) as told:
-        engine.round(call, source, lease)
+    with pytest.raises(BackendFailed) as told:
+        engine.round(call, source, Job(engine.memory))
     assert told.value.status == 503
 
 

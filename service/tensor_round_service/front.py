@@ -1,0 +1,105 @@
+"""What every request comes through first: which host it is for, who sent it, where it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .auth import CREDENTIALS, Authenticator
+from .failures import FAILED, NO_MEMORY, refusal_for
+from .hosts import HostCheck, check_origin
+from .http1.asgi import (
+    AsgiApplication,
+    AsgiRequest,
+    Receive,
+    Scope,
+    Send,
+    respond_by_asgi,
+    send_response,
+)
+from .http1.head import MalformedRequest, RequestHead
+from .http1.request import ClientDisconnected, Request
+from .http1.request_id import request_id_field
+from .http1.response import Response, head_bytes
+from .http1.security_headers import CACHE_CONTROL, NO_STORE, SERVER_FIELDS
+from .refusals import is_v2, refusal_response
+from .routes.tensor_route import TensorRoute
+
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+#: A path of each API, for what is made beforehand.
+_PATHS = ("/round", "/v2")
+
+
+class Front:
+    """The application of :mod:`.http1`: tensor routes, and a framework for all the rest."""
+
+    def __init__(
+        self,
+        framework: AsgiApplication,
+        tensor_routes: Mapping[str, TensorRoute],
+        hosts: HostCheck,
+        authenticator: Authenticator | None,
+    ) -> None:
+        self._framework = framework
+        self._tensor_routes = tensor_routes
+        self._hosts = hosts
+        self._authenticator = authenticator
+        self._last_resorts = {
+            (refusal.code, path == "/v2"): _whole(refusal_response(path, refusal))
+            for refusal in (NO_MEMORY, FAILED)
+            for path in _PATHS
+        }
+
+    @property
+    def open_paths(self) -> frozenset[str] | None:
+        """The paths that need no key, where others do."""
+        return None if self._authenticator is None else self._authenticator.open_paths
+
+    async def respond(self, request: Request) -> Response:
+        """The response to a request, a refusal included."""
+        head = request.head
+        route = self._tensor_routes.get(head.path) if head.method == "POST" else None
+        try:
+            self._check(head, is_change=route is None)
+            if route is not None:
+                response = await route(request)
+            else:
+                response = await respond_by_asgi(self._framework, request, CREDENTIALS)
+        except (ClientDisconnected, MalformedRequest):
+            raise
+        except Exception as error:  # whatever it is, its sender gets a response
+            response = self.refuse(head.path, error)
+        if route is None and all(name != CACHE_CONTROL for name, _ in response.headers):
+            # No cache may keep what a POST was answered that does not ask for it (RFC 9111, 3).
+            response.headers.append(NO_STORE)
+        response.headers.append(request_id_field(head))
+        return response
+
+    def refuse(self, path: str, error: Exception) -> Response:
+        """The response that tells of an error, in the form of that path."""
+        return refusal_response(path, refusal_for(error))
+
+    def last_resort(self, path: str, error: Exception) -> bytes:
+        """A whole response made beforehand, for when no other can be made."""
+        return self._last_resorts[refusal_for(error).code, is_v2(path)]
+
+    async def serve_asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond through another server than ours."""
+        request = AsgiRequest(scope, receive)
+        try:
+            response = await self.respond(request)
+        except ClientDisconnected:
+            return
+        response.headers += SERVER_FIELDS
+        await send_response(response, send, head_only=request.head.method == "HEAD")
+
+    def _check(self, head: RequestHead, *, is_change: bool) -> None:
+        self._hosts.check(head)
+        if self._authenticator is not None:
+            self._authenticator.check(head)
+        if is_change and head.method not in _SAFE_METHODS:
+            check_origin(head)
+
+
+def _whole(response: Response) -> bytes:
+    nbytes = sum(map(len, response.parts))
+    return b"".join((head_bytes(response, nbytes, b"", close=True), *response.parts))

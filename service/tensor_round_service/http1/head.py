@@ -1,0 +1,175 @@
+"""Request heads: where one ends, what it says, and how its body is framed. No I/O."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote_to_bytes
+
+import httptools
+
+from tensor_round.errors import HeadersTooLarge, RequestRefused, UnsupportedEncoding
+
+Header = tuple[bytes, bytes]
+
+#: Size of the line and fields of one head, in bytes, and how many fields it may have.
+MAX_HEAD_BYTES = 32 << 10
+MAX_HEAD_FIELDS = 100
+
+_END = b"\r\n\r\n"
+#: What a head begins with: a method, which is a token, and a space.
+_METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}(?: |\Z)")
+_VERSIONS = frozenset({"1.0", "1.1"})
+_NONE: frozenset[bytes] = frozenset()
+
+
+class MalformedRequest(Exception):
+    """The bytes are not HTTP/1.1: 400, and the connection ends."""
+
+
+class RequestHead:
+    """The line and the fields of one request.
+
+    ``fields`` are in their order, names in lower case. ``values`` has them by name; the lines of
+    one name are one list there, and ``repeated`` has such names (RFC 9110, section 5.3).
+    ``length`` is the body's in bytes, None where its chunks say. ``fault`` is why the request is
+    refused whatever its path is; its body is not read then.
+    """
+
+    __slots__ = (
+        *("fault", "fields", "keep_alive", "length", "method", "path", "query", "repeated"),
+        *("target", "values", "version"),
+    )
+
+    def __init__(
+        self,
+        method: str,
+        target: bytes,
+        version: str,
+        fields: list[Header],
+        path: str,
+        query: bytes,
+    ) -> None:
+        self.method, self.target, self.version = method, target, version
+        self.path, self.query = path, query
+        self.fields = fields
+        values = self.values = dict(fields)
+        self.repeated = _NONE if len(values) == len(fields) else _join(fields, values)
+        self.fault: RequestRefused | None = None
+        self.length: int | None = None
+        coding = values.get(b"transfer-encoding")
+        if coding is None:
+            # llhttp has checked that a length is digits, and the only one.
+            self.length = int(values.get(b"content-length", b"0"))
+        elif coding.lower() != b"chunked":
+            self.fault = UnsupportedEncoding("Transfer-Encoding must be chunked, and nothing else")
+        self.keep_alive = version == "1.1" and self.fault is None and method != "CONNECT"
+        connection = values.get(b"connection")
+        if connection is not None and b"close" in map(bytes.strip, connection.lower().split(b",")):
+            self.keep_alive = False
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the body comes in chunks."""
+        return self.length is None
+
+    @property
+    def expects_continue(self) -> bool:
+        """Whether the sender waits for 100 Continue before it sends the body."""
+        return self.version == "1.1" and self.values.get(b"expect", b"").lower() == b"100-continue"
+
+    @property
+    def authority(self) -> bytes | None:
+        """The host, and the port if there is one, that the request is for; None if it says none."""
+        if self.target.startswith(b"/"):
+            return self.values.get(b"host")
+        return _authority(self.target) or self.values.get(b"host")
+
+
+class _Fields(list[Header]):
+    """Collects the fields that the parser finds."""
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.append((name.lower(), value.strip(b" \t")))
+
+
+def split_head(received: bytes) -> tuple[RequestHead, int] | None:
+    """The head that ``received`` begins with, and its length in bytes; None if it is not whole.
+
+    Empty lines before it must be gone (RFC 9112, section 2.2). Raises :class:`MalformedRequest`
+    for bytes that cannot become a head, and :class:`HeadersTooLarge` for one without an end.
+    """
+    end = received.find(_END)
+    if end < 0:
+        if len(received) > MAX_HEAD_BYTES:
+            raise _too_large()
+        # Lines end in CRLF: waiting for the end of a head with a bare LF would be in vain.
+        if not _METHOD.match(received) or received.count(b"\n") != received.count(b"\r\n"):
+            raise MalformedRequest
+        return None
+    end += len(_END)
+    fields = _Fields()
+    parser = httptools.HttpRequestParser(fields)
+    try:
+        parser.feed_data(received if end == len(received) else received[:end])
+    except httptools.HttpParserUpgrade:
+        pass  # no other protocol is spoken here (RFC 9110, section 7.8)
+    except httptools.HttpParserError:
+        raise MalformedRequest from None
+    version = parser.get_http_version()
+    if version not in _VERSIONS:
+        raise MalformedRequest
+    method = parser.get_method().decode("ascii")
+    target = received[: received.index(b" HTTP/1.")].partition(b" ")[2]
+    raw_path, _, query = target.partition(b"?")
+    path = raw_path.decode("latin-1")
+    if b"%" in raw_path or b"#" in target or not target.startswith(b"/"):
+        path, query = _split(target, method)
+    head = RequestHead(method, target, version, fields, path, query)
+    if end > MAX_HEAD_BYTES or len(fields) > MAX_HEAD_FIELDS:
+        head.fault, head.keep_alive = _too_large(), False
+    return head, end
+
+
+def path_of(received: bytes) -> str:
+    """The path that an unfinished head asks for, as far as it came."""
+    _, _, rest = received.partition(b" ")
+    return rest.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
+
+
+def _join(fields: list[Header], values: dict[bytes, bytes]) -> frozenset[bytes]:
+    """Make one list of the lines of a name; the names that have several."""
+    lines: dict[bytes, list[bytes]] = {}
+    for name, value in fields:
+        lines.setdefault(name, []).append(value)
+    repeated = {name: b", ".join(some) for name, some in lines.items() if len(some) > 1}
+    values.update(repeated)
+    return frozenset(repeated)
+
+
+def _split(target: bytes, method: str) -> tuple[str, bytes]:
+    """The decoded path of a request target, and its query."""
+    if target.startswith(b"/"):
+        raw_path, _, query = target.partition(b"#")[0].partition(b"?")
+    elif method == "CONNECT":
+        raw_path, query = target, b""
+    else:
+        try:
+            url = httptools.parse_url(target)
+        except httptools.HttpParserInvalidURLError:
+            raise MalformedRequest from None
+        raw_path, query = url.path or b"/", url.query or b""
+    return unquote_to_bytes(raw_path).decode("utf-8", "replace"), query
+
+
+def _authority(target: bytes) -> bytes | None:
+    try:
+        url = httptools.parse_url(target)
+    except httptools.HttpParserInvalidURLError:
+        return None
+    return url.host
+
+
+def _too_large() -> HeadersTooLarge:
+    return HeadersTooLarge(
+        f"the head has more than {MAX_HEAD_BYTES} bytes or {MAX_HEAD_FIELDS} fields"
+    )

@@ -1,0 +1,123 @@
+"""Coroutines run without a task until they wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from tensor_round_service.http1 import eager
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def runner(request: pytest.FixtureRequest) -> Any:
+    with asyncio.Runner(loop_factory=request.param) as runner:
+        yield runner
+
+
+def begin(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
+    return eager.start(coroutine, asyncio.get_running_loop())
+
+
+def test_what_never_waits_is_done_on_return(runner: asyncio.Runner) -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        steps.append("done")
+
+    async def main() -> None:
+        assert begin(work()) is None
+        assert steps == ["done"]
+
+    runner.run(main())
+
+
+def test_what_waits_goes_on_as_a_task(runner: asyncio.Runner) -> None:
+    steps: list[object] = []
+
+    async def work(future: asyncio.Future[str]) -> None:
+        steps.append("begun")
+        steps.append(await future)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+        steps.append(await asyncio.to_thread(lambda: "from a thread"))
+
+    async def main() -> None:
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        task = begin(work(future))
+        assert task is not None
+        assert steps == ["begun"]
+        future.set_result("came")
+        await task
+        assert steps == ["begun", "came", "from a thread"]
+
+    runner.run(main())
+
+
+def test_a_failure_after_waiting_is_the_tasks(runner: asyncio.Runner) -> None:
+    async def work(future: asyncio.Future[None]) -> None:
+        await future
+
+    async def main() -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = begin(work(future))
+        assert task is not None
+        future.set_exception(KeyError("gone"))
+        with pytest.raises(KeyError):
+            await task
+
+    runner.run(main())
+
+
+def test_a_failure_before_waiting_is_the_callers(runner: asyncio.Runner) -> None:
+    async def work() -> None:
+        raise KeyError("at once")
+
+    async def main() -> None:
+        with pytest.raises(KeyError):
+            begin(work())
+
+    runner.run(main())
+
+
+def test_cancelling_reaches_the_coroutine(runner: asyncio.Runner) -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            steps.append("told")
+            raise
+
+    async def main() -> None:
+        task = begin(work())
+        assert task is not None
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert steps == ["told"]
+
+    runner.run(main())
+
+
+def test_what_was_cancelled_may_end_in_peace(runner: asyncio.Runner) -> None:
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return
+
+    async def main() -> None:
+        task = begin(work())
+        assert task is not None
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    runner.run(main())
