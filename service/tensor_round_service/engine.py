@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -134,6 +135,14 @@ class Engine:
             if job is not None:
                 job.queue_seconds = began - asked
                 job.execute_seconds = time.perf_counter() - began
+
+    def have_done(self, work: Callable[[], None]) -> None:
+        """Have a thread do this too, once one is free.
+
+        It may begin late or never: whoever asks must get along without it.
+        """
+        with contextlib.suppress(RuntimeError):  # there is no thread to be had
+            self._threads.submit(work)
 
     def close(self) -> None:
         """Stop the threads and release the device."""

@@ -5,6 +5,9 @@ No HTTP here: a route brings the bytes that came with the request, and sends the
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
+from tensor_round.call import RoundCall
 from tensor_round.echo import shown
 from tensor_round.errors import InvalidDescriptor, NotOffered, TensorTooLarge
 from tensor_round.layout import check_size
@@ -15,7 +18,9 @@ from .cuda_shared_memory import CudaSharedMemory
 from .engine import INLINE_BYTES, JSON_WEIGHT, Engine
 from .inference import SYSTEM_MEMORY_OFF, Plan
 from .job import Job
-from .shared_memory import SharedMemory, Span
+from .overlap import flat_call
+from .pieces import Work, buffers_for, in_pieces
+from .shared_memory import Part, SharedMemory
 
 #: Bytes that a number in JSON takes, with what else there is of it meanwhile.
 NUMBER_BYTES = 32
@@ -34,16 +39,6 @@ def check_sizes(plan: Plan, limit_bytes: int) -> None:
             limit_bytes=MAX_JSON_NUMBERS * plan.carrier.itemsize,
             got_bytes=plan.call.output.byte_length,
         )
-
-
-def buffer_bytes(plan: Plan) -> int:
-    """The memory of its buffers; that of numbers in JSON is counted with their text."""
-    match plan.source:
-        case oip.Binary():
-            return plan.call.nbytes
-        case oip.Region() if plan.output.region is None:
-            return plan.call.output.byte_length
-    return 0
 
 
 def output_text_bytes(plan: Plan) -> int:
@@ -77,9 +72,16 @@ class InferenceWork:
         return self._shared_memory is not None or self._cuda_memory is not None
 
     def buffer_bytes(self, plan: Plan) -> int:
-        """The memory of its buffers, on this host."""
-        fetched = self._is_on_device(plan.source) and not self._is_on_device(plan.output.region)
-        return plan.call.nbytes if fetched else buffer_bytes(plan)
+        """The memory of its buffers, on this host; that of numbers in JSON goes with their text."""
+        nbytes, target = plan.call.input.byte_length, plan.output.region
+        match plan.source:
+            case oip.Inline():
+                return 0
+            case oip.Region() if self._is_on_device(plan.source) and self._is_on_device(target):
+                return 0
+            case oip.Region() if target is not None and self._is_by_pieces(plan):
+                return sum(buffers_for(nbytes))
+        return nbytes
 
     def payload_bytes(self, plan: Plan, json_length: int) -> int:
         """The bytes of payload that would take as long."""
@@ -95,46 +97,98 @@ class InferenceWork:
         if self._is_on_device(plan.output.region):
             self._round_on_device(plan, received, job)
             return [plan.bare_head]
-        source, target = self._memory(plan, received, job)
-        rounded = self._engine.round(plan.call, source, job, target)
         if plan.output.region is not None:
+            with self._part(plan.output.region, plan) as target:
+                self._round_into(target, plan, received, job)
             return [plan.bare_head]
+        rounded = self._rounded(plan, received, job)
         if plan.output.binary:
             return [plan.bare_head, rounded.data]
         flat = (plan.call.output.element_count,)
         numbers = jsontensor.write(rounded.data, plan.carrier, flat, nan_tokens=True)
         return [plan.full_head(numbers)]
 
-    def _memory(self, plan: Plan, received: Bytes | None, job: Job) -> tuple[Bytes, Bytes | None]:
-        """Where the numbers are, and where they shall go if that is given."""
-        source, region = self._source(plan, received, job)
-        if plan.output.region is None:
-            # A client's input is not ours to write in.
-            return source, None if region is None else job.allocate(source.size)
-        target = self._span(plan.output.region, plan)
-        if region is None or not target.overlaps(region):
-            return source, target.memory
-        if not target.lies_on(region):
-            raise InvalidDescriptor("the output's memory must be the input's, or none of it")
-        return source, source
+    def _round_into(self, target: Part, plan: Plan, received: Bytes | None, job: Job) -> None:
+        """Round into a client's object."""
+        if not self._is_in_object(plan.source):
+            self._write(target, self._rounded(plan, received, job))
+            return
+        with self._part(plan.source, plan) as source:
+            if source.overlaps(target) and not source.lies_on(target):
+                raise InvalidDescriptor("the output's memory must be the input's, or none of it")
+            if self._is_by_pieces(plan):
+                self._round_by_pieces(plan.call, source, target, job)
+                return
+            memory = self._read(source, job)
+        self._write(target, self._engine.round(plan.call, memory, job))
 
-    def _source(self, plan: Plan, received: Bytes | None, job: Job) -> tuple[Bytes, Span | None]:
-        """Where the host has the numbers, and the region if they are in one."""
+    def _round_by_pieces(self, call: RoundCall, source: Part, target: Part, job: Job) -> None:
+        """From one place to another, or in place, through a cache's worth of memory a thread."""
+        buffers = [job.allocate(nbytes) for nbytes in buffers_for(source.nbytes)]
+
+        def work(start: int, end: int, thread: int) -> None:
+            piece = buffers[thread][: end - start]
+            source.read(start, piece)
+            self._round_piece(call, piece, job)
+            target.write(start, piece)
+
+        self._in_pieces(source.nbytes, work)
+
+    def _round_piece(self, call: RoundCall, piece: Bytes, job: Job) -> None:
+        flat = flat_call(call.input.dtype, call.rounding, piece.size)
+        self._engine.round(flat, piece, job, piece)
+
+    def _rounded(self, plan: Plan, received: Bytes | None, job: Job) -> Bytes:
+        """The output, in memory of the service's own."""
+        if not (self._is_in_object(plan.source) and self._is_by_pieces(plan)):
+            memory = self._numbers(plan, received, job)
+            return self._engine.round(plan.call, memory, job)
+        call, memory = plan.call, job.allocate(plan.call.input.byte_length)
+        with self._part(plan.source, plan) as source:
+
+            def work(start: int, end: int, _thread: int) -> None:
+                piece = memory[start:end]
+                source.read(start, piece)
+                self._round_piece(call, piece, job)
+
+            self._in_pieces(source.nbytes, work)
+        return memory
+
+    def _numbers(self, plan: Plan, received: Bytes | None, job: Job) -> Bytes:
+        """The input, in memory of the service's own."""
         match plan.source:
             case oip.Region() if self._is_on_device(plan.source):
                 assert self._cuda_memory is not None
                 fetched = job.allocate(plan.call.input.byte_length)
                 place = self._cuda_memory.place(plan.source, fetched.size)
                 self._cuda_memory.download(place, fetched)
-                return fetched, None
+                return fetched
             case oip.Region():
-                region = self._span(plan.source, plan)
-                return region.memory, region
+                with self._part(plan.source, plan) as source:
+                    return self._read(source, job)
             case oip.Inline(data):
-                return _written(plan, data, job), None
+                return _written(plan, data, job)
             case oip.Binary():
                 assert received is not None
-                return received, None
+                return received
+
+    def _read(self, source: Part, job: Job) -> Bytes:
+        memory = job.allocate(source.nbytes)
+        self._in_pieces(source.nbytes, lambda at, end, _: source.read(at, memory[at:end]))
+        return memory
+
+    def _write(self, target: Part, memory: Bytes) -> None:
+        self._in_pieces(target.nbytes, lambda at, end, _: target.write(at, memory[at:end]))
+
+    def _in_pieces(self, nbytes: int, work: Work) -> None:
+        in_pieces(nbytes, work, self._engine.have_done)
+
+    def _is_by_pieces(self, plan: Plan) -> bool:
+        """Whether a tensor may be rounded so: a device would have it whole."""
+        return plan.call.nbytes <= self._engine.backend.inline_bytes
+
+    def _is_in_object(self, source: oip.Source) -> TypeGuard[oip.Region]:
+        return isinstance(source, oip.Region) and not self._is_on_device(source)
 
     def _is_on_device(self, source: oip.Source | None) -> bool:
         return (
@@ -150,8 +204,7 @@ class InferenceWork:
         nbytes = plan.call.input.byte_length
         target = self._cuda_memory.place(plan.output.region, nbytes)
         if not (isinstance(plan.source, oip.Region) and self._is_on_device(plan.source)):
-            memory, _ = self._source(plan, received, job)
-            self._cuda_memory.upload(memory, target)
+            self._cuda_memory.upload(self._numbers(plan, received, job), target)
             source = target
         else:
             source = self._cuda_memory.place(plan.source, nbytes)
@@ -161,13 +214,13 @@ class InferenceWork:
             raise InvalidDescriptor("the output's memory must be the input's, or none of it")
         self._engine.round_resident(target.device, plan.call, source.span, target.span, job)
 
-    def _span(self, region: oip.Region, plan: Plan) -> Span:
+    def _part(self, region: oip.Region, plan: Plan) -> Part:
         if self._shared_memory is None:
             name = shown(region.name)
             raise NotOffered(
                 f"there is no CUDA shared memory region {name}, and {SYSTEM_MEMORY_OFF}"
             )
-        return self._shared_memory.span(region, plan.call.input.byte_length)
+        return self._shared_memory.part(region, plan.call.input.byte_length)
 
 
 def _written(plan: Plan, data: object, job: Job) -> Bytes:

@@ -35,7 +35,7 @@ class Overlap:
         self._source = source
         self._job = job
         self._dtype, self._rounding = call.input.dtype, call.rounding
-        self._piece = _flat(self._dtype, self._rounding, PIECE_BYTES)
+        self._piece = flat_call(self._dtype, self._rounding, PIECE_BYTES)
         self._failure: Exception | None = None
         #: Bytes from the start that are rounded.
         self.done = 0
@@ -64,7 +64,7 @@ class Overlap:
         if self._failure is not None:
             raise self._failure
         left = self._source[self.done :]
-        return _flat(self._dtype, self._rounding, left.size), left
+        return flat_call(self._dtype, self._rounding, left.size), left
 
 
 def suits(backend: Backend, call: RoundCall) -> bool:
@@ -79,5 +79,6 @@ def suits(backend: Backend, call: RoundCall) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _flat(dtype: DType, rounding: Rounding, nbytes: int) -> RoundCall:
+def flat_call(dtype: DType, rounding: Rounding, nbytes: int) -> RoundCall:
+    """The call, in place, on a piece of so many bytes of a larger tensor."""
     return RoundCall.packed_output(rounding, Layout.of(dtype, (nbytes // dtype.itemsize,)))

@@ -11,11 +11,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from tensor_round.errors import Overloaded
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,10 @@ class Registry:
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[dict[str, Registration]]:
-        """The regions to change, which nobody else does meanwhile; an exception changes nothing."""
+        """The regions to change, which nobody else does meanwhile; an exception changes nothing.
+
+        Raises :class:`Overloaded` where there is no room for the list as it would be.
+        """
         with self._lock, self._alone():
             regions = dict(self.read())
             yield regions
@@ -63,7 +71,11 @@ class Registry:
         if self._file is None:
             yield
             return
-        with open(self._file.with_suffix(".lock"), "w") as lock:
+        try:
+            lock = open(self._file.with_suffix(".lock"), "w")  # noqa: SIM115
+        except OSError as error:
+            raise _no_room(error) from None
+        with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # closing the file ends it
             yield
 
@@ -78,8 +90,12 @@ class Registry:
         text = json.dumps([asdict(region) for region in regions.values()])
         if self._file is not None:
             new = self._file.with_suffix(".new")
-            new.write_text(text)
-            os.replace(new, self._file)
+            try:
+                new.write_text(text)
+                os.replace(new, self._file)
+            except OSError as error:
+                new.unlink(missing_ok=True)
+                raise _no_room(error) from None
         self._known = (text, regions)
 
 
@@ -89,3 +105,9 @@ def _parsed(text: str) -> dict[str, Registration]:
         entry["name"]: Registration(**{**entry, "object": tuple(entry["object"])})
         for entry in entries
     }
+
+
+def _no_room(error: OSError) -> Overloaded:
+    """What tells of a disk that is full, or of whatever else keeps the list as it is."""
+    logger.warning("the list of regions stays as it was: %s", error.strerror)
+    return Overloaded("there is no room for the list of regions now", retry_after=1)

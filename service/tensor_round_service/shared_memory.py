@@ -1,26 +1,28 @@
 """System shared memory: POSIX objects that clients register, and requests round in.
 
-An object is opened by its path and mapped here; Python's own ``SharedMemory`` would
-have its resource tracker unlink a client's object when this process ends. Bounds are
-checked in Python integers against the object as it is now, when a region is registered
-and again at each use. Mappings are kept, since mapping anew costs more than rounding;
-one lives as long as a request uses it, whoever unregisters the region meanwhile.
+An object is opened by its path; Python's own ``SharedMemory`` would have its resource
+tracker unlink a client's object when this process ends. Bounds are checked in Python
+integers against the object as it is now, when a region is registered and again at each
+use. A request has the object open for as long as it uses it, whoever unregisters the
+region or unlinks the object meanwhile.
+
+Nothing of an object is mapped here: a page that its client has cut off, or for which the
+system has no memory left, would end the process that touches it (SIGBUS). Read and
+written by system calls, it is a short count or an error.
 """
 
 from __future__ import annotations
 
-import mmap
+import errno
 import os
 import secrets
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
+from types import TracebackType
 
 from tensor_round.echo import shown
-from tensor_round.errors import InvalidDescriptor, NotFound
+from tensor_round.errors import InvalidDescriptor, NotFound, Overloaded
 from tensor_round.wire.oip import Region
 
 from .backends import Bytes
@@ -28,30 +30,80 @@ from .regions import Registration, Registry
 
 #: Where Linux shows POSIX shared memory.
 OBJECTS = Path("/dev/shm")
-#: Regions at one time; each costs a worker that uses it a file descriptor.
+#: Regions at one time.
 MAX_REGIONS = 1024
 
+#: Of open(): the system has no more descriptors, or no memory for one.
+_NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+#: Of pwritev(): it has no memory for pages that the object does not have yet.
+_NO_PAGES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM})
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A run of bytes in an object; equal objects are the same memory, mapped twice or not."""
 
-    memory: Bytes
-    object: tuple[int, int]
-    start: int
+class Part:
+    """A run of ``nbytes`` in an object, open; a context manager that closes it."""
 
-    def lies_on(self, other: Span) -> bool:
+    def __init__(self, descriptor: int, registration: Registration, at: int, nbytes: int) -> None:
+        self._descriptor = descriptor
+        self._registration = registration
+        self._start = registration.offset + at
+        self.nbytes = nbytes
+
+    def __enter__(self) -> Part:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        os.close(self._descriptor)
+
+    def lies_on(self, other: Part) -> bool:
         """Whether both are the very same bytes."""
-        return (self.object, self.start, self.memory.size) == (
-            other.object,
-            other.start,
-            other.memory.size,
-        )
+        return self._place == other._place
 
-    def overlaps(self, other: Span) -> bool:
+    def overlaps(self, other: Part) -> bool:
         """Whether any byte is in both."""
-        end = min(self.start + self.memory.size, other.start + other.memory.size)
-        return self.object == other.object and max(self.start, other.start) < end
+        end = min(self._start + self.nbytes, other._start + other.nbytes)
+        same = self._registration.object == other._registration.object
+        return same and max(self._start, other._start) < end
+
+    @property
+    def _place(self) -> tuple[tuple[int, int], int, int]:
+        return self._registration.object, self._start, self.nbytes
+
+    def read(self, at: int, memory: Bytes) -> None:
+        """Fill memory with the bytes from there on.
+
+        Raises :class:`InvalidDescriptor` where the object has become smaller.
+        """
+        done = 0
+        while done < memory.size:
+            count = os.preadv(self._descriptor, [memory.data[done:]], self._start + at + done)
+            if not count:
+                raise _changed(self._registration.name)
+            done += count
+
+    def write(self, at: int, memory: Bytes) -> None:
+        """Put these bytes there; what has been written stays, whatever is raised.
+
+        Raises :class:`InvalidDescriptor` where the object has become smaller, and
+        :class:`Overloaded` where the system has no memory for more of it.
+        """
+        # A write behind its end would make the object longer, and the client cut it.
+        _check_unchanged(self._registration, os.fstat(self._descriptor))
+        done = 0
+        while done < memory.size:
+            try:
+                done += os.pwritev(self._descriptor, [memory.data[done:]], self._start + at + done)
+            except OSError as error:
+                if error.errno not in _NO_PAGES:
+                    raise
+                name = shown(self._registration.name)
+                raise Overloaded(
+                    f"the system has no memory now for shared memory region {name}", retry_after=1
+                ) from None
 
 
 class SharedMemory:
@@ -60,18 +112,13 @@ class SharedMemory:
     def __init__(self, prefix: str, registry: Registry) -> None:
         self._prefix = prefix
         self._registry = registry
-        self._mappings: dict[str, mmap.mmap] = {}
 
     def register(self, name: str, key: str, offset: int, byte_size: int) -> None:
         """Let requests use these bytes of an object under a name.
 
         Raises :class:`InvalidDescriptor` where the object cannot be used so, or the name is taken.
         """
-        descriptor = self._open(key)
-        try:
-            status = os.fstat(descriptor)
-        finally:
-            os.close(descriptor)
+        status = self._look_at(key)
         end = offset + byte_size
         if end > status.st_size:
             raise InvalidDescriptor(
@@ -99,66 +146,63 @@ class SharedMemory:
         regions = self._registry.read()
         return list(regions.values()) if name is None else [_find(regions, name)]
 
-    def span(self, region: Region, nbytes: int) -> Span:
-        """The first so many bytes of a part of a registered region.
+    def part(self, region: Region, nbytes: int) -> Part:
+        """The first so many bytes of a part of a registered region, for use in a ``with``.
 
-        Raises :class:`NotFound` for a name that is not registered, and
-        :class:`InvalidDescriptor` for a part that is not there, or no longer.
+        Raises :class:`NotFound` for a name that is not registered,
+        :class:`InvalidDescriptor` for a part that is not there, or no longer, and
+        :class:`Overloaded` where no more can be open.
         """
-        regions = self._registry.read()
-        found = _find(regions, region.name)
+        found = _find(self._registry.read(), region.name)
         if region.offset + region.byte_size > found.byte_size:
             raise InvalidDescriptor(
                 f"shared_memory_offset and shared_memory_byte_size reach to "
                 f"{shown(region.offset + region.byte_size)}, region {shown(region.name)} has "
                 f"{found.byte_size} bytes"
             )
-        mapping = self._mapping(found, regions)
-        start = found.offset + region.offset
-        memory = np.frombuffer(mapping, np.uint8)[start : start + nbytes]
-        return Span(memory, found.object, start)
-
-    def _mapping(self, found: Registration, regions: Mapping[str, Registration]) -> mmap.mmap:
-        """The object's mapping, if it is still what was registered."""
-        mapping = self._mappings.get(found.token)
-        if mapping is not None:
-            try:
-                _check_unchanged(found, os.stat(_path(found.key), follow_symlinks=False))
-            except OSError:
-                raise _changed(found.name) from None
-            return mapping
-        descriptor = self._open(found.key)
+        try:
+            descriptor = _open(found.key)
+        except OSError:
+            raise _changed(found.name) from None
         try:
             _check_unchanged(found, os.fstat(descriptor))
-            mapping = mmap.mmap(descriptor, found.offset + found.byte_size)
-        finally:
+        except InvalidDescriptor:
             os.close(descriptor)
-        tokens = {region.token for region in regions.values()}
-        kept = {token: kept for token, kept in self._mappings.items() if token in tokens}
-        self._mappings = {**kept, found.token: mapping}
-        return mapping
+            raise
+        return Part(descriptor, found, region.offset, nbytes)
 
-    def _open(self, key: str) -> int:
-        """A descriptor of the object with that key, which the prefix must allow."""
+    def _look_at(self, key: str) -> os.stat_result:
+        """What the object with that key is like now, which the prefix must allow."""
         name = key.removeprefix("/")
         if not name.startswith(self._prefix) or "/" in name:
             raise InvalidDescriptor(
                 f"key must begin with {self._prefix} and hold no further slash, got {shown(key)}"
             )
         try:
-            descriptor = os.open(_path(key), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = _open(key)
         except (OSError, ValueError):  # ValueError: a null character
             raise InvalidDescriptor(
                 f"there is no shared memory object {shown(key)} to read and write"
             ) from None
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        try:
+            status = os.fstat(descriptor)
+        finally:
             os.close(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise InvalidDescriptor(f"{shown(key)} is no shared memory object")
-        return descriptor
+        return status
 
 
-def _path(key: str) -> Path:
-    return OBJECTS / key.removeprefix("/")
+def _open(key: str) -> int:
+    """A descriptor of the object; :class:`Overloaded` where no more of them can be had."""
+    path = OBJECTS / key.removeprefix("/")
+    try:
+        # Not blocking: what is there may be a pipe.
+        return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in _NO_DESCRIPTORS:
+            raise Overloaded("no more files can be open now", retry_after=1) from None
+        raise
 
 
 def _find(regions: Mapping[str, Registration], name: str) -> Registration:

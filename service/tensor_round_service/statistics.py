@@ -1,12 +1,16 @@
 """How often each model was asked, and how long that took: the protocol's statistics.
 
 Each process counts in memory of its own, which is a file where several workers share a
-folder; what is told is the sum over all of them, those that died included.
+folder; what is told is the sum over all of them, those that died included. A worker for
+whose file there is no room counts all the same, and only it tells of that.
 """
 
 from __future__ import annotations
 
+import errno
+import logging
 import mmap
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +29,8 @@ _FIRST = {model: position * _ROW for position, model in enumerate(MODELS)}
 _BYTES = 8 * _ROW * len(MODELS)
 _PREFIX = "statistics-"
 
+logger = logging.getLogger(__name__)
+
 
 class Statistics:
     """The counters of this process, and the sum of all processes'.
@@ -34,8 +40,10 @@ class Statistics:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        memory = bytearray(_BYTES) if folder is None else _mapped(folder)
-        self._counters = memoryview(memory).cast("q")
+        file = None if folder is None else _mapped(folder)
+        #: Whether the counters are in no file.
+        self._is_apart = file is None
+        self._counters = memoryview(bytearray(_BYTES) if file is None else file).cast("q")
 
     def succeeded(self, model: Model, *, queue: int, input: int, infer: int, output: int) -> None:
         """Count an inference: the nanoseconds that it waited, received, rounded and encoded."""
@@ -84,8 +92,9 @@ class Statistics:
         return [max(last), *map(sum, totals)]
 
     def _all(self) -> Iterator[memoryview]:
-        if self._folder is None:
+        if self._is_apart:
             yield self._counters
+        if self._folder is None:
             return
         for file in self._folder.glob(_PREFIX + "*"):
             yield memoryview(file.read_bytes()).cast("q")
@@ -97,7 +106,23 @@ def _batch(durations: dict[str, Any]) -> dict[str, Any]:
     return {"batch_size": 1, **{stage: durations[stage] for stage in stages}}
 
 
-def _mapped(folder: Path) -> mmap.mmap:
-    with NamedTemporaryFile(prefix=_PREFIX, dir=folder, delete=False) as file:
-        file.truncate(_BYTES)
-        return mmap.mmap(file.fileno(), _BYTES)
+def _mapped(folder: Path) -> mmap.mmap | None:
+    """Memory that is a file's, by its name once it is whole; None, and a line, without room.
+
+    The file is written, not only made that long: where the disk is full, the first access
+    to a page that is not there yet would end the process (SIGBUS).
+    """
+    try:
+        with NamedTemporaryFile(dir=folder, buffering=0, delete=False) as file:
+            try:
+                if file.write(bytes(_BYTES)) < _BYTES:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                memory = mmap.mmap(file.fileno(), _BYTES)
+                os.rename(file.name, folder / (_PREFIX + Path(file.name).name))
+            except OSError:
+                os.unlink(file.name)
+                raise
+    except OSError as error:
+        logger.warning("statistics: %s; this process counts in memory of its own", error.strerror)
+        return None
+    return memory

@@ -8,7 +8,11 @@ import hmac
 import logging
 import math
 import os
+import threading
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -202,6 +206,88 @@ class TestChanges:
             (record,) = caplog.records
             assert record.levelno == logging.INFO
             assert A not in record.getMessage()
+
+
+def written_over(path: Path, text: str) -> None:
+    """As a shell's ``>`` does it, at leisure: empty first, then half a line, then all."""
+    with path.open("w") as file:
+        for part in (text[:30], text[30:]):
+            time.sleep(0.03)
+            file.write(part)
+            file.flush()
+
+
+def replaced(path: Path, text: str) -> None:
+    """Away with the old one, then another by its name."""
+    path.unlink()
+    time.sleep(0.03)
+    written_over(path, text)
+
+
+@pytest.mark.parametrize("write", [written_over, replaced])
+def test_no_valid_key_is_refused_while_the_file_is_written(
+    path: Path,
+    write: Callable[[Path, str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(api_keys, "SECONDS_BETWEEN_LOOKS", 0.3)
+    ring = KeyRing(path)
+    text, done = path.read_text(), threading.Event()
+
+    def rewrite() -> None:
+        for turn in range(25):
+            write(path, f"{text}# {turn}\n")
+        done.set()
+
+    writer = threading.Thread(target=rewrite)
+    writer.start()
+    found = set()
+    while not done.is_set():
+        found.add((who(ring, "a"), who(ring, "b")))
+        time.sleep(0.001)
+    writer.join()
+    assert found == {("alice", "bob")}
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("text", ["", f"{B} bob\n", f"{B} bob"], ids=["empty", "less", "cut"])
+def test_a_key_taken_out_counts_within_two_seconds(path: Path, text: str) -> None:
+    ring = KeyRing(path)
+    path.write_text(text)
+    began = time.monotonic()
+    while who(ring, "a") is not None:
+        assert time.monotonic() - began < 2
+        time.sleep(0.01)
+    assert time.monotonic() - began >= api_keys.SECONDS_BETWEEN_LOOKS
+
+
+def test_one_request_after_a_long_time_is_enough(path: Path) -> None:
+    """Nobody looks while nobody asks: who asks next must not be let in by keys of long ago."""
+    ring = KeyRing(path)
+    path.write_text(f"{B} bob\n")
+    time.sleep(api_keys.SECONDS_BETWEEN_LOOKS + 0.1)
+    assert who(ring, "a") is None
+
+
+def test_a_time_of_modification_in_the_past_does_not_count(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring = KeyRing(path)
+    path.write_text("")
+    os.utime(path, (0, 0))
+    monkeypatch.setattr(ring, "_next_look", 0.0)
+    assert who(ring, "a") == "alice"
+
+
+def test_looking_leaves_no_descriptors(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_keys, "SECONDS_BETWEEN_LOOKS", 0.0)
+    ring = KeyRing(path)
+    before = len(os.listdir("/proc/self/fd"))
+    for spoil in (path.touch, path.unlink, path.mkdir, path.rmdir, partial(os.mkfifo, path)):
+        spoil()
+        assert [who(ring, "a") for _ in range(3)] == ["alice"] * 3
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_the_file_is_not_looked_at_all_the_time(path: Path) -> None:

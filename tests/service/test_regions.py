@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.registrations import add, die_in_a_change, registration
+from support.small_disk import small_disk
+from tensor_round.errors import Overloaded
 from tensor_round_service.regions import Registry
 
 spawn = multiprocessing.get_context("spawn")
@@ -37,6 +39,31 @@ def test_an_exception_changes_nothing(tmp_path: Path, shared: bool) -> None:
     with registry.changing() as regions:
         regions["b"] = registration("b")
     assert list(registry.read()) == ["b"]
+
+
+@pytest.mark.parametrize("room", [0, 4096], ids=["none", "some"])
+def test_a_full_disk_changes_nothing_and_is_refused(tmp_path: Path, room: int) -> None:
+    many = [f"{'x' * 60}{n}" for n in range(100)]
+    with small_disk(tmp_path) as disk:
+        file = disk.folder / "regions"
+        add(file, ["a"])
+        with disk.full(but=room):
+            for _ in range(2):
+                registry = Registry(file)
+                with pytest.raises(Overloaded) as caught, registry.changing() as regions:
+                    regions.update((name, registration(name)) for name in many)
+                assert caught.value.retry_after
+                assert str(disk.folder) not in caught.value.detail
+                assert list(registry.read()) == list(Registry(file).read()) == ["a"]
+                assert not file.with_suffix(".new").exists(), "nothing half written stays"
+        add(file, many)
+        assert list(Registry(file).read()) == ["a", *many]
+
+
+def test_a_lock_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    registry = Registry(tmp_path / "gone" / "regions")
+    with pytest.raises(Overloaded), registry.changing():
+        raise AssertionError("nobody has the list alone")
 
 
 def test_changes_at_once_are_all_kept(tmp_path: Path) -> None:

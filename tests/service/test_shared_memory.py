@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +13,13 @@ import numpy as np
 import pytest
 
 from support.segments import OBJECTS, PREFIX, Segment, segment
-from tensor_round.errors import InvalidDescriptor, NotFound
+from support.small_disk import small_disk
+from tensor_round.errors import InvalidDescriptor, NotFound, Overloaded
 from tensor_round.wire.oip import Region
 from tensor_round_service import shared_memory
+from tensor_round_service.backends import Bytes
 from tensor_round_service.regions import Registry
-from tensor_round_service.shared_memory import SharedMemory, Span
+from tensor_round_service.shared_memory import Part, SharedMemory
 
 SIZE = 4096
 
@@ -34,7 +37,23 @@ def memory() -> SharedMemory:
 
 
 def contents(memory: SharedMemory, name: str, nbytes: int, offset: int = 0) -> bytes:
-    return memory.span(Region(name, nbytes, offset), nbytes).memory.tobytes()
+    found = np.empty(nbytes, np.uint8)
+    with memory.part(Region(name, nbytes, offset), nbytes) as part:
+        part.read(0, found)
+    return found.tobytes()
+
+
+def fill(memory: SharedMemory, name: str, value: int, nbytes: int, offset: int = 0) -> None:
+    with memory.part(Region(name, nbytes, offset), nbytes) as part:
+        part.write(0, full(nbytes, value))
+
+
+def full(nbytes: int, value: int) -> Bytes:
+    return np.full(nbytes, value, np.uint8)
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -44,7 +63,7 @@ def test_a_region_is_the_objects_own_bytes(
 ) -> None:
     memory.register("r", slash + owned.key, offset, size)
     assert contents(memory, "r", size) == owned.memory[offset : offset + size].tobytes()
-    memory.span(Region("r", 1, size - 1), 1).memory[:] = 255
+    fill(memory, "r", 255, 1, size - 1)
     assert owned.memory[offset + size - 1] == 255
 
 
@@ -83,20 +102,22 @@ def test_bounds_at_registration(
 def test_bounds_at_use(memory: SharedMemory, owned: Segment, offset: int, size: int) -> None:
     memory.register("r", owned.key, 0, SIZE)
     with pytest.raises(InvalidDescriptor, match="4096 bytes"):
-        memory.span(Region("r", size, offset), 1)
+        memory.part(Region("r", size, offset), 1)
 
 
 def test_a_region_smaller_than_its_object(memory: SharedMemory, owned: Segment) -> None:
     memory.register("r", owned.key, 100, 50)
-    memory.span(Region("r", 50, 0), 50)
+    assert contents(memory, "r", 50) == owned.memory[100:150].tobytes()
     for offset, size in ((0, 51), (1, 50), (50, 1)):
         with pytest.raises(InvalidDescriptor, match="50 bytes"):
-            memory.span(Region("r", size, offset), size)
+            memory.part(Region("r", size, offset), size)
 
 
 def test_no_bytes_at_the_very_end(memory: SharedMemory, owned: Segment) -> None:
     memory.register("r", owned.key, 0, SIZE)
-    assert memory.span(Region("r", 0, SIZE), 0).memory.size == 0
+    assert contents(memory, "r", 0, SIZE) == b""
+    fill(memory, "r", 255, 0, SIZE)
+    assert owned.path.stat().st_size == SIZE
 
 
 def link() -> str:
@@ -171,15 +192,77 @@ def test_unregistering(memory: SharedMemory, owned: Segment) -> None:
         contents(memory, "a", 1)
 
 
-def test_a_view_outlives_its_registration(memory: SharedMemory, owned: Segment) -> None:
+def test_a_part_outlives_its_registration(memory: SharedMemory, owned: Segment) -> None:
     memory.register("r", owned.key, 0, SIZE)
-    view = memory.span(Region("r", 8, 0), 8).memory
-    memory.unregister()
-    with segment(SIZE) as other:
-        memory.register("r", other.key, 0, SIZE)
-        contents(memory, "r", 8)
-    view[:] = 9
+    with memory.part(Region("r", 8, 0), 8) as part:
+        memory.unregister()
+        with segment(SIZE) as other:
+            memory.register("r", other.key, 0, SIZE)
+            contents(memory, "r", 8)
+        part.write(0, full(8, 9))
     assert (owned.memory[:8] == 9).all()
+
+
+def test_pieces_of_a_part(memory: SharedMemory, owned: Segment) -> None:
+    memory.register("r", owned.key, 100, 200)
+    before = owned.memory.copy()
+    with memory.part(Region("r", 50, 10), 40) as part:
+        found = full(7, 0)
+        part.read(30, found)
+        assert found.tobytes() == before[140:147].tobytes()
+        part.write(33, full(7, 255))
+    assert (owned.memory[143:150] == 255).all()
+    owned.memory[143:150] = before[143:150]
+    np.testing.assert_array_equal(owned.memory, before)
+
+
+def test_an_object_that_shrinks_in_use(memory: SharedMemory, owned: Segment) -> None:
+    memory.register("r", owned.key, 0, SIZE)
+    with memory.part(Region("r", SIZE, 0), SIZE) as part:
+        owned.shrink(100)
+        with pytest.raises(InvalidDescriptor, match="smaller"):
+            part.read(0, full(SIZE, 0))
+        with pytest.raises(InvalidDescriptor, match="smaller"):
+            part.write(0, full(8, 0))
+        assert owned.path.stat().st_size == 100, "it is not made longer again"
+        found = full(100, 255)
+        part.read(0, found)
+        assert found.tobytes() == owned.memory[:100].tobytes()
+
+
+def test_no_memory_for_the_pages_of_an_object(
+    tmp_path: Path, memory: SharedMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written through a mapping, it would end the process."""
+    key = PREFIX + "sparse"
+    monkeypatch.setattr(shared_memory, "OBJECTS", tmp_path)
+    with small_disk(tmp_path) as disk:
+        if not disk.is_mounted:
+            pytest.skip("no file system may be mounted here, and /dev/shm is not to be filled")
+        with (tmp_path / key).open("wb") as file:
+            file.truncate(2 * SIZE)
+        memory.register("r", key, 0, 2 * SIZE)
+        with disk.full():
+            assert contents(memory, "r", 2 * SIZE) == bytes(2 * SIZE)
+            with pytest.raises(Overloaded, match="no memory") as caught:
+                fill(memory, "r", 1, 2 * SIZE)
+            assert key not in caught.value.detail
+        fill(memory, "r", 1, 2 * SIZE)
+        assert contents(memory, "r", 2 * SIZE) == b"\1" * 2 * SIZE
+
+
+def test_no_descriptor_to_be_had(memory: SharedMemory, owned: Segment) -> None:
+    memory.register("r", owned.key, 0, SIZE)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(Overloaded):
+            memory.register("s", owned.key, 0, SIZE)
+        with pytest.raises(Overloaded):
+            contents(memory, "r", 8)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert contents(memory, "r", 8) == owned.memory[:8].tobytes()
 
 
 @pytest.mark.parametrize("used_before", [True, False])
@@ -230,9 +313,6 @@ def test_regions_are_bounded(
 
 
 def test_descriptors_do_not_leak(memory: SharedMemory, owned: Segment) -> None:
-    def open_files() -> int:
-        return len(list(Path("/proc/self/fd").iterdir()))
-
     before = open_files()
     for _ in range(50):
         memory.register("r", owned.key, 0, SIZE)
@@ -240,29 +320,46 @@ def test_descriptors_do_not_leak(memory: SharedMemory, owned: Segment) -> None:
         memory.unregister("r")
     with pytest.raises(InvalidDescriptor):
         memory.register("r", owned.key, 0, SIZE + 1)
-    assert open_files() <= before + 1  # the mapping last used
-
-
-def span(start: int, size: int, inode: int = 1) -> Span:
-    return Span(np.zeros(size, np.uint8), (0, inode), start)
+    memory.register("r", owned.key, 0, SIZE)
+    owned.shrink(8)
+    with pytest.raises(InvalidDescriptor):
+        contents(memory, "r", 8)
+    assert open_files() == before
 
 
 @pytest.mark.parametrize(
     ("one", "other", "overlaps", "lies_on"),
     [
-        (span(0, 8), span(0, 8), True, True),
-        (span(0, 8), span(8, 8), False, False),
-        (span(0, 8), span(7, 8), True, False),
-        (span(4, 8), span(0, 16), True, False),
-        (span(0, 8), span(0, 8, inode=2), False, False),
-        (span(4, 0), span(0, 8), False, False),
-        (span(0, 0), span(0, 0), False, True),
+        (("r", 0, 8), ("r", 0, 8), True, True),
+        (("r", 0, 8), ("r", 8, 8), False, False),
+        (("r", 0, 8), ("r", 7, 8), True, False),
+        (("r", 4, 8), ("r", 0, 16), True, False),
+        (("r", 4, 0), ("r", 0, 8), False, False),
+        (("r", 0, 0), ("r", 0, 0), False, True),
+        (("r", 0, 8), ("elsewhere", 0, 8), False, False),
+        (("r", 100, 8), ("from-100", 0, 8), True, True),
+        (("r", 100, 8), ("from-100", 8, 8), False, False),
+        (("r", 100, 8), ("from-100", 7, 8), True, False),
     ],
 )
-def test_overlaps(one: Span, other: Span, overlaps: bool, lies_on: bool) -> None:
-    for a, b in ((one, other), (other, one)):
-        assert a.overlaps(b) is overlaps
-        assert a.lies_on(b) is lies_on
+def test_overlaps(
+    memory: SharedMemory,
+    owned: Segment,
+    one: tuple[str, int, int],
+    other: tuple[str, int, int],
+    overlaps: bool,
+    lies_on: bool,
+) -> None:
+    def part(name: str, offset: int, nbytes: int) -> Part:
+        return memory.part(Region(name, nbytes, offset), nbytes)
+
+    with segment(SIZE) as another:
+        memory.register("r", owned.key, 0, SIZE)
+        memory.register("from-100", owned.key, 100, 100)
+        memory.register("elsewhere", another.key, 0, SIZE)
+        with part(*one) as a, part(*other) as b:
+            assert a.overlaps(b) is b.overlaps(a) is overlaps
+            assert a.lies_on(b) is b.lies_on(a) is lies_on
 
 
 def test_workers_share_registrations(tmp_path: Path, owned: Segment) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from support.small_disk import small_disk
 from tensor_round_service.models import MODELS, find
 from tensor_round_service.statistics import Statistics
 
@@ -60,3 +65,50 @@ def test_what_a_worker_counted_outlives_it(tmp_path: Path) -> None:
     Statistics(tmp_path).failed(ROUND, 5)
     after = Statistics(tmp_path).describe(ROUND)
     assert after["inference_stats"]["fail"] == {"count": 1, "ns": 5}
+
+
+def test_a_full_disk_is_one_line_and_counting_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with small_disk(tmp_path) as disk:
+        first = Statistics(disk.folder)
+        first.failed(ROUND, 5)
+        with disk.full():
+            second = Statistics(disk.folder)
+            (record,) = caplog.records
+            assert (record.levelno, "statistics" in record.getMessage()) == (logging.WARNING, True)
+            for worker in (first, second):
+                worker.failed(ROUND, 7)
+        assert len(list(disk.folder.glob("*"))) == 1, "nothing half written stays"
+        told = [worker.describe(ROUND)["inference_stats"]["fail"] for worker in (first, second)]
+        # Nobody else knows of what the second counted.
+        assert told == [{"count": 2, "ns": 12}, {"count": 3, "ns": 19}]
+        assert Statistics(disk.folder).describe(ROUND)["inference_stats"]["fail"]["count"] == 2
+
+
+def test_what_is_mapped_is_there_when_the_disk_gets_full(tmp_path: Path) -> None:
+    """The first access to a page that is not there yet would end the process."""
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from tensor_round_service.models import find\n"
+        "from tensor_round_service.statistics import Statistics\n"
+        "counts = Statistics(Path(sys.argv[1]))\n"
+        "print(flush=True)\n"
+        "input()\n"
+        "counts.failed(find('round'), 1)\n"
+    )
+    with small_disk(tmp_path) as disk:
+        if not disk.is_mounted:
+            pytest.skip("no disk may be mounted here, and no limit on files stands for a full one")
+        worker = subprocess.Popen(
+            [sys.executable, "-c", code, disk.folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert worker.stdout is not None
+        worker.stdout.readline()
+        with disk.full():
+            worker.communicate("\n", timeout=30)
+        assert worker.returncode == 0, signal.Signals(-worker.returncode)

@@ -279,3 +279,20 @@ def test_regions_are_refused_once_the_device_is_lost(owned: Segment) -> None:
             assert [infer(running, request).status for _ in range(2)] == [503, 503]
             assert infer(running, document(binary("FP32", [10], 40)), X.tobytes()).status == 200
         assert running.process.wait(20) == 1
+
+
+@pytest.mark.parametrize("to", [0, 1 << 20], ids=["in-place", "elsewhere"])
+def test_a_device_rounds_the_hosts_shared_memory_as_a_whole(to: int) -> None:
+    """Read and written in pieces that would not be worth it each."""
+    nbytes = 1 << 20
+    options = ("--gpu-min-bytes", str(nbytes), "--shared-memory-prefix", PREFIX)
+    with DeviceService("--backend", "auto", *options) as running, segment(2 * nbytes) as system:
+        body = json.dumps({"key": system.key, "offset": 0, "byte_size": 2 * nbytes}).encode()
+        path = "/v2/systemsharedmemory/region/s/register"
+        assert running.request("POST", path, body).status == 200
+        for size, backend in ((nbytes, "cupy"), (nbytes - 4, "numpy")):
+            put(system, np.full(nbytes // 4, 0.75, "<f4"))
+            reply = infer(running, document(source(size, 0, "s"), outputs=into(size, to, "s")))
+            assert reply.status == 200, reply.content
+            assert reply.headers["Execution-Backend"] == backend
+            assert content(system, size, to) == np.ones(size // 4, "<f4").tobytes()
