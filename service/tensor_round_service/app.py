@@ -19,7 +19,7 @@ from .backends.choice import DeviceOptions, choose
 from .cuda_shared_memory import CudaSharedMemory
 from .engine import Engine
 from .front import Front
-from .hosts import HostCheck
+from .hosts import host_check
 from .memory import memory_limit
 from .openapi import describe
 from .readiness import Lifecycle, Readiness
@@ -156,7 +156,7 @@ def create_app(
     app.front = Front(
         app.framework,
         tensor_routes,
-        HostCheck.of(settings),
+        host_check(settings),
         None if settings.api_keys_file is None else Authenticator(KeyRing(settings.api_keys_file)),
     )
     describe(app, app.front.open_paths)

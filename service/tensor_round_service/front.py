@@ -35,12 +35,12 @@ class Front:
         self,
         framework: AsgiApplication,
         tensor_routes: Mapping[str, TensorRoute],
-        hosts: HostCheck | None,
+        check_host: HostCheck | None,
         authenticator: Authenticator | None,
     ) -> None:
         self._framework = framework
         self._tensor_routes = tensor_routes
-        self._hosts = hosts
+        self._check_host = check_host
         self._authenticator = authenticator
         self._last_resorts = {
             (refusal.code, path == "/v2"): _whole(refusal_response(path, refusal))
@@ -58,8 +58,8 @@ class Front:
         head = request.head
         route = self._tensor_routes.get(head.path) if head.method == "POST" else None
         try:
-            if self._hosts is not None:
-                self._hosts.check(head)
+            if self._check_host is not None:
+                self._check_host(head.authority)
             if self._authenticator is not None:
                 self._authenticator.check(head)
             if route is not None:

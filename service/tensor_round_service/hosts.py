@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from tensor_round.echo import shown
@@ -22,41 +23,37 @@ _ORIGIN = b"origin"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class HostCheck:
-    """The hosts that a service is for: IP addresses, localhost, and the names that are allowed."""
+#: Raises :class:`MisdirectedHost` for an authority of another host.
+HostCheck = Callable[[bytes | None], None]
 
-    def __init__(self, names: frozenset[str]) -> None:
-        self._names = names
-        # What is refused is not remembered.
-        self._check = lru_cache(maxsize=64)(self._check_anew)
 
-    @classmethod
-    def of(cls, settings: Settings) -> HostCheck | None:
-        """The check that settings ask for: without names, a loopback address allows none.
+def host_check(settings: Settings) -> HostCheck | None:
+    """The check that settings ask for; None allows any host.
 
-        None allows any.
-        """
-        if settings.allowed_hosts is not None:
-            names = (name.strip().lower() for name in settings.allowed_hosts.split(","))
-            return cls(frozenset(filter(None, names)))
+    Allowed are IP addresses, localhost and ALLOWED_HOSTS. Where that is not set, a service on a
+    loopback address allows no names, and any other service all.
+    """
+    if settings.allowed_hosts is None:
         is_local = settings.uds is None and _is_loopback(settings.host)
-        return cls(frozenset()) if is_local else None
+        return allow_hosts(frozenset()) if is_local else None
+    names = (name.strip().lower() for name in settings.allowed_hosts.split(","))
+    return allow_hosts(frozenset(filter(None, names)))
 
-    def check(self, head: RequestHead) -> None:
-        """Raise :class:`MisdirectedHost` for a request that is for another host."""
-        is_origin_form = head.target.startswith(b"/")
-        self._check(head.values.get(b"host") if is_origin_form else head.authority)
 
-    def _check_anew(self, authority: bytes | None) -> None:
-        if authority is None:
-            return
-        text = authority.decode("latin-1")
+def allow_hosts(names: frozenset[str]) -> HostCheck:
+    """The check that allows these names, IP addresses and localhost."""
+
+    @lru_cache(maxsize=64)  # what is refused is not remembered
+    def check(authority: bytes | None) -> None:
+        text = "localhost" if authority is None else authority.decode("latin-1")
         match = _AUTHORITY.fullmatch(text)
         host = "" if match is None else match[1].lower().rstrip(".")
-        if not (host == "localhost" or _is_address(host) or host in self._names):
+        if not (host == "localhost" or _is_address(host) or host in names):
             raise MisdirectedHost(
                 f"this service is not for the host {shown(text)}; its ALLOWED_HOSTS may name it"
             )
+
+    return check
 
 
 def check_origin(head: RequestHead) -> None:

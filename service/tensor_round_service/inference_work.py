@@ -23,7 +23,7 @@ from .pieces import Work, buffers_for, in_pieces
 from .shared_memory import Part, SharedMemory
 
 #: Bytes that a number in JSON takes, with what else there is of it meanwhile.
-NUMBER_BYTES = 32
+NUMBER_BYTES = 80
 #: As many numbers go out in JSON as can come in; larger tensors are for binary data.
 MAX_JSON_NUMBERS = 8 << 20
 

@@ -106,6 +106,8 @@ class NumpyBackend:
     """
 
     name = "numpy"
+    #: Any size: this waits for nobody.
+    inline_bytes = sys.maxsize
 
     def __init__(self, threads: int | None = None, kernels: Kernels | None = None) -> None:
         self._kernels = kernels
@@ -122,11 +124,6 @@ class NumpyBackend:
         if nbytes < MAPPED_BYTES:
             return np.empty(nbytes, np.uint8)
         return np.frombuffer(map_pages(nbytes), np.uint8)
-
-    @property
-    def inline_bytes(self) -> int:
-        """Any size: this waits for nobody."""
-        return sys.maxsize
 
     @property
     def is_healthy(self) -> bool:

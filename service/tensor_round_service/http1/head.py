@@ -31,13 +31,14 @@ class RequestHead:
 
     ``fields`` are in their order, names in lower case. ``values`` has them by name; the lines of
     one name are one list there, and ``repeated`` has such names (RFC 9110, section 5.3).
-    ``length`` is the body's in bytes, None where its chunks say. ``fault`` is why the request is
+    ``authority`` is the host, and the port if there is one, that the request is for, None if it
+    says none. ``length`` is the body's in bytes, None where its chunks say. ``fault`` is why the request is
     refused whatever its path is; its body is not read then.
     """
 
     __slots__ = (
-        *("fault", "fields", "keep_alive", "length", "method", "path", "query", "repeated"),
-        *("target", "values", "version"),
+        *("authority", "fault", "fields", "keep_alive", "length", "method", "path"),
+        *("query", "repeated", "target", "values", "version"),
     )
 
     def __init__(
@@ -54,6 +55,9 @@ class RequestHead:
         self.fields = fields
         values = self.values = dict(fields)
         self.repeated = _NONE if len(values) == len(fields) else _join(fields, values)
+        self.authority = values.get(b"host")
+        if not target.startswith(b"/"):
+            self.authority = _authority(target) or self.authority
         self.fault: RequestRefused | None = None
         self.length: int | None = None
         coding = values.get(b"transfer-encoding")
@@ -76,13 +80,6 @@ class RequestHead:
     def expects_continue(self) -> bool:
         """Whether the sender waits for 100 Continue before it sends the body."""
         return self.version == "1.1" and self.values.get(b"expect", b"").lower() == b"100-continue"
-
-    @property
-    def authority(self) -> bytes | None:
-        """The host, and the port if there is one, that the request is for; None if it says none."""
-        if not self.target.startswith(b"/") and (host := _authority(self.target)):
-            return host
-        return self.values.get(b"host")
 
 
 class _Fields(list[Header]):

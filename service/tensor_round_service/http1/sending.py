@@ -21,14 +21,8 @@ class Writer:
     """Writes to one connection's transport, and measures what its peer takes."""
 
     __slots__ = (
-        "_ahead",
-        "_drained",
-        "_is_lost",
-        "_left",
-        "_rate",
-        "_transport",
-        "is_encrypted",
-        "is_paused",
+        *("_ahead", "_drained", "_left", "_rate", "_transport"),
+        *("is_encrypted", "is_lost", "is_paused"),
     )
 
     def __init__(self, transport: Any) -> None:

@@ -174,7 +174,7 @@ def test_a_service_in_this_process(run: Run) -> None:
     from tensor_round_service.settings import Settings
 
     async def main() -> None:
-        transport = httpx2.ASGITransport(create_app(Settings()))
+        transport = httpx2.ASGITransport(create_app(Settings(allowed_hosts="here")))
         async with tr.AsyncClient("http://here", transport=transport) as client:
             assert set((await client.operators())["dialects"]) >= {"onnx", "directml"}
 
