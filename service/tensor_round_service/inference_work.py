@@ -22,8 +22,10 @@ from .overlap import flat_call
 from .pieces import Work, buffers_for, in_pieces
 from .shared_memory import Part, SharedMemory
 
-#: Bytes that a number in JSON takes, with what else there is of it meanwhile.
-NUMBER_BYTES = 80
+#: A number of an output in JSON is text in a part, in the joined parts, as bytes and in the
+#: response; in the block that is worked on it is a string of Python's too.
+_COPIES = 4
+_STRING_BYTES = 80
 #: As many numbers go out in JSON as can come in; larger tensors are for binary data.
 MAX_JSON_NUMBERS = 8 << 20
 
@@ -43,7 +45,11 @@ def check_sizes(plan: Plan, limit_bytes: int) -> None:
 
 def output_text_bytes(plan: Plan) -> int:
     """The memory of numbers that go out in JSON, with what else there is of them meanwhile."""
-    return plan.call.output.element_count * NUMBER_BYTES if plan.answers_in_text else 0
+    if not plan.answers_in_text:
+        return 0
+    count = plan.call.output.element_count
+    longest = jsontensor.longest_number(plan.carrier) + 1
+    return count * longest * _COPIES + min(count, jsontensor.BLOCK) * _STRING_BYTES
 
 
 def payload_bytes(plan: Plan, json_length: int) -> int:

@@ -17,7 +17,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tensor_round_service.decoding import decoder_for
+from tensor_round_service.http1.coding import decoder_for
+from tensor_round_service.http1.content import STEP_BYTES
 
 from tensor_round import operators
 from tensor_round.errors import RequestRefused
@@ -66,7 +67,7 @@ def read_encoded(data: bytes) -> None:
     decoder = decoder_for("gzip")
     assert decoder is not None
     decoder.feed(data)
-    while decoder.step():
+    while decoder.decode(STEP_BYTES):
         pass
     decoder.finish()
 

@@ -8,6 +8,7 @@ decimal is rounded once from what was written, and ``-0`` keeps its sign.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,6 +80,13 @@ def write(
         return nesting.empty(shape).encode("ascii")
     values = np.frombuffer(payload, dtype.numpy, math.prod(shape))
     return _text(values, dtype, tuple(shape), nan_tokens).encode("ascii")
+
+
+def longest_number(dtype: DType) -> int:
+    """The most characters that :func:`write` makes of a number of this type."""
+    if not dtype.is_float:
+        return max(len(str(limit)) for limit in integers.limits(dtype))
+    return len(repr(-sys.float_info.max))  # no other is longer
 
 
 _NAMES = {str: "a string", bool: "a boolean", type(None): "null", dict: "an object"}
