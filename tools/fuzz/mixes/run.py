@@ -81,7 +81,12 @@ async def converse(
 
 
 def mixed(
-    seed: int, numbers: Iterable[int], *, encrypted: bool, warm_up: int = WARM_UP
+    seed: int,
+    numbers: Iterable[int],
+    *,
+    encrypted: bool,
+    warm_up: int = WARM_UP,
+    leave: float = LEAVE,
 ) -> Findings:
     """Play those of the scripts that are for this kind of service, to one of its own."""
     kind = TlsService if encrypted else Service
@@ -105,7 +110,7 @@ def mixed(
             f"{before} before, {Vitals.of(service.pid)} after"
         )
     finally:
-        found.faults += _left(service)
+        found.faults += _left(service, leave)
     return found
 
 
@@ -148,14 +153,14 @@ def _has_room(service: Service) -> bool:
         return plug.recv(12) == b"HTTP/1.1 100"
 
 
-def _left(service: Service) -> list[str]:
+def _left(service: Service, leave: float) -> list[str]:
     """SIGTERM, with nobody connected; then the log."""
     time.sleep(0.2)  # for the end of the last connection
     began = time.monotonic()
     code = service.stop()
     seconds = time.monotonic() - began
     faults = [] if code == 0 else [f"exit code {code} after SIGTERM"]
-    if seconds > LEAVE:
+    if seconds > leave:
         faults.append(f"SIGTERM took {seconds:.1f} s with nobody connected")
     found = tracebacks(service.log)
     faults += [text[:3000] for text in found[:3]]

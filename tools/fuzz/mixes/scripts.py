@@ -105,7 +105,7 @@ def script(seed: int, number: int) -> Script:
     if not end.owes_answers:
         steps = _cut_short(chance, steps)
     slow = chance.random() < 0.1
-    takes = (chance.choice((100, 5000, 30_000)), 0.002) if slow else (1 << 18, 0.0)
+    takes = (chance.choice((100, 5000, 30_000)), 0.002 if slow else 0.0)
     return Script(number, encrypted, requests, steps, end, takes)
 
 
@@ -163,7 +163,7 @@ def _group(
 def _pieces(chance: random.Random, data: bytes, marks: list[int]) -> Iterator[Write]:
     """Cuts at any byte, or near where a head or a body begins."""
     kind = chance.random()
-    if kind < 0.35:
+    if kind < 0.35 or len(data) < 2:
         cuts: set[int] = set()
     elif kind < 0.4 and len(data) <= _DRIBBLED:
         cuts = set(range(1, len(data)))

@@ -13,7 +13,11 @@ from .scripts import End, Script, Wait, Write
 
 #: Seconds in which an answer that is owed comes, and a connection that is over ends.
 PATIENCE = 10.0
+_MOST_AT_ONCE = 1 << 18
 _SLOW_BUFFER = 16 << 10
+#: How long a slow taker is slow: what the kernel has of an answer, the service counts as taken,
+#: and then it lets the connection be idle for seconds alone.
+_SLOW_SECONDS = 1.0
 
 
 class Fault(Exception):
@@ -111,9 +115,7 @@ class Reader:
     def _may_end(self) -> bool:
         """Whether a connection that is to be kept may end with the next answer all the same."""
         following = self.requests[self.answered + 1 :]
-        if following:
-            return following[0].hopeless
-        return self.one_sided or self.lenient
+        return self.lenient or (following[0].hopeless if following else self.one_sided)
 
     def _which(self) -> str:
         request = self.requests[self.answered]
@@ -181,10 +183,13 @@ class Talk:
     async def _listen(self) -> None:
         """To the end of the connection."""
         most, pause = self._script.takes
-        while data := await self._take(most):
+        is_slow = pause > 0
+        began = self._moved
+        while data := await self._take(most if is_slow else _MOST_AT_ONCE):
             self.reader.feed(data)
             self._news.set()
-            if pause and self.reader.answered < 3:
+            if is_slow:
+                is_slow = self._moved < began + _SLOW_SECONDS
                 await asyncio.sleep(pause)
         self._over = True
         self._news.set()
@@ -203,6 +208,8 @@ class Talk:
             except TimeoutError:
                 if loop.time() < self._moved + PATIENCE:
                     continue  # something was sent meanwhile
+            except ssl.SSLError as error:
+                raise Fault("TLS", f"{error}") from None
             except OSError:
                 return b""
             if (self._script.end.owes_answers or not self._sent) and self.reader.owed:
