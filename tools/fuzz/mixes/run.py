@@ -163,10 +163,17 @@ def _left(service: Service, leave: float) -> list[str]:
     if seconds > leave:
         faults.append(f"SIGTERM took {seconds:.1f} s with nobody connected")
     found = tracebacks(service.log)
-    faults += [text[:3000] for text in found[:3]]
+    faults += [_end_of(text) for text in found[:3]]
     if found[3:]:
         faults.append(f"{len(found) - 3} more tracebacks")
     lines = [line for line in service.log if any(word in line for word in _FAILURES)]
     if lines:
         faults.append(f"{len(lines)} lines of failures in the log, as: {lines[0].strip()}")
     return faults
+
+
+def _end_of(text: str) -> str:
+    """The last frames of a traceback, and its error."""
+    lines = text.splitlines()
+    error = next((at for at, line in enumerate(lines[1:], 1) if not line.startswith(" ")), -1)
+    return "\n    ".join(("a traceback:", *lines[max(1, error - 5) : error + 1]))
