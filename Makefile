@@ -88,6 +88,7 @@ fuzz: $(FUZZ)/.fuzz ## Feed spoilt input to every reader, and spoilt HTTP to a s
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.parsers --seed $(SEED)
 	PYTHONPATH=$(abspath tests):$(abspath tools) $(abspath $(BIN))/python -m fuzz.guided --seed $(SEED)
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.raw_http --seed $(SEED)
+	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.mixes --seed $(SEED)
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.openapi $(FUZZ)/bin/schemathesis --seed $(SEED)
 
 chaos: MINUTES ?= 3

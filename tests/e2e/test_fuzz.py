@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from fuzz import parsers, raw_http
+from fuzz.mixes import run
 from support.server import Service, tracebacks
 
 
@@ -24,3 +27,10 @@ def test_spoilt_http_gets_documented_answers() -> None:
     assert not found.faults, "\n".join(found.faults[:5])
     assert {200, 400, 404, 408, 422} <= set(found.statuses)
     assert not tracebacks(service.log)
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+def test_every_answer_of_a_mix_comes_and_nothing_is_held(encrypted: bool) -> None:
+    found = run.mixed(2, range(300), encrypted=encrypted, warm_up=50, leave=3.0)
+    assert not found.faults, "\n".join(found.faults[:5])
+    assert {200, 400, 404, 405, 422} <= set(found.statuses)

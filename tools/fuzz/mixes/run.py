@@ -1,0 +1,179 @@
+"""Thousands of scripts at a service, and what it holds when they are over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gauges.vitals import MIB, Vitals
+from support.native_form import ieee754
+from support.server import Service, tracebacks
+from support.tls import TlsService, caller_context
+
+from .exchange import HOST
+from .scripts import is_encrypted, script
+from .talk import PATIENCE, Fault, play
+
+#: Connections at one time.
+LANES = 48
+#: Before what the service holds is looked at first: kernels are compiled, buffers are made.
+WARM_UP = 200
+#: Whatever is at work at one time has room in it; a JSON document of unknown length takes much.
+BUDGET = 4096 * MIB
+#: The most that one large tensor can have of it.
+WHOLE = BUDGET - BUDGET // 16
+MOST_GROWTH = 16 * MIB
+#: Seconds in which memory and descriptors are back.
+SETTLE = 15.0
+#: Seconds in which a service that nobody is connected to ends.
+LEAVE = 1.0
+#: Lines of the log that tell of a failure of the service's own.
+_FAILURES = ("unforeseen failure", "failure on a sound request", "never retrieved", "ASGI")
+
+
+@dataclass
+class Findings:
+    """The answers, and the rules that were broken."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    connections: int = 0
+    faults: list[str] = field(default_factory=list)
+    #: How many of the faults on connections are of each kind.
+    kinds: Counter[str] = field(default_factory=Counter)
+    #: Said of each service.
+    notes: list[str] = field(default_factory=list)
+
+    def __iadd__(self, other: Findings) -> Findings:
+        self.statuses += other.statuses
+        self.connections += other.connections
+        self.faults += other.faults
+        self.kinds += other.kinds
+        self.notes += other.notes
+        return self
+
+
+async def converse(
+    port: int, context: ssl.SSLContext | None, seed: int, numbers: Iterable[int], lanes: int = LANES
+) -> Findings:
+    """Play the scripts of these numbers, some at a time."""
+    found = Findings()
+    left = iter(numbers)
+
+    async def lane() -> None:
+        for number in left:
+            made = script(seed, number)
+            found.connections += 1
+            try:
+                found.statuses.update(await play(made, port, context))
+            except (Fault, OSError) as fault:
+                kind = fault.kind if isinstance(fault, Fault) else "not connected"
+                found.kinds[kind] += 1
+                again = f"--seed {seed} --only {number}"
+                found.faults.append(f"{kind}: {fault}\n    {again}: {f'{made}'[:1500]}")
+
+    await asyncio.gather(*(lane() for _ in range(lanes)))
+    return found
+
+
+def mixed(
+    seed: int,
+    numbers: Iterable[int],
+    *,
+    encrypted: bool,
+    warm_up: int = WARM_UP,
+    leave: float = LEAVE,
+) -> Findings:
+    """Play those of the scripts that are for this kind of service, to one of its own."""
+    kind = TlsService if encrypted else Service
+    context = caller_context() if encrypted else None
+    chosen = [number for number in numbers if is_encrypted(number) is encrypted]
+    if not chosen:
+        return Findings()
+    service = kind("--max-bytes-in-flight", str(BUDGET), "--max-tensor-bytes", str(BUDGET))
+    service.__enter__()
+    try:
+        before_all = range(int(encrypted), 2 * warm_up, 2)
+        found = asyncio.run(converse(service.port, context, seed - 1, before_all))
+        found.faults = [f"(warming up) {fault}" for fault in found.faults]
+        before = Vitals.of(service.pid) if found.faults else _at_rest(service)
+        began = time.monotonic()
+        found += asyncio.run(converse(service.port, context, seed, chosen))
+        seconds = time.monotonic() - began
+        found.faults += _left_over(service, before)
+        found.notes.append(
+            f"{'TLS' if encrypted else 'plain'}: {len(chosen):,} connections in {seconds:.1f} s; "
+            f"{before} before, {Vitals.of(service.pid)} after"
+        )
+    finally:
+        found.faults += _left(service, leave)
+    return found
+
+
+def _at_rest(service: Service) -> Vitals:
+    service.rss()
+    return Vitals.of(service.pid)
+
+
+def _left_over(service: Service, before: Vitals) -> list[str]:
+    """What a service with nothing to do still holds."""
+    deadline = time.monotonic() + SETTLE
+    while True:
+        after = Vitals.of(service.pid)
+        grown = after.rss - before.rss
+        if (grown <= MOST_GROWTH and after.descriptors <= before.descriptors) or (
+            time.monotonic() > deadline
+        ):
+            break
+        time.sleep(0.1)
+    faults = []
+    if grown > MOST_GROWTH:
+        faults.append(f"memory grew by {grown / MIB:.1f} MiB")
+    if after.descriptors > before.descriptors:
+        faults.append(f"{after.descriptors - before.descriptors} descriptors are still open")
+    if not _has_room(service):
+        faults.append("the byte budget was not given back")
+    if service.get("/livez").status != 200:
+        faults.append("/livez is not 200")
+    return faults
+
+
+def _has_room(service: Service) -> bool:
+    """Whether there is room for what needs nearly the whole budget; it is not sent."""
+    begun = (
+        f"POST /round HTTP/1.1\r\n{HOST}\r\nContent-Length: {WHOLE}\r\n"
+        f"Expect: 100-continue\r\nOperator-Descriptor: {ieee754('uint8', [WHOLE])}\r\n\r\n"
+    )
+    with contextlib.closing(service.connect(PATIENCE)) as plug:
+        plug.sendall(begun.encode())
+        return plug.recv(12) == b"HTTP/1.1 100"
+
+
+def _left(service: Service, leave: float) -> list[str]:
+    """SIGTERM, with nobody connected; then the log."""
+    time.sleep(0.2)  # for the end of the last connection
+    began = time.monotonic()
+    code = service.stop()
+    seconds = time.monotonic() - began
+    faults = [] if code == 0 else [f"exit code {code} after SIGTERM"]
+    if seconds > leave:
+        faults.append(f"SIGTERM took {seconds:.1f} s with nobody connected")
+    found = tracebacks(service.log)
+    faults += [_end_of(text) for text in found[:3]]
+    if found[3:]:
+        faults.append(f"{len(found) - 3} more tracebacks")
+    lines = [line for line in service.log if any(word in line for word in _FAILURES)]
+    if lines:
+        faults.append(f"{len(lines)} lines of failures in the log, as: {lines[0].strip()}")
+    return faults
+
+
+def _end_of(text: str) -> str:
+    """The last frames of a traceback, and its error."""
+    lines = text.splitlines()
+    error = next((at for at, line in enumerate(lines[1:], 1) if not line.startswith(" ")), -1)
+    return "\n    ".join(("a traceback:", *lines[max(1, error - 5) : error + 1]))
