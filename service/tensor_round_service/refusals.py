@@ -23,7 +23,7 @@ from tensor_round.wire import native, oip_answer
 from .failures import refusal_for
 from .http1.head import Header
 from .http1.request import ClientDisconnected
-from .http1.response import Response, field_name
+from .http1.response import FixedFields, Response, field_name
 from .http1.security_headers import NO_STORE
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
@@ -41,7 +41,7 @@ def refusal_response(path: str, refusal: RequestRefused) -> Response:
     else:
         status = refusal.status
         media_type, content = native.PROBLEM_JSON, json.dumps(problem(refusal)).encode()
-    fixed = ((_CONTENT_TYPE, media_type.encode()),)
+    fixed = FixedFields((_CONTENT_TYPE, media_type.encode()))
     return Response(status, fixed, [content], _headers(refusal))
 
 
@@ -66,7 +66,7 @@ def add_refusal_handlers(app: FastAPI) -> None:
 
     async def refused(request: FastAPIRequest, error: Exception) -> FastAPIResponse:
         response = refusal_response(request.url.path, as_refusal(error))
-        fields = (*response.fixed, *response.headers)
+        fields = (*response.fixed.fields, *response.headers)
         headers = {name.decode(): value.decode() for name, value in fields}
         return FastAPIResponse(response.parts[0], response.status, headers)
 

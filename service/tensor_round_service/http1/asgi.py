@@ -8,7 +8,7 @@ from typing import Any
 
 from .head import Header, RequestHead
 from .request import ClientDisconnected, Progress, Request
-from .response import Response
+from .response import FixedFields, Response
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -17,6 +17,7 @@ Send = Callable[[Message], Awaitable[None]]
 AsgiApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _CONTENT_LENGTH = b"content-length"
+_NO_FIELDS = FixedFields()
 
 
 class AsgiRequest:
@@ -76,7 +77,7 @@ class AsgiRequest:
 async def send_response(response: Response, send: Send, *, head_only: bool) -> None:
     """Send a response through another server, which may keep its parts for a while."""
     length = (_CONTENT_LENGTH, b"%d" % sum(map(len, response.parts)))
-    fields = [*response.fixed, *response.headers, length]
+    fields = [*response.fixed.fields, *response.headers, length]
     await send({"type": "http.response.start", "status": response.status, "headers": fields})
     parts = () if head_only else response.parts
     for part in parts:
@@ -142,7 +143,7 @@ async def respond_by_asgi(
     if is_gone or not start:
         raise ClientDisconnected
     fields: list[Header] = [field for field in start["headers"] if field[0] != _CONTENT_LENGTH]
-    return Response(start["status"], (), parts, fields)
+    return Response(start["status"], _NO_FIELDS, parts, fields)
 
 
 async def _run(awaitable: Awaitable[None]) -> None:

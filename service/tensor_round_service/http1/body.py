@@ -60,9 +60,14 @@ class BodyReceiver:
             self._target, self.filled = target, 0
             return self._take_chunks(self._chunks)
         size, early = len(target), self.early
-        count = min(size, self._left, len(early))
-        target[:count] = early[:count]
-        self.early = early[count:]
+        count = len(early)
+        if count == size == self._left:
+            target[:] = early
+            self.early = _NOTHING
+        else:
+            count = min(size, count, self._left)
+            target[:count] = early[:count]
+            self.early = early[count:]
         self._left -= count
         self.is_at_end = not self._left
         self.filled = count

@@ -23,7 +23,7 @@ from .head import MalformedRequest, path_of, split_head
 from .rates import Deadline
 from .receiving import ReceivedRequest
 from .request import ClientDisconnected
-from .response import Response, head_bytes
+from .response import FixedFields, Response, head_bytes
 from .sending import Writer
 from .site import Application, Limits, ServerState, Site
 from .states import MOVES, State
@@ -35,7 +35,8 @@ logger = logging.getLogger(__name__)
 _RECEIVED = memoryview(bytearray(64 << 10))
 #: From this size on a body is written from where it lies; below, it is joined to its head.
 LARGE_BYTES = 64 << 10
-_PLAIN_TEXT = ((b"content-type", b"text/plain; charset=utf-8"),)
+_LINE_ENDS = b"\r\n"
+_PLAIN_TEXT = FixedFields((b"content-type", b"text/plain; charset=utf-8"))
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -66,7 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         self.transport = transport
         self._writer = Writer(transport)
         self._writer.open()
-        self._deadline = Deadline(asyncio.get_running_loop(), self._expired)
+        self._deadline = Deadline(self._site.loop, self._expired)
         self._deadline.set(self._site.limits.receive_timeout)
         self._site.state.connections.add(self)
 
@@ -149,8 +150,8 @@ class Connection(asyncio.BufferedProtocol):
         """Begin those whose heads have come, for as long as each ends without waiting."""
         while self._state <= State.HEAD:
             held = self._held
-            if held[:1] in (b"\r", b"\n"):
-                held = self._held = held.lstrip(b"\r\n")
+            if held and held[0] in _LINE_ENDS:
+                held = self._held = held.lstrip(_LINE_ENDS)
             if not held:
                 if self._is_paused or self._at_eof:
                     self._wait_for_head()
@@ -169,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
             request = self._request = ReceivedRequest(head, memoryview(held)[end:])
             request.transport = self.transport
             request.wait = self._receive
-            rest = eager.start(self._serve(request), asyncio.get_running_loop())
+            rest = eager.start(self._serve(request), self._site.loop)
             if rest is not None:
                 if self._state is State.WORKING:
                     self._deadline.clear()
@@ -378,7 +379,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.resume_reading()
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_later(seconds, action)
+        self._site.loop.call_later(seconds, action)
 
 
 def http_protocol(application: Application, limits: Limits) -> Callable[..., Connection]:

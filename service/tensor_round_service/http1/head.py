@@ -18,7 +18,8 @@ MAX_HEAD_FIELDS = 100
 _END = b"\r\n\r\n"
 #: What a head begins with: a method, which is a token, and a space.
 _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}(?: |\Z)")
-_VERSIONS = frozenset({"1.0", "1.1"})
+#: What llhttp lets through of other versions is refused.
+_REQUEST_LINE = re.compile(rb"(\S+) (\S+) HTTP/(1\.[01])\r\n")
 _NONE: frozenset[bytes] = frozenset()
 
 
@@ -32,8 +33,8 @@ class RequestHead:
     ``fields`` are in their order, names in lower case. ``values`` has them by name; the lines of
     one name are one list there, and ``repeated`` has such names (RFC 9110, section 5.3).
     ``authority`` is the host, and the port if there is one, that the request is for, None if it
-    says none. ``length`` is the body's in bytes, None where its chunks say. ``fault`` is why the request is
-    refused whatever its path is; its body is not read then.
+    says none. ``length`` is the body's in bytes, None where its chunks say. ``fault`` is why the
+    request is refused whatever its path is; its body is not read then.
     """
 
     __slots__ = (
@@ -112,16 +113,15 @@ def split_head(received: bytes) -> tuple[RequestHead, int] | None:
         pass  # no other protocol is spoken here (RFC 9110, section 7.8)
     except httptools.HttpParserError:
         raise MalformedRequest from None
-    version = parser.get_http_version()
-    if version not in _VERSIONS:
+    line = _REQUEST_LINE.match(received)
+    if line is None:
         raise MalformedRequest
-    method = parser.get_method().decode("ascii")
-    target = received[: received.index(b" HTTP/1.")].partition(b" ")[2]
+    method, target, version = line.groups()
     raw_path, _, query = target.partition(b"?")
     path = raw_path.decode("latin-1")
     if b"%" in raw_path or b"#" in target or not target.startswith(b"/"):
-        path, query = _split(target, method)
-    head = RequestHead(method, target, version, fields, path, query)
+        path, query = _split(target, method.decode("ascii"))
+    head = RequestHead(method.decode("ascii"), target, version.decode("ascii"), fields, path, query)
     if end > MAX_HEAD_BYTES or len(fields) > MAX_HEAD_FIELDS:
         head.fault, head.keep_alive = _too_large(), False
     return head, end

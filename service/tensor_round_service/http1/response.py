@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from http import HTTPStatus
 from typing import Protocol
 
@@ -19,6 +19,21 @@ class Holder(Protocol):
         """Let go of it; ``settled`` vouches that nobody reads it any more."""
 
 
+def field_lines(fields: Sequence[Header]) -> bytes:
+    """Fields as lines of a head."""
+    return b"".join([b"%b: %b\r\n" % field for field in fields])
+
+
+class FixedFields:
+    """Fields that many responses share: made into lines of a head once."""
+
+    __slots__ = ("fields", "lines")
+
+    def __init__(self, *fields: Header) -> None:
+        self.fields = fields
+        self.lines = field_lines(fields)
+
+
 class Response:
     """A whole response. Its parts are sent one after another, from where they lie in memory.
 
@@ -29,7 +44,7 @@ class Response:
     __slots__ = ("fixed", "headers", "holder", "parts", "status")
 
     def __init__(
-        self, status: int, fixed: tuple[Header, ...], parts: Parts, headers: list[Header]
+        self, status: int, fixed: FixedFields, parts: Parts, headers: list[Header]
     ) -> None:
         self.status = status
         self.fixed = fixed
@@ -43,17 +58,12 @@ def field_name(name: str) -> bytes:
     return name.lower().encode("ascii")
 
 
-def field_lines(fields: Sequence[Header]) -> bytes:
-    """Fields as lines of a head."""
-    return b"".join([b"%b: %b\r\n" % field for field in fields])
-
-
 def head_bytes(response: Response, nbytes: int, common: bytes, *, close: bool) -> bytes:
     """The head of a response with a body of so many bytes, as it goes over the wire.
 
     ``common`` are the lines that all responses of a server have.
     """
-    lines = [_rendered(response.status, response.fixed), common]
+    lines = [_status_line(response.status), response.fixed.lines, common]
     for name, value in response.headers:
         lines += (name, b": ", value, b"\r\n")
     end = b"connection: close\r\n\r\n" if close else b"\r\n"
@@ -61,10 +71,6 @@ def head_bytes(response: Response, nbytes: int, common: bytes, *, close: bool) -
     return b"".join(lines)
 
 
-@lru_cache(maxsize=256)
-def _rendered(status: int, fixed: tuple[Header, ...]) -> bytes:
-    try:
-        phrase = HTTPStatus(status).phrase
-    except ValueError:
-        phrase = ""
-    return b"HTTP/1.1 %d %b\r\n%b" % (status, phrase.encode(), field_lines(fixed))
+@cache
+def _status_line(status: int) -> bytes:
+    return b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())

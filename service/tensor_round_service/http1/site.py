@@ -61,12 +61,14 @@ class ServerState(Protocol):
 class Site:
     """The surroundings of a connection."""
 
-    __slots__ = ("application", "common_lines", "default_headers", "limits", "state")
+    __slots__ = ("application", "common_lines", "default_headers", "limits", "loop", "state")
 
     def __init__(self, application: Application, limits: Limits, state: ServerState) -> None:
         self.application = application
         self.limits = limits
         self.state = state
+        # Asking for it is a system call.
+        self.loop = asyncio.get_running_loop()
         self.render()
 
     def render(self) -> None:

@@ -22,7 +22,7 @@ from ..http1.coding import CODINGS, encode, most_encoded
 from ..http1.content import Prefixed, end, read, take
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
-from ..http1.response import Parts, Response, field_name
+from ..http1.response import FixedFields, Parts, Response, field_name
 from ..inference import REMEMBERED_BYTES, Plan, plan_head, plan_raw
 from ..inference_work import InferenceWork, check_sizes, output_text_bytes
 from ..job import Job
@@ -37,8 +37,8 @@ _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
 _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
 _HEADER_LENGTH = field_name(oip.HEADER_LENGTH)
 
-_JSON = ((_CONTENT_TYPE, native.JSON.encode()),)
-_OCTETS = ((_CONTENT_TYPE, native.OCTET_STREAM.encode()),)
+_JSON = FixedFields((_CONTENT_TYPE, native.JSON.encode()))
+_OCTETS = FixedFields((_CONTENT_TYPE, native.OCTET_STREAM.encode()))
 
 #: Of a raw tensor whose length nobody said.
 MAX_GATHERED_BYTES = 16 << 20

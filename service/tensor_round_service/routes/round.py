@@ -33,9 +33,9 @@ from tensor_round.wire.census import census
 from ..backends import Bytes
 from ..engine import JSON_WEIGHT, Engine, effort
 from ..http1.content import end, read, take
-from ..http1.head import Header, RequestHead
+from ..http1.head import RequestHead
 from ..http1.request import Request
-from ..http1.response import Response, field_name
+from ..http1.response import FixedFields, Response, field_name
 from ..job import FIRST_BYTES, Job
 from .document import Document
 from .tensor_route import DESCRIPTOR, TensorRoute, Work, admit, content_of, text
@@ -65,7 +65,7 @@ class RoundPlan:
     effort: int
     #: Lawful lengths of the payload, in bytes.
     lengths: tuple[int, ...]
-    fixed: tuple[Header, ...]
+    fixed: FixedFields
 
 
 class _Round:
@@ -191,7 +191,7 @@ class _Round:
             call,
             effort(call),
             (call.input.byte_length, call.shortest_input),
-            (*_OCTETS, (_OUTPUT_DESCRIPTOR, described)),
+            FixedFields(_OCTETS, (_OUTPUT_DESCRIPTOR, described)),
         )
 
     def _check_sizes(self, call: RoundCall) -> None:
@@ -201,19 +201,22 @@ class _Round:
     async def _response(
         self,
         head: RequestHead,
-        fixed: tuple[Header, ...],
+        fixed: FixedFields,
         parts: Sequence[bytes | memoryview],
         job: Job,
         received: float,
     ) -> Response:
         """The response; ``received`` are the seconds in which the body came."""
         overlap = 0.0 if job.overlap is None else job.overlap.seconds
-        durations = b"receive;dur=%.3f, queue;dur=%.3f, execute;dur=%.3f" % (
+        durations = "receive;dur=%.3f, queue;dur=%.3f, execute;dur=%.3f" % (  # noqa: UP031
             (received - overlap) * 1e3,
             job.queue_seconds * 1e3,
             (job.execute_seconds + overlap) * 1e3,
         )
-        headers = [(_EXECUTION_BACKEND, job.executed_by.encode()), (_SERVER_TIMING, durations)]
+        headers = [
+            (_EXECUTION_BACKEND, job.executed_by.encode()),
+            (_SERVER_TIMING, durations.encode()),
+        ]
         if _WANT_CONTENT_DIGEST in head.values and native.wants_digest(
             [text(head, _WANT_CONTENT_DIGEST)]
         ):
@@ -222,9 +225,9 @@ class _Round:
         return Response(200, fixed, parts, headers)
 
 
-_OCTETS = ((_CONTENT_TYPE, native.OCTET_STREAM.encode()),)
-_NPY = ((_CONTENT_TYPE, native.NPY.encode()),)
-_JSON = ((_CONTENT_TYPE, native.JSON.encode()),)
+_OCTETS = _CONTENT_TYPE, native.OCTET_STREAM.encode()
+_NPY = FixedFields((_CONTENT_TYPE, native.NPY.encode()))
+_JSON = FixedFields((_CONTENT_TYPE, native.JSON.encode()))
 
 
 def _no_descriptor(head: RequestHead) -> RequestRefused:
