@@ -17,13 +17,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tensor_round_service.http1.coding import decoder_for
-from tensor_round_service.http1.content import STEP_BYTES
-
 from tensor_round import operators
 from tensor_round.errors import RequestRefused
 from tensor_round.layout import check_size
 from tensor_round.wire import native, npy
+from tensor_round_service.http1.coding import decoder_for
+from tensor_round_service.http1.content import STEP_BYTES
 from tensor_round_service.inference import plan_head
 from tensor_round_service.models import find
 from tensor_round_service.routes.document import Document

@@ -98,9 +98,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """Keep the connection for the responses to a peer that is only done with sending."""
-        request = self._request
-        if request is None or not request.is_at_end or self._writer.is_encrypted:
-            return False  # TLS cannot be closed by half
+        if self._writer.is_encrypted or self._state is State.RECEIVING:
+            return False  # TLS cannot be closed by half; a body that is asked for will not come
+        if self._request is None and (self._state is not State.IDLE or not self._held):
+            return False
         self._at_eof = True
         return True
 
@@ -266,7 +267,7 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _receive(self, waiter: asyncio.Future[None]) -> None:
         """Wait for bytes of the request's body."""
-        if self._state is State.CLOSED:
+        if self._state is State.CLOSED or self._at_eof:
             raise ClientDisconnected
         request = self._request
         assert request is not None
