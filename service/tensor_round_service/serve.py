@@ -23,7 +23,7 @@ from .api_keys import KeyFileError
 from .app import Application, create_app
 from .backends.choice import BackendUnavailable
 from .heap import keep_freed_memory
-from .http1.connection import http_protocol
+from .http1.protocol import http_protocol
 from .http1.security_headers import SERVER_HEADERS
 from .http1.site import Limits
 from .listener import BACKLOG, CannotListen, Listener

@@ -13,20 +13,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
 
 from tensor_round.errors import Draining, ReceiveTimeout, RequestRefused
 
 from . import eager
 from .head import MalformedRequest, path_of, split_head
-from .rates import Deadline
+from .lifecycle import Lifecycle
 from .receiving import ReceivedRequest
 from .request import ClientDisconnected
 from .response import FixedFields, Response, head_bytes
-from .sending import Writer
-from .site import Application, Limits, ServerState, Site
-from .states import MOVES, State
+from .site import Site
+from .states import State
 
 logger = logging.getLogger(__name__)
 
@@ -39,37 +36,16 @@ _LINE_ENDS = b"\r\n"
 _PLAIN_TEXT = FixedFields((b"content-type", b"text/plain; charset=utf-8"))
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(Lifecycle):
     """One connection, from its first byte to its last."""
 
-    transport: Any
-    _writer: Writer
-    _deadline: Deadline
-
     def __init__(self, site: Site) -> None:
-        self._site = site
-        self._state = State.IDLE
+        super().__init__(site)
         #: What was received of the next head.
         self._held = b""
         self._request: ReceivedRequest | None = None
         #: Whether the peer has stopped sending.
         self._at_eof = False
-        #: Whether the server leaves.
-        self._is_draining = False
-        self._is_paused = False
-        #: Bytes that a refused sender may still send.
-        self._to_drop = site.limits.linger_bytes
-
-    # What the transport calls
-
-    def connection_made(self, transport: Any) -> None:
-        """Wait for a first request, but not for ever."""
-        self.transport = transport
-        self._writer = Writer(transport)
-        self._writer.open()
-        self._deadline = Deadline(self._site.loop, self._expired)
-        self._deadline.set(self._site.limits.receive_timeout)
-        self._site.state.connections.add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: to a body's own memory, or to the receive buffer."""
@@ -89,9 +65,7 @@ class Connection(asyncio.BufferedProtocol):
             if not self._request.is_waiting:
                 self._move(State.WORKING)
         elif state is State.DROPPING:
-            self._to_drop -= nbytes
-            if self._to_drop < 0:
-                self._close()
+            self._drop(nbytes)
         elif self._request is not None:
             self._request.keep(_RECEIVED[:nbytes])
             self._pause_reading()
@@ -105,47 +79,13 @@ class Connection(asyncio.BufferedProtocol):
         self._at_eof = True
         return True
 
-    def pause_writing(self) -> None:
-        """Bytes wait to be sent."""
-        self._writer.pause()
-
-    def resume_writing(self) -> None:
-        """None do any more."""
-        self._writer.resume()
-
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell whoever waits, and leave nothing to the garbage collector."""
-        self._state = State.CLOSED
-        self._deadline.close()
+        """Tell the route that waits for its body."""
+        super().connection_lost(error)
         self._held = b""
         request, self._request = self._request, None
         if request is not None:
             request.fail(ClientDisconnected())
-        self._writer.resume(lost=True)
-        self._site.state.connections.discard(self)
-
-    # What the server calls
-
-    def shutdown(self) -> None:
-        """Take no further request; let those that have begun end.
-
-        A request may be on its way to a connection that looks idle, so that closes a little later.
-        """
-        self._is_draining = True
-        if self._state is State.IDLE:
-            self._later(self._site.limits.drain_grace, self._close_if_idle)
-
-    def _close_if_idle(self) -> None:
-        if self._state is State.IDLE:
-            self._close()
-            self._later(self._site.limits.drain_grace, self._abort_if_sent)
-
-    def _abort_if_sent(self) -> None:
-        """Abort instead of waiting for TLS's close_notify, once all data is sent."""
-        if self._state is State.CLOSING and not self._writer.left and self._writer.is_writable:
-            self.transport.abort()
-
-    # Requests, one after another
 
     def _begin_requests(self) -> None:
         """Begin those whose heads have come, for as long as each ends without waiting."""
@@ -192,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         self._site.state.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a connection failed", exc_info=error)
-            self.transport.abort()
+            self._abort()
         if self._state <= State.HEAD:
             self._begin_requests()
 
@@ -217,11 +157,11 @@ class Connection(asyncio.BufferedProtocol):
                 response = application.refuse(head.path, refusal)
             await self._respond(request, response)
         except ClientDisconnected:
-            self.transport.abort()
+            self._abort()
         except Exception as error:  # no response could be made, or its head
             self._write_last_resort(request, error)
         except BaseException:  # of a response that is cut short there is nothing to say
-            self.transport.abort()
+            self._abort()
             raise
         finally:
             if response is not None and response.holder is not None:
@@ -263,8 +203,6 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._linger()
 
-    # Bodies and limits
-
     async def _receive(self, waiter: asyncio.Future[None]) -> None:
         """Wait for bytes of the request's body."""
         if self._state is State.CLOSED or self._at_eof:
@@ -286,42 +224,23 @@ class Connection(asyncio.BufferedProtocol):
                 self._move(State.WORKING)
             self._deadline.clear()
 
-    def _start_sending(self) -> None:
-        limits = self._site.limits
-        self._move(State.SENDING)
-        self._writer.start_rate(limits.min_send_rate, limits.receive_timeout)
-        self._deadline.set(limits.rate_interval)
-
     def _expired(self) -> None:
         """The deadline of the state has passed."""
-        limits, state = self._site.limits, self._state
-        if state is State.HEAD:
+        limits = self._site.limits
+        if self._state is State.HEAD:
             seconds = limits.receive_timeout
             error = ReceiveTimeout(f"the head did not come within {seconds:g} s")
             self._refuse_head(self._held, error)
-        elif state is State.RECEIVING and self._request is not None:
+        elif self._state is State.RECEIVING and self._request is not None:
             if self._request.is_timely(limits):
                 self._deadline.set(limits.rate_interval)
-            else:
-                rate = limits.min_receive_rate
-                slow = ReceiveTimeout(f"the body came at less than {rate} bytes a second")
-                self._request.fail(slow)
-                self._move(State.WORKING)
-        elif state is State.SENDING or state is State.CLOSING:
-            if self._writer.is_taken(limits.rate_interval):
-                self._deadline.set(limits.rate_interval)
-            else:
-                rate = limits.min_send_rate
-                logger.warning("an answer was taken at less than %d bytes a second: cut off", rate)
-                self.transport.abort()
-        elif state is State.LINGERING:
-            self._move(State.DROPPING)
-            self._deadline.set(limits.linger_seconds)
-            self._resume_reading()
-        elif state is not State.WORKING:
-            self._close()
-
-    # The end
+                return
+            rate = limits.min_receive_rate
+            slow = ReceiveTimeout(f"the body came at less than {rate} bytes a second")
+            self._request.fail(slow)
+            self._move(State.WORKING)
+        else:
+            super()._expired()
 
     def _refuse_head(self, held: bytes, error: Exception) -> None:
         """Respond to what will not become a request, and end the connection."""
@@ -340,57 +259,8 @@ class Connection(asyncio.BufferedProtocol):
     def _write_last_resort(self, request: ReceivedRequest, error: Exception) -> None:
         """Respond with what was made beforehand, if nothing has been sent."""
         if self._state is not State.WORKING:
-            self.transport.abort()
+            self._abort()
             return
         self._request = None
         self.transport.write(self._site.application.last_resort(request.head.path, error))
         self._linger()
-
-    def _linger(self) -> None:
-        """Let a refused sender read why, before the kernel resets what it still sends."""
-        self._move(State.LINGERING)
-        self._pause_reading()
-        self._deadline.set(self._site.limits.linger_before)
-        if self.transport.can_write_eof():  # TLS cannot
-            self.transport.write_eof()
-
-    def _close(self) -> None:
-        """Close the connection; what is left has to be taken at the minimum rate."""
-        limits = self._site.limits
-        self._move(State.CLOSING)
-        self._writer.start_rate(limits.min_send_rate, limits.receive_timeout)
-        self._deadline.set(limits.rate_interval)
-        self.transport.close()
-
-    # Small things
-
-    def _move(self, state: State) -> None:
-        if state not in MOVES[self._state]:
-            raise RuntimeError(f"a connection cannot go from {self._state.name} to {state.name}")
-        self._state = state
-
-    def _pause_reading(self) -> None:
-        if not self._is_paused:
-            self._is_paused = True
-            self.transport.pause_reading()
-
-    def _resume_reading(self) -> None:
-        if self._is_paused:
-            self._is_paused = False
-            self.transport.resume_reading()
-
-    def _later(self, seconds: float, action: Callable[[], None]) -> None:
-        self._site.loop.call_later(seconds, action)
-
-
-def http_protocol(application: Application, limits: Limits) -> Callable[..., Connection]:
-    """What uvicorn's ``http=`` takes: it makes the connections of each server that has it."""
-    sites: dict[int, Site] = {}
-
-    def connection(*, server_state: ServerState, **_others: Any) -> Connection:
-        site = sites.get(id(server_state))
-        if site is None:
-            site = sites[id(server_state)] = Site(application, limits, server_state)
-        return Connection(site)
-
-    return connection

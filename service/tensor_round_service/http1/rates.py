@@ -35,8 +35,9 @@ class Deadline:
         self._due = None
 
     def close(self) -> None:
-        """Never expire again."""
+        """Never expire again, and refer to nobody."""
         self._due = None
+        self._expired = _nothing
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -50,6 +51,10 @@ class Deadline:
         else:
             self._due = None
             self._expired()
+
+
+def _nothing() -> None:
+    """Nobody waits any more."""
 
 
 class MinimumRate:

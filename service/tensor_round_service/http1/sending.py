@@ -60,12 +60,17 @@ class Writer:
         """Bytes wait in the transport."""
         self.is_paused = True
 
-    def resume(self, *, lost: bool = False) -> None:
-        """None wait any more, or none ever will go out."""
+    def resume(self) -> None:
+        """None wait any more."""
         self.is_paused = False
-        self.is_lost = self.is_lost or lost
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
+
+    def lose(self) -> None:
+        """The connection has ended: nothing goes out any more."""
+        self.is_lost = True
+        self.resume()
+        self._transport = None
 
     async def drain(self) -> None:
         """Wait until no byte waits in the transport."""
