@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from .head import Header, RequestHead
+from .head import Header, MalformedRequest, RequestHead
 from .request import ClientDisconnected, Progress, Request
 from .response import FixedFields, Response
 
@@ -18,6 +18,7 @@ AsgiApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _CONTENT_LENGTH = b"content-length"
 _NO_FIELDS = FixedFields()
+_PIECE_BYTES = 64 << 10
 
 
 class AsgiRequest:
@@ -117,20 +118,20 @@ async def respond_by_asgi(
     """
     start: Message = {}
     parts: list[bytes] = []
-    is_at_end = is_gone = False
+    end: Exception | None = None
 
     async def receive() -> Message:
-        nonlocal is_at_end, is_gone
-        if is_at_end or is_gone:
+        nonlocal end
+        if end is not None:
             await asyncio.get_running_loop().create_future()  # until the application is done
-        piece = bytearray(64 << 10)
+        piece = bytearray(_PIECE_BYTES)
         try:
             count = await request.receive_into(memoryview(piece))
-        except ClientDisconnected:
-            is_gone = True
+        except (ClientDisconnected, MalformedRequest) as error:
+            end = error
             return {"type": "http.disconnect"}
-        is_at_end = count < len(piece)
-        return {"type": "http.request", "body": bytes(piece[:count]), "more_body": not is_at_end}
+        body = bytes(piece[:count])
+        return {"type": "http.request", "body": body, "more_body": count == len(piece)}
 
     async def send(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -140,8 +141,8 @@ async def respond_by_asgi(
 
     # A task of its own: what a framework does may ask for the current one.
     await asyncio.ensure_future(_run(application(scope_of(request, hidden), receive, send)))
-    if is_gone or not start:
-        raise ClientDisconnected
+    if end is not None:
+        raise end
     fields: list[Header] = [field for field in start["headers"] if field[0] != _CONTENT_LENGTH]
     return Response(start["status"], _NO_FIELDS, parts, fields)
 
