@@ -43,7 +43,7 @@ class Front:
         self._check_host = check_host
         self._authenticator = authenticator
         self._last_resorts = {
-            (refusal.code, path == "/v2"): _whole(refusal_response(path, refusal))
+            (refusal.code, is_v2(path)): _whole(refusal_response(path, refusal))
             for refusal in (NO_MEMORY, FAILED)
             for path in _PATHS
         }
@@ -83,7 +83,9 @@ class Front:
 
     def last_resort(self, path: str, error: Exception) -> bytes:
         """A whole response made beforehand, for when no other can be made."""
-        return self._last_resorts[refusal_for(error).code, is_v2(path)]
+        failure, of_v2 = refusal_for(error), is_v2(path)
+        whole = self._last_resorts.get((failure.code, of_v2))
+        return whole or self._last_resorts[FAILED.code, of_v2]
 
     async def serve_asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond through another server than ours."""
