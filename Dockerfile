@@ -21,6 +21,7 @@ RUN pip install ".[service,cuda${CUDA}]"
 
 FROM python:3.12-slim AS runtime
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin tensor-round
+# Listening on every address, it serves requests for any host until TENSOR_ROUND_ALLOWED_HOSTS is set.
 ENV PATH=/opt/tensor-round/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
     TENSOR_ROUND_HOST=0.0.0.0 TENSOR_ROUND_PORT=8000
 USER 10001

@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test test-indirect kernels gpu-check lint types format exhaustive fuzz soak walls chaos test-edge test-oracles test-interop bench bench-peers bench-report clean
+.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz soak walls chaos test-edge test-oracles test-interop bench bench-peers bench-report clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,9 +35,6 @@ THREE := --numprocesses 3 --dist loadfile
 test: $(VENV)/.test ## Run the whole test suite; with ARGS, what they select
 	$(BIN)/pytest $(or $(ARGS),$(THREE))
 	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels)
-
-test-indirect: $(VENV)/.test ## Run the same with DIRECT_RECEIVE off, where uvicorn alone receives
-	TENSOR_ROUND_DIRECT_RECEIVE=false $(BIN)/pytest $(or $(ARGS),$(THREE))
 
 KERNELS := .venvs/kernels
 $(KERNELS)/.kernels: pyproject.toml

@@ -58,8 +58,8 @@ def test_wire_and_operators_do_no_io(path: Path) -> None:
 
 #: What works without HTTP, on the way of a request.
 WORKERS = (
-    *("engine", "ahead", "conformance", "models", "inference", "inference_work"),
-    *("shared_memory", "cuda_shared_memory"),
+    *("engine", "job", "memory", "overlap", "conformance", "models"),
+    *("inference", "inference_work", "pieces", "regions", "shared_memory", "cuda_shared_memory"),
 )
 
 
@@ -69,12 +69,24 @@ WORKERS = (
     ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_engine_and_backends_know_no_http(path: Path) -> None:
-    assert not uses(path, {*WEB, "tensor_round_service.routes", "tensor_round_service.answers"})
+    http = {f"tensor_round_service.{name}" for name in ("routes", "http1", "front", "refusals")}
+    assert not uses(path, {*WEB, *http})
+
+
+@pytest.mark.parametrize("path", files(SERVICE / "http1"), ids=lambda p: p.name)
+def test_http1_knows_no_tensor_and_no_framework(path: Path) -> None:
+    parts = ("routes", "front", "engine", "backends", "job", "memory", "overlap", "settings")
+    assert not uses(path, {*WEB, *(f"tensor_round_service.{part}" for part in parts)})
+
+
+def test_routes_know_no_server() -> None:
+    parts = {f"tensor_round_service.{part}" for part in ("front", "server", "serve", "app")}
+    assert not any(uses(path, {"uvicorn", *parts}) for path in files(SERVICE / "routes"))
 
 
 @pytest.mark.parametrize("path", files(SERVICE / "backends"), ids=lambda p: p.name)
 def test_backends_know_no_engine(path: Path) -> None:
-    assert not uses(path, {"tensor_round_service.engine", "tensor_round_service.buffers"})
+    assert not uses(path, {"tensor_round_service.engine", "tensor_round_service.job"})
 
 
 def test_the_engine_imports_without_a_web_framework() -> None:

@@ -19,7 +19,7 @@ from .openapi_security import add_keys
 _SCHEMAS = "#/components/schemas/"
 _BINARY = {"type": "string", "format": "binary"}
 #: What any request may be refused with, wherever it goes.
-_ANYWHERE = ("401", "431", "503")
+_ANYWHERE = ("401", "421", "431", "503")
 
 PROBLEM: dict[str, Any] = {
     "title": "Problem",

@@ -68,10 +68,12 @@ SCHEMAS: dict[str, Any] = {
 _REFUSALS = {
     "400": "The request breaks a rule of the protocol or of the model",
     "401": "An API key is needed",
+    "403": "A page of another origin asked for a change",
     "404": "There is no such model, version or region",
     "408": "The request came too slowly",
     "413": "The tensor, or the JSON, is too large",
     "415": "The Content-Encoding is none of identity, gzip and deflate",
+    "421": "The request is for another host",
     "431": "The headers are too large",
     "501": "The service is not set up to do this",
     "503": "No room, not ready, or shutting down; with Retry-After",

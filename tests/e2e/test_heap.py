@@ -1,6 +1,6 @@
 """Memory that a request used is there for the next: no page is faulted in anew.
 
-Only the direct way knows when an answer has gone out, and its memory is free for the next.
+A connection knows when a response has gone out, and its memory is free for the next.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def service(front: Front) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def direct(front: Front) -> Iterator[Service]:
-    """The same; the direct way alone answers all it can, and ends what it reads no further."""
+    """The same."""
     with front("--max-tensor-bytes", "64MiB") as running:
         yield running
 

@@ -23,7 +23,7 @@ ROOM = ("--max-bytes-in-flight", "64MiB", "--max-tensor-bytes", "128MiB")
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[Service]:
-    """A service with little patience, which the direct way alone loses; else as the next."""
+    """A service with little patience; else as the next."""
     pace = ("--receive-timeout", "1", "--min-receive-rate", "65536")
     with Service(*pace, *ROOM) as running:
         yield running

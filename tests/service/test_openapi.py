@@ -60,3 +60,11 @@ def test_every_refusal_is_documented(document: dict[str, Any]) -> None:
         assert code in schema["properties"]["code"]["enum"]
     for code in set(REFUSALS) - {"not_found", "method_not_allowed", "internal_error"}:
         assert f"`{code}`" in told
+
+
+def test_the_check_of_hosts_is_documented_everywhere(document: dict[str, Any]) -> None:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert "421" in operation["responses"], (method, path)
+            changes = method == "post" and path.startswith("/v2")
+            assert not changes or "403" in operation["responses"], path
