@@ -65,7 +65,8 @@ class Front:
             if route is not None:
                 response = await route(request)
             else:
-                check_origin(head)
+                if is_v2(head.path):
+                    check_origin(head)
                 response = await respond_by_asgi(self._framework, request, CREDENTIALS)
         except (ClientDisconnected, MalformedRequest):
             raise

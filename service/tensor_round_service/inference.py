@@ -44,6 +44,11 @@ class Plan:
         return CARRIER if dtype.oip is None else dtype
 
     @property
+    def uses_regions(self) -> bool:
+        """Whether it reads or writes memory that a client has registered."""
+        return isinstance(self.source, oip.Region) or self.output.region is not None
+
+    @property
     def answers_in_text(self) -> bool:
         """Whether the output's numbers go into the answer's head."""
         return not (self.output.binary or self.output.region)

@@ -18,6 +18,7 @@ from tensor_round.wire.census import census
 from ..backends import Bytes
 from ..cuda_shared_memory import CudaSharedMemory
 from ..engine import JSON_WEIGHT, Engine, effort
+from ..hosts import check_origin
 from ..http1.coding import CODINGS, encode, most_encoded
 from ..http1.content import Prefixed, end, read, take
 from ..http1.head import RequestHead
@@ -107,6 +108,8 @@ class _Inference:
         elif length and json_length is not None:
             source = await admit(source, job, length)
         plan, header = await self._plan(source, job, length, json_length)
+        if plan.uses_regions:
+            check_origin(head)  # it may change what another client has registered
         received = await self._receive(plan, source, job, length, len(header))
         came = perf_counter_ns()
         nbytes = self._work.payload_bytes(plan, len(header))
