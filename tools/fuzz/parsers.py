@@ -1,7 +1,8 @@
-"""Spoilt .npy heads, descriptors, JSON documents and inference heads, fed to their readers.
+"""Spoilt .npy heads, descriptors, JSON documents, HTTP and inference heads, fed to their readers.
 
 A reader may raise the errors that the service documents, below 500, and nothing else,
-within 20 ms, and without taking memory by what it is told.
+within 20 ms, and without taking memory by what it is told. What comes in pieces says what it
+says as a whole.
 
     python -m fuzz.parsers --count 1000000 --seed 1
 """
@@ -23,11 +24,12 @@ from tensor_round.layout import check_size
 from tensor_round.wire import native, npy
 from tensor_round_service.http1.coding import decoder_for
 from tensor_round_service.http1.content import STEP_BYTES
+from tensor_round_service.http1.head import MalformedRequest
 from tensor_round_service.inference import plan_head
 from tensor_round_service.models import find
 from tensor_round_service.routes.document import Document
 
-from . import mutation, seeds
+from . import http1, mutation, seeds
 
 #: The longest that a reader may take, in seconds; the service's event loop waits for it.
 PATIENCE = 0.020
@@ -108,6 +110,8 @@ def targets() -> dict[str, Target]:
         "document": of_json(read_document, seeds.DOCUMENTS),
         "inference": of_json(read_inference, seeds.INFERENCES),
         "gzip": Target(read_encoded, [packed, packed + packed]),
+        "head": Target(http1.read_head, seeds.requests()),
+        "body": Target(http1.read_body, seeds.chunked_bodies()),
         "fields": Target(
             read_fields, [b"sha-256=:" + b"A" * 43 + b"=:, unixsum=5;q=1", b"sha-256=10, md5=3"]
         ),
@@ -132,6 +136,8 @@ def outcome(target: Target, data: bytes) -> str:
         if refusal.status < 500:
             return refusal.code
         raise
+    except MalformedRequest:
+        return "malformed_request"
     return "sound"
 
 

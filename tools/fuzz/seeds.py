@@ -152,4 +152,15 @@ def requests() -> list[bytes]:
     ]
 
 
+def chunked_bodies() -> list[bytes]:
+    """Sound bodies in chunks, with what may come between and behind them."""
+    payload = X.tobytes()
+    return [
+        b"0\r\n\r\n",
+        b"18\r\n" + payload + b"\r\n0\r\n\r\n",
+        b"c\r\n" + payload[:12] + b"\r\n0C ;x=y\r\n" + payload[12:] + b"\r\n00;z\r\n\r\n",
+        b"1\r\n0\r\n3\r\n\r\n0\r\n0\r\nA: b\r\nc:\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+    ]
+
+
 _JSON = "Content-Type: application/json"

@@ -241,11 +241,11 @@ class BodyReader:
         if self._early[:start] != b"\r\n"[:start]:
             raise ProtocolViolation("a chunk is longer than it says")
         line = _CHUNK_LINE.match(self._early, start)
+        if line is None and b"\n" in self._early[start:]:
+            raise ProtocolViolation("a chunk is malformed")
+        if (len(self._early) if line is None else line.end()) > self._max_line_bytes:
+            raise FramingTooLong(f"a chunk's line has more than {self._max_line_bytes} bytes")
         if line is None:
-            if b"\n" in self._early[start:]:
-                raise ProtocolViolation("a chunk is malformed")
-            if len(self._early) > self._max_line_bytes:
-                raise FramingTooLong(f"a chunk's line has more than {self._max_line_bytes} bytes")
             return
         size = int(line[1], 16)
         if size == 0:
@@ -263,12 +263,13 @@ class BodyReader:
             end = self._early.find(_END, position)
             if not self._trailers:
                 raise ProtocolViolation("there are trailers, which were not asked for")
-            if (end if end >= 0 else len(self._early)) - position > self._max_line_bytes:
+            stop = end + len(_END) if end >= 0 else len(self._early)
+            if stop - position > self._max_line_bytes:
                 raise FramingTooLong(f"trailers have more than {self._max_line_bytes} bytes")
             if end < 0:
                 return
-            if not _TRAILERS.fullmatch(self._early, position, end + len(_END)):
+            if not _TRAILERS.fullmatch(self._early, position, stop):
                 raise ProtocolViolation("a trailer is malformed")
-            position = end + 2
+            position = stop - 2
         del self._early[: position + 2]
         self.is_whole = True

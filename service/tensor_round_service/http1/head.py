@@ -20,6 +20,8 @@ _END = b"\r\n\r\n"
 _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}(?: |\Z)")
 #: What llhttp lets through of other versions is refused.
 _REQUEST_LINE = re.compile(rb"(\S+) (\S+) HTTP/(1\.[01])\r\n")
+#: The host and port in a target that is a whole URI, behind its userinfo if it has any.
+_AUTHORITY = re.compile(rb"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#]*@)?([^/?#]*)")
 _NONE: frozenset[bytes] = frozenset()
 
 
@@ -57,8 +59,8 @@ class RequestHead:
         values = self.values = dict(fields)
         self.repeated = _NONE if len(values) == len(fields) else _join(fields, values)
         self.authority = values.get(b"host")
-        if not target.startswith(b"/"):
-            self.authority = _authority(target) or self.authority
+        if not target.startswith(b"/") and (named := _AUTHORITY.match(target)):
+            self.authority = named[1]  # Host does not count then (RFC 9112, section 3.2.2)
         self.fault: RequestRefused | None = None
         self.length: int | None = None
         coding = values.get(b"transfer-encoding")
@@ -122,6 +124,8 @@ def split_head(received: bytes) -> tuple[RequestHead, int] | None:
     if b"%" in raw_path or b"#" in target or not target.startswith(b"/"):
         path, query = _split(target, method.decode("ascii"))
     head = RequestHead(method.decode("ascii"), target, version.decode("ascii"), fields, path, query)
+    if b"host" in head.repeated:  # RFC 9112, section 3.2
+        raise MalformedRequest
     if end > MAX_HEAD_BYTES or len(fields) > MAX_HEAD_FIELDS:
         head.fault, head.keep_alive = _too_large(), False
     return head, end
@@ -156,14 +160,6 @@ def _split(target: bytes, method: str) -> tuple[str, bytes]:
             raise MalformedRequest from None
         raw_path, query = url.path or b"/", url.query or b""
     return unquote_to_bytes(raw_path).decode("utf-8", "replace"), query
-
-
-def _authority(target: bytes) -> bytes | None:
-    try:
-        url = httptools.parse_url(target)
-    except httptools.HttpParserInvalidURLError:
-        return None
-    return url.host
 
 
 def _too_large() -> HeadersTooLarge:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensor_round.errors import ProtocolViolation
-from tensor_round.wire.http1 import MAX_HEAD_BYTES, BodyReader, Head, split_head
+from tensor_round.wire.http1 import MAX_HEAD_BYTES, BodyReader, FramingTooLong, Head, split_head
 
 ANSWERS: dict[str, tuple[bytes, int, bytes, bool]] = {
     # bytes, status, body, whether the connection lives on
@@ -225,3 +225,67 @@ def test_garbled_answers_end_in_one_of_three_ways(name: str, data: st.DataObject
         answer[data.draw(st.integers(0, len(answer) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(EOFError, ProtocolViolation):
         read(bytes(answer), data.draw(st.sampled_from([1, 3, 1 << 16])))
+
+
+CHUNKED = Head(status=200, fields={}, length=None, is_chunked=True, is_last=False)
+#: The most that a line may have here, its end included.
+LINE_BYTES = 20
+
+
+def follow(framed: bytes, piece: int, *, trailers: bool = True) -> tuple[bytes, int]:
+    """A body that is fed ``piece`` bytes at a time, and its surplus; EOFError if it is cut."""
+    early = bytearray(framed[:piece])
+    reader = BodyReader(CHUNKED, early, max_line_bytes=LINE_BYTES, trailers=trailers)
+    body, memory = b"", memoryview(bytearray(5))
+    for position in range(piece, len(framed) + piece, piece):
+        while count := reader.take(memory):
+            body += memory[:count]
+        if reader.is_whole:
+            return body, reader.surplus + len(framed[position:])
+        reader.feed(framed[position : position + piece])
+    raise EOFError
+
+
+LONGEST: dict[str, bytes] = {
+    "extension": b"1;" + b"x" * (LINE_BYTES - 4) + b"\r\na\r\n0\r\n\r\n",
+    "extension-of-a-later-chunk": b"1\r\na\r\n1;" + b"x" * (LINE_BYTES - 6) + b"\r\na\r\n0\r\n\r\n",
+    "extension-of-the-last-chunk": b"0;" + b"x" * (LINE_BYTES - 4) + b"\r\n\r\n",
+    "trailers": b"0\r\na:" + b"x" * (LINE_BYTES - 6) + b"\r\n\r\n",
+    "many-trailers": b"0\r\na:b\r\nc:d\r\n" + b"e:" + b"x" * (LINE_BYTES - 16) + b"\r\n\r\n",
+}
+each_longest = pytest.mark.parametrize("framed", LONGEST.values(), ids=LONGEST)
+
+
+@each_longest
+@pytest.mark.parametrize("piece", [1, 2, 7, 1 << 10])
+def test_the_longest_framing(framed: bytes, piece: int) -> None:
+    body, surplus = follow(framed + b"next", piece)
+    assert (body, surplus) == (b"a" * framed.count(b"a\r\n"), 4)
+
+
+@each_longest
+@pytest.mark.parametrize("piece", [1, 2, 7, 1 << 10])
+def test_longer_framing_is_too_long(framed: bytes, piece: int) -> None:
+    with pytest.raises(FramingTooLong):
+        follow(framed.replace(b"x", b"xx", 1), piece)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 7, 1 << 10])
+def test_trailers_are_lawful_where_they_are_asked_for(piece: int) -> None:
+    framed = b"1\r\na\r\n0\r\nA: \xe9\r\nb:\r\n\r\n"
+    assert follow(framed, piece) == (b"a", 0)
+    with pytest.raises(ProtocolViolation):
+        follow(framed, piece, trailers=False)
+    for length in range(len(framed)):
+        with pytest.raises(EOFError):
+            follow(framed[:length], piece)
+
+
+@pytest.mark.parametrize(
+    "trailer", [b"a", b": b", b"a : b", b"a: \0", b"a: b\r\n c", b"a: b\nc: d"]
+)
+def test_trailers_are_fields(trailer: bytes) -> None:
+    for piece in (1, 1 << 10):
+        with pytest.raises(ProtocolViolation) as raised:
+            follow(b"0\r\n" + trailer + b"\r\n\r\n", piece)
+        assert type(raised.value) is ProtocolViolation

@@ -1,0 +1,194 @@
+"""Content codings: a bounded piece at a time, and no more input than there is output for."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import random
+import tracemalloc
+import zlib
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_round.errors import MalformedEncoding, UnsupportedEncoding
+from tensor_round_service.http1.coding import (
+    CODINGS,
+    INFLATION,
+    Decoder,
+    decoder_for,
+    encode,
+    most_encoded,
+)
+
+TEXT = b"one fact a sentence. " * 500
+NOISE = random.Random(1).randbytes(200_000)
+
+
+def decoder(coding: str = "gzip") -> Decoder:
+    found = decoder_for(coding)
+    assert found is not None
+    return found
+
+
+def decoded(coding: str, pieces: Iterable[bytes], most: int = 1 << 20) -> bytes:
+    """What the pieces decode to, at most so many bytes at a time."""
+    steps = decoder(coding)
+    content = b""
+    for piece in pieces:
+        steps.feed(piece)
+        while step := steps.decode(most):
+            assert len(step) <= most
+            content += step
+    steps.finish()
+    return content
+
+
+def cut(data: bytes, size: int) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+ENCODED: dict[str, tuple[str, bytes, bytes]] = {
+    "gzip": ("gzip", gzip.compress(TEXT), TEXT),
+    "x-gzip": ("X-GZip", gzip.compress(TEXT), TEXT),
+    "gzip-name": ("gzip", b"\x1f\x8b\x08\x08\0\0\0\0\0\3a\0" + gzip.compress(TEXT)[10:], TEXT),
+    "gzip-of-nothing": ("gzip", gzip.compress(b""), b""),
+    "gzip-members": ("gzip", gzip.compress(b"ab") + gzip.compress(TEXT), b"ab" + TEXT),
+    "gzip-empty-members": ("gzip", gzip.compress(b"") * 3 + gzip.compress(b"a"), b"a"),
+    "deflate": (" deflate\t", zlib.compress(TEXT), TEXT),
+    "deflate-of-nothing": ("deflate", zlib.compress(b""), b""),
+    "noise": ("gzip", gzip.compress(NOISE[:5000]), NOISE[:5000]),
+}
+
+
+@pytest.mark.parametrize(("coding", "encoded", "content"), ENCODED.values(), ids=ENCODED)
+@pytest.mark.parametrize("most", [1, 7, 1 << 20])
+def test_what_is_encoded_soundly(coding: str, encoded: bytes, content: bytes, most: int) -> None:
+    for size in (1, 3, len(encoded)):
+        assert decoded(coding, cut(encoded, size), most) == content
+
+
+@pytest.mark.parametrize("coding", ["", " ", "identity", "Identity"])
+def test_identity_needs_no_decoder(coding: str) -> None:
+    assert decoder_for(coding) is None
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "gzip;q=1", "compress", "*"])
+def test_other_codings_are_not_known(coding: str) -> None:
+    with pytest.raises(UnsupportedEncoding):
+        decoder_for(coding)
+
+
+MALFORMED: dict[str, tuple[str, bytes]] = {
+    "nothing": ("gzip", b""),
+    "text": ("gzip", b"text"),
+    "deflate-as-gzip": ("gzip", zlib.compress(TEXT)),
+    "gzip-as-deflate": ("deflate", gzip.compress(TEXT)),
+    "raw-deflate": ("deflate", zlib.compress(TEXT)[2:-4]),
+    "behind-gzip": ("gzip", gzip.compress(TEXT) + b"a"),
+    "zeros-behind-gzip": ("gzip", gzip.compress(TEXT) + bytes(20)),
+    "behind-deflate": ("deflate", zlib.compress(TEXT) + b"a"),
+    "two-of-deflate": ("deflate", zlib.compress(TEXT) * 2),
+    "wrong-checksum": ("gzip", gzip.compress(TEXT)[:-8] + bytes(8)),
+    "wrong-length": ("gzip", gzip.compress(TEXT)[:-4] + bytes(4)),
+    "wrong-checksum-of-deflate": ("deflate", zlib.compress(TEXT)[:-4] + bytes(4)),
+    "second-member-cut": ("gzip", gzip.compress(TEXT) + gzip.compress(TEXT)[:-1]),
+}
+
+
+@pytest.mark.parametrize(("coding", "encoded"), MALFORMED.values(), ids=MALFORMED)
+def test_what_is_encoded_wrongly(coding: str, encoded: bytes) -> None:
+    for size in (1, 3, 1 << 20):
+        with pytest.raises(MalformedEncoding):
+            decoded(coding, cut(encoded, size))
+
+
+@pytest.mark.parametrize("encoded", [gzip.compress(b"abc" * 9), gzip.compress(b"")])
+def test_what_is_cut_is_not_whole(encoded: bytes) -> None:
+    for length in range(len(encoded)):
+        with pytest.raises(MalformedEncoding):
+            decoded("gzip", cut(encoded[:length], 5))
+
+
+def test_a_bomb_goes_off_a_step_at_a_time() -> None:
+    size = 64 << 20
+    bomb = gzip.compress(bytes(size))
+    assert len(bomb) * INFLATION >= size
+    steps = decoder()
+    steps.feed(bomb)
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            assert len(steps.decode(10_000)) <= 10_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * len(bomb)
+
+
+@pytest.mark.parametrize(
+    "first", [gzip.compress(b""), gzip.compress(b"a" * 9_000) + gzip.compress(b"")]
+)
+def test_members_of_nothing_come_to_an_end(first: bytes) -> None:
+    steps = decoder()
+    steps.feed(first)
+    made = 0
+    while step := steps.decode(1 << 10):
+        made += len(step)
+    piece = gzip.compress(b"") * 50
+    fed = len(first) + fed_in_vain(steps, piece)
+    bound = (64 << 10) + 2 * made
+    assert bound < fed <= bound + len(piece)
+
+
+def test_a_field_of_a_member_without_end_comes_to_one() -> None:
+    steps = decoder()
+    steps.feed(b"\x1f\x8b\x08\x08\0\0\0\0\0\3")
+    assert not steps.decode(1)
+    assert 64_000 < fed_in_vain(steps, b"a" * 1000) < 67_000
+
+
+def fed_in_vain(steps: Decoder, piece: bytes) -> int:
+    """Bytes that decode to nothing until they are refused; the last piece counts too."""
+    for times in range(1, 1000):
+        steps.feed(piece)
+        try:
+            assert not steps.decode(1 << 10)
+        except MalformedEncoding as error:
+            if "longer than what it decodes to" not in error.detail:
+                raise
+            return times * len(piece)
+    pytest.fail("it was never refused")
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("content", [b"", b"a", TEXT, NOISE[:100], NOISE], ids=len)
+def test_encoding_is_undone_and_bounded(coding: str, content: bytes) -> None:
+    for size in (1, 1000, 1 << 20) if len(content) < 1000 else (4097, 1 << 20):
+        encoded = encode([memoryview(part) for part in cut(content, size)], coding)
+        assert all(encoded)
+        assert sum(map(len, encoded)) <= most_encoded(len(content))
+        assert decoded(coding, encoded) == content
+
+
+def test_less_compressible_members_are_no_attack() -> None:
+    parts = cut(NOISE, 20)
+    encoded = b"".join(gzip.compress(part) for part in parts[:5000])
+    assert decoded("gzip", cut(encoded, 64 << 10)) == NOISE[:100_000]
+
+
+@given(
+    st.lists(st.binary(max_size=200), min_size=1, max_size=5),
+    *(st.sampled_from(CODINGS), st.integers(1, 50), st.integers(1, 50)),
+)
+def test_any_content_in_any_cuts(parts: list[bytes], coding: str, size: int, most: int) -> None:
+    encoded = b"".join(encode(parts, coding))
+    assert decoded(coding, cut(encoded, size), most) == b"".join(parts)
+
+
+@given(st.binary(max_size=100), st.integers(0, 60), st.integers(1, 9))
+def test_spoilt_streams_decode_or_are_malformed(spoilt: bytes, kept: int, size: int) -> None:
+    with contextlib.suppress(MalformedEncoding):
+        decoded("gzip", cut(gzip.compress(TEXT)[:kept] + spoilt, size), 1000)

@@ -1,0 +1,250 @@
+"""The content of a request, over a source that gives its bytes in any cuts."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import random
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_round.errors import (
+    DigestMismatch,
+    MalformedEncoding,
+    PayloadSizeMismatch,
+    TensorTooLarge,
+)
+from tensor_round_service.http1.coding import decoder_for
+from tensor_round_service.http1.content import (
+    PIECE_BYTES,
+    STEP_BYTES,
+    Decoded,
+    Prefixed,
+    Verified,
+    end,
+    read,
+    take,
+)
+from tensor_round_service.http1.request import ByteSource, Progress
+
+CONTENT = random.Random(1).randbytes(3 * STEP_BYTES)
+Result = TypeVar("Result")
+
+
+class Cut:
+    """A source whose bytes come in random cuts, and whose end may be known late."""
+
+    def __init__(self, data: bytes, seed: int = 1, *, knows_end: bool = True) -> None:
+        self._left = memoryview(data)
+        self._random = random.Random(seed)
+        self._knows_end = knows_end
+        self.is_at_end = knows_end and not data
+
+    async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
+        filled = 0
+        while filled < len(target) and self._left:
+            room = min(len(target) - filled, len(self._left))
+            count = self._random.choice((1, room, self._random.randint(1, room)))
+            target[filled : filled + count] = self._left[:count]
+            self._left = self._left[count:]
+            filled += count
+            await asyncio.sleep(0)
+            if progress is not None:
+                progress(len(target) - filled)
+        self.is_at_end = not self._left and (self._knows_end or filled < len(target))
+        return filled
+
+
+def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    return asyncio.run(coroutine)
+
+
+async def drained(source: ByteSource, size: int) -> bytes:
+    """All bytes of a source, in targets of that size."""
+    content = b""
+    while True:
+        target = memoryview(bytearray(size))
+        count = await source.receive_into(target)
+        content += target[:count]
+        if count < size:
+            assert source.is_at_end
+            return content
+        if source.is_at_end:
+            return content
+
+
+def decoded(data: bytes, seed: int = 1, *, knows_end: bool = True) -> Decoded:
+    decoder = decoder_for("gzip")
+    assert decoder is not None
+    return Decoded(Cut(data, seed, knows_end=knows_end), decoder)
+
+
+def verified(data: bytes, seed: int = 1, *, knows_end: bool = True) -> Verified:
+    return Verified(Cut(data, seed, knows_end=knows_end), hashlib.sha256(data).digest())
+
+
+def prefixed(data: bytes, seed: int = 1, *, knows_end: bool = True) -> Prefixed:
+    cut = seed % (len(data) + 1)
+    return Prefixed(memoryview(data[:cut]), Cut(data[cut:], seed, knows_end=knows_end))
+
+
+@given(st.binary(max_size=200), st.integers(0, 300), st.integers(1, 70), st.booleans())
+def test_every_source_gives_all_bytes(data: bytes, seed: int, size: int, knows_end: bool) -> None:
+    async def main() -> None:
+        for source in (
+            Cut(data, seed, knows_end=knows_end),
+            prefixed(data, seed, knows_end=knows_end),
+            verified(data, seed, knows_end=knows_end),
+            decoded(gzip.compress(data), seed, knows_end=knows_end),
+        ):
+            assert await drained(source, size) == data
+            await end(source, len(data))
+
+    run(main())
+
+
+def test_long_content_through_all_of_them() -> None:
+    encoded = gzip.compress(CONTENT)
+    decoder = decoder_for("gzip")
+    assert decoder is not None
+
+    async def main() -> None:
+        source = Prefixed(memoryview(encoded[:9]), Cut(encoded[9:]))
+        digest = hashlib.sha256(encoded).digest()
+        assert await drained(Decoded(Verified(source, digest), decoder), 400_000) == CONTENT
+        assert await drained(verified(CONTENT), len(CONTENT)) == CONTENT
+
+    run(main())
+
+
+def test_progress_reaches_the_source_behind_a_prefix() -> None:
+    missing: list[int] = []
+
+    async def main() -> None:
+        source = prefixed(bytes(10), 4)
+        target = memoryview(bytearray(8))
+        assert await source.receive_into(target[:4], missing.append) == 4
+        assert not missing
+        assert await source.receive_into(target, missing.append) == 6
+
+    run(main())
+    assert missing[-1] == 2
+
+
+@pytest.mark.parametrize("knows_end", [True, False])
+@pytest.mark.parametrize("size", [1, 3, 5, 100])
+def test_other_bytes_than_the_digest_says(size: int, knows_end: bool) -> None:
+    async def main() -> None:
+        source = Verified(Cut(b"abcde", knows_end=knows_end), hashlib.sha256(b"abcdf").digest())
+        await drained(source, size)
+
+    with pytest.raises(DigestMismatch):
+        run(main())
+
+
+def test_no_bytes_have_a_digest_too() -> None:
+    async def main() -> None:
+        await end(Verified(Cut(b""), hashlib.sha256(b"a").digest()), 0)
+
+    with pytest.raises(DigestMismatch):
+        run(main())
+
+
+@pytest.mark.parametrize("encoded", [gzip.compress(b"abc")[:-1], gzip.compress(b"abc") + b"d"])
+def test_what_does_not_decode(encoded: bytes) -> None:
+    with pytest.raises(MalformedEncoding):
+        run(drained(decoded(encoded), 2))
+
+
+def test_decoding_leaves_turns_to_others() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        task = asyncio.create_task(others())
+        source = decoded(gzip.compress(bytes(8 * STEP_BYTES)))
+        await source.receive_into(memoryview(bytearray(8 * STEP_BYTES)))
+        task.cancel()
+
+    run(main())
+    assert turns >= 8
+
+
+@pytest.mark.parametrize("knows_end", [True, False])
+def test_the_end_is_where_nothing_follows(knows_end: bool) -> None:
+    run(end(Cut(b"", knows_end=knows_end), 0))
+    with pytest.raises(PayloadSizeMismatch, match="12 bytes"):
+        run(end(Cut(b"a", knows_end=knows_end), 12))
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "taken"), [(0, b""), (1, b"a"), (3, b"abc"), (4, b"abc"), (99, b"abc")]
+)
+def test_taking_the_next_bytes(nbytes: int, taken: bytes) -> None:
+    assert run(take(Cut(b"abc"), nbytes)) == taken
+
+
+LENGTHS = [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES, len(CONTENT)]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("slack", [0, 1, 1 << 20])
+def test_reading_all_that_is_left(length: int, slack: int) -> None:
+    for likely in {0, length // 2, length, length + slack}:
+        reserved: list[int] = []
+        content = run(read(Cut(CONTENT[:length]), length + slack, reserved.append, likely))
+        assert content == CONTENT[:length]
+        assert all(nbytes > 0 for nbytes in reserved)
+        assert length <= sum(reserved) <= length + slack + 1
+
+
+@pytest.mark.parametrize("length", LENGTHS[1:])
+def test_reading_more_than_the_limit(length: int) -> None:
+    for likely in (0, length - 1):
+        reserved: list[int] = []
+        with pytest.raises(TensorTooLarge) as raised:
+            run(read(Cut(CONTENT[:length]), length - 1, reserved.append, likely))
+        assert raised.value.limit_bytes == length - 1
+        assert sum(reserved) <= length
+
+
+def test_a_length_over_the_limit_is_not_read() -> None:
+    source = Cut(b"abc")
+    with pytest.raises(TensorTooLarge):
+        run(read(source, 10, pytest.fail, likely=11))
+    assert not source.is_at_end
+
+
+def test_a_length_that_is_stated_is_reserved_once_it_is_likely() -> None:
+    reserved: list[int] = []
+    run(read(Cut(CONTENT), len(CONTENT), reserved.append, likely=len(CONTENT)))
+    assert reserved == [PIECE_BYTES, len(CONTENT) + 1 - PIECE_BYTES]
+    reserved = []
+    run(read(Cut(CONTENT[:9]), len(CONTENT), reserved.append, likely=len(CONTENT)))
+    assert reserved == [PIECE_BYTES]
+
+
+@pytest.mark.parametrize("allowed", [0, PIECE_BYTES, 4 * PIECE_BYTES])
+def test_memory_that_is_refused_is_not_taken(allowed: int) -> None:
+    source = Cut(CONTENT)
+    left = allowed
+
+    def reserve(nbytes: int) -> None:
+        nonlocal left
+        if nbytes > left:
+            raise MemoryError
+        left -= nbytes
+
+    with pytest.raises(MemoryError):
+        run(read(source, len(CONTENT), reserve))
+    assert len(CONTENT) - len(source._left) == allowed - left
