@@ -163,7 +163,14 @@ def _authority(target: bytes) -> bytes | None:
         url = httptools.parse_url(target)
     except httptools.HttpParserInvalidURLError:
         return None
-    return url.host
+    if url.host is None or url.port is None:
+        return _bracketed(url.host)
+    return b"%b:%d" % (_bracketed(url.host), url.port)
+
+
+def _bracketed(host: bytes | None) -> bytes | None:
+    """A host as an authority has it; the parser takes an IPv6 address out of its brackets."""
+    return b"[%b]" % host if host is not None and b":" in host else host
 
 
 def _too_large() -> HeadersTooLarge:
