@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-_RUNNING = re.compile(r"running on (?:https?://\[?(.+?)\]?:(\d+)$|unix socket (\S+))")
+_RUNNING = re.compile(r"running on (?:https?://\[?(.+?)\]?:(\d+)(?!\S)|unix socket (\S+))")
 #: Where a service on every address is reached.
 _NEAR = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
