@@ -19,8 +19,25 @@ IO = {"socket", "asyncio", "httpx2", "http.client", "urllib.request", "threading
 
 def imports(path: Path) -> Iterator[str]:
     """Every module that a file imports, relative ones spelled out."""
+    yield from _imports(path, ast.walk(ast.parse(path.read_text())))
+
+
+def loaded(path: Path) -> set[str]:
+    """The modules that a file needs when it is loaded: not in functions, nor for types alone."""
+    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    nodes: list[ast.AST] = []
+    while waiting:
+        node = waiting.pop()
+        nodes.append(node)
+        is_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if not is_for_types and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting += ast.iter_child_nodes(node)
+    return set(_imports(path, iter(nodes)))
+
+
+def _imports(path: Path, nodes: Iterator[ast.AST]) -> Iterator[str]:
     package = path.relative_to(ROOT).parts[1:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -56,6 +73,19 @@ def test_wire_and_operators_do_no_io(path: Path) -> None:
     assert not uses(path, IO)
 
 
+#: What speaks HTTP, or serves who does.
+HTTP = (
+    "http1",
+    "routes",
+    "front",
+    "refusals",
+    "failures",
+    "hosts",
+    "auth",
+    "server",
+    "serve",
+    "app",
+)
 #: What works without HTTP, on the way of a request.
 WORKERS = (
     *("engine", "job", "memory", "overlap", "conformance", "models"),
@@ -69,14 +99,7 @@ WORKERS = (
     ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_engine_and_backends_know_no_http(path: Path) -> None:
-    http = {f"tensor_round_service.{name}" for name in ("routes", "http1", "front", "refusals")}
-    assert not uses(path, {*WEB, *http})
-
-
-@pytest.mark.parametrize("path", files(SERVICE / "http1"), ids=lambda p: p.name)
-def test_http1_knows_no_tensor_and_no_framework(path: Path) -> None:
-    parts = ("routes", "front", "engine", "backends", "job", "memory", "overlap", "settings")
-    assert not uses(path, {*WEB, *(f"tensor_round_service.{part}" for part in parts)})
+    assert not uses(path, {*WEB, *(f"tensor_round_service.{name}" for name in HTTP)})
 
 
 def test_routes_know_no_server() -> None:
@@ -86,7 +109,38 @@ def test_routes_know_no_server() -> None:
 
 @pytest.mark.parametrize("path", files(SERVICE / "backends"), ids=lambda p: p.name)
 def test_backends_know_no_engine(path: Path) -> None:
-    assert not uses(path, {"tensor_round_service.engine", "tensor_round_service.job"})
+    above = ("engine", "job", "memory", "overlap", "pieces")
+    assert not uses(path, {f"tensor_round_service.{name}" for name in above})
+
+
+@pytest.mark.parametrize("path", files(SERVICE / "http1"), ids=lambda p: p.name)
+def test_http_knows_no_tensor_and_no_framework(path: Path) -> None:
+    own = ("tensor_round_service.http1", "tensor_round.errors", "tensor_round.wire")
+    names = {name for name in imports(path) if name.startswith("tensor_round")}
+    assert not {name for name in names if not name.startswith(own)}
+    wire = {name for name in names if name.startswith("tensor_round.wire.")}
+    assert wire <= uses(path, {"tensor_round.wire.http1", "tensor_round.wire.native"})
+    assert not uses(path, {*WEB, "numpy", "pydantic", "httpx2"})
+
+
+def test_no_protocol_of_uvicorns_is_used() -> None:
+    for path in files(SERVICE):
+        assert not uses(path, {"uvicorn.protocols"})
+        assert "uvicorn.protocols" not in path.read_text()
+
+
+def test_no_module_of_the_service_comes_back_to_itself() -> None:
+    modules = {module_of(path): path for path in files(SERVICE)}
+    arrows = {name: loaded(path) & modules.keys() - {name} for name, path in modules.items()}
+    left = dict(arrows)
+    while done := {name for name, uses_ in left.items() if not uses_ & left.keys()}:
+        left = {name: uses_ for name, uses_ in left.items() if name not in done}
+    assert not left, "circles among " + ", ".join(sorted(left))
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT / "service").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def test_the_engine_imports_without_a_web_framework() -> None:

@@ -9,11 +9,14 @@ import sys
 from http.client import HTTPConnection, HTTPException
 
 _SECONDS = 2
+#: Where a service on every address is reached.
+_NEAR = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def main() -> int:
     """Ask ``/readyz``, over the Unix socket or port, and by TLS where the environment says so."""
     try:
+        # Whatever address it is reached at: this host is one that every service is for.
         connection = HTTPConnection("localhost")
         connection.sock = _secured(_connected())
         connection.request("GET", "/readyz")
@@ -30,7 +33,8 @@ def _connected() -> socket.socket:
         plug.connect(path)
         return plug
     port = int(os.environ.get("TENSOR_ROUND_PORT", "8000"))
-    return socket.create_connection(("127.0.0.1", port), _SECONDS)
+    host = os.environ.get("TENSOR_ROUND_HOST", "127.0.0.1")
+    return socket.create_connection((_NEAR.get(host, host), port), _SECONDS)
 
 
 def _secured(plug: socket.socket) -> socket.socket:

@@ -59,7 +59,11 @@ def allow_hosts(names: frozenset[str]) -> HostCheck:
 def check_origin(head: RequestHead) -> None:
     """Raise :class:`ForeignOrigin` for a change that a page of another origin asks for."""
     origin = None if head.method in _SAFE_METHODS else head.values.get(_ORIGIN)
-    if origin is not None and origin.partition(b"://")[2] != (head.authority or b""):
+    if origin is None:
+        return
+    page = origin.partition(b"://")[2]
+    # "null" names no host, and a request may name none: that is no match.
+    if not page or page != head.authority:
         raise ForeignOrigin("a page of another origin may not change anything here")
 
 

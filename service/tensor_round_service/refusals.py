@@ -84,7 +84,7 @@ def as_refusal(error: Exception) -> RequestRefused:
         case HTTPException(status_code=404):
             return NotFound("there is nothing at this path")
         case HTTPException(status_code=405):
-            allow = (error.headers or {}).get("Allow", "")
+            allow = (error.headers or {}).get("Allow", "").replace("GET", "GET, HEAD")
             return MethodNotAllowed(f"this path takes {allow}", allow=allow)
         case RequestValidationError():
             return InvalidDescriptor.of([Fault(tuple(e["loc"]), e["msg"]) for e in error.errors()])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
-import os
 import socket
 import ssl
 import subprocess
@@ -19,8 +18,9 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
+from support.health import healthcheck
 from support.native_form import ieee754
-from support.server import Reply, Service
+from support.server import Reply
 from support.tls import CA, CLIENT, ENCRYPTED, SERVER, STRANGER, TlsService, caller_context
 
 RECEIVE_TIMEOUT = 2.0
@@ -237,20 +237,9 @@ def test_no_start_without_good_files(
     assert says.lower() in told.lower()
 
 
-def healthcheck(**environment: str) -> int:
-    settings = {f"TENSOR_ROUND_{name}": value for name, value in environment.items()}
-    command = [sys.executable, "-m", "tensor_round_service.healthcheck"]
-    return subprocess.run(
-        command, env={**os.environ, **settings}, capture_output=True, timeout=30
-    ).returncode
-
-
 @pytest.mark.not_behind("unix", reason="it asks a TCP port first")
-def test_the_images_healthcheck(
-    tls: TlsService, mutual: TlsService, service: Service, tmp_path: Path
-) -> None:
+def test_the_images_healthcheck(tls: TlsService, mutual: TlsService, tmp_path: Path) -> None:
     certificate = {"SSL_CERTFILE": str(SERVER)}
-    assert healthcheck(PORT=str(service.port)) == 0
     assert healthcheck(PORT=str(tls.port), **certificate) == 0
     assert healthcheck(PORT=str(mutual.port), SSL_CA_CERTS=str(CA), **certificate) == 0
     assert healthcheck(PORT=str(tls.port)) == 1

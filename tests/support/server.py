@@ -21,7 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-_RUNNING = re.compile(r"running on (?:https?://[^:]+:(\d+)|unix socket (\S+))")
+_RUNNING = re.compile(r"running on (?:https?://\[?(.+?)\]?:(\d+)(?!\S)|unix socket (\S+))")
+#: Where a service on every address is reached.
+_NEAR = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @dataclass(frozen=True)
@@ -46,15 +48,17 @@ class Reply:
 class Service:
     """``tensor-round-service`` with the given options; a context manager.
 
-    Leaving it sends SIGTERM and asserts that the process ends with exit code 0.
+    Leaving it sends SIGTERM and asserts that the process ends with exit code 0. Of its
+    ``environment``, what is None is unset.
     """
 
     #: What is run.
     module = "tensor_round_service"
 
-    def __init__(self, *options: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, *options: str, environment: Mapping[str, str | None] | None = None) -> None:
         self.options = options
         self.environment = environment or {}
+        self.host = "127.0.0.1"
         self.port = 0
         self.uds: str | None = None
         self.log: list[str] = []
@@ -80,19 +84,23 @@ class Service:
             command,
             stderr=subprocess.PIPE,
             text=True,
-            # Tests say `Host: x`, which is no name of a loopback address.
-            env={"TENSOR_ROUND_ALLOWED_HOSTS": "x", **os.environ, **self.environment},
+            env=self._whole_environment(),
         )
         running: queue.Queue[re.Match[str] | None] = queue.Queue()
         threading.Thread(target=self._follow, args=(running,), daemon=True).start()
         found = running.get(timeout=60)
         assert found is not None, "the service did not start:\n" + "".join(self.log)
-        if found[1]:
-            self.port = int(found[1])
+        if found[2]:
+            self.host, self.port = _NEAR.get(found[1], found[1]), int(found[2])
         else:
-            self.uds = found[2]
+            self.uds = found[3]
         self._wait_until_ready()
         return self
+
+    def _whole_environment(self) -> dict[str, str]:
+        # Tests say `Host: x`, which is no name of a loopback address.
+        both = {"TENSOR_ROUND_ALLOWED_HOSTS": "x", **os.environ, **self.environment}
+        return {name: value for name, value in both.items() if value is not None}
 
     def _follow(self, running: queue.Queue[re.Match[str] | None]) -> None:
         assert self.process.stderr is not None
@@ -121,11 +129,11 @@ class Service:
             plug.settimeout(timeout)
             plug.connect(self.uds)
             return plug
-        return socket.create_connection(("127.0.0.1", self.port), timeout)
+        return socket.create_connection((self.host, self.port), timeout)
 
     def connection(self, timeout: float = 60) -> http.client.HTTPConnection:
         """A plain HTTP connection of the standard library's."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port or None, timeout=timeout)
+        connection = http.client.HTTPConnection(self.host, self.port or None, timeout=timeout)
         connection.sock = self.connect(timeout)
         return connection
 

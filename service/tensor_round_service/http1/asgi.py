@@ -89,13 +89,17 @@ async def send_response(response: Response, send: Send, *, head_only: bool) -> N
 
 
 def scope_of(request: Request, hidden: frozenset[bytes]) -> Scope:
-    """The request as ASGI has it, without the fields that are to be seen by nobody."""
+    """The request as ASGI has it, without the fields that are to be seen by nobody.
+
+    A HEAD is a GET there, as frameworks have no routes for it: whoever sends the response leaves
+    its body out.
+    """
     head = request.head
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": head.version,
-        "method": head.method,
+        "method": "GET" if head.method == "HEAD" else head.method,
         "scheme": request.scheme,
         "path": head.path,
         "raw_path": head.target.partition(b"?")[0],

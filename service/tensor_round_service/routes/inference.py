@@ -144,11 +144,18 @@ class _Inference:
                 raise PayloadSizeMismatch(
                     f"the body ends after {len(header)} bytes, within its JSON of {json_length}"
                 )
-        read_plan = partial(plan_head, self._model, header, self._work.has_shared_memory)
         if len(header) <= REMEMBERED_BYTES:
-            return read_plan(), header
+            return self._read_head(header), header
+        work = partial(self._read_long_head, header, job)
+        return await self._engine.run(work, len(header) * JSON_WEIGHT), header
+
+    def _read_head(self, header: bytes) -> Plan:
+        return plan_head(self._model, header, self._work.has_shared_memory)
+
+    def _read_long_head(self, header: bytes, job: Job) -> Plan:
+        """Count what there is to read, reserve the memory for it, and read."""
         job.reserve(census(header).nbytes)
-        return await self._engine.run(read_plan, len(header) * JSON_WEIGHT), header
+        return self._read_head(header)
 
     async def _receive(
         self, plan: Plan, source: ByteSource, job: Job, length: int | None, json_length: int
