@@ -94,7 +94,7 @@ class Connection(Lifecycle):
             if held and held[0] in _LINE_ENDS:
                 held = self._held = held.lstrip(_LINE_ENDS)
             if not held:
-                if self._is_paused or self._at_eof:
+                if self._is_paused or self._at_eof or self._is_draining:
                     self._wait_for_head()
                 return
             try:
@@ -120,7 +120,7 @@ class Connection(Lifecycle):
 
     def _wait_for_head(self) -> None:
         """Wait for the rest of a head, or for its beginning, unless the peer has stopped."""
-        if self._at_eof:
+        if self._at_eof or (self._is_draining and not self._held):
             self._close()
             return
         if self._held and self._state is State.IDLE:
