@@ -58,6 +58,8 @@ class Front:
         head = request.head
         route = self._tensor_routes.get(head.path) if head.method == "POST" else None
         try:
+            if head.fault is not None:
+                raise head.fault
             if self._check_host is not None:
                 self._check_host(head.authority)
             if self._authenticator is not None:

@@ -159,6 +159,16 @@ def test_a_refusal_waits_for_no_body(other: OtherService) -> None:
     assert other.settled()
 
 
+def test_a_coding_that_is_not_undone_is_not_taken_for_numbers(other: OtherService) -> None:
+    """Some servers refuse it themselves, each with another status."""
+    with contextlib.closing(other.connect(5)) as plug:
+        plug.sendall(
+            "POST /round HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n"
+            f"Operator-Descriptor: {ieee754('uint8', [3])}\r\n\r\n3\r\nabc\r\n0\r\n\r\n".encode()
+        )
+        assert plug.recv(12)[9:] in (b"400", b"415", b"501")
+
+
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.parametrize("path", ["/round", infer_path("round"), "/v2/repository/index"])
 def test_who_hangs_up_leaves_nothing(

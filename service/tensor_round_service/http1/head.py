@@ -163,14 +163,10 @@ def _authority(target: bytes) -> bytes | None:
         url = httptools.parse_url(target)
     except httptools.HttpParserInvalidURLError:
         return None
-    if url.host is None or url.port is None:
-        return _bracketed(url.host)
-    return b"%b:%d" % (_bracketed(url.host), url.port)
-
-
-def _bracketed(host: bytes | None) -> bytes | None:
-    """A host as an authority has it; the parser takes an IPv6 address out of its brackets."""
-    return b"[%b]" % host if host is not None and b":" in host else host
+    host: bytes | None = url.host
+    if host is not None and b":" in host:
+        host = b"[%b]" % host  # the parser takes an IPv6 address out of its brackets
+    return host if host is None or url.port is None else b"%b:%d" % (host, url.port)
 
 
 def _too_large() -> HeadersTooLarge:
