@@ -33,6 +33,7 @@ CODES = {
     408: "receive_timeout",
     413: "tensor_too_large",
     415: "unsupported_media_type unsupported_encoding",
+    421: "misdirected_host",
     422: "invalid_descriptor",
     431: "headers_too_large",
     500: "internal_error",
