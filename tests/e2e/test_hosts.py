@@ -222,3 +222,5 @@ def test_callers_and_own_pages_may_change_things(local: Service) -> None:
 def test_what_changes_nothing_is_for_any_page(local: Service, kind: str, origin: str) -> None:
     method, path, fields, body = REQUESTS[kind]
     assert local.request(method, path, body, {**fields, "Origin": origin}).status == 200
+    reply = local.request("POST", "/operators", b"", {"Origin": origin})
+    assert reply.json()["code"] == "method_not_allowed"
