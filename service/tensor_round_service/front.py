@@ -58,6 +58,8 @@ class Front:
         head = request.head
         route = self._tensor_routes.get(head.path) if head.method == "POST" else None
         try:
+            if head.fault is not None:
+                raise head.fault
             if self._check_host is not None:
                 self._check_host(head.authority)
             if self._authenticator is not None:
@@ -65,7 +67,7 @@ class Front:
             if route is not None:
                 response = await route(request)
             else:
-                if is_v2(head.path):
+                if is_v2(head.path):  # nothing else has anything to change
                     check_origin(head)
                 response = await respond_by_asgi(self._framework, request, CREDENTIALS)
         except (ClientDisconnected, MalformedRequest):

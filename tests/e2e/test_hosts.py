@@ -223,3 +223,23 @@ def test_callers_and_own_pages_may_change_things(local: Service) -> None:
 def test_what_changes_nothing_is_for_any_page(local: Service, kind: str, origin: str) -> None:
     method, path, fields, body = REQUESTS[kind]
     assert local.request(method, path, body, {**fields, "Origin": origin}).status == 200
+    reply = local.request("POST", "/operators", b"", {"Origin": origin})
+    assert reply.json()["code"] == "method_not_allowed"
+
+
+@pytest.mark.parametrize("side", ["inputs", "outputs"])
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_no_page_has_registered_memory_rounded(local: Service, origin: str, side: str) -> None:
+    region = {"shared_memory_region": "r", "shared_memory_byte_size": 12}
+    wanted = json.loads(DOCUMENT)
+    if side == "inputs":
+        (tensor,) = wanted["inputs"]
+        del tensor["data"]
+        tensor["parameters"] = region
+    else:
+        wanted["outputs"] = [{"name": "Y", "parameters": region}]
+    body = json.dumps(wanted).encode()
+    fields = {"Origin": origin, "Content-Type": "text/plain"}
+    reply = local.request("POST", infer_path("round"), body, fields)
+    assert (reply.status, "origin" in error_of(reply)) == (403, True)
+    assert local.request("POST", infer_path("round"), body).status == 404  # there is no such region

@@ -18,7 +18,8 @@ AsgiApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _CONTENT_LENGTH = b"content-length"
 _NO_FIELDS = FixedFields()
-_PIECE_BYTES = 64 << 10
+#: Given to another server at a time, as it copies what it is given.
+_PIECE_BYTES = 256 << 10
 
 
 class AsgiRequest:
@@ -76,15 +77,21 @@ class AsgiRequest:
 
 
 async def send_response(response: Response, send: Send, *, head_only: bool) -> None:
-    """Send a response through another server, which may keep its parts for a while."""
+    """Send a response through another server, and end its holder, however that ends.
+
+    The server may keep what it is given for a while, so it is given copies.
+    """
     length = (_CONTENT_LENGTH, b"%d" % sum(map(len, response.parts)))
     fields = [*response.fixed.fields, *response.headers, length]
-    await send({"type": "http.response.start", "status": response.status, "headers": fields})
-    parts = () if head_only else response.parts
-    for part in parts:
-        await send({"type": "http.response.body", "body": bytes(part), "more_body": True})
-    if response.holder is not None:
-        response.holder.end(settled=True)
+    try:
+        await send({"type": "http.response.start", "status": response.status, "headers": fields})
+        for part in () if head_only else response.parts:
+            for begin in range(0, len(part), _PIECE_BYTES):
+                piece = bytes(part[begin : begin + _PIECE_BYTES])
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+    finally:
+        if response.holder is not None:
+            response.holder.end(settled=True)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -142,10 +142,7 @@ class Connection(Lifecycle):
         response: Response | None = None
         try:
             try:
-                if head.fault is not None:
-                    response = application.refuse(head.path, head.fault)
-                else:
-                    response = await application.respond(request)
+                response = await application.respond(request)
                 if not request.is_at_end:
                     request.skip()
             except (MalformedRequest, RequestRefused) as error:

@@ -144,8 +144,11 @@ def test_an_object_that_is_cut_while_it_is_rounded(
 
 def open_files(service: Service) -> int:
     """Those of files; connections are closed a little later than their answers come."""
-    links = Path(f"/proc/{service.pid}/fd").iterdir()
-    return sum(str(OBJECTS) in os.readlink(link) for link in links)
+    found = 0
+    for link in Path(f"/proc/{service.pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # one that has just been closed
+            found += str(OBJECTS) in os.readlink(link)
+    return found
 
 
 @pytest.mark.skipif(not may_mount(), reason="no /dev/shm of a service's own may be mounted here")
