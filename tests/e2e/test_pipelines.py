@@ -121,6 +121,7 @@ def test_a_short_form_is_answered_with_other_bytes_behind_it(
                 expect(answers, np.rint(x).tobytes() + bytes(2))
                 plug.sendall(second)
                 assert answers.next()[0] == 200
+            answers.file.close()  # else the socket stays open with it
     within(5, lambda: descriptors(service) <= before)
 
 

@@ -14,7 +14,7 @@ from ..http1.content import Decoded, Prefixed, Verified
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import Response, field_name
-from ..job import Job
+from ..job import FIRST_BYTES, Job
 
 DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
@@ -85,10 +85,13 @@ def text(head: RequestHead, name: bytes) -> str:
 
 
 async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
-    """Reserve what a large request needs: a little first, the rest once its body comes.
+    """Reserve what a request needs; if it is much, a little first, the rest once its body comes.
 
     The source has the bytes that came. Raises :class:`TensorTooLarge` or :class:`Overloaded`.
     """
+    if nbytes <= FIRST_BYTES:
+        job.reserve(nbytes)
+        return source
     job.reserve_first(nbytes)
     first = memoryview(bytearray(ENOUGH_BYTES))
     came = await source.receive_into(first)
