@@ -7,7 +7,6 @@ file beside these and a row in :data:`DIALECTS`.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -60,10 +59,6 @@ _DEPTH_LIMIT = 16
 #: beyond is refused before a fault is made of each.
 _VALUE_LIMIT = 512
 
-#: Longer descriptors are read anew each time, so that the cache stays within 16 MiB.
-_CACHED_BYTES = 16 * 1024
-_CACHED_CALLS = 1024
-
 
 def validate(document: object) -> Descriptor:
     """The descriptor that a JSON document stands for, form and names checked.
@@ -101,15 +96,10 @@ def parse(data: bytes) -> Descriptor:
 
 
 def resolve_json(data: bytes) -> RoundCall:
-    """The call that a JSON text stands for; a text seen lately costs one look-up.
+    """The call that a JSON text stands for.
 
-    Raises what :func:`parse` and a descriptor's ``resolve`` raise. Refusals are not kept.
+    Raises what :func:`parse` and a descriptor's ``resolve`` raise.
     """
-    return _resolve_cached(data) if len(data) <= _CACHED_BYTES else parse(data).resolve()
-
-
-@lru_cache(maxsize=_CACHED_CALLS)
-def _resolve_cached(data: bytes) -> RoundCall:
     return parse(data).resolve()
 
 

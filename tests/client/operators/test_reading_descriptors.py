@@ -167,30 +167,6 @@ def test_a_model_refuses_in_python_what_it_refuses_on_the_wire() -> None:
         operators.OnnxDescriptor.model_validate(varied("onnx", {"op_type": ABSENT}))
 
 
-def test_the_second_use_of_a_text_is_the_first_ones_call() -> None:
-    text = json.dumps(varied("ieee754", {"input.shape": [7, 11]})).encode()
-
-    assert resolve_json(text) is resolve_json(text)
-
-
-def test_a_refusal_is_raised_anew_each_time() -> None:
-    text = json.dumps(varied("ieee754", {"input.shape": [-1]})).encode()
-    raised = []
-    for _ in range(2):
-        with pytest.raises(InvalidDescriptor) as refused:
-            resolve_json(text)
-        raised.append(refused.value)
-
-    assert raised[0] is not raised[1]
-
-
-def test_long_texts_are_read_but_not_kept() -> None:
-    text = json.dumps(EXAMPLES["onnx"]).encode() + b" " * 20_000
-
-    assert resolve_json(text) == resolve_json(text)
-    assert resolve_json(text) is not resolve_json(text)
-
-
 def test_the_catalog_is_json_and_agrees_with_what_is_accepted() -> None:
     described = json.loads(json.dumps(catalog()))
 
