@@ -324,7 +324,7 @@ def test_descriptors_do_not_leak(memory: SharedMemory, owned: Segment) -> None:
     owned.shrink(8)
     with pytest.raises(InvalidDescriptor):
         contents(memory, "r", 8)
-    assert open_files() == before
+    assert open_files() <= before  # others may be collected meanwhile
 
 
 @pytest.mark.parametrize(
