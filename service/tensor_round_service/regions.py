@@ -72,6 +72,7 @@ class Registry:
             yield
             return
         try:
+            # Not within `with`: an error of the caller's is none of this file's.
             lock = open(self._file.with_suffix(".lock"), "w")  # noqa: SIM115
         except OSError as error:
             raise _no_room(error) from None

@@ -208,11 +208,9 @@ class _Round:
     ) -> Response:
         """The response; ``received`` are the seconds in which the body came."""
         overlap = 0.0 if job.overlap is None else job.overlap.seconds
-        durations = "receive;dur=%.3f, queue;dur=%.3f, execute;dur=%.3f" % (  # noqa: UP031
-            (received - overlap) * 1e3,
-            job.queue_seconds * 1e3,
-            (job.execute_seconds + overlap) * 1e3,
-        )
+        receive, queue = (received - overlap) * 1e3, job.queue_seconds * 1e3
+        execute = (job.execute_seconds + overlap) * 1e3
+        durations = f"receive;dur={receive:.3f}, queue;dur={queue:.3f}, execute;dur={execute:.3f}"
         headers = [
             (_EXECUTION_BACKEND, job.executed_by.encode()),
             (_SERVER_TIMING, durations.encode()),

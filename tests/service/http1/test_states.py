@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,10 @@ from tensor_round_service.http1.request import Request
 from tensor_round_service.http1.response import FixedFields, Response
 from tensor_round_service.http1.site import Limits, Site
 from tensor_round_service.http1.states import MOVES, State
+
+
+def is_in(connection: Connection, state: State) -> bool:
+    return connection._state is state
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
@@ -156,7 +161,7 @@ def test_the_states_that_a_request_goes_through(runner: asyncio.Runner) -> None:
                 (b"ab", State.IDLE),
             ]:
                 await loop.sock_sendall(peer, part)
-                await until(lambda state=state: connection._state is state)  # type: ignore[misc]
+                await until(partial(is_in, connection, state))
             assert (await loop.sock_recv(peer, 1 << 16)).endswith(b"\r\n\r\nab")
 
     runner.run(main())
