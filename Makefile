@@ -27,7 +27,19 @@ $(VENV)/.lint: $(VENV)/.service
 	$(BIN)/pip install -q --group lint
 	@touch $@
 
-serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000)
+# One CUDA at a time: CuPy's packages for 12 and for 13 are the same folder.
+$(VENV)/.cuda%: $(VENV)/.service
+	$(BIN)/pip uninstall -q -y $(filter-out cupy-cuda$*x,cupy-cuda12x cupy-cuda13x) 2>/dev/null
+	@rm -f $(VENV)/.cuda*
+	$(BIN)/pip install -q -e '.[service,cuda$*]'
+	@touch $@
+
+# The extra that fits the NVIDIA driver here, installed; nothing without a GPU.
+FIT_DRIVER = extra=$$($(PYTHON) tools/cuda_extra.py); \
+	[ -z "$$extra" ] || $(MAKE) --no-print-directory $(VENV)/.$$extra || exit 1
+
+serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000), on a GPU where there is one
+	+@$(FIT_DRIVER)
 	@exec $(BIN)/tensor-round-service --host $(HOST) --port $(PORT)
 
 # Much of the suite waits, for services to start and for limits to pass: three share two cores.
@@ -52,18 +64,10 @@ else
 	$(KERNELS)/bin/python tools/kernels/compile.py
 endif
 
-GPU := .venvs/gpu
-$(GPU)/.%: pyproject.toml
-	$(PYTHON) -m venv $(GPU)
-	$(GPU)/bin/pip install -q --upgrade 'pip>=25.1'
-	$(GPU)/bin/pip install -q -e '.[service,$*]'
-	@touch $@
-
 gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes; "no device" without one)
-	@extra=$$($(PYTHON) tools/gpu_check/driver.py); \
+	@$(FIT_DRIVER); \
 	if [ -z "$$extra" ]; then echo "no device"; exit 0; fi; \
-	$(MAKE) --no-print-directory $(GPU)/.$$extra && \
-	PYTHONPATH=tests $(GPU)/bin/python -m tools.gpu_check.check
+	PYTHONPATH=tests $(BIN)/python -m tools.gpu_check.check
 
 exhaustive: $(VENV)/.test build/reference.so ## Try all float32 patterns against a C reference (minutes; needs a C compiler)
 	PYTHONPATH=tests $(BIN)/python tools/exhaustive/prove.py build/reference.so
