@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz soak walls chaos test-edge test-oracles test-interop bench bench-peers bench-report clean
+.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz soak walls chaos test-edge test-oracles test-interop bench bench-peers bench-report docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -161,6 +161,9 @@ bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Set up what the bench comp
 
 bench-report: $(VENV)/.service ## Put the latest results in docs/performance.md and docs/bench.svg
 	$(BIN)/python -m bench.report
+
+docs: $(VENV)/.service ## Write what programs write of the documentation: the client's reference
+	$(BIN)/python tools/sdk_reference.py
 
 lint: $(VENV)/.lint ## Check style
 	$(BIN)/ruff check .
