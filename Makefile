@@ -162,8 +162,9 @@ bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Set up what the bench comp
 bench-report: $(VENV)/.service ## Put the latest results in docs/performance.md and docs/bench.svg
 	$(BIN)/python -m bench.report
 
-docs: $(VENV)/.service ## Write what programs write of the documentation: the client's reference
+docs: $(VENV)/.service ## Write what programs write of docs/: the client's reference, the settings
 	$(BIN)/python tools/sdk_reference.py
+	$(BIN)/python tools/settings_page.py
 
 lint: $(VENV)/.lint ## Check style
 	$(BIN)/ruff check .
