@@ -111,7 +111,8 @@ class InferenceWork:
         if plan.output.binary:
             return [plan.bare_head, rounded.data]
         flat = (plan.call.output.element_count,)
-        numbers = jsontensor.write(rounded.data, plan.carrier, flat, nan_tokens=True)
+        tokens = not plan.strict_json
+        numbers = jsontensor.write(rounded.data, plan.carrier, flat, nan_tokens=tokens)
         return [plan.full_head(numbers)]
 
     def _round_into(self, target: Part, plan: Plan, received: Bytes | None, job: Job) -> None:
