@@ -26,6 +26,9 @@ the nearest setting; the client's `{PREFIX}URL` and `{PREFIX}API_KEY` may stand 
 them. What cannot be used ends the start with one line: exit code 2 for a value, 1 for what it leads
 to (a file, an address, a device).
 
+In Kubernetes a Service named `tensor-round` sets `{PREFIX}PORT` in every container to a URL, which
+is no port: have `enableServiceLinks: false` in the pod, or give `--port`.
+
 The limits in effect may be lower than what was set: they are in the line of the log that says where
 the service runs, and in `GET /operators`. `tensor-round-service --version` prints the version.
 

@@ -81,7 +81,10 @@ def _cuda_memory(
 ) -> CudaSharedMemory | str:
     """The regions on devices, or why there are none."""
     if not settings.cuda_shared_memory:
-        return "CUDA shared memory is off: the service's CUDA_SHARED_MEMORY is not set"
+        return (
+            "CUDA shared memory is off: the service was started without --cuda-shared-memory true "
+            "(TENSOR_ROUND_CUDA_SHARED_MEMORY)"
+        )
     if engine.backend.device_memory is None:
         return f"the {engine.backend.name} backend has no CUDA shared memory"
     registry = Registry(None if worker_folder is None else worker_folder / "device-regions")

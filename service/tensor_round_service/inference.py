@@ -19,7 +19,10 @@ from .models import CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
 #: What metadata states for every tensor; any other type that the dialect allows is taken too.
 ADVERTISED = BY_NAME["float32"]
 
-NO_SHARED_MEMORY = "shared memory is off: the service's SHARED_MEMORY_PREFIX is not set"
+NO_SHARED_MEMORY = (
+    "shared memory is off: the service was started without --shared-memory-prefix "
+    "(TENSOR_ROUND_SHARED_MEMORY_PREFIX)"
+)
 SYSTEM_MEMORY_OFF = f"system {NO_SHARED_MEMORY}"
 
 #: Heads up to this size are remembered; those with many numbers in them are longer.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from support.native_form import ieee754, post
 from support.server import Reply, Service
+from tensor_round_service.command_line import unknown_variables
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
 
@@ -66,6 +68,14 @@ def test_an_unknown_variable_is_a_warning_that_names_the_nearest_setting() -> No
         f"TENSOR_ROUND_MAX_TENSORBYTES {nothing} TENSOR_ROUND_MAX_TENSOR_BYTES\n",
         f"TENSOR_ROUND_PROT {nothing} TENSOR_ROUND_PORT\n",
     ]
+
+
+def test_every_variable_of_the_client_is_known() -> None:
+    client = Path(__file__).parents[2] / "client"
+    sources = "".join(path.read_text() for path in client.rglob("*.py"))
+    read = {*re.findall(r"TENSOR_ROUND_\w+", sources)}
+    assert {"TENSOR_ROUND_URL", "TENSOR_ROUND_API_KEY"} <= read
+    assert [*unknown_variables(read)] == []
 
 
 @pytest.mark.parametrize(
