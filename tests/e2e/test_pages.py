@@ -89,8 +89,9 @@ def clone(tmp_path: Path) -> Path:
     environment.mkdir()
     for entry in Path(sys.prefix).iterdir():
         (environment / entry.name).symlink_to(entry)
-    (environment / ".service").unlink(missing_ok=True)
-    (environment / ".service").touch()
+    for mark in (".service", ".cuda12", ".cuda13"):  # what make would install, on a GPU too
+        (environment / mark).unlink(missing_ok=True)
+        (environment / mark).touch()
     return folder
 
 
