@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ class Started(Service):
     """The service as a block starts it, but on a port that is free."""
 
     def __init__(self, block: Block, reader: Reader) -> None:
-        super().__init__(environment={"PORT": "0", "TENSOR_ROUND_PORT": "0"})
+        super().__init__()
         self._block, self._reader = block, reader
 
     def _start(self) -> subprocess.Popen[str]:
@@ -97,25 +98,19 @@ def clone(tmp_path: Path) -> Path:
 
 def read(page: str, reader: Reader, plain: Service) -> int:
     """Run a page; how many blocks ran."""
-    ran = 0
-    service = plain
-    with reader:
-        try:
-            for block in own_blocks(page):
-                if block.needs or block.language not in RUN:
-                    continue
-                ran += 1
-                if block.serves:
-                    if service is not plain:
-                        service.__exit__(None, None, None)
-                    service = Started(block, reader).__enter__()
-                elif block.language == "json":
-                    operators.parse(block.text.encode()).resolve()
-                else:
-                    reader.read(block, service.url)
-        finally:
-            if service is not plain:
-                service.__exit__(None, None, None)
+    service, ran = plain, 0
+    with reader, ExitStack() as started:
+        for block in own_blocks(page):
+            if block.needs or block.language not in RUN:
+                continue
+            ran += 1
+            if block.serves:
+                started.close()  # the one before makes room for it
+                service = started.enter_context(Started(block, reader))
+            elif block.language == "json":
+                operators.parse(block.text.encode()).resolve()
+            else:
+                reader.read(block, service.url)
     return ran
 
 

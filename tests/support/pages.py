@@ -20,8 +20,8 @@ _BLOCK = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.M)
 #: A block that begins so runs only where there is what it names.
 _NEEDS = re.compile(r"# needs (.*)")
 _SERVES = re.compile(r"^(?:\w+=\S+ )*(?:make serve|tensor-round-service)\b", re.M)
-#: A shell's output, where it is shown.
-_SHOWS = re.compile(r"# [\[{]")
+#: An output, shown behind what prints it or on a line of its own.
+_OUTPUT = re.compile(r"(?:^|print\(.*)# ([\[({].*)", re.M)
 _DONE = "-- done --"
 _PYTHON = f"""
 import json, sys
@@ -52,14 +52,23 @@ class Block:
         return self.language == "sh" and _SERVES.search(self.text) is not None
 
     @property
-    def shown(self) -> list[str]:
-        """Its comments, of which some show outputs, however they are spaced."""
-        return [squeezed(found) for found in re.findall(r"# (.*)", self.text)]
+    def outputs(self) -> list[str]:
+        """What it shows as printed: arrays, tuples, JSON."""
+        return _OUTPUT.findall(self.text)
+
+    def check(self, printed: list[str]) -> None:
+        """Assert that it prints what it shows, and, where it shows anything, nothing else."""
+        if self.language == "sh" and not self.outputs:
+            return
+        lines, comments = _unspaced(printed), _unspaced(re.findall(r"# (.*)", self.text))
+        told = f"line {self.line} prints {printed}"
+        assert set(_unspaced(self.outputs)) <= set(lines), told
+        assert all(any(c.startswith(line) for c in comments) for line in lines), told
 
 
-def squeezed(line: str) -> str:
-    """A line of output without its spaces: NumPy's depend on its version."""
-    return re.sub(r"\s", "", line)
+def _unspaced(lines: list[str]) -> list[str]:
+    """Lines without their spaces: NumPy's depend on its version."""
+    return [re.sub(r"\s", "", line) for line in lines]
 
 
 def blocks(page: str) -> list[Block]:
@@ -98,7 +107,7 @@ class Reader:
         """Run a block where its service is at this URL.
 
         Raises :class:`AssertionError` where it fails, overwrites a file that was there, or prints
-        what it does not show.
+        something else than it shows.
         """
         before = self._files()
         code = _PORT.sub(url.rpartition(":")[2], block.text)
@@ -106,11 +115,7 @@ class Reader:
         after = self._files()
         changed = {name for name, stamp in before.items() if after.get(name) != stamp}
         assert not changed, f"line {block.line} overwrites {', '.join(sorted(changed))}"
-        if _SHOWS.search(block.text) or block.language == "python":
-            printed = [squeezed(line) for line in lines]
-            told = f"line {block.line} prints {printed}, shows {block.shown}"
-            assert all(any(s.startswith(line) for s in block.shown) for line in printed), told
-            assert printed or "print(" not in block.text, told
+        block.check(lines)
 
     def _in_shell(self, code: str, url: str) -> list[str]:
         if self._shell is None:
