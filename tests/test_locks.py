@@ -62,6 +62,7 @@ def test_images_have_what_was_tested() -> None:
 
 
 def test_every_requirement_has_an_upper_bound() -> None:
+    """But for pip, which any machine has in a version of its own."""
     for text in {text for asked in ASKED.values() for text in asked}:
         asked = Requirement(text)
         bounded = any(s.operator in ("<", "<=", "==", "~=") for s in asked.specifier)
