@@ -17,10 +17,10 @@ from .api_keys import KeyRing
 from .auth import Authenticator
 from .backends.choice import DeviceOptions, choose
 from .cuda_shared_memory import CudaSharedMemory
+from .deployment import Deployment
 from .engine import Engine
 from .front import Front
 from .hosts import host_check
-from .memory import memory_limit
 from .openapi import describe
 from .readiness import Lifecycle, Readiness
 from .refusals import add_refusal_handlers
@@ -60,14 +60,13 @@ class Application(FastAPI):
 
 
 def _engine(settings: Settings, say: Callable[[str], None]) -> Engine:
-    total = settings.max_bytes_in_flight or memory_limit() // 2
     devices = DeviceOptions(
         numbers=settings.device_numbers,
         least_bytes=settings.gpu_min_bytes,
         pool_bytes=settings.gpu_memory_limit,
     )
     backend = choose(settings.backend, devices, say=say)
-    return Engine(backend, total // settings.workers)
+    return Engine(backend, Deployment.of(settings).worker_bytes)
 
 
 def _shared_memory(settings: Settings, worker_folder: Path | None) -> SharedMemory | None:
@@ -82,7 +81,10 @@ def _cuda_memory(
 ) -> CudaSharedMemory | str:
     """The regions on devices, or why there are none."""
     if not settings.cuda_shared_memory:
-        return "CUDA shared memory is off: the service's CUDA_SHARED_MEMORY is not set"
+        return (
+            "CUDA shared memory is off: the service was started without --cuda-shared-memory true "
+            "(TENSOR_ROUND_CUDA_SHARED_MEMORY)"
+        )
     if engine.backend.device_memory is None:
         return f"the {engine.backend.name} backend has no CUDA shared memory"
     registry = Registry(None if worker_folder is None else worker_folder / "device-regions")
@@ -145,7 +147,8 @@ def create_app(
     for path in tensor_routes:
         # For other methods' 405; their OpenAPI entries are written in openapi.py.
         app.router.routes.append(Route(path, _led_by_the_front, methods=["POST"]))
-    app.include_router(status_router(serving, settings.max_tensor_bytes, readiness))
+    deployment = Deployment.of(settings, serving.memory.limit_bytes)
+    app.include_router(status_router(serving, deployment, readiness))
     app.include_router(
         inference_status_router(counts, readiness.check, shared_memory, has_cuda_memory)
     )

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from tensor_round.echo import shown
-from tensor_round.errors import Fault, InvalidDescriptor
+from tensor_round.errors import Fault, InvalidDescriptor, NotFound
 
 from ..models import MODELS, find
 from .control_body import control_body
@@ -43,6 +43,11 @@ def repository_router() -> APIRouter:
             rule = f"must be true or false, got {shown(ready)}"
             raise InvalidDescriptor.of([Fault(("ready",), rule)])
         return [{"name": m.name, "version": m.version, "state": "READY"} for m in MODELS]
+
+    @router.get("/models", include_in_schema=False)
+    async def models() -> None:
+        """No path of the protocol, but where many look first."""
+        raise NotFound("there is no list of models here; POST /v2/repository/index gives it")
 
     @router.post("/repository/models/{name}/load", summary="Load a model")
     async def load(name: str, request: Request) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from tensor_round.dtypes import DTYPES
 from tensor_round.rounding import Rounding
 
 from .. import conformance
+from ..deployment import Deployment
 from ..engine import Engine
 from ..readiness import Readiness
 
@@ -26,20 +27,20 @@ _NOT_READY: dict[int | str, dict[str, Any]] = {
 }
 
 
-def status_router(engine: Engine, max_tensor_bytes: int, readiness: Readiness) -> APIRouter:
+def status_router(engine: Engine, deployment: Deployment, readiness: Readiness) -> APIRouter:
     """The routes that describe and watch the service."""
     router = APIRouter()
     catalog = {
         "dialects": operators.catalog(),
         "roundings": [rounding.value for rounding in Rounding],
         "dtypes": [dtype.name for dtype in DTYPES],
-        "limits": {"max_tensor_bytes": max_tensor_bytes},
+        **deployment.describe(),
     }
     report: asyncio.Future[dict[str, Any]] | None = None
 
     @router.get("/operators", tags=["operators"], summary="What can be asked for")
     async def list_operators() -> dict[str, Any]:
-        """Dialects, versions, modes, dtypes and limits."""
+        """Dialects, versions, modes, dtypes; the limits in effect, and who may come in how."""
         return catalog
 
     @router.get("/conformance", tags=["operators"], summary="Proof of exactness")

@@ -156,7 +156,7 @@ REFUSED: list[tuple[str, str, bytes | None, int, str]] = [
     ("GET", "/v2/nowhere", None, 404, "nothing at this path"),
     ("GET", "/v2//", None, 404, "nothing"),
     ("GET", "/v2/health", None, 404, "nothing"),
-    ("GET", "/v2/models", None, 404, "nothing"),
+    ("GET", "/v2/models", None, 404, "POST /v2/repository/index"),
     ("GET", "/v2/models/", None, 404, "no"),
     ("GET", "/v2/models/none", None, 404, 'no model "none"'),
     ("GET", "/v2/models/none/ready", None, 404, 'no model "none"'),
