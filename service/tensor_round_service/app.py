@@ -14,14 +14,14 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from .api_keys import KeyRing
-from .auth import Authenticator
+from .auth import OPEN_PATHS, Authenticator
 from .backends.choice import DeviceOptions, choose
 from .cuda_shared_memory import CudaSharedMemory
 from .engine import Engine
 from .front import Front
 from .hosts import host_check
 from .memory import memory_limit
-from .openapi import describe
+from .openapi.document import describe
 from .readiness import Lifecycle, Readiness
 from .refusals import add_refusal_handlers
 from .regions import Registry
@@ -131,6 +131,8 @@ def create_app(
         redoc_url=None,
         # A redirected upload is an upload lost.
         redirect_slashes=False,
+        # The same whatever else is offered; functions are named for it.
+        generate_unique_id_function=lambda route: route.name,
     )
     shared_memory = _shared_memory(settings, worker_folder)
     cuda_memory = _cuda_memory(settings, serving, worker_folder)
@@ -143,7 +145,7 @@ def create_app(
         ),
     }
     for path in tensor_routes:
-        # For other methods' 405; their OpenAPI entries are written in openapi.py.
+        # For other methods' 405; their OpenAPI entries are written in openapi/.
         app.router.routes.append(Route(path, _led_by_the_front, methods=["POST"]))
     app.include_router(status_router(serving, settings.max_tensor_bytes, readiness))
     app.include_router(
@@ -159,7 +161,7 @@ def create_app(
         host_check(settings),
         None if settings.api_keys_file is None else Authenticator(KeyRing(settings.api_keys_file)),
     )
-    describe(app, app.front.open_paths)
+    describe(app, OPEN_PATHS, has_keys=settings.api_keys_file is not None)
     return app
 
 

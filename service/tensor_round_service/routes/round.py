@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 
 from tensor_round import operators
 from tensor_round.call import RoundCall
+from tensor_round.echo import shown
 from tensor_round.errors import (
     DuplicateDescriptor,
     Fault,
@@ -88,7 +89,8 @@ class _Round:
                 return self._npy
         raise UnsupportedMediaType(
             f"Content-Type must be {native.OCTET_STREAM} with the header "
-            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}"
+            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}, "
+            f"got {shown(content_type.decode('latin-1'))}"
         )
 
     async def _octets(self, request: Request, job: Job) -> Response:
