@@ -7,8 +7,9 @@ from typing import Any
 
 from tensor_round.wire import native, oip
 
+from ..inference import NO_SHARED_MEMORY
 from ..models import MODELS
-from .errors import RETRY_AFTER, SCHEMAS_PATH
+from .errors import EXAMPLES, RETRY_AFTER, SCHEMAS_PATH
 
 _PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -107,16 +108,12 @@ _RESPONSE = {
 }
 
 #: By status: what it says, and an example, word for word as the service tells it.
-_REFUSALS = {
+REFUSALS: dict[str, tuple[str, str]] = {
     "400": (
         "The request breaks a rule of the protocol or of the model",
-        "data: the tensor has 4 elements, got 3",
+        "the data has 3 elements, the shape [4] has 4",
     ),
-    "401": (
-        "An API key is needed",
-        "the request has no API key; "
-        "send an API key, as Authorization: Bearer <key> or as X-API-Key: <key>",
-    ),
+    "401": ("An API key is needed", EXAMPLES["unauthorized"].detail),
     "403": (
         "A page of another origin asked for a change",
         "a page of another origin may not change anything here",
@@ -125,30 +122,18 @@ _REFUSALS = {
         "There is no such model, version or region",
         'model round has no version "2"; it has 1',
     ),
-    "408": (
-        "The request came too slowly",
-        "the body came at less than 65536 bytes a second",
-    ),
-    "413": (
-        "The tensor, or the JSON, is too large",
-        "the input tensor has 8589934592 bytes, the limit is 1073741824",
-    ),
+    "408": ("The request came too slowly", EXAMPLES["receive_timeout"].detail),
+    "413": ("The tensor, or the JSON, is too large", EXAMPLES["tensor_too_large"].detail),
     "415": (
         "The Content-Encoding is none of identity, gzip and deflate",
-        "Content-Encoding must be identity, gzip or deflate, got 'br'",
+        EXAMPLES["unsupported_encoding"].detail,
     ),
-    "421": (
-        "The request is for another host",
-        'this service is not for the host "evil.example"; its ALLOWED_HOSTS may name it',
-    ),
-    "431": ("The headers are too large", "the head has more than 32768 bytes or 100 fields"),
-    "501": (
-        "The service is not set up to do this",
-        "the service has no shared memory",
-    ),
+    "421": ("The request is for another host", EXAMPLES["misdirected_host"].detail),
+    "431": ("The headers are too large", EXAMPLES["headers_too_large"].detail),
+    "501": ("The service is not set up to do this", NO_SHARED_MEMORY),
     "503": (
         "No room, not ready, or shutting down; with Retry-After",
-        "there is no room for this tensor now",
+        EXAMPLES["overloaded"].detail,
     ),
 }
 _ANYWHERE = ("421", "431", "503")
@@ -249,7 +234,7 @@ def _infer(operation: str, summary: str, parameters: list[dict[str, Any]]) -> di
 def _refusals(statuses: Iterable[str]) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status in statuses:
-        description, error = _REFUSALS[status]
+        description, error = REFUSALS[status]
         content = {
             "schema": {"$ref": SCHEMAS_PATH + "InferenceError"},
             "example": {"error": error},
