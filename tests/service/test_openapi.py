@@ -180,8 +180,7 @@ def test_the_descriptors_are_components(document: Document) -> None:
         assert example == EXAMPLES[dialect]
     (header, *_) = document["paths"]["/round"]["post"]["parameters"]
     assert header["name"] == "Operator-Descriptor"
-    assert header["schema"]["type"] == "string"
-    assert header["schema"]["contentSchema"]["$ref"].endswith("/Descriptor")
+    assert header["schema"].keys() == {"type", "examples"}
     (text,) = header["schema"]["examples"]
     assert operators.parse(text.encode())
     assert text in header["description"]

@@ -127,16 +127,12 @@ _PARAMETERS: list[dict[str, Any]] = [
         "name": native.OPERATOR_DESCRIPTOR,
         "in": "header",
         "description": (
-            "With application/octet-stream alone: the JSON of a Descriptor, in ASCII, as "
+            "With application/octet-stream alone: the JSON of a `Descriptor` (see Schemas), as "
             f"`{json.dumps(_DESCRIPTOR)}`."
         ),
-        # A header is a string to generators of clients; what is in it stands beside.
-        "schema": {
-            "type": "string",
-            "contentMediaType": native.JSON,
-            "contentSchema": {"$ref": SCHEMAS_PATH + "Descriptor"},
-            "examples": [json.dumps(_DESCRIPTOR)],
-        },
+        # With content, or with contentMediaType, generators of clients leave it out, and Swagger
+        # UI asks for a file.
+        "schema": {"type": "string", "examples": [json.dumps(_DESCRIPTOR)]},
     },
     {
         "name": "rounding",
