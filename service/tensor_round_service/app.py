@@ -17,6 +17,7 @@ from .api_keys import KeyRing
 from .auth import OPEN_PATHS, Authenticator
 from .backends.choice import DeviceOptions, choose
 from .cuda_shared_memory import CudaSharedMemory
+from .documents import NAME
 from .engine import Engine
 from .front import Front
 from .hosts import host_check
@@ -36,8 +37,6 @@ from .routes.tensor_route import TensorRoute
 from .settings import Settings
 from .shared_memory import SharedMemory
 from .statistics import Statistics
-
-TITLE = "tensor-round"
 
 logger = logging.getLogger(__name__)
 
@@ -123,8 +122,8 @@ def create_app(
                 serving.close()
 
     app = Application(
-        title=TITLE,
-        version=version(TITLE),
+        title=NAME,
+        version=version(NAME),
         summary="Exact tensor rounding: DirectML, ONNX, OpenVINO and IEEE 754, to the last bit.",
         lifespan=lifespan,
         docs_url=None,
@@ -153,7 +152,7 @@ def create_app(
     )
     app.include_router(repository_router())
     app.include_router(shared_memory_router(shared_memory, cuda_memory))
-    app.include_router(docs_router(TITLE))
+    app.include_router(docs_router(NAME))
     add_refusal_handlers(app)
     app.front = Front(
         app.framework,

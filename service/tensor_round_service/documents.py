@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict  # typing's own is enough for pydantic from Python 3.12 on
 
+#: The service's name, and its distribution's.
+NAME = "tensor-round"
+
 
 class Links(TypedDict):
     """Paths of the service, by what is there."""

@@ -15,7 +15,6 @@ from ..models import MODELS, Model, find
 from ..shared_memory import SharedMemory
 from ..statistics import Statistics
 
-NAME = "tensor-round"
 EXTENSIONS = (
     "binary_tensor_data",
     "parameters",
@@ -42,7 +41,11 @@ def inference_status_router(
     @router.get("", summary="Server metadata")
     async def server_metadata() -> documents.ServerMetadata:
         """Name, version and the extensions of the protocol that are on."""
-        return {"name": NAME, "version": version(NAME), "extensions": extensions}
+        return {
+            "name": documents.NAME,
+            "version": version(documents.NAME),
+            "extensions": extensions,
+        }
 
     @router.get("/health/live", summary="Is the server alive?")
     async def server_live() -> documents.ServerLive:

@@ -15,7 +15,6 @@ from .. import conformance, documents
 from ..engine import Engine
 from ..readiness import Readiness
 
-NAME = "tensor-round"
 _LINKS: documents.Links = {
     "docs": "/docs",
     "openapi": "/openapi.json",
@@ -42,7 +41,7 @@ def status_router(engine: Engine, max_tensor_bytes: int, readiness: Readiness) -
     @router.get("/", tags=["service"], summary="Where to go")
     async def service_info() -> documents.ServiceInfo:
         """Name, version and the paths there are."""
-        return {"name": NAME, "version": version(NAME), "links": _LINKS}
+        return {"name": documents.NAME, "version": version(documents.NAME), "links": _LINKS}
 
     @router.get("/operators", tags=["service"], summary="What can be asked for")
     async def list_operators() -> documents.Operators:
