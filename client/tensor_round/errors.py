@@ -213,9 +213,7 @@ class UnsupportedEncoding(RequestRefused):
 
 
 class InvalidDescriptor(RequestRefused):
-    """The descriptor, or the data or parameter beside it, breaks a rule; ``faults`` says where
-    and which.
-    """
+    """The descriptor, or what is beside it, breaks a rule; ``faults`` says where and which."""
 
     status = 422
     code = "invalid_descriptor"
