@@ -59,6 +59,11 @@ CASES = [
     ("text", {"Content-Type": "text/plain"}, BODY, 415, "unsupported_media_type",
      "octet-stream with the header Operator-Descriptor, application/json or application/x-npy, "
      'got "text/plain"'),
+    # As HTTPie sends a file: the operator in the header was lost, or contradicted the body's.
+    ("json-beside-a-descriptor", headers(Content_Type="application/json"), BODY, 415,
+     "unsupported_media_type", "must be application/octet-stream, got application/json"),
+    ("npy-beside-a-descriptor", headers(Content_Type="application/x-npy"), saved(np.ones(2, "f4")),
+     415, "unsupported_media_type", "beside the header Operator-Descriptor"),
     ("json-without", {"Content-Type": "application/json"}, b'{"data": 1}', 400,
      "missing_descriptor", "the member descriptor is missing"),
     ("not-json", headers("{"), BODY, 400, "malformed_json", "JSON"),

@@ -83,6 +83,11 @@ class _Round:
                 return self._octets
             case native.FORM if has_descriptor:
                 return self._octets
+            case native.JSON | native.NPY as other if has_descriptor:
+                raise UnsupportedMediaType(
+                    f"beside the header {native.OPERATOR_DESCRIPTOR} the body is a tensor's bytes: "
+                    f"Content-Type must be {native.OCTET_STREAM}, got {other}"
+                )
             case native.JSON:
                 return self._json
             case native.NPY:
