@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TypeVar
 
 from tensor_round.call import RoundCall
 from tensor_round.dtypes import BY_NAME, DType
 from tensor_round.echo import shown
-from tensor_round.errors import Fault, InvalidDescriptor, NotOffered, PayloadSizeMismatch
-from tensor_round.layout import Layout
-from tensor_round.wire import oip, oip_answer, oip_request
+from tensor_round.errors import (
+    Fault,
+    InvalidDescriptor,
+    NotOffered,
+    PayloadSizeMismatch,
+    TensorTooLarge,
+)
+from tensor_round.layout import Layout, check_size
+from tensor_round.wire import jsontensor, oip, oip_answer, oip_request
 
 from .models import CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
 
@@ -22,9 +28,12 @@ ADVERTISED = BY_NAME["float32"]
 NO_SHARED_MEMORY = "shared memory is off: the service's SHARED_MEMORY_PREFIX is not set"
 SYSTEM_MEMORY_OFF = f"system {NO_SHARED_MEMORY}"
 
-#: Heads up to this size are remembered; those with many numbers in them are longer.
-REMEMBERED_BYTES = 1024
-_REMEMBERED_PLANS = 512
+#: A number of an output in JSON is text in a part, in the joined parts, as bytes and in the
+#: response; in the block that is worked on it is a string of Python's too.
+_COPIES = 4
+_STRING_BYTES = 80
+#: As many numbers go out in JSON as can come in; larger tensors are for binary data.
+MAX_JSON_NUMBERS = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class Plan:
         dtype = self.call.input.dtype
         return CARRIER if dtype.oip is None else dtype
 
-    @property
+    @cached_property
     def uses_regions(self) -> bool:
         """Whether it reads or writes memory that a client has registered."""
         return isinstance(self.source, oip.Region) or self.output.region is not None
@@ -52,6 +61,27 @@ class Plan:
     def answers_in_text(self) -> bool:
         """Whether the output's numbers go into the answer's head."""
         return not (self.output.binary or self.output.region)
+
+    @cached_property
+    def text_bytes(self) -> int:
+        """The memory of numbers that go out in JSON, with what else there is of them meanwhile."""
+        if not self.answers_in_text:
+            return 0
+        count = self.call.output.element_count
+        longest = jsontensor.longest_number(self.carrier) + 1
+        return count * longest * _COPIES + min(count, jsontensor.BLOCK) * _STRING_BYTES
+
+    def check_sizes(self, limit_bytes: int) -> None:
+        """Refuse a tensor over the limit, or over JSON's, with :class:`TensorTooLarge`."""
+        check_size(self.call.input, limit_bytes, "input")
+        count = self.call.output.element_count
+        if self.answers_in_text and count > MAX_JSON_NUMBERS:
+            raise TensorTooLarge(
+                f"the output has {count} elements, at most {MAX_JSON_NUMBERS} go out in JSON; "
+                "ask for binary data",
+                limit_bytes=MAX_JSON_NUMBERS * self.carrier.itemsize,
+                got_bytes=self.call.output.byte_length,
+            )
 
     @cached_property
     def bare_head(self) -> bytes:
@@ -88,24 +118,15 @@ class Plan:
 
 
 def plan_head(model: Model, head: bytes, shared_memory: bool) -> Plan:
-    """The plan for a request's JSON head; one seen lately costs one look-up.
+    """The plan for a request's JSON head.
 
     Raises what :func:`.oip_request.read_request` and :func:`plan` raise, and :class:`NotOffered`
-    for shared memory where there is none. Refusals are not kept.
+    for shared memory where there is none.
     """
-    if len(head) <= REMEMBERED_BYTES:
-        return _remembered(model, head, shared_memory)
-    return _plan_head(model, head, shared_memory)
-
-
-def _plan_head(model: Model, head: bytes, shared_memory: bool) -> Plan:
     request = oip_request.read_request(head)
     if request.uses_shared_memory and not shared_memory:
         raise NotOffered(NO_SHARED_MEMORY)
     return plan(model, request)
-
-
-_remembered = lru_cache(maxsize=_REMEMBERED_PLANS)(_plan_head)
 
 
 def plan_raw(model: Model, nbytes: int) -> Plan:

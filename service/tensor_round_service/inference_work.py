@@ -9,8 +9,7 @@ from typing import TypeGuard
 
 from tensor_round.call import RoundCall
 from tensor_round.echo import shown
-from tensor_round.errors import InvalidDescriptor, NotOffered, TensorTooLarge
-from tensor_round.layout import check_size
+from tensor_round.errors import InvalidDescriptor, NotOffered
 from tensor_round.wire import jsontensor, oip
 
 from .backends import Bytes
@@ -21,42 +20,6 @@ from .job import Job
 from .overlap import flat_call
 from .pieces import Work, buffers_for, in_pieces
 from .shared_memory import Part, SharedMemory
-
-#: A number of an output in JSON is text in a part, in the joined parts, as bytes and in the
-#: response; in the block that is worked on it is a string of Python's too.
-_COPIES = 4
-_STRING_BYTES = 80
-#: As many numbers go out in JSON as can come in; larger tensors are for binary data.
-MAX_JSON_NUMBERS = 8 << 20
-
-
-def check_sizes(plan: Plan, limit_bytes: int) -> None:
-    """Refuse a tensor over the limit, or over JSON's, with :class:`TensorTooLarge`."""
-    check_size(plan.call.input, limit_bytes, "input")
-    count = plan.call.output.element_count
-    if plan.answers_in_text and count > MAX_JSON_NUMBERS:
-        raise TensorTooLarge(
-            f"the output has {count} elements, at most {MAX_JSON_NUMBERS} go out in JSON; "
-            "ask for binary data",
-            limit_bytes=MAX_JSON_NUMBERS * plan.carrier.itemsize,
-            got_bytes=plan.call.output.byte_length,
-        )
-
-
-def output_text_bytes(plan: Plan) -> int:
-    """The memory of numbers that go out in JSON, with what else there is of them meanwhile."""
-    if not plan.answers_in_text:
-        return 0
-    count = plan.call.output.element_count
-    longest = jsontensor.longest_number(plan.carrier) + 1
-    return count * longest * _COPIES + min(count, jsontensor.BLOCK) * _STRING_BYTES
-
-
-def payload_bytes(plan: Plan, json_length: int) -> int:
-    """The bytes of payload that would take as long."""
-    read = 0 if isinstance(plan.source, oip.Inline) else json_length * JSON_WEIGHT
-    text = json_length * JSON_WEIGHT + output_text_bytes(plan)
-    return plan.call.input.byte_length + text - read
 
 
 class InferenceWork:
@@ -91,28 +54,31 @@ class InferenceWork:
 
     def payload_bytes(self, plan: Plan, json_length: int) -> int:
         """The bytes of payload that would take as long."""
-        if self._is_on_device(plan.source) or self._is_on_device(plan.output.region):
+        if plan.uses_regions and (
+            self._is_on_device(plan.source) or self._is_on_device(plan.output.region)
+        ):
             return INLINE_BYTES + plan.call.nbytes  # the event loop waits for no device
-        return payload_bytes(plan, json_length)
+        read = json_length * JSON_WEIGHT if isinstance(plan.source, oip.Inline) else 0
+        return plan.call.input.byte_length + plan.text_bytes + read
 
     def run(self, plan: Plan, received: Bytes | None, job: Job) -> list[bytes | memoryview]:
         """The parts of the answer: a head, and the output's bytes if they go with it.
 
         ``received`` are the bytes that followed the request's head, if any did.
         """
+        if plan.output.region is None:
+            rounded = self._rounded(plan, received, job)
+            if plan.output.binary:
+                return [plan.bare_head, rounded.data]
+            flat = (plan.call.output.element_count,)
+            numbers = jsontensor.write(rounded.data, plan.carrier, flat, nan_tokens=True)
+            return [plan.full_head(numbers)]
         if self._is_on_device(plan.output.region):
             self._round_on_device(plan, received, job)
-            return [plan.bare_head]
-        if plan.output.region is not None:
+        else:
             with self._part(plan.output.region, plan) as target:
                 self._round_into(target, plan, received, job)
-            return [plan.bare_head]
-        rounded = self._rounded(plan, received, job)
-        if plan.output.binary:
-            return [plan.bare_head, rounded.data]
-        flat = (plan.call.output.element_count,)
-        numbers = jsontensor.write(rounded.data, plan.carrier, flat, nan_tokens=True)
-        return [plan.full_head(numbers)]
+        return [plan.bare_head]
 
     def _round_into(self, target: Part, plan: Plan, received: Bytes | None, job: Job) -> None:
         """Round into a client's object."""
@@ -146,9 +112,10 @@ class InferenceWork:
 
     def _rounded(self, plan: Plan, received: Bytes | None, job: Job) -> Bytes:
         """The output, in memory of the service's own."""
+        if received is not None:
+            return self._engine.round(plan.call, received, job)
         if not (self._is_in_object(plan.source) and self._is_by_pieces(plan)):
-            memory = self._numbers(plan, received, job)
-            return self._engine.round(plan.call, memory, job)
+            return self._engine.round(plan.call, self._numbers(plan, job), job)
         call, memory = plan.call, job.allocate(plan.call.input.byte_length)
         with self._part(plan.source, plan) as source:
 
@@ -160,23 +127,19 @@ class InferenceWork:
             self._in_pieces(source.nbytes, work)
         return memory
 
-    def _numbers(self, plan: Plan, received: Bytes | None, job: Job) -> Bytes:
-        """The input, in memory of the service's own."""
-        match plan.source:
-            case oip.Region() if self._is_on_device(plan.source):
-                assert self._cuda_memory is not None
-                fetched = job.allocate(plan.call.input.byte_length)
-                place = self._cuda_memory.place(plan.source, fetched.size)
-                self._cuda_memory.download(place, fetched)
-                return fetched
-            case oip.Region():
-                with self._part(plan.source, plan) as source:
-                    return self._read(source, job)
-            case oip.Inline(data):
-                return _written(plan, data, job)
-            case oip.Binary():
-                assert received is not None
-                return received
+    def _numbers(self, plan: Plan, job: Job) -> Bytes:
+        """The input that did not follow its JSON, in memory of the service's own."""
+        if isinstance(plan.source, oip.Inline):
+            return _written(plan, plan.source.data, job)
+        assert isinstance(plan.source, oip.Region)
+        if self._is_on_device(plan.source):
+            assert self._cuda_memory is not None
+            fetched = job.allocate(plan.call.input.byte_length)
+            place = self._cuda_memory.place(plan.source, fetched.size)
+            self._cuda_memory.download(place, fetched)
+            return fetched
+        with self._part(plan.source, plan) as source:
+            return self._read(source, job)
 
     def _read(self, source: Part, job: Job) -> Bytes:
         memory = job.allocate(source.nbytes)
@@ -210,7 +173,8 @@ class InferenceWork:
         nbytes = plan.call.input.byte_length
         target = self._cuda_memory.place(plan.output.region, nbytes)
         if not (isinstance(plan.source, oip.Region) and self._is_on_device(plan.source)):
-            self._cuda_memory.upload(self._numbers(plan, received, job), target)
+            memory = self._numbers(plan, job) if received is None else received
+            self._cuda_memory.upload(memory, target)
             source = target
         else:
             source = self._cuda_memory.place(plan.source, nbytes)

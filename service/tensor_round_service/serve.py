@@ -22,7 +22,6 @@ from uvicorn.config import LOGGING_CONFIG
 from .api_keys import KeyFileError
 from .app import Application, create_app
 from .backends.choice import BackendUnavailable
-from .heap import keep_freed_memory
 from .http1.protocol import http_protocol
 from .http1.security_headers import SERVER_HEADERS
 from .http1.site import Limits
@@ -60,7 +59,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def _serve_alone(settings: Settings) -> int:
     """One process: this one."""
-    keep_freed_memory()
     lifecycle = Lifecycle()
     app = create_app(settings, lifecycle=lifecycle)
     with Listener(settings) as listener:
@@ -81,7 +79,6 @@ def _work(
     settings: Settings, folder: Path, listener: Listener, on_start: Callable[[], None]
 ) -> None:
     """One of several processes; ``folder`` is theirs together."""
-    keep_freed_memory()
     lifecycle = Lifecycle()
     try:
         app = create_app(settings, lifecycle=lifecycle, worker_folder=folder)

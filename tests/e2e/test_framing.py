@@ -187,6 +187,6 @@ def test_requests_sent_all_at_once_wait_where_they_cost_little(requested: bytes)
             answered += (end + came).count(b"HTTP/1.1 200 ")
             end = came[-12:]
             if answered > count // 4:
-                # What the heap keeps (heap.py), and a little; made into objects they took 30 MiB.
+                # What the heap keeps, and a little; made into objects they took 30 MiB.
                 assert service.rss() - before < 12 * MIB
         sender.join()

@@ -161,13 +161,13 @@ class Service:
         """Resident bytes of the process, once it is idle: at first it compiles kernels."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            before = self._busy_seconds()
+            before = self.busy_seconds()
             time.sleep(0.1)
-            if self._busy_seconds() - before < 0.002:
+            if self.busy_seconds() - before < 0.002:
                 break
         return self._resident()
 
-    def _busy_seconds(self) -> float:
+    def busy_seconds(self) -> float:
         """How long its threads have run on a core."""
         total = 0
         for thread in Path(f"/proc/{self.pid}/task").iterdir():

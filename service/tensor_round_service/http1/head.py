@@ -18,8 +18,9 @@ MAX_HEAD_FIELDS = 100
 _END = b"\r\n\r\n"
 #: What a head begins with: a method, which is a token, and a space.
 _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}(?: |\Z)")
-#: What llhttp lets through of other versions is refused.
-_REQUEST_LINE = re.compile(rb"(\S+) (\S+) HTTP/(1\.[01])\r\n")
+#: Method, target, path and query of a target that has them as they are, and version. What llhttp
+#: lets through of other versions is refused.
+_REQUEST_LINE = re.compile(rb"(\S+) ((/[^\s?#%]*)(?:\?([^\s#]*))?|\S+) HTTP/(1\.[01])\r\n")
 #: The host and port in a target that is a whole URI, behind its userinfo if it has any.
 _AUTHORITY = re.compile(rb"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#]*@)?([^/?#]*)")
 _NONE: frozenset[bytes] = frozenset()
@@ -59,7 +60,7 @@ class RequestHead:
         values = self.values = dict(fields)
         self.repeated = _NONE if len(values) == len(fields) else _join(fields, values)
         self.authority = values.get(b"host")
-        if not target.startswith(b"/") and (named := _AUTHORITY.match(target)):
+        if target[:1] != b"/" and (named := _AUTHORITY.match(target)):
             self.authority = named[1]  # Host does not count then (RFC 9112, section 3.2.2)
         self.fault: RequestRefused | None = None
         self.length: int | None = None
@@ -108,9 +109,8 @@ def split_head(received: bytes) -> tuple[RequestHead, int] | None:
         return None
     end += len(_END)
     fields = _Fields()
-    parser = httptools.HttpRequestParser(fields)
     try:
-        parser.feed_data(received if end == len(received) else received[:end])
+        httptools.HttpRequestParser(fields).feed_data(received[:end])
     except httptools.HttpParserUpgrade:
         pass  # no other protocol is spoken here (RFC 9110, section 7.8)
     except httptools.HttpParserError:
@@ -118,13 +118,14 @@ def split_head(received: bytes) -> tuple[RequestHead, int] | None:
     line = _REQUEST_LINE.match(received)
     if line is None:
         raise MalformedRequest
-    method, target, version = line.groups()
-    raw_path, _, query = target.partition(b"?")
-    path = raw_path.decode("latin-1")
-    if b"%" in raw_path or b"#" in target or not target.startswith(b"/"):
-        path, query = _split(target, method.decode("ascii"))
-    head = RequestHead(method.decode("ascii"), target, version.decode("ascii"), fields, path, query)
-    if b"host" in head.repeated:  # RFC 9112, section 3.2
+    method, target, raw_path, query, version = line.groups()
+    name = method.decode()
+    if raw_path is None:
+        path, query = _split(target, name)
+    else:
+        path, query = raw_path.decode("latin-1"), query or b""
+    head = RequestHead(name, target, version.decode(), fields, path, query)
+    if head.repeated and b"host" in head.repeated:  # RFC 9112, section 3.2
         raise MalformedRequest
     if end > MAX_HEAD_BYTES or len(fields) > MAX_HEAD_FIELDS:
         head.fault, head.keep_alive = _too_large(), False

@@ -7,7 +7,7 @@ in it instead, or name shared memory that has them.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from time import perf_counter_ns
 
 from tensor_round.errors import Fault, InvalidDescriptor, PayloadSizeMismatch, TensorTooLarge
@@ -23,9 +23,9 @@ from ..http1.coding import CODINGS, encode, most_encoded
 from ..http1.content import Prefixed, end, read, take
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
-from ..http1.response import FixedFields, Parts, Response, field_name
-from ..inference import REMEMBERED_BYTES, Plan, plan_head, plan_raw
-from ..inference_work import InferenceWork, check_sizes, output_text_bytes
+from ..http1.response import FixedFields, Response, field_name
+from ..inference import Plan, plan_head, plan_raw
+from ..inference_work import InferenceWork
 from ..job import Job
 from ..models import MODELS, Model, find
 from ..shared_memory import SharedMemory
@@ -41,6 +41,9 @@ _HEADER_LENGTH = field_name(oip.HEADER_LENGTH)
 _JSON = FixedFields((_CONTENT_TYPE, native.JSON.encode()))
 _OCTETS = FixedFields((_CONTENT_TYPE, native.OCTET_STREAM.encode()))
 
+#: Heads up to this size are remembered; those with many numbers in them are longer.
+_REMEMBERED_BYTES = 1024
+_REMEMBERED_PLANS = 128
 #: Of a raw tensor whose length nobody said.
 MAX_GATHERED_BYTES = 16 << 20
 #: Bytes that compressing takes as long for as rounding one.
@@ -82,6 +85,8 @@ class _Inference:
         self._limit = max_tensor_bytes
         self._counts = counts
         self._model = model
+        # Refusals are not remembered.
+        self._remembered = lru_cache(_REMEMBERED_PLANS)(self._make_plan)
 
     def choose(self, _content_type: bytes, _has_descriptor: bool) -> Work:
         """What works on a request: one and the same on any."""
@@ -99,15 +104,23 @@ class _Inference:
     async def _infer(self, request: Request, job: Job, began: int) -> Response:
         head = request.head
         source, length = content_of(request)
-        json_length = _json_length(head, length)
-        _check_declared(length, json_length, self._limit)
+        json_length = _json_length(head, length, self._limit)
         if json_length == 0 and length is None:
             content = await read(source, MAX_GATHERED_BYTES, job.reserve)
             source, length = Prefixed(memoryview(content), source), len(content)
             job.reserve(length)
         elif length and json_length is not None:
             source = await admit(source, job, length)
-        plan, header = await self._plan(source, job, length, json_length)
+        if json_length == 0 and length is not None:
+            header, plan = b"", plan_raw(self._model, length)
+            plan.check_sizes(self._limit)
+        else:
+            header = await _header(source, job, length, json_length)
+            if len(header) <= _REMEMBERED_BYTES:
+                plan = self._remembered(header)
+            else:
+                read_it = partial(self._read_long_header, header, job)
+                plan = await self._engine.run(read_it, len(header) * JSON_WEIGHT)
         if plan.uses_regions:
             check_origin(head)  # it may change what another client has registered
         received = await self._receive(plan, source, job, length, len(header))
@@ -117,7 +130,9 @@ class _Inference:
         cost = nbytes - plan.call.nbytes + effort(plan.call)
         parts = await self._engine.run(work, nbytes, cost, job)
         rounded = perf_counter_ns()
-        response = await self._response(head, parts, job)
+        response = _response(parts, job)
+        if _ACCEPT_ENCODING in head.values:
+            await self._encode(head, response, job)
         overlap = 0 if job.overlap is None else int(job.overlap.seconds * 1e9)
         self._counts.succeeded(
             self._model,
@@ -128,109 +143,103 @@ class _Inference:
         )
         return response
 
-    async def _plan(
-        self, source: ByteSource, job: Job, length: int | None, json_length: int | None
-    ) -> tuple[Plan, bytes]:
-        """What the request asks for, and its JSON."""
-        if json_length == 0 and length is not None:
-            return plan_raw(self._model, length), b""
-        if json_length is None:
-            header = bytes(await read(source, oip.MAX_HEAD_LENGTH, job.reserve, length or 0))
-        else:
-            if length is None:
-                job.reserve(json_length)
-            header = await take(source, json_length)
-            if len(header) < json_length:
-                raise PayloadSizeMismatch(
-                    f"the body ends after {len(header)} bytes, within its JSON of {json_length}"
-                )
-        if len(header) <= REMEMBERED_BYTES:
-            return self._read_head(header), header
-        work = partial(self._read_long_head, header, job)
-        return await self._engine.run(work, len(header) * JSON_WEIGHT), header
+    def _make_plan(self, header: bytes) -> Plan:
+        plan = plan_head(self._model, header, self._work.has_shared_memory)
+        plan.check_sizes(self._limit)
+        return plan
 
-    def _read_head(self, header: bytes) -> Plan:
-        return plan_head(self._model, header, self._work.has_shared_memory)
-
-    def _read_long_head(self, header: bytes, job: Job) -> Plan:
+    def _read_long_header(self, header: bytes, job: Job) -> Plan:
         """Count what there is to read, reserve the memory for it, and read."""
         job.reserve(census(header).nbytes)
-        return self._read_head(header)
+        return self._make_plan(header)
 
     async def _receive(
         self, plan: Plan, source: ByteSource, job: Job, length: int | None, json_length: int
     ) -> Bytes | None:
         """Reserve what the plan needs, and receive the rest of the body: a tensor, or nothing."""
-        check_sizes(plan, self._limit)
-        needed = self._work.buffer_bytes(plan) + output_text_bytes(plan)
-        if length is not None and isinstance(plan.source, oip.Binary):
-            needed -= length - json_length  # as its sender has stated, and admit() has reserved
-        if needed > 0:
-            job.reserve(needed)
+        needed = self._work.buffer_bytes(plan) + plan.text_bytes
         if not isinstance(plan.source, oip.Binary):
+            job.reserve(needed)
             await end(source, 0)
             return None
         nbytes = plan.source.byte_size
         if length is not None:
-            _check_binary(length - json_length, nbytes)
+            if length - json_length != nbytes:
+                raise _wrong_size(length - json_length, nbytes)
+            needed -= nbytes  # as its sender has stated, and admit() has reserved
+        if needed:
+            job.reserve(needed)
         memory = job.allocate(nbytes)
         # What goes to a region is rounded on its way there.
         stays = plan.output.region is None
         progress = self._engine.overlap(plan.call, memory, job) if stays else None
         got = await source.receive_into(memory.data, progress)
-        await end(source, nbytes)
-        _check_binary(got, nbytes)
+        if not source.is_at_end:
+            await end(source, nbytes)
+        if got != nbytes:
+            raise _wrong_size(got, nbytes)
         return memory
 
-    async def _response(
-        self, head: RequestHead, parts: list[bytes | memoryview], job: Job
-    ) -> Response:
-        """The response, in the Content-Encoding that was asked for."""
-        headers = [(_EXECUTION_BACKEND, job.executed_by.encode())]
-        fixed = _JSON
-        if len(parts) > 1:
-            fixed = _OCTETS
-            headers.append((_HEADER_LENGTH, b"%d" % len(parts[0])))
-        encoded: Parts = parts
-        if _ACCEPT_ENCODING in head.values:
-            coding = preferred_coding(text(head, _ACCEPT_ENCODING), CODINGS)
-            if coding != IDENTITY:
-                nbytes = sum(map(len, parts))
-                job.reserve(most_encoded(nbytes))
-                work = partial(encode, parts, coding)
-                encoded = await self._engine.run(work, nbytes * _ENCODING_WEIGHT)
-                headers.append((_CONTENT_ENCODING, coding.encode()))
-        return Response(200, fixed, encoded, headers)
+    async def _encode(self, head: RequestHead, response: Response, job: Job) -> None:
+        """Encode the content as was asked for."""
+        coding = preferred_coding(text(head, _ACCEPT_ENCODING), CODINGS)
+        if coding != IDENTITY:
+            nbytes = sum(map(len, response.parts))
+            job.reserve(most_encoded(nbytes))
+            work = partial(encode, response.parts, coding)
+            response.parts = await self._engine.run(work, nbytes * _ENCODING_WEIGHT)
+            response.headers.append((_CONTENT_ENCODING, coding.encode()))
 
 
-def _json_length(head: RequestHead, content: int | None) -> int | None:
+def _response(parts: list[bytes | memoryview], job: Job) -> Response:
+    backend = (_EXECUTION_BACKEND, job.executed_by.encode())
+    if len(parts) == 1:
+        return Response(200, _JSON, parts, [backend])
+    return Response(200, _OCTETS, parts, [backend, (_HEADER_LENGTH, b"%d" % len(parts[0]))])
+
+
+async def _header(
+    source: ByteSource, job: Job, length: int | None, json_length: int | None
+) -> bytes:
+    """The request's JSON."""
+    if json_length is None:
+        return bytes(await read(source, oip.MAX_HEAD_LENGTH, job.reserve, length or 0))
+    if length is None:
+        job.reserve(json_length)
+    header = await take(source, json_length)
+    if len(header) < json_length:
+        raise PayloadSizeMismatch(
+            f"the body ends after {len(header)} bytes, within its JSON of {json_length}"
+        )
+    return header
+
+
+def _json_length(head: RequestHead, content: int | None, limit_bytes: int) -> int | None:
     """Bytes of the content that are its JSON; None is all, 0 is none of a raw tensor.
 
-    Raises :class:`InvalidDescriptor` for what is no length, or beyond the content.
+    Raises :class:`InvalidDescriptor` for what is no length, or beyond the content, and
+    :class:`TensorTooLarge` for what is stated to be too large.
     """
-    if _HEADER_LENGTH not in head.values:
+    stated = head.values.get(_HEADER_LENGTH)
+    if stated is None:
+        oip_request.check_head_length(content or 0)
         return None
-    length = oip_request.read_header_length(text(head, _HEADER_LENGTH))
-    if content is not None and length > content:
+    length = oip_request.read_header_length(stated.decode("latin-1"))
+    nbytes = 0 if content is None else content - length
+    if nbytes < 0:
         rule = f"is beyond the {content} bytes of the body"
         raise InvalidDescriptor.of([Fault((oip.HEADER_LENGTH,), rule)])
-    return length
-
-
-def _check_declared(length: int | None, json_length: int | None, limit_bytes: int) -> None:
-    """Refuse what the fields say is too large, before any of it is read."""
-    oip_request.check_head_length((json_length if json_length is not None else length) or 0)
-    nbytes = 0 if length is None or json_length is None else length - json_length
+    oip_request.check_head_length(length)
     if nbytes > limit_bytes:
         raise TensorTooLarge(
             f"the body has {nbytes} bytes of binary data, the limit is {limit_bytes}",
             limit_bytes=limit_bytes,
             got_bytes=nbytes,
         )
+    return length
 
 
-def _check_binary(got: int, nbytes: int) -> None:
-    if got != nbytes:
-        raise PayloadSizeMismatch(
-            f"the binary data must have {nbytes} bytes, as its shape and datatype say, got {got}"
-        )
+def _wrong_size(got: int, nbytes: int) -> PayloadSizeMismatch:
+    return PayloadSizeMismatch(
+        f"the binary data must have {nbytes} bytes, as its shape and datatype say, got {got}"
+    )

@@ -5,7 +5,6 @@ The tensor's bytes go from the socket into one buffer, are rounded there, and go
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,14 +38,12 @@ from ..http1.request import Request
 from ..http1.response import FixedFields, Response, field_name
 from ..job import FIRST_BYTES, Job
 from .document import Document
-from .tensor_route import DESCRIPTOR, TensorRoute, Work, admit, content_of, text
+from .tensor_route import DESCRIPTOR, TensorRoute, Work, admit, content_of
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _OUTPUT_DESCRIPTOR = field_name(native.OUTPUT_DESCRIPTOR)
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
 _SERVER_TIMING = field_name(native.SERVER_TIMING)
-_CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
-_WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
 
 #: What is remembered of descriptors: each has at most 16 KiB.
 _REMEMBERED_PLANS = 1024
@@ -129,7 +126,7 @@ class _Round:
         received = time.perf_counter() - began
         work = partial(self._engine.round, call, memory, job)
         target = await self._engine.run(work, call.nbytes, plan.effort, job)
-        return await self._response(head, plan.fixed, [target.data], job, received)
+        return _response(plan.fixed, [target.data], job, received)
 
     async def _npy(self, request: Request, job: Job) -> Response:
         """A .npy file; the response has the header it came with."""
@@ -163,7 +160,7 @@ class _Round:
             work = partial(_round_swapped, self._engine, call, memory, job)
         target = await self._engine.run(work, memory.size, effort(call), job)
         parts: list[bytes | memoryview] = [header.raw, target.data]
-        return await self._response(request.head, _NPY, parts, job, received)
+        return _response(_NPY, parts, job, received)
 
     async def _json(self, request: Request, job: Job) -> Response:
         """Operator and numbers in one document, worked on off the event loop if it is long."""
@@ -174,7 +171,7 @@ class _Round:
         received = time.perf_counter() - began
         work = partial(self._round_document, content, job)
         text = await self._engine.run(work, len(content) * JSON_WEIGHT, job=job)
-        return await self._response(request.head, _JSON, [text], job, received)
+        return _response(_JSON, [text], job, received)
 
     def _round_document(self, text: bytes, job: Job) -> bytes:
         job.reserve(census(text).nbytes)
@@ -205,29 +202,20 @@ class _Round:
         check_size(call.input, self._limit, "input")
         check_size(call.output, self._limit, "output")
 
-    async def _response(
-        self,
-        head: RequestHead,
-        fixed: FixedFields,
-        parts: Sequence[bytes | memoryview],
-        job: Job,
-        received: float,
-    ) -> Response:
-        """The response; ``received`` are the seconds in which the body came."""
-        overlap = 0.0 if job.overlap is None else job.overlap.seconds
-        receive, queue = (received - overlap) * 1e3, job.queue_seconds * 1e3
-        execute = (job.execute_seconds + overlap) * 1e3
-        durations = f"receive;dur={receive:.3f}, queue;dur={queue:.3f}, execute;dur={execute:.3f}"
-        headers = [
-            (_EXECUTION_BACKEND, job.executed_by.encode()),
-            (_SERVER_TIMING, durations.encode()),
-        ]
-        if _WANT_CONTENT_DIGEST in head.values and native.wants_digest(
-            [text(head, _WANT_CONTENT_DIGEST)]
-        ):
-            digest = await self._engine.run(partial(_sha256, parts), sum(map(len, parts)))
-            headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
-        return Response(200, fixed, parts, headers)
+
+def _response(
+    fixed: FixedFields, parts: Sequence[bytes | memoryview], job: Job, received: float
+) -> Response:
+    """The response; ``received`` are the seconds in which the body came."""
+    overlap = 0.0 if job.overlap is None else job.overlap.seconds
+    receive, queue = (received - overlap) * 1e3, job.queue_seconds * 1e3
+    execute = (job.execute_seconds + overlap) * 1e3
+    durations = f"receive;dur={receive:.3f}, queue;dur={queue:.3f}, execute;dur={execute:.3f}"
+    headers = [
+        (_EXECUTION_BACKEND, job.executed_by.encode()),
+        (_SERVER_TIMING, durations.encode()),
+    ]
+    return Response(200, fixed, parts, headers)
 
 
 _OCTETS = _CONTENT_TYPE, native.OCTET_STREAM.encode()
@@ -285,10 +273,3 @@ def _round_swapped(engine: Engine, call: RoundCall, source: Bytes, job: Job) -> 
     target = engine.round(call, source, job)
     target.view(call.output.dtype.bits).byteswap(inplace=True)
     return target
-
-
-def _sha256(parts: Sequence[bytes | memoryview]) -> bytes:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return digest.digest()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from tensor_round.wire import native
 
@@ -13,13 +14,14 @@ from ..http1.coding import decoder_for
 from ..http1.content import Decoded, Prefixed, Verified
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
-from ..http1.response import Response, field_name
+from ..http1.response import Parts, Response, field_name
 from ..job import FIRST_BYTES, Job
 
 DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
 _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
+_WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
 
 #: So much of a body must come before all its memory is reserved: nearly FIRST_BYTES, as much as
 #: comes with a head in one segment of the loopback's 64 KiB.
@@ -47,6 +49,8 @@ class TensorRoute:
         job = Job(self._engine.memory)
         try:
             response = await work(request, job)
+            if _WANT_CONTENT_DIGEST in values:
+                await self._state_digest(request.head, response)
         except asyncio.CancelledError:
             # The server leaves. Where a thread still works on the buffers it goes on: they are
             # nobody else's any more.
@@ -57,6 +61,13 @@ class TensorRoute:
             raise
         response.holder = job
         return response
+
+    async def _state_digest(self, head: RequestHead, response: Response) -> None:
+        """Give a response the digest of its content (RFC 9530), if its request asks for SHA-256."""
+        if native.wants_digest([text(head, _WANT_CONTENT_DIGEST)]):
+            parts = response.parts
+            digest = await self._engine.run(partial(_sha256, parts), sum(map(len, parts)))
+            response.headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
 
 
 def content_of(request: Request) -> tuple[ByteSource, int | None]:
@@ -97,3 +108,10 @@ async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
     came = await source.receive_into(first)
     job.reserve_rest()
     return Prefixed(first[:came], source)
+
+
+def _sha256(parts: Parts) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.digest()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import gzip
+import hashlib
 import json
 import math
 import time
@@ -307,6 +309,15 @@ def test_digests_are_verified(service: Service) -> None:
     reply = infer(service, GOOD, PAYLOAD, headers=wrong)
     assert reply.status == 400
     assert "SHA-256" in error_of(reply)
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+def test_digests_are_of_the_content_as_it_is_sent(service: Service, coding: str) -> None:
+    headers = {"Want-Content-Digest": "sha-256=1", "Accept-Encoding": coding}
+    reply = infer(service, GOOD, PAYLOAD, headers=headers)
+    assert reply.status == 200
+    digest = base64.b64encode(hashlib.sha256(reply.content).digest()).decode()
+    assert reply.headers["Content-Digest"] == f"sha-256=:{digest}:"
 
 
 @pytest.mark.parametrize(
