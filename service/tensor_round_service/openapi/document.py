@@ -30,7 +30,6 @@ _TAGS = [
 
 #: What any request may be refused with, wherever it goes.
 _ANYWHERE = ("misdirected_host", "headers_too_large", "overloaded", "backend_failed")
-_WHILE_NOT_READY = ("draining", "backend_failed")
 
 
 def describe(app: FastAPI, open_paths: Set[str], *, has_keys: bool) -> None:
@@ -73,4 +72,4 @@ def describe(app: FastAPI, open_paths: Set[str], *, has_keys: bool) -> None:
 def _refusals(path: str, is_open: bool) -> dict[str, Any]:
     """The refusals of a path that nothing is sent to."""
     codes = [*(() if is_open else ("unauthorized",)), *_ANYWHERE]
-    return problem_responses([*codes, *(_WHILE_NOT_READY if path == "/readyz" else ())])
+    return problem_responses([*codes, *(("draining",) if path == "/readyz" else ())])

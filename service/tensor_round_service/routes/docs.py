@@ -45,6 +45,7 @@ def docs_router(title: str) -> APIRouter:
         ).body
     ).decode()
     headers = page_headers(_INLINE_SCRIPT.findall(html))
+    errors = errors_html(title)
 
     @router.get("/docs")
     async def page() -> HTMLResponse:
@@ -59,7 +60,7 @@ def docs_router(title: str) -> APIRouter:
     @router.get(ERRORS_PATH)
     async def errors_page() -> HTMLResponse:
         """What the types of problem documents link to."""
-        return HTMLResponse(errors_html(title), headers=page_headers())
+        return HTMLResponse(errors, headers=page_headers())
 
     @router.get("/docs/{name}")
     async def file(name: str) -> Response:
