@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop bench bench-peers bench-report docs clean
+.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi bench bench-peers bench-report docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -163,6 +163,20 @@ $(PEERS)/.peers: pyproject.toml tests/interop/peers/requirements.txt $(TRITON)/.
 test-interop: $(PEERS)/.peers ## Meet Triton, perf_analyzer, KServe's client, ONNX's suite (1.5 GB, own venvs)
 	TRITON_HOME=$(TRITON) PERF_ANALYZER=$(PEERS)/perf_analyzer/bin/perf_analyzer \
 	$(PEERS)/bin/pytest tests/interop/peers $(ARGS)
+
+OPENAPI := .venvs/openapi
+OPENAPI_SOURCES := tests/interop/openapi/requirements.txt tests/interop/openapi/package.json
+$(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
+	$(PYTHON) -m venv $(OPENAPI)
+	$(OPENAPI)/bin/pip install -q --upgrade 'pip>=25.1'
+	$(OPENAPI)/bin/pip install -q -e '.[service]' --group test -r tests/interop/openapi/requirements.txt
+	@# Node.js and npm have come with the requirements.
+	mkdir -p $(OPENAPI)/node && cp tests/interop/openapi/package.json $(OPENAPI)/node
+	cd $(OPENAPI)/node && PATH="$(abspath $(OPENAPI))/bin:$$PATH" npm install --silent --no-fund --no-audit
+	@touch $@
+
+test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB, own venv)
+	OPENAPI_NODE=$(OPENAPI)/node $(OPENAPI)/bin/pytest tests/interop/openapi $(ARGS)
 
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Set up what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
 

@@ -14,14 +14,15 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from .api_keys import KeyRing
-from .auth import Authenticator
+from .auth import OPEN_PATHS, Authenticator
 from .backends.choice import DeviceOptions, choose
 from .cuda_shared_memory import CudaSharedMemory
 from .deployment import Deployment
+from .documents import NAME
 from .engine import Engine
 from .front import Front
 from .hosts import host_check
-from .openapi import describe
+from .openapi.document import describe
 from .readiness import Lifecycle, Readiness
 from .refusals import add_refusal_handlers
 from .regions import Registry
@@ -36,8 +37,6 @@ from .routes.tensor_route import TensorRoute
 from .settings import Settings
 from .shared_memory import SharedMemory
 from .statistics import Statistics
-
-TITLE = "tensor-round"
 
 logger = logging.getLogger(__name__)
 
@@ -125,14 +124,16 @@ def create_app(
                 serving.close()
 
     app = Application(
-        title=TITLE,
-        version=version(TITLE),
+        title=NAME,
+        version=version(NAME),
         summary="Exact tensor rounding: DirectML, ONNX, OpenVINO and IEEE 754, to the last bit.",
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
         # A redirected upload is an upload lost.
         redirect_slashes=False,
+        # The same whatever else is offered; functions are named for it.
+        generate_unique_id_function=lambda route: route.name,
     )
     shared_memory = _shared_memory(settings, worker_folder)
     cuda_memory = _cuda_memory(settings, serving, worker_folder)
@@ -145,7 +146,7 @@ def create_app(
         ),
     }
     for path in tensor_routes:
-        # For other methods' 405; their OpenAPI entries are written in openapi.py.
+        # For other methods' 405; their OpenAPI entries are written in openapi/.
         app.router.routes.append(Route(path, _led_by_the_front, methods=["POST"]))
     deployment = Deployment.of(settings, serving.memory.limit_bytes)
     app.include_router(status_router(serving, deployment, readiness))
@@ -154,7 +155,7 @@ def create_app(
     )
     app.include_router(repository_router())
     app.include_router(shared_memory_router(shared_memory, cuda_memory))
-    app.include_router(docs_router(TITLE))
+    app.include_router(docs_router(NAME))
     add_refusal_handlers(app)
     app.front = Front(
         app.framework,
@@ -162,7 +163,7 @@ def create_app(
         host_check(settings),
         None if settings.api_keys_file is None else Authenticator(KeyRing(settings.api_keys_file)),
     )
-    describe(app, app.front.open_paths)
+    describe(app, OPEN_PATHS, has_keys=settings.api_keys_file is not None)
     return app
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import ByteSize
 
+from .documents import Limits, Terms
 from .memory import largest_request, memory_limit
 from .settings import Settings
 
@@ -36,19 +36,18 @@ class Deployment:
             has_tls=settings.ssl_certfile is not None,
         )
 
-    def describe(self) -> dict[str, Any]:
-        """The members of ``GET /operators`` that are about this deployment."""
+    @property
+    def limits(self) -> Limits:
+        """The sizes, as ``GET /operators`` has them."""
         return {
-            "limits": {
-                "max_tensor_bytes": self.max_tensor_bytes,
-                "max_bytes_in_flight": self.worker_bytes * self.workers,
-            },
-            "service": {
-                "workers": self.workers,
-                "api_keys": self.has_api_keys,
-                "tls": self.has_tls,
-            },
+            "max_tensor_bytes": self.max_tensor_bytes,
+            "max_bytes_in_flight": self.worker_bytes * self.workers,
         }
+
+    @property
+    def terms(self) -> Terms:
+        """The rest, as ``GET /operators`` has it."""
+        return {"workers": self.workers, "api_keys": self.has_api_keys, "tls": self.has_tls}
 
     def __str__(self) -> str:
         workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"

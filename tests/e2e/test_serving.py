@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from support.native_form import ieee754, post
 from support.server import Reply, Service
+from tensor_round import operators
 from tensor_round_service.command_line import unknown_variables
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
@@ -180,6 +182,12 @@ def test_a_long_request_does_not_hold_up_the_others(service: Service) -> None:
     worker.join()
     assert replies[0].status == 200
     assert slowest < 1, f"health waited {slowest:.2f} s"
+
+
+def test_operators_are_the_catalog_and_the_limits(service: Service) -> None:
+    told = service.get("/operators").json()
+    assert told["dialects"] == json.loads(json.dumps(operators.catalog()))
+    assert set(told) == {"dialects", "roundings", "dtypes", "limits", "service"}
 
 
 def test_docs_need_no_other_host(service: Service) -> None:

@@ -43,7 +43,9 @@ class BufferTensorDesc(Strict):
 
     DataType: Annotated[str, OneOf(_TITLE, _DATA_TYPES)]
     Flags: Annotated[str, OneOf("directml: a tensor's Flags", _FLAGS)] = Field(
-        "NONE", description="OWNED_BY_DML is for inputs only, and changes nothing here."
+        "NONE",
+        description="NONE where this is not given; OWNED_BY_DML is for inputs only. Neither "
+        "changes anything here.",
     )
     DimensionCount: UInt32 | None = Field(None, description="If given, how many Sizes there are.")
     Sizes: Annotated[list[DimensionSize], Field(max_length=RANK_LIMIT)] = Field(
@@ -60,7 +62,9 @@ class BufferTensorDesc(Strict):
         "rounded up to 4.",
     )
     GuaranteedBaseOffsetAlignment: UInt32 = Field(
-        0, description="0, or a power of two of at least the element's size; changes nothing here."
+        0,
+        description="0, as where this is not given, or a power of two of at least the element's "
+        "size; changes nothing here.",
     )
 
     @property
@@ -110,7 +114,7 @@ class BufferTensorDesc(Strict):
 class FlatTensorDesc(BufferTensorDesc):
     """DML_TENSOR_DESC with the fields of its Desc beside its Type."""
 
-    Type: TensorType = Field("BUFFER")
+    Type: TensorType = Field("BUFFER", description="BUFFER where this is not given.")
 
     @property
     def buffer(self) -> tuple[BufferTensorDesc, tuple[str, ...]]:
@@ -121,7 +125,7 @@ class FlatTensorDesc(BufferTensorDesc):
 class TensorDesc(Strict):
     """DML_TENSOR_DESC."""
 
-    Type: TensorType = Field("BUFFER")
+    Type: TensorType = Field("BUFFER", description="BUFFER where this is not given.")
     Desc: BufferTensorDesc
 
     @property

@@ -60,11 +60,11 @@ class Ieee754Tensor(Strict):
 class Ieee754Descriptor(Strict):
     """roundToIntegral of IEEE 754-2019, section 5.9, on every element."""
 
-    model_config = ConfigDict(title="ieee754", json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     dialect: Literal["ieee754"]
     rounding: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})] = Field(
-        "ties_to_even", description="The rounding direction."
+        "ties_to_even", description="The rounding direction; ties_to_even where none is given."
     )
     input: Ieee754Tensor
     output: Ieee754Tensor | None = Field(

@@ -76,7 +76,7 @@ class OnnxTensor(Strict):
 class OnnxDescriptor(Strict):
     """ONNX Round: to the nearest integer, halves to even."""
 
-    model_config = ConfigDict(title="onnx", json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     dialect: Literal["onnx"]
     op_type: Literal["Round"]

@@ -33,7 +33,9 @@ class OpenVINOData(Strict):
     """The layer's attributes."""
 
     mode: Annotated[str, OneOf(VERSION.title, {mode: mode for mode in OPENVINO_MODES})] = Field(
-        DEFAULT_MODE, description="Where halves go; integers come back as they are in both modes."
+        DEFAULT_MODE,
+        description=f"Where halves go, {DEFAULT_MODE} where this is not given; integers come back "
+        "as they are in both modes.",
     )
 
 
@@ -47,7 +49,7 @@ class OpenVINOTensor(Strict):
 class OpenVINODescriptor(Strict):
     """OpenVINO Round-5: to the nearest integer, halves as ``mode`` says."""
 
-    model_config = ConfigDict(title="openvino", json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     dialect: Literal["openvino"]
     type: Literal["Round"]
