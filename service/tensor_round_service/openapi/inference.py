@@ -53,8 +53,8 @@ SCHEMAS: dict[str, Any] = {
     "InferenceRequest": _object(
         "InferenceRequest",
         "The Open Inference Protocol's request. The numbers are `data`, or `binary_data_size` "
-        "bytes behind the JSON, or in a `shared_memory_region`. The parameter `strict_json` asks for "
-        "NaN and infinities as strings.",
+        "bytes behind the JSON, or in a `shared_memory_region`. The parameter `strict_json` asks "
+        "for NaN and infinities as strings.",
         ["inputs"],
         id={"type": "string"},
         parameters=_PARAMETERS,
