@@ -28,6 +28,7 @@ from .errors import (
     HeadersTooLarge,
     InternalError,
     InvalidArgument,
+    InvalidArgumentType,
     InvalidDescriptor,
     MalformedEncoding,
     MalformedJSON,
@@ -59,6 +60,7 @@ from .round_operators import (
     from_onnx,
 )
 from .rounding import Rounding
+from .version import __version__ as __version__
 
 __all__ = [
     "AsyncClient",
@@ -77,6 +79,7 @@ __all__ = [
     "IEEE754Round",
     "InternalError",
     "InvalidArgument",
+    "InvalidArgumentType",
     "InvalidDescriptor",
     "MalformedEncoding",
     "MalformedJSON",
@@ -113,3 +116,8 @@ def __getattr__(name: str) -> Any:
 
         return OnnxBackend
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    # Not the modules and names that importing brings along.
+    return list(__all__)

@@ -10,6 +10,7 @@
      +- DeadlineExceeded           the call's total deadline passed
      +- ProtocolViolation          an answer that no correct service sends
      +- InvalidArgument            the client was called with something it cannot work with
+         +- InvalidArgumentType    ... for its type
 
 The server raises a class, a face turns it into bytes (problem+json, or the Open
 Inference Protocol's ``{"error"}``), and the client rebuilds the class from ``code``.
@@ -63,6 +64,10 @@ class ProtocolViolation(TensorRoundError):
 
 class InvalidArgument(TensorRoundError, ValueError):
     """The client was given what it cannot work with: no array, an ``out`` that does not fit."""
+
+
+class InvalidArgumentType(InvalidArgument, TypeError):
+    """The client was given an argument of the wrong type: ``timeout="5"``, a list as ``x``."""
 
 
 class RequestRefused(TensorRoundError):
@@ -242,8 +247,9 @@ class HeadersTooLarge(RequestRefused):
 
 
 class ForeignOrigin(RequestRefused):
-    """A page of another origin asked for a change. The Open Inference Protocol alone says so,
-    without a code.
+    """A page of another origin asked for a change.
+
+    The Open Inference Protocol alone says so, without a code.
     """
 
     status = 403
@@ -259,8 +265,9 @@ class InternalError(RequestRefused):
 
 
 class NotOffered(RequestRefused):
-    """The service is not set up to do this. The Open Inference Protocol alone says so, without
-    a code.
+    """The service is not set up to do this.
+
+    The Open Inference Protocol alone says so, without a code.
     """
 
     status = 501

@@ -11,12 +11,14 @@ import abc
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from operator import attrgetter
+from typing import Any, ClassVar, cast
 
 from . import operators
 from .call import RoundCall
 from .dtypes import BY_NAME
-from .errors import Fault, InvalidDescriptor
+from .errors import Fault, InvalidArgument, InvalidDescriptor
+from .names import DirectMLMode, FeatureLevel, OnnxOpset, OpenVINOMode, RoundingName
 from .rounding import Rounding
 from .wire import native, strictjson
 
@@ -41,13 +43,23 @@ class Plan:
 
 
 class RoundOperator(abc.ABC):
-    """One dialect's rounding operator, with its attributes; immutable and hashable."""
+    """One dialect's rounding operator, with its attributes; immutable and hashable.
+
+    Attributes are held as the dialect's canonical names, however they were spelled: operators
+    that mean the same are equal.
+    """
 
     __slots__ = ()
 
+    #: Where the dialect's descriptor has each attribute.
+    _paths: ClassVar[Mapping[str, str]] = {}
+
     def __post_init__(self) -> None:
         # Attributes are checked on a tensor that every version of every dialect takes.
-        _make_plan(self, "float32", (1, 1, 1, 1))
+        descriptor = operators.validate(self.document("float32", (1, 1, 1, 1)))
+        descriptor.resolve()
+        for attribute, path in self._paths.items():
+            object.__setattr__(self, attribute, attrgetter(path)(descriptor))
 
     @abc.abstractmethod
     def document(self, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
@@ -84,7 +96,9 @@ class IEEE754Round(RoundOperator):
     ``toward_zero``, ``toward_positive`` or ``toward_negative``.
     """
 
-    rounding: str = "ties_to_even"
+    _paths: ClassVar[Mapping[str, str]] = {"rounding": "rounding"}
+
+    rounding: RoundingName | Rounding = "ties_to_even"
 
     def document(self, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
         """An ``ieee754`` descriptor."""
@@ -99,7 +113,7 @@ class IEEE754Round(RoundOperator):
 class OnnxRound(RoundOperator):
     """ONNX Round: halves to even, on the floats that the operator set's version takes."""
 
-    opset_version: int = 22
+    opset_version: OnnxOpset = 22
 
     def document(self, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
         """An ``onnx`` descriptor."""
@@ -130,14 +144,16 @@ class OnnxRound(RoundOperator):
         ]
         if faults:
             raise InvalidDescriptor.of(faults)
-        return cls(opset_version=opset)
+        return cls(opset_version=cast(OnnxOpset, opset))
 
 
 @dataclass(frozen=True, slots=True)
 class OpenVINORound(RoundOperator):
     """OpenVINO Round-5; ``mode`` is ``half_to_even`` or ``half_away_from_zero``."""
 
-    mode: str = "half_to_even"
+    _paths: ClassVar[Mapping[str, str]] = {"mode": "data.mode"}
+
+    mode: OpenVINOMode = "half_to_even"
 
     def document(self, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
         """An ``openvino`` descriptor."""
@@ -160,8 +176,13 @@ class DirectMLRound(RoundOperator):
     there are: exactly 4 at ``2_1``, 1 to 8 from ``3_0`` on.
     """
 
-    rounding_mode: str | int = "HALVES_TO_NEAREST_EVEN"
-    feature_level: str | int = "3_0"
+    _paths: ClassVar[Mapping[str, str]] = {
+        "rounding_mode": "desc.RoundingMode",
+        "feature_level": "feature_level",
+    }
+
+    rounding_mode: DirectMLMode = "HALVES_TO_NEAREST_EVEN"
+    feature_level: FeatureLevel = "3_0"
 
     def document(self, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
         """A ``directml`` descriptor, input and output alike."""
@@ -202,21 +223,34 @@ class DirectMLRound(RoundOperator):
         )
         descriptor.resolve()
         assert isinstance(descriptor, operators.DirectMLDescriptor)
-        return cls(descriptor.desc.RoundingMode, descriptor.feature_level)
+        return cls(
+            cast(DirectMLMode, descriptor.desc.RoundingMode),
+            cast(FeatureLevel, descriptor.feature_level),
+        )
 
 
-def as_operator(operator: RoundOperator | str) -> RoundOperator:
-    """The operator that a caller named; a string is an ``ieee754`` rounding direction.
+def as_operator(
+    operator: RoundOperator | RoundingName | Rounding | None,
+    rounding: RoundingName | Rounding | None = None,
+) -> RoundOperator:
+    """The operator that a caller named, by itself or by its IEEE 754 direction; one of the two.
 
-    Raises :class:`InvalidDescriptor`.
+    Neither is ``ties_to_even``. Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument`
+    for both.
     """
-    if isinstance(operator, str):
-        return _by_rounding(operator)
-    return operator if isinstance(operator, RoundOperator) else IEEE754Round(operator)
+    if rounding is not None:
+        if operator is not None:
+            raise InvalidArgument("rounding is the operator's own: give one of the two")
+        operator = rounding
+    if operator is None:
+        operator = "ties_to_even"
+    if isinstance(operator, RoundOperator):
+        return operator
+    return _by_rounding(operator) if isinstance(operator, str) else IEEE754Round(operator)
 
 
 @lru_cache(maxsize=len(Rounding))
-def _by_rounding(rounding: str) -> IEEE754Round:
+def _by_rounding(rounding: RoundingName | Rounding) -> IEEE754Round:
     return IEEE754Round(rounding)
 
 

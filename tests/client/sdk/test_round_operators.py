@@ -115,6 +115,13 @@ def test_a_string_or_a_rounding_is_an_ieee754_operator() -> None:
         assert as_operator(rounding) == as_operator(rounding.value) == tr.IEEE754Round(rounding)
 
 
+def test_the_direction_may_be_given_by_its_own_name() -> None:
+    assert as_operator(None) == as_operator("ties_to_even") == tr.IEEE754Round()
+    assert as_operator(None, "toward_zero") == tr.IEEE754Round("toward_zero")
+    with pytest.raises(tr.InvalidArgument, match="one of the two"):
+        as_operator("toward_zero", "toward_zero")
+
+
 def node(**changes: Any) -> Any:
     fields = {"op_type": "Round", "domain": "", "attribute": [], "input": ["x"], "output": ["y"]}
     return SimpleNamespace(**{**fields, **changes})
