@@ -41,11 +41,19 @@ class TensorRoundError(Exception):
     #: Whether the same request may well succeed a little later.
     transient: bool = False
 
+    #: Whether the answer shows no sign of a tensor-round service.
+    is_foreign: bool = False
+
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
         #: The id of the request that failed, where one was made.
         self.request_id: str | None = None
+
+    def restate(self, detail: str) -> None:
+        """Have it say this instead: what is known where it was raised may not be all."""
+        self.detail = detail
+        self.args = (detail,)
 
 
 class ConnectionFailed(TensorRoundError):

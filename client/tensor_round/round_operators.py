@@ -8,13 +8,14 @@ refuse is refused here first, with the same :class:`InvalidDescriptor`.
 from __future__ import annotations
 
 import abc
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, ClassVar, cast
 
-from . import operators
+from . import dxdispatch, operators
 from .call import RoundCall
 from .dtypes import BY_NAME
 from .errors import Fault, InvalidArgument, InvalidDescriptor
@@ -24,7 +25,6 @@ from .wire import native, strictjson
 
 #: Plans kept; a header has a few hundred bytes.
 _CACHED_PLANS = 1024
-_MAX_DXDISPATCH_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,16 +204,20 @@ class DirectMLRound(RoundOperator):
 
     @classmethod
     def from_dxdispatch(
-        cls, document: str | bytes | Mapping[str, Any], feature_level: str | int = "3_0"
+        cls,
+        document: str | bytes | os.PathLike[str] | Mapping[str, Any],
+        feature_level: FeatureLevel = "3_0",
     ) -> DirectMLRound:
         """The operator in DxDispatch's JSON.
 
-        ``document`` is the JSON, as text or parsed: an operator (``type`` and
+        ``document`` is the JSON, as text, a path or parsed: an operator (``type`` and
         ``desc``), or a whole model whose ``dispatchables`` have one rounding operator.
+        Comments and trailing commas are passed over, as DxDispatch does.
         The tensors it describes must be lawful, but the operator serves any others too.
-        Raises :class:`InvalidDescriptor`, or :class:`MalformedJSON` where it is no JSON.
+        Raises :class:`InvalidDescriptor`, :class:`MalformedJSON` where it is no JSON, and
+        :class:`InvalidArgument` for a file that cannot be read.
         """
-        operator = _find_operator(_parsed(document))
+        operator = dxdispatch.read(document)
         descriptor = operators.validate(
             {
                 "dialect": "directml",
@@ -259,31 +263,6 @@ def _name(dtype: str, dialect: str) -> str:
     row = BY_NAME.get(dtype)
     name: str | None = getattr(row, dialect) if row is not None else None
     return dtype if name is None else name
-
-
-def _parsed(document: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
-    if isinstance(document, str | bytes):
-        text = document.encode() if isinstance(document, str) else document
-        document = strictjson.loads(text, max_depth=_MAX_DXDISPATCH_DEPTH)
-    if not isinstance(document, Mapping):
-        raise InvalidDescriptor.of([Fault((), "directml: must be a JSON object")])
-    return document
-
-
-def _find_operator(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "dispatchables" not in document:
-        return document
-    dispatchables = document["dispatchables"]
-    found = [
-        operator
-        for operator in (dispatchables.values() if isinstance(dispatchables, Mapping) else ())
-        if isinstance(operator, Mapping)
-        and str(operator.get("type")).removeprefix("DML_OPERATOR_") == "ELEMENT_WISE_ROUND"
-    ]
-    if len(found) != 1:
-        rule = f"directml: must have exactly one ELEMENT_WISE_ROUND, got {len(found)}"
-        raise InvalidDescriptor.of([Fault(("dispatchables",), rule)])
-    return found[0]
 
 
 from_onnx = OnnxRound.from_onnx

@@ -199,6 +199,11 @@ class Session:
             intake = reception(reply.status, reply.fields)
             await reply.pour(intake, deadline)
             return intake.end()
+        except TensorRoundError as error:
+            if error.is_foreign:
+                where = self._settings.url
+                error.restate(f"no tensor-round service answers at {where}: {error.detail}")
+            raise
         finally:
             await reply.close()
 
