@@ -19,7 +19,7 @@ from . import directml, ieee754, onnx, openvino
 from .dialect import Dialect
 from .directml import DirectMLDescriptor
 from .faults import faults_of
-from .ieee754 import Ieee754Descriptor
+from .ieee754 import IEEE754Descriptor
 from .onnx import OnnxDescriptor
 from .openvino import OpenVINODescriptor
 
@@ -27,7 +27,7 @@ __all__ = [
     "DIALECTS",
     "Descriptor",
     "DirectMLDescriptor",
-    "Ieee754Descriptor",
+    "IEEE754Descriptor",
     "OnnxDescriptor",
     "OpenVINODescriptor",
     "catalog",
@@ -39,7 +39,7 @@ __all__ = [
 
 #: Any descriptor; the type a web framework documents. To read one, use :func:`validate`.
 Descriptor = Annotated[
-    Ieee754Descriptor | OnnxDescriptor | OpenVINODescriptor | DirectMLDescriptor,
+    IEEE754Descriptor | OnnxDescriptor | OpenVINODescriptor | DirectMLDescriptor,
     Field(discriminator="dialect"),
 ]
 
@@ -78,7 +78,7 @@ def validate(document: object) -> Descriptor:
     try:
         return _READER.validate_python(document)
     except ValidationError as error:
-        raise InvalidDescriptor.of(faults_of(error)) from None
+        raise InvalidDescriptor.of(faults_of(error, tagged=True)) from None
 
 
 def refuse_vast(document: object) -> None:
