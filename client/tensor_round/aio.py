@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from .arguments import address_from, headers_from
 from .progress import ProgressCallback
 from .round_operators import RoundOperator
+from .sdk.execution import AnyDescriptor
+from .sdk.output import Output
 from .session import Limits, Session
 from .transport.choice import async_transport
 from .transport.tasks import Tasks
@@ -64,6 +66,17 @@ class AsyncClient:
         """Round every element of ``x``; see :meth:`Client.round`."""
         rounded: A = await self._session.round(x, operator, out, progress)
         return rounded
+
+    async def execute(
+        self,
+        descriptor: AnyDescriptor,
+        data: object,
+        *,
+        out: object = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Output:
+        """Execute an operator descriptor as it is; see :meth:`Client.execute`."""
+        return await self._session.execute(descriptor, data, out, progress)
 
     async def operators(self) -> dict[str, Any]:
         """What the service takes: dialects, versions, modes, dtypes and limits."""

@@ -23,6 +23,8 @@ from .intake import Intake
 from .progress import ProgressCallback, counted
 from .retries import Retries
 from .round_operators import Plan, RoundOperator, as_operator
+from .sdk.execution import AnyDescriptor, Executions
+from .sdk.output import Output
 from .tiles import Tile, cut
 from .transport.concurrency import Concurrency
 from .transport.transports import Transport
@@ -68,6 +70,9 @@ class Session:
         self._retries = Retries(limits.retries, verified=digest)
         self._is_closed = False
         self._devices = DeviceRounds(self._fetched_document, self._fill)
+        self._executions = Executions(
+            self._fetched, self._fill, concurrency, limits.tile_bytes, digest=digest
+        )
 
     async def round(
         self,
@@ -96,6 +101,17 @@ class Session:
         else:
             await self._fill(by, plan, operand.array, target, progress, deadline)
         return out
+
+    async def execute(
+        self,
+        descriptor: AnyDescriptor,
+        data: Any,
+        out: Any,
+        progress: bool | ProgressCallback,
+    ) -> Output:
+        """Execute a descriptor; see :meth:`Client.execute`."""
+        deadline = self._start()
+        return await self._executions.execute(descriptor, data, out, progress, deadline)
 
     async def document(self, path: str) -> dict[str, Any]:
         """The JSON object at a path."""
@@ -166,7 +182,7 @@ class Session:
         return self._fetched(
             lambda: round_request(tile.plan, tile.payload(), digest=digest),
             lambda status, fields: tensor_intake(
-                status, fields, tile.plan, tile.landing(verified=digest), digest=digest
+                status, fields, tile.plan, lambda: tile.landing(verified=digest), digest=digest
             ),
             deadline,
             computes=digest and tile.nbytes >= LARGE_DIGEST_BYTES,

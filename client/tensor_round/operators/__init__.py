@@ -17,19 +17,26 @@ from ..errors import Fault, InvalidDescriptor
 from ..wire import strictjson
 from . import directml, ieee754, onnx, openvino
 from .dialect import Dialect
-from .directml import DirectMLDescriptor
+from .directml import DirectMLDescriptor, ElementWiseRoundDesc
+from .directml_tensor import BufferTensorDesc
 from .faults import faults_of
-from .ieee754 import IEEE754Descriptor
-from .onnx import OnnxDescriptor
-from .openvino import OpenVINODescriptor
+from .ieee754 import IEEE754Descriptor, IEEE754Tensor
+from .onnx import OnnxDescriptor, OnnxTensor
+from .openvino import OpenVINOData, OpenVINODescriptor, OpenVINOTensor
 
 __all__ = [
     "DIALECTS",
+    "BufferTensorDesc",
     "Descriptor",
     "DirectMLDescriptor",
+    "ElementWiseRoundDesc",
     "IEEE754Descriptor",
+    "IEEE754Tensor",
     "OnnxDescriptor",
+    "OnnxTensor",
+    "OpenVINOData",
     "OpenVINODescriptor",
+    "OpenVINOTensor",
     "catalog",
     "parse",
     "refuse_vast",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
 from pydantic_core import CoreSchema
@@ -50,6 +51,17 @@ class OperatorDescriptor(Strict):
     """What to round, and how it lies: the root of every dialect's descriptor."""
 
     dialect: str
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """The descriptor that a document of this dialect stands for.
+
+        Raises :class:`InvalidDescriptor` with every fault of form.
+        """
+        try:
+            return cls.model_validate(dict(document))
+        except ValidationError as error:
+            raise InvalidDescriptor.of(faults_of(error)) from None
 
     @abc.abstractmethod
     def resolve(self) -> RoundCall:

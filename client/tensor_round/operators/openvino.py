@@ -71,11 +71,15 @@ class OpenVINODescriptor(OperatorDescriptor):
     data: OpenVINOData | None = Field(default=None, description="Attributes; null is the defaults.")
     input: OpenVINOTensor
 
+    @property
+    def mode(self) -> str:
+        """Where halves go: what ``data`` says, or the default."""
+        return DEFAULT_MODE if self.data is None else self.data.mode
+
     def resolve(self) -> RoundCall:
         """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
-        mode = DEFAULT_MODE if self.data is None else self.data.mode
         layout = Layout.of(BY_OPENVINO[self.input.element_type], self.input.shape, loc=("input",))
-        return RoundCall.packed_output(OPENVINO_MODES[mode], layout)
+        return RoundCall.packed_output(OPENVINO_MODES[self.mode], layout)
 
 
 DIALECT = Dialect(

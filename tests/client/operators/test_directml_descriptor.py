@@ -311,9 +311,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     ),
     "an output of other rank": (
         {f"{OUT}.Sizes": [6]},
-        {
-            f"{OUT}.DimensionCount": "directml: must equal the InputTensor's DimensionCount, 2, got 1"
-        },
+        {f"{OUT}.DimensionCount": "must equal the InputTensor's DimensionCount, 2, got 1"},
     ),
     "a broadcast output": ({f"{OUT}.Strides": [0, 1]}, {f"{OUT}.Strides": "must not overlap"}),
     "an overlapping output": ({f"{OUT}.Strides": [2, 1]}, {f"{OUT}.Strides": "must not overlap"}),
