@@ -16,8 +16,14 @@ PAGE = Path(__file__).parents[1] / "docs" / "sdk.md"
 BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
 
 OPERATORS = (tr.IEEE754Round, tr.OnnxRound, tr.OpenVINORound, tr.DirectMLRound)
+DESCRIPTORS = (
+    *(tr.IEEE754Descriptor, tr.IEEE754Tensor),
+    *(tr.OnnxDescriptor, tr.OnnxTensor),
+    *(tr.OpenVINODescriptor, tr.OpenVINOData, tr.OpenVINOTensor),
+    *(tr.DirectMLDescriptor, tr.ElementWiseRoundDesc, tr.BufferTensorDesc),
+)
 _WITHOUT_STATUS = (errors.RequestRefused, errors.UnknownRefusal)
-FUNCTIONS = (tr.from_onnx, tr.from_dxdispatch)
+FUNCTIONS = (tr.from_onnx, tr.from_openvino, tr.from_dxdispatch)
 
 
 def page(current: str) -> str:
@@ -33,12 +39,19 @@ def reference() -> str:
     parts += [_described("####", f"Client.{name}", member) for name, member in _calls(tr.Client)]
     parts += [_described("###", "AsyncClient", tr.AsyncClient)]
     parts += [_described("###", kind.__name__, kind) for kind in OPERATORS]
+    parts += [_described("###", kind.__name__, kind) for kind in DESCRIPTORS]
+    parts += [f"### Output\n\n{_prose(tr.Output)}\n"]
+    parts += [f"#### Output.{name}\n\n{_prose(member)}\n" for name, member in _members(tr.Output)]
     parts += [_described("###", function.__name__, function) for function in FUNCTIONS]
     parts += ["### Errors\n\n| error | status | what it means |\n|---|---|---|\n" + _errors()]
     return "\n".join(parts)
 
 
 def _calls(kind: type) -> list[tuple[str, Callable[..., Any]]]:
+    return [(name, member) for name, member in vars(kind).items() if not name.startswith("_")]
+
+
+def _members(kind: type) -> list[tuple[str, object]]:
     return [(name, member) for name, member in vars(kind).items() if not name.startswith("_")]
 
 

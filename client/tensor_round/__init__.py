@@ -50,33 +50,50 @@ from .errors import (
     UnsupportedEncoding,
     UnsupportedMediaType,
 )
+from .operators import (
+    BufferTensorDesc,
+    DirectMLDescriptor,
+    ElementWiseRoundDesc,
+    IEEE754Descriptor,
+    IEEE754Tensor,
+    OnnxDescriptor,
+    OnnxTensor,
+    OpenVINOData,
+    OpenVINODescriptor,
+    OpenVINOTensor,
+)
+from .readers import from_dxdispatch, from_onnx, from_openvino
 from .round_operators import (
     DirectMLRound,
     IEEE754Round,
     OnnxRound,
     OpenVINORound,
     RoundOperator,
-    from_dxdispatch,
-    from_onnx,
 )
 from .rounding import Rounding
+from .sdk.output import Output
 from .version import __version__ as __version__
 
 __all__ = [
     "AsyncClient",
     "BackendFailed",
+    "BufferTensorDesc",
     "Client",
     "ConnectionFailed",
     "DeadlineExceeded",
     "DeviceOutOfMemory",
     "DigestMismatch",
+    "DirectMLDescriptor",
     "DirectMLRound",
     "Draining",
     "DuplicateDescriptor",
+    "ElementWiseRoundDesc",
     "Fault",
     "ForeignOrigin",
     "HeadersTooLarge",
+    "IEEE754Descriptor",
     "IEEE754Round",
+    "IEEE754Tensor",
     "InternalError",
     "InvalidArgument",
     "InvalidArgumentType",
@@ -89,8 +106,14 @@ __all__ = [
     "MissingDescriptor",
     "NotFound",
     "NotOffered",
+    "OnnxDescriptor",
     "OnnxRound",
+    "OnnxTensor",
+    "OpenVINOData",
+    "OpenVINODescriptor",
     "OpenVINORound",
+    "OpenVINOTensor",
+    "Output",
     "Overloaded",
     "PayloadSizeMismatch",
     "ProtocolViolation",
@@ -106,6 +129,7 @@ __all__ = [
     "UnsupportedMediaType",
     "from_dxdispatch",
     "from_onnx",
+    "from_openvino",
 ]
 
 

@@ -12,6 +12,8 @@ from .names import RoundingName
 from .progress import ProgressCallback
 from .round_operators import RoundOperator, as_operator
 from .rounding import Rounding
+from .sdk.execution import AnyDescriptor
+from .sdk.output import Output
 from .session import Session
 from .settings import Settings, with_environment
 from .transport.address import Address
@@ -83,6 +85,17 @@ class AsyncClient(Configured):
         """Round every element of ``x``; see :meth:`Client.round`."""
         rounded: A = await self._session.round(x, as_operator(operator, rounding), out, progress)
         return rounded
+
+    async def execute(
+        self,
+        descriptor: AnyDescriptor,
+        data: object,
+        *,
+        out: object = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Output:
+        """Execute an operator descriptor as it is; see :meth:`Client.execute`."""
+        return await self._session.execute(descriptor, data, out, progress)
 
     async def operators(self) -> dict[str, Any]:
         """What the service takes: dialects, versions, modes, dtypes and limits."""

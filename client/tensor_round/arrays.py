@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from .dtypes import BY_NAME, from_numpy
 from .errors import InvalidArgument, InvalidArgumentType
+from .layout import Layout
 
 Array = npt.NDArray[Any]
 
@@ -89,11 +90,27 @@ def writable(out: Any, operand: Operand) -> Array:
         raise InvalidArgument(f"out has shape {target.shape}, x has {operand.array.shape}")
     if _name(target.dtype) != operand.dtype:
         raise InvalidArgument(f"out has dtype {_name(target.dtype)}, x has {operand.dtype}")
-    if not target.flags.writeable:
-        raise InvalidArgument("out is read-only")
-    if not _is_free_of_overlap(target):
-        raise InvalidArgument("out has elements that share memory with each other")
+    check_writable(target)
     return target
+
+
+def check_writable(out: Array) -> None:
+    """Refuse with :class:`InvalidArgument` an array whose elements cannot each be written."""
+    if not out.flags.writeable:
+        raise InvalidArgument("out is read-only")
+    if not _is_free_of_overlap(out):
+        raise InvalidArgument("out has elements that share memory with each other")
+
+
+def laid_out(memory: npt.NDArray[np.uint8], layout: Layout) -> Array:
+    """The elements of a layout in the bytes that it describes; they may be without the padding."""
+    if layout.element_count == 0:
+        return np.empty(layout.shape, layout.dtype.numpy)
+    steps = [
+        stride * layout.dtype.itemsize if size > 1 else 0
+        for stride, size in zip(layout.strides, layout.shape, strict=True)
+    ]
+    return np.ndarray(layout.shape, layout.dtype.numpy, memory, strides=steps)
 
 
 def bits(seen: Array) -> npt.NDArray[np.unsignedinteger[Any]]:

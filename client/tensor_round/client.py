@@ -12,6 +12,8 @@ from .names import RoundingName
 from .progress import ProgressCallback
 from .round_operators import RoundOperator, as_operator
 from .rounding import Rounding
+from .sdk.execution import AnyDescriptor
+from .sdk.output import Output
 from .session import Session
 from .settings import Settings, with_environment
 from .transport.address import Address
@@ -126,6 +128,37 @@ class Client(Configured):
         """
         rounded: A = run(self._session.round(x, as_operator(operator, rounding), out, progress))
         return rounded
+
+    def execute(
+        self,
+        descriptor: AnyDescriptor,
+        data: object,
+        *,
+        out: object = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Output:
+        """Execute an operator descriptor as it is, with every layout that it states.
+
+        ``descriptor`` is any dialect's model (:class:`IEEE754Descriptor`,
+        :class:`OnnxDescriptor`, :class:`OpenVINODescriptor`, :class:`DirectMLDescriptor`), a
+        mapping of the same fields, or JSON text. ``data`` is the bytes that lie as its input
+        says, or an array of its input's dtype and shape; one that has the strides too is sent
+        from where it lies, any other is laid out as stated.
+
+        ``out`` is writable bytes of the output's length, or an array of its dtype and shape,
+        between whose elements nothing is touched. It may be the input's own memory, where both
+        layouts have the same strides and length; any other overlap is refused, as DirectML does.
+        After an error it is as :meth:`round` leaves it. A refused call changes nothing.
+
+        A tensor over ``tile_bytes`` travels in tiles if input and output lie alike without
+        gaps; all others go whole, and the service's limit is theirs. ``progress`` is as in
+        :meth:`round`.
+
+        Raises :class:`InvalidDescriptor`, :class:`MalformedJSON`,
+        :class:`PayloadSizeMismatch` and :class:`InvalidArgument` before anything is sent,
+        and what :meth:`round` raises.
+        """
+        return run(self._session.execute(descriptor, data, out, progress))
 
     def operators(self) -> dict[str, Any]:
         """What the service takes: dialects, versions, modes, dtypes and limits."""

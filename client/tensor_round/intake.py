@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeVar
 from .answers import MAX_DOCUMENT_DEPTH, MAX_PROBLEM_BYTES, refusal
 from .errors import ConnectionFailed, MalformedJSON, ProtocolViolation
 from .landing import Landing
-from .layout import Layout
 from .wire import strictjson
 
 T_co = TypeVar("T_co", covariant=True)
@@ -43,14 +42,14 @@ def feed(intake: Intake[Any], piece: bytes) -> None:
 
 
 class TensorIntake:
-    """Takes the bytes of an output; those that pad its length are dropped."""
+    """Takes the ``total`` bytes of an output; what does not land of them is dropped."""
 
-    __slots__ = ("_came", "_digest", "_elements", "_expected", "_landing", "_room", "_total")
+    __slots__ = ("_came", "_digest", "_expected", "_landed", "_landing", "_room", "_total")
 
-    def __init__(self, landing: Landing, output: Layout, sha256: bytes | None) -> None:
+    def __init__(self, landing: Landing, total: int, sha256: bytes | None) -> None:
         self._landing = landing
-        self._elements = output.element_bytes
-        self._total = output.byte_length
+        self._landed = landing.nbytes
+        self._total = total
         self._came = 0
         self._room = memoryview(b"")
         self._expected = sha256
@@ -58,7 +57,7 @@ class TensorIntake:
 
     def room(self) -> memoryview:
         """The landing's room, then room for the padding, then for a byte too many."""
-        if self._came < self._elements:
+        if self._came < self._landed:
             self._room = self._landing.room()
         else:
             self._room = memoryview(bytearray(max(1, self._total - self._came)))
@@ -68,7 +67,7 @@ class TensorIntake:
         """Counts, and digests."""
         if self._digest is not None:
             self._digest.update(self._room[:count])
-        if self._came < self._elements:
+        if self._came < self._landed:
             self._landing.took(count)
         self._came += count
         if self._came > self._total:

@@ -23,6 +23,8 @@ from .intake import Intake
 from .progress import ProgressCallback, counted
 from .retries import Retries
 from .round_operators import Plan, RoundOperator
+from .sdk.execution import AnyDescriptor, Executions
+from .sdk.output import Output
 from .settings import Settings
 from .tiles import Tile, cut
 from .transport.concurrency import Concurrency
@@ -47,6 +49,9 @@ class Session:
         self._retries = Retries(settings.retries, verified=settings.digest)
         self.is_closed = False
         self._devices = DeviceRounds(self._fetched_document, self._fill)
+        self._executions = Executions(
+            self._fetched, self._fill, concurrency, settings.tile_bytes, digest=settings.digest
+        )
 
     async def round(
         self,
@@ -77,6 +82,17 @@ class Session:
         else:
             await self._fill(by, plan, operand.array, target, progress, deadline)
         return out
+
+    async def execute(
+        self,
+        descriptor: AnyDescriptor,
+        data: Any,
+        out: Any,
+        progress: bool | ProgressCallback,
+    ) -> Output:
+        """Execute a descriptor; see :meth:`Client.execute`."""
+        deadline = self._start()
+        return await self._executions.execute(descriptor, data, out, progress, deadline)
 
     async def document(self, path: str) -> dict[str, Any]:
         """The JSON object at a path."""
@@ -147,7 +163,7 @@ class Session:
         return self._fetched(
             lambda: round_request(tile.plan, tile.payload(), digest=digest),
             lambda status, fields: tensor_intake(
-                status, fields, tile.plan, tile.landing(verified=digest), digest=digest
+                status, fields, tile.plan, lambda: tile.landing(verified=digest), digest=digest
             ),
             deadline,
             computes=digest and tile.nbytes >= LARGE_DIGEST_BYTES,

@@ -130,7 +130,7 @@ def node(**changes: Any) -> Any:
 
 def test_from_onnx_reads_a_node() -> None:
     assert tr.from_onnx(node(), 11) == tr.OnnxRound(opset_version=11)
-    assert tr.OnnxRound.from_onnx(node(domain="ai.onnx"), opset=22) == tr.OnnxRound()
+    assert tr.from_onnx(node(domain="ai.onnx"), opset=22) == tr.OnnxRound()
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ OPERATOR = MODEL["dispatchables"]["round"]  # type: ignore[index]
 )
 def test_from_dxdispatch_reads_operators_and_models(document: Any) -> None:
     assert tr.from_dxdispatch(document) == tr.DirectMLRound("TOWARD_ZERO")
-    read = tr.DirectMLRound.from_dxdispatch(document, feature_level="DML_FEATURE_LEVEL_6_0")
+    read = tr.from_dxdispatch(document, feature_level="DML_FEATURE_LEVEL_6_0")
     assert read == tr.DirectMLRound("TOWARD_ZERO", feature_level="6_0")
 
 
