@@ -109,8 +109,10 @@ def _parsed(layer: str | bytes) -> _Element:
     parser.CharacterDataHandler = text
     parser.StartDoctypeDeclHandler = document_type
     try:
-        # A lone surrogate is no character of any XML.
-        parser.Parse(layer.encode("utf-8", "replace") if isinstance(layer, str) else layer, True)
+        # An unpaired surrogate is no UTF-8, and is refused as such.
+        parser.Parse(
+            layer.encode("utf-8", "surrogatepass") if isinstance(layer, str) else layer, True
+        )
     except expat.ExpatError as error:
         raise _refusal((), f"not XML: {error}") from None
     except (LookupError, ValueError):
