@@ -22,6 +22,7 @@ DESCRIPTORS = (
     *(tr.OpenVINODescriptor, tr.OpenVINOData, tr.OpenVINOTensor),
     *(tr.DirectMLDescriptor, tr.ElementWiseRoundDesc, tr.BufferTensorDesc),
 )
+_WITHOUT_STATUS = (errors.RequestRefused, errors.UnknownRefusal)
 FUNCTIONS = (tr.from_onnx, tr.from_openvino, tr.from_dxdispatch)
 
 
@@ -68,14 +69,19 @@ def _described(level: str, name: str, thing: Callable[..., Any]) -> str:
 
 
 def _errors() -> str:
-    roots: list[type[errors.TensorRoundError]] = [errors.TensorRoundError]
-    roots += errors.TensorRoundError.__subclasses__()
-    rows = [(kind, "") for kind in roots]
-    rows += [(kind, str(kind.status)) for kind in errors.REFUSALS.values()]
+    kinds = [thing for thing in vars(errors).values() if isinstance(thing, type)]
+    exported = {thing for name in tr.__all__ if isinstance(thing := getattr(tr, name), type)}
+    rows = [kind for kind in kinds if issubclass(kind, Exception) and kind in exported]
     return "".join(
-        f"| `{kind.__name__}` | {status} | {_prose(kind).splitlines()[0]} |\n"
-        for kind, status in rows
+        f"| `{kind.__name__}` | {_status(kind)} | {_prose(kind).splitlines()[0]} |\n"
+        for kind in rows
     )
+
+
+def _status(kind: type[Exception]) -> str:
+    """Its own; the classes above all have none, and one has the response's."""
+    is_one = issubclass(kind, errors.RequestRefused) and kind not in _WITHOUT_STATUS
+    return str(kind.status) if is_one else ""
 
 
 def _prose(thing: object) -> str:

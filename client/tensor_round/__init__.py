@@ -28,6 +28,7 @@ from .errors import (
     HeadersTooLarge,
     InternalError,
     InvalidArgument,
+    InvalidArgumentType,
     InvalidDescriptor,
     MalformedEncoding,
     MalformedJSON,
@@ -71,6 +72,7 @@ from .round_operators import (
 )
 from .rounding import Rounding
 from .sdk.output import Output
+from .version import __version__ as __version__
 
 __all__ = [
     "AsyncClient",
@@ -94,6 +96,7 @@ __all__ = [
     "IEEE754Tensor",
     "InternalError",
     "InvalidArgument",
+    "InvalidArgumentType",
     "InvalidDescriptor",
     "MalformedEncoding",
     "MalformedJSON",
@@ -137,3 +140,8 @@ def __getattr__(name: str) -> Any:
 
         return OnnxBackend
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    # Not the modules and names that importing brings along.
+    return list(__all__)

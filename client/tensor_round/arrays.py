@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .dtypes import BY_NAME, from_numpy
-from .errors import InvalidArgument
+from .errors import InvalidArgument, InvalidArgumentType
 from .layout import Layout
 
 Array = npt.NDArray[Any]
@@ -45,10 +45,12 @@ def read(x: Any) -> Operand:
     """See ``x`` as a NumPy array on its own memory.
 
     Takes NumPy arrays and scalars, torch tensors, and whatever exports
-    ``__array_interface__``, DLPack on the CPU, or the buffer protocol. Subclasses of
-    NumPy's array come back as plain arrays. Raises :class:`InvalidArgument` for
-    anything else.
+    ``__array_interface__``, DLPack on the CPU, or the buffer protocol, or has an array as its
+    ``data`` (OpenVINO's tensors). Masked arrays keep their mask; other subclasses of NumPy's
+    array come back as plain arrays. Raises :class:`InvalidArgument` for anything else.
     """
+    if isinstance(x, np.ma.MaskedArray):
+        return _operand(np.asarray(x), _masked_like(x))
     if isinstance(x, np.ndarray):
         return _operand(np.asarray(x), _as_it_is)
     torch = sys.modules.get("torch")
@@ -69,6 +71,12 @@ def empty_like(seen: Array) -> Array:
     of their strides.
     """
     return np.empty_like(seen, order="K", subok=False)
+
+
+def refuse_loss_of_mask(x: Any, out: Any) -> None:
+    """Refuse with :class:`InvalidArgument` an ``out`` that would not have the mask of ``x``."""
+    if out is not x and any(isinstance(array, np.ma.MaskedArray) for array in (x, out)):
+        raise InvalidArgument("a masked array is rounded into itself or a fresh one: out must be x")
 
 
 def writable(out: Any, operand: Operand) -> Array:
@@ -136,7 +144,9 @@ def _view_exported(x: Any) -> tuple[Array, Callable[[Array], Any]]:
     try:
         memory = memoryview(x)
     except TypeError:
-        raise InvalidArgument(
+        if isinstance(data := getattr(x, "data", None), np.ndarray):
+            return np.asarray(data), _as_it_is
+        raise InvalidArgumentType(
             f"{type(x).__name__} is no array: it exports neither __array_interface__, nor DLPack, "
             "nor the buffer protocol; numpy.asarray makes arrays of lists and numbers"
         ) from None
@@ -176,6 +186,15 @@ def _read_torch(x: Any, torch: Any) -> Operand:
 
 def _as_it_is(y: Array) -> Any:
     return y
+
+
+def _masked_like(x: Any) -> Callable[[Array], Any]:
+    def give(y: Array) -> Any:
+        # The mask is copied: whoever changes one array's must not change the other's.
+        mask = x.mask if x.mask is np.ma.nomask else x.mask.copy()
+        return np.ma.MaskedArray(y, mask, fill_value=x.fill_value, hard_mask=x.hardmask)
+
+    return give
 
 
 def _array_array(x: Any) -> Callable[[Array], Any]:

@@ -117,7 +117,9 @@ def document_intake(status: int, headers: Mapping[str, str]) -> Intake[dict[str,
 def _check_media_type(headers: Mapping[str, str], expected: str) -> None:
     content_type = headers.get("content-type", "")
     if content_type != expected and (got := native.media_type(content_type)) != expected:
-        raise ProtocolViolation(f"the answer is {got or 'of no type'!r}, not {expected}")
+        violation = ProtocolViolation(f"the answer is {got or 'of no type'!r}, not {expected}")
+        violation.is_foreign = True
+        raise violation
     if headers.get("content-encoding", "identity") != "identity":
         raise ProtocolViolation("the answer is encoded, which was not asked for")
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
-from .answers import MAX_DOCUMENT_DEPTH, refusal
+from .answers import MAX_DOCUMENT_DEPTH, MAX_PROBLEM_BYTES, refusal
 from .errors import ConnectionFailed, MalformedJSON, ProtocolViolation
 from .landing import Landing
 from .wire import strictjson
@@ -124,17 +124,21 @@ class DocumentIntake(_BoundedText):
 class RefusalIntake(_BoundedText):
     """Takes a refusal's problem document (RFC 9457), or what a proxy sends in its place."""
 
-    __slots__ = ("_headers", "_status")
+    __slots__ = ("_came", "_headers", "_status")
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
         super().__init__()
         self._status = status
         self._headers = headers
+        self._came = 0
 
     def took(self, count: int) -> None:
-        """Kept, up to the limit; a page that a proxy sends may be longer than anyone reads."""
-        if len(self._text) < MAX_DOCUMENT_BYTES:
-            super().took(min(count, MAX_DOCUMENT_BYTES - len(self._text)))
+        """Kept, up to what is looked at; a page that a proxy sends may be longer than is read."""
+        self._came += count
+        left = MAX_PROBLEM_BYTES - len(self._text)
+        self._text += self._room[: min(count, left)]
+        if self._came > MAX_DOCUMENT_BYTES:
+            self.end()
 
     def end(self) -> Any:
         """Raises the refusal."""

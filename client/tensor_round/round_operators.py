@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import abc
 import operator as python_operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from .call import RoundCall
 from .dtypes import BY_NAME, from_numpy
 from .errors import InvalidArgument
+from .names import DirectMLMode, FeatureLevel, OnnxOpset, OpenVINOMode, RoundingName
 from .operators import (
     Descriptor,
     DirectMLDescriptor,
@@ -31,6 +33,7 @@ from .operators.directml_tensor import AnyTensorDesc
 from .rounding import Rounding
 from .wire import native
 
+_DEFAULT_MODE = cast(DirectMLMode, DEFAULT_MODE)
 #: Plans kept; a header has a few hundred bytes.
 _CACHED_PLANS = 1024
 
@@ -63,15 +66,24 @@ def plan_of(descriptor: Descriptor) -> Plan:
 class RoundOperator(abc.ABC):
     """One dialect's rounding operator, with its attributes; immutable and hashable.
 
+    Attributes are held as the dialect's canonical names, however they were spelled: operators
+    that mean the same are equal.
+
     One that was read from where it was written down may state a tensor; that is no part
     of what it is compared by.
     """
 
     __slots__ = ()
 
+    #: Where the dialect's descriptor has each attribute.
+    _paths: ClassVar[Mapping[str, str]] = {}
+
     def __post_init__(self) -> None:
         # Attributes are checked on a tensor that every version of every dialect takes.
-        self.descriptor("float32", (1, 1, 1, 1)).resolve()
+        descriptor = self.descriptor("float32", (1, 1, 1, 1))
+        descriptor.resolve()
+        for attribute, path in self._paths.items():
+            object.__setattr__(self, attribute, python_operator.attrgetter(path)(descriptor))
 
     @abc.abstractmethod
     def descriptor(
@@ -107,7 +119,9 @@ class IEEE754Round(RoundOperator):
     ``toward_zero``, ``toward_positive`` or ``toward_negative``.
     """
 
-    rounding: str = "ties_to_even"
+    _paths: ClassVar[Mapping[str, str]] = {"rounding": "rounding"}
+
+    rounding: RoundingName | Rounding = "ties_to_even"
 
     def descriptor(
         self, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
@@ -124,7 +138,7 @@ class OnnxRound(RoundOperator):
     ``domain`` is the default one, under either of its names.
     """
 
-    opset_version: int = 22
+    opset_version: OnnxOpset = 22
     domain: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def descriptor(
@@ -148,7 +162,9 @@ class OpenVINORound(RoundOperator):
     ``dtype`` and ``shape`` are what a layer of an IR states of its tensor.
     """
 
-    mode: str = "half_to_even"
+    _paths: ClassVar[Mapping[str, str]] = {"mode": "mode"}
+
+    mode: OpenVINOMode = "half_to_even"
     dtype: str | None = field(default=None, compare=False, repr=False, kw_only=True)
     shape: tuple[int, ...] | None = field(default=None, compare=False, repr=False, kw_only=True)
 
@@ -179,8 +195,13 @@ class DirectMLRound(RoundOperator):
     InputTensor and the OutputTensor that DxDispatch's JSON states.
     """
 
-    rounding_mode: str | int = DEFAULT_MODE
-    feature_level: str | int = "3_0"
+    _paths: ClassVar[Mapping[str, str]] = {
+        "rounding_mode": "desc.RoundingMode",
+        "feature_level": "feature_level",
+    }
+
+    rounding_mode: DirectMLMode = _DEFAULT_MODE
+    feature_level: FeatureLevel = "3_0"
     tensors: tuple[AnyTensorDesc, AnyTensorDesc] | None = field(
         default=None, compare=False, repr=False, kw_only=True
     )
@@ -209,31 +230,41 @@ class DirectMLRound(RoundOperator):
         return (1, 1, 1, count)
 
 
-def as_operator(operator: RoundOperator | str) -> RoundOperator:
-    """The operator that a caller named; a string is an ``ieee754`` rounding direction.
+def as_operator(
+    operator: RoundOperator | RoundingName | Rounding | None,
+    rounding: RoundingName | Rounding | None = None,
+) -> RoundOperator:
+    """The operator that a caller named, by itself or by its IEEE 754 direction; one of the two.
 
-    Raises :class:`InvalidDescriptor`.
+    Neither is ``ties_to_even``. Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument`
+    for both.
     """
-    if isinstance(operator, str):
-        return _by_rounding(operator)
-    return operator if isinstance(operator, RoundOperator) else IEEE754Round(operator)
+    if rounding is not None:
+        if operator is not None:
+            raise InvalidArgument("rounding is the operator's own: give one of the two")
+        operator = rounding
+    if operator is None:
+        operator = "ties_to_even"
+    if isinstance(operator, RoundOperator):
+        return operator
+    return _by_rounding(operator) if isinstance(operator, str) else IEEE754Round(operator)
 
 
 def operator_of(descriptor: Descriptor) -> RoundOperator:
     """The operator that a descriptor puts to its tensor."""
     match descriptor:
         case IEEE754Descriptor():
-            return IEEE754Round(descriptor.rounding)
+            return IEEE754Round(Rounding(descriptor.rounding))
         case OnnxDescriptor():
-            return OnnxRound(descriptor.opset_version, domain=descriptor.domain)
+            return OnnxRound(cast(OnnxOpset, descriptor.opset_version), domain=descriptor.domain)
         case OpenVINODescriptor():
-            return OpenVINORound(descriptor.mode)
-        case DirectMLDescriptor():
-            return DirectMLRound(descriptor.desc.RoundingMode, descriptor.feature_level)
+            return OpenVINORound(cast(OpenVINOMode, descriptor.mode))
+        case DirectMLDescriptor(desc=desc, feature_level=level):
+            return DirectMLRound(cast(DirectMLMode, desc.RoundingMode), cast(FeatureLevel, level))
 
 
 @lru_cache(maxsize=len(Rounding))
-def _by_rounding(rounding: str) -> IEEE754Round:
+def _by_rounding(rounding: RoundingName | Rounding) -> IEEE754Round:
     return IEEE754Round(rounding)
 
 

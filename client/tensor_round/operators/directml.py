@@ -45,27 +45,23 @@ _TOO_OLD = {
     spelling: f"directml: ELEMENT_WISE_ROUND was introduced in feature level 2_1, got {level}"
     for spelling, level in c_enumeration(_LEVEL_PREFIX, {"1_0": 0x1000, "2_0": 0x2000}).items()
 }
-FeatureLevel = Annotated[
-    str | int,
-    OneOf(
-        "directml: a feature level",
-        c_enumeration(_LEVEL_PREFIX, {level: number for level, number, _, _ in _LEVELS}),
-        _TOO_OLD,
-    ),
-]
+LEVELS = OneOf(
+    "directml: a feature level",
+    c_enumeration(_LEVEL_PREFIX, {level: number for level, number, _, _ in _LEVELS}),
+    _TOO_OLD,
+)
+FeatureLevel = Annotated[str | int, LEVELS]
 #: What JSON, client and ``/v2`` mean without a RoundingMode: the C enumeration's 0.
 DEFAULT_MODE = DIRECTML_MODE_VALUES[0]
 _OPERATORS = c_enumeration("DML_OPERATOR_", {"ELEMENT_WISE_ROUND": 99})
 OperatorType = Annotated[str | int, OneOf("directml: this dialect", _OPERATORS)]
-Mode = Annotated[
-    str | int,
-    OneOf(
-        "directml: ELEMENT_WISE_ROUND",
-        c_enumeration(
-            "DML_ROUNDING_MODE_", {name: value for value, name in DIRECTML_MODE_VALUES.items()}
-        ),
+MODES = OneOf(
+    "directml: ELEMENT_WISE_ROUND",
+    c_enumeration(
+        "DML_ROUNDING_MODE_", {name: value for value, name in DIRECTML_MODE_VALUES.items()}
     ),
-]
+)
+Mode = Annotated[str | int, MODES]
 _EXAMPLE: dict[str, Any] = {
     "dialect": "directml",
     "feature_level": "3_0",

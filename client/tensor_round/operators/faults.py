@@ -29,9 +29,11 @@ _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
     "less_than_equal": lambda context: f"must be at most {context['le']}",
     "less_than": lambda context: f"must be less than {context['lt']}",
     "string_unicode": lambda context: "has a field name that is no Unicode text",
+    # An error of ours, which pydantic puts its class before.
+    "value_error": lambda context: str(context["error"]),
     "literal_error": lambda context: f"must be {context['expected']}",
 }
-_WITHOUT_INPUT = frozenset({"missing", "extra_forbidden", "string_unicode"})
+_WITHOUT_INPUT = frozenset({"missing", "extra_forbidden", "string_unicode", "value_error"})
 
 
 def faults_of(error: ValidationError, *, tagged: bool = False) -> list[Fault]:

@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .. import operators
 from ..errors import Fault, InvalidArgument, InvalidDescriptor, MalformedJSON
+from ..names import DirectMLMode, FeatureLevel
 from ..round_operators import DirectMLRound
 from ..wire import strictjson
 
@@ -27,14 +28,14 @@ _STRING_OR_LAST_COMMA = re.compile(
 
 def from_dxdispatch(
     document: str | bytes | os.PathLike[str] | Mapping[str, Any],
-    feature_level: str | int = "3_0",
+    feature_level: FeatureLevel = "3_0",
 ) -> DirectMLRound:
     """The operator in DxDispatch's JSON, and the tensors that it states.
 
     ``document`` is the JSON, as text or parsed, or the path of a file with it (a ``str``
     that has neither ``{`` nor ``[`` is one): an operator (``type`` and ``desc``), or a
     whole model whose ``dispatchables`` have one rounding operator. As DxDispatch does,
-    comments, commas before a closing bracket, and ``Desc`` for ``desc`` are accepted.
+    comments, commas before a closing bracket, and ``Type`` and ``Desc`` are accepted.
 
     ``.descriptor()`` of what is returned has both tensors whole, as they are stated;
     ``.descriptor(dtype, shape)`` is that of another, packed tensor. Raises
@@ -42,20 +43,25 @@ def from_dxdispatch(
     where it is no JSON, and :class:`InvalidArgument` for a file that cannot be read.
     """
     operator = _find_operator(_parsed(document))
-    fields = {"desc" if key == "Desc" else key: operator[key] for key in _FIELDS & set(operator)}
-    if {"desc", "Desc"} <= set(operator):
-        raise _refusal(("Desc",), "directml: there is a desc, too")
+    fields = {key.lower(): operator[key] for key in _FIELDS & set(operator)}
+    for name in ("Type", "Desc"):
+        if {name, name.lower()} <= set(operator):
+            raise _refusal((name,), f"directml: there is a {name.lower()}, too")
     stated = operators.DirectMLDescriptor.read({"feature_level": feature_level, **fields})
     stated.resolve()
     tensors = stated.desc.InputTensor, stated.desc.OutputTensor
-    return DirectMLRound(stated.desc.RoundingMode, stated.feature_level, tensors=tensors)
+    return DirectMLRound(
+        cast(DirectMLMode, stated.desc.RoundingMode),
+        cast(FeatureLevel, stated.feature_level),
+        tensors=tensors,
+    )
 
 
-_FIELDS = {"type", "desc", "Desc"}
+_FIELDS = {"type", "Type", "desc", "Desc"}
 
 
 def _parsed(document: str | bytes | os.PathLike[str] | Mapping[str, Any]) -> Mapping[str, Any]:
-    if isinstance(document, str) and "{" not in document and "[" not in document:
+    if isinstance(document, str) and document and "{" not in document and "[" not in document:
         document = Path(document)
     if isinstance(document, os.PathLike):
         document = _read(Path(document))
@@ -96,13 +102,16 @@ def _find_operator(document: Mapping[str, Any]) -> Mapping[str, Any]:
     found = [
         operator
         for operator in (dispatchables.values() if isinstance(dispatchables, Mapping) else ())
-        if isinstance(operator, Mapping)
-        and str(operator.get("type")).removeprefix("DML_OPERATOR_") == "ELEMENT_WISE_ROUND"
+        if isinstance(operator, Mapping) and _is_round(operator.get("type", operator.get("Type")))
     ]
     if len(found) != 1:
         rule = f"directml: must have exactly one ELEMENT_WISE_ROUND, got {len(found)}"
         raise _refusal(("dispatchables",), rule)
     return found[0]
+
+
+def _is_round(name: object) -> bool:
+    return str(name).removeprefix("DML_OPERATOR_") == "ELEMENT_WISE_ROUND"
 
 
 def _refusal(loc: tuple[str, ...], rule: str) -> InvalidDescriptor:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from ..errors import Fault, InvalidArgument, InvalidDescriptor
+from ..names import OnnxOpset
 from ..round_operators import OnnxRound
 
 
@@ -28,4 +29,4 @@ def from_onnx(node: Any, opset: int) -> OnnxRound:
         raise InvalidArgument(f"the node is no onnx.NodeProto: {error}") from error
     if faults := [Fault((field,), f"onnx: Round {rule}") for field, is_so, rule in broken if is_so]:
         raise InvalidDescriptor.of(faults)
-    return OnnxRound(opset_version=opset, domain=str(node.domain))
+    return OnnxRound(opset_version=cast(OnnxOpset, opset), domain=str(node.domain))

@@ -8,11 +8,13 @@ or nests too deep.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import cast
 from xml.parsers import expat
 
 from ..dtypes import BY_OPENVINO
 from ..echo import shown
-from ..errors import Fault, InvalidArgument, InvalidDescriptor
+from ..errors import Fault, InvalidArgumentType, InvalidDescriptor
+from ..names import OpenVINOMode
 from ..operators import OpenVINODescriptor
 from ..operators.openvino import VERSION
 from ..round_operators import OpenVINORound
@@ -56,7 +58,7 @@ def from_openvino(layer: str | bytes) -> OpenVINORound:
     )
     stated.resolve()
     dtype = tensor.element_type and BY_OPENVINO[tensor.element_type].name
-    return OpenVINORound(stated.mode, dtype=dtype, shape=tensor.shape)
+    return OpenVINORound(cast(OpenVINOMode, stated.mode), dtype=dtype, shape=tensor.shape)
 
 
 @dataclass(slots=True)
@@ -80,7 +82,7 @@ class _Port:
 
 def _parsed(layer: str | bytes) -> _Element:
     if not isinstance(layer, str | bytes):
-        raise InvalidArgument(f"the layer must be XML as str or bytes, got {shown(layer)}")
+        raise InvalidArgumentType(f"the layer must be XML as str or bytes, got {shown(layer)}")
     if len(layer) > MAX_LENGTH:
         raise _refusal((), f"a layer must have at most {MAX_LENGTH} bytes, got {len(layer)}")
     top = _Element("", {})

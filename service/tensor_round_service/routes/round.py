@@ -26,7 +26,6 @@ from tensor_round.errors import (
     UnsupportedMediaType,
 )
 from tensor_round.layout import check_size
-from tensor_round.rounding import Rounding
 from tensor_round.wire import native, npy
 from tensor_round.wire.census import census
 
@@ -38,6 +37,7 @@ from ..http1.request import Request
 from ..http1.response import FixedFields, Response, field_name
 from ..job import FIRST_BYTES, Job
 from .document import Document
+from .operator_query import operator_of, rounding_of
 from .tensor_route import DESCRIPTOR, TensorRoute, Work, admit, content_of, text
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
@@ -126,8 +126,8 @@ class _Round:
 
     async def _npy(self, request: Request, job: Job) -> Response:
         """A .npy file; the response has the header it came with."""
-        query = _parameters(request.head, "rounding", "dtype")
-        rounding = _rounding(query.get("rounding", Rounding.TIES_TO_EVEN.value))
+        query = _parameters(request.head, "operator", "rounding", "dtype")
+        operator = operator_of(query)
         began = time.perf_counter()
         source, length = content_of(request)
         start = b""
@@ -138,7 +138,7 @@ class _Round:
             start += piece
         dtype = npy.resolve_dtype(header, query.get("dtype"))
         layout = header.layout(dtype)
-        call = RoundCall(rounding, layout, layout, layout.byte_length)
+        call = RoundCall(rounding_of(operator, layout), layout, layout, layout.byte_length)
         self._check_sizes(call)
         if length is not None and length != header.header_length + layout.byte_length:
             raise _wrong_size(length, (header.header_length + layout.byte_length,))
@@ -259,16 +259,6 @@ def _wrong_size(got: int, lawful: tuple[int, ...]) -> PayloadSizeMismatch:
         f"the payload must have {' or '.join(map(str, sorted(set(lawful))))} bytes "
         f"for this descriptor, got {got}"
     )
-
-
-def _rounding(name: str) -> Rounding:
-    try:
-        return Rounding(name)
-    except ValueError:
-        names = ", ".join(Rounding)
-        raise InvalidDescriptor.of(
-            [Fault(("query", "rounding"), f"must be one of {names}")]
-        ) from None
 
 
 def _round_swapped(engine: Engine, call: RoundCall, source: Bytes, job: Job) -> Bytes:
