@@ -28,10 +28,12 @@ from .operators import (
     OnnxDescriptor,
     OpenVINODescriptor,
 )
+from .operators.directml import DEFAULT_MODE
 from .operators.directml_tensor import AnyTensorDesc
 from .rounding import Rounding
 from .wire import native
 
+_DEFAULT_MODE = cast(DirectMLMode, DEFAULT_MODE)
 #: Plans kept; a header has a few hundred bytes.
 _CACHED_PLANS = 1024
 
@@ -198,7 +200,7 @@ class DirectMLRound(RoundOperator):
         "feature_level": "feature_level",
     }
 
-    rounding_mode: DirectMLMode = "HALVES_TO_NEAREST_EVEN"
+    rounding_mode: DirectMLMode = _DEFAULT_MODE
     feature_level: FeatureLevel = "3_0"
     tensors: tuple[AnyTensorDesc, AnyTensorDesc] | None = field(
         default=None, compare=False, repr=False, kw_only=True

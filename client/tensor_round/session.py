@@ -62,8 +62,7 @@ class Session:
     ) -> Any:
         """Round ``x``; see :meth:`Client.round`."""
         deadline = self._start()
-        if not (isinstance(progress, bool) or callable(progress)):
-            raise InvalidArgumentType("progress must be True, False or a function of two integers")
+        _check_progress(progress)
         if (kind := device_arrays.kind_of(x)) is not None:
             return await self._devices.round(kind, x, by, out, progress, deadline)
         operand = arrays.read(x)
@@ -92,6 +91,7 @@ class Session:
     ) -> Output:
         """Execute a descriptor; see :meth:`Client.execute`."""
         deadline = self._start()
+        _check_progress(progress)
         return await self._executions.execute(descriptor, data, out, progress, deadline)
 
     async def document(self, path: str) -> dict[str, Any]:
@@ -226,6 +226,11 @@ class Session:
             raise
         finally:
             await reply.close()
+
+
+def _check_progress(progress: object) -> None:
+    if not (isinstance(progress, bool) or callable(progress)):
+        raise InvalidArgumentType("progress must be True, False or a function of two integers")
 
 
 def _lie_askew(source: arrays.Array, target: arrays.Array) -> bool:

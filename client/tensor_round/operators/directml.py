@@ -84,7 +84,8 @@ class ElementWiseRoundDesc(Strict):
     )
     RoundingMode: Mode = Field(
         default=DEFAULT_MODE,
-        description="TOWARD_INFINITY is nearest with halves away from zero; TOWARD_ZERO truncates.",
+        description="TOWARD_INFINITY is nearest with halves away from zero; TOWARD_ZERO truncates. "
+        f"{DEFAULT_MODE} where this is not given.",
     )
 
 

@@ -45,7 +45,9 @@ class BufferDesc(Strict):
 
     DataType: Annotated[str | int, OneOf(_TITLE, _DATA_TYPES)]
     Flags: Annotated[str | int, OneOf("directml: a tensor's Flags", _FLAGS)] = Field(
-        default="NONE", description="OWNED_BY_DML is for inputs only, and changes nothing here."
+        default="NONE",
+        description="NONE where this is not given; OWNED_BY_DML is for inputs only. Neither "
+        "changes anything here.",
     )
     DimensionCount: UInt32 | None = Field(
         default=None, description="If given, how many Sizes there are."
@@ -65,7 +67,8 @@ class BufferDesc(Strict):
     )
     GuaranteedBaseOffsetAlignment: UInt32 = Field(
         default=0,
-        description="0, or a power of two of at least the element's size; changes nothing here.",
+        description="0, as where this is not given, or a power of two of at least the element's "
+        "size; changes nothing here.",
     )
 
     @property
@@ -115,7 +118,7 @@ class BufferDesc(Strict):
 class BufferTensorDesc(BufferDesc):
     """DML_BUFFER_TENSOR_DESC, or a DML_TENSOR_DESC with the fields of its Desc beside its Type."""
 
-    Type: TensorType = Field(default="BUFFER")
+    Type: TensorType = Field(default="BUFFER", description="BUFFER where this is not given.")
 
     @property
     def buffer(self) -> tuple[BufferDesc, tuple[str, ...]]:
@@ -126,7 +129,7 @@ class BufferTensorDesc(BufferDesc):
 class TensorDesc(Strict):
     """DML_TENSOR_DESC."""
 
-    Type: TensorType = Field(default="BUFFER")
+    Type: TensorType = Field(default="BUFFER", description="BUFFER where this is not given.")
     Desc: BufferDesc
 
     @property

@@ -65,7 +65,8 @@ class IEEE754Descriptor(OperatorDescriptor):
 
     dialect: Literal["ieee754"] = "ieee754"
     rounding: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})] = Field(
-        default="ties_to_even", description="The rounding direction."
+        default="ties_to_even",
+        description="The rounding direction; ties_to_even where none is given.",
     )
     input: IEEE754Tensor
     output: IEEE754Tensor | None = Field(

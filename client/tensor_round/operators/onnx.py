@@ -88,7 +88,7 @@ class OnnxDescriptor(OperatorDescriptor):
     )
     input: OnnxTensor
     domain: Literal["", "ai.onnx"] = Field(
-        default="", description="The default domain, under either of its names."
+        default="", description='The default domain, as "" or ai.onnx; "" where this is not given.'
     )
 
     def resolve(self) -> RoundCall:

@@ -35,7 +35,8 @@ class OpenVINOData(Strict):
 
     mode: Annotated[str, OneOf(VERSION.title, {mode: mode for mode in OPENVINO_MODES})] = Field(
         default=DEFAULT_MODE,
-        description="Where halves go; integers come back as they are in both modes.",
+        description=f"Where halves go, {DEFAULT_MODE} where this is not given; integers come back "
+        "as they are in both modes.",
     )
 
 
@@ -67,7 +68,9 @@ class OpenVINODescriptor(OperatorDescriptor):
 
     dialect: Literal["openvino"] = "openvino"
     type: Literal["Round"]
-    version: Literal["opset5"] = Field(default="opset5", description="The operation set.")
+    version: Literal["opset5"] = Field(
+        default="opset5", description="The operation set; opset5 where this is not given."
+    )
     data: OpenVINOData | None = Field(default=None, description="Attributes; null is the defaults.")
     input: OpenVINOTensor
 

@@ -20,8 +20,10 @@ _MAX_DEPTH = 32
 
 #: A string, or a comment; what has no end goes on to the text's.
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-#: A string, or a comma before the end of an object or array.
-_STRING_OR_LAST_COMMA = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|,(?=\s*[}\]])', re.DOTALL)
+#: A string, or a comma between a value and the end of its object or array.
+_STRING_OR_LAST_COMMA = re.compile(
+    r'"(?:[^"\\]|\\.)*(?:"|\Z)|(?<![\s\[{,:])\s*,(?=\s*[}\]])', re.DOTALL
+)
 
 
 def from_dxdispatch(
@@ -90,7 +92,7 @@ def _plain_json(text: str) -> str:
     if len(text) > MAX_LENGTH:
         raise MalformedJSON(f"the JSON has more than {MAX_LENGTH} bytes")
     bare = _STRING_OR_COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else " ", text)
-    return _STRING_OR_LAST_COMMA.sub(lambda found: found[0].removeprefix(","), bare)
+    return _STRING_OR_LAST_COMMA.sub(lambda found: found[0] if found[0][0] == '"' else "", bare)
 
 
 def _find_operator(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -100,13 +102,16 @@ def _find_operator(document: Mapping[str, Any]) -> Mapping[str, Any]:
     found = [
         operator
         for operator in (dispatchables.values() if isinstance(dispatchables, Mapping) else ())
-        if isinstance(operator, Mapping)
-        and str(operator.get("type")).removeprefix("DML_OPERATOR_") == "ELEMENT_WISE_ROUND"
+        if isinstance(operator, Mapping) and _is_round(operator.get("type", operator.get("Type")))
     ]
     if len(found) != 1:
         rule = f"directml: must have exactly one ELEMENT_WISE_ROUND, got {len(found)}"
         raise _refusal(("dispatchables",), rule)
     return found[0]
+
+
+def _is_round(name: object) -> bool:
+    return str(name).removeprefix("DML_OPERATOR_") == "ELEMENT_WISE_ROUND"
 
 
 def _refusal(loc: tuple[str, ...], rule: str) -> InvalidDescriptor:

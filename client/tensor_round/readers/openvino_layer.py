@@ -13,7 +13,7 @@ from xml.parsers import expat
 
 from ..dtypes import BY_OPENVINO
 from ..echo import shown
-from ..errors import Fault, InvalidArgument, InvalidDescriptor
+from ..errors import Fault, InvalidArgumentType, InvalidDescriptor
 from ..names import OpenVINOMode
 from ..operators import OpenVINODescriptor
 from ..operators.openvino import VERSION
@@ -82,7 +82,7 @@ class _Port:
 
 def _parsed(layer: str | bytes) -> _Element:
     if not isinstance(layer, str | bytes):
-        raise InvalidArgument(f"the layer must be XML as str or bytes, got {shown(layer)}")
+        raise InvalidArgumentType(f"the layer must be XML as str or bytes, got {shown(layer)}")
     if len(layer) > MAX_LENGTH:
         raise _refusal((), f"a layer must have at most {MAX_LENGTH} bytes, got {len(layer)}")
     top = _Element("", {})
@@ -111,8 +111,10 @@ def _parsed(layer: str | bytes) -> _Element:
     parser.CharacterDataHandler = text
     parser.StartDoctypeDeclHandler = document_type
     try:
-        # A lone surrogate is no character of any XML.
-        parser.Parse(layer.encode("utf-8", "replace") if isinstance(layer, str) else layer, True)
+        # An unpaired surrogate is no UTF-8, and is refused as such.
+        parser.Parse(
+            layer.encode("utf-8", "surrogatepass") if isinstance(layer, str) else layer, True
+        )
     except expat.ExpatError as error:
         raise _refusal((), f"not XML: {error}") from None
     except (LookupError, ValueError):

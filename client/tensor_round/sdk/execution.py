@@ -10,7 +10,7 @@ from .. import operators
 from ..arrays import Array
 from ..deadline import Deadline
 from ..echo import shown
-from ..errors import HeadersTooLarge, InvalidArgument
+from ..errors import HeadersTooLarge, InvalidArgumentType
 from ..exchange import Request, round_request, tensor_intake
 from ..intake import Intake
 from ..landing import Landing
@@ -154,7 +154,7 @@ def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, Plan]:
     """A caller's descriptor, and the plan for it.
 
     Raises :class:`InvalidDescriptor` with every fault, :class:`MalformedJSON` for a text
-    that is no JSON, and :class:`InvalidArgument` for what is no descriptor at all.
+    that is no JSON, and :class:`InvalidArgumentType` for what is no descriptor at all.
     """
     if isinstance(descriptor, str):
         # An unpaired surrogate is no UTF-8, and is refused as such.
@@ -166,9 +166,9 @@ def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, Plan]:
     elif isinstance(descriptor, Mapping):
         text = operators.validate(dict(descriptor)).to_json()
     elif isinstance(descriptor, RoundOperator):
-        raise InvalidArgument("an operator is of no tensor yet: give operator.descriptor(...)")
+        raise InvalidArgumentType("an operator is of no tensor yet: give operator.descriptor(...)")
     else:
-        raise InvalidArgument(
+        raise InvalidArgumentType(
             f"a descriptor is a model, a mapping or JSON text, got {shown(descriptor)}"
         )
     if len(text) > native.MAX_DESCRIPTOR_LENGTH:

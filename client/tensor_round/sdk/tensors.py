@@ -194,6 +194,8 @@ def _single_bytes(x: Any, layout: Layout) -> Bytes | None:
 
 
 def _array(x: Any, name: str, layout: Layout, side: str) -> Array:
+    if isinstance(x, np.ma.MaskedArray):
+        raise InvalidArgument(f"{name} is masked, and a descriptor has no mask: give {name}.data")
     operand = arrays.read(x)
     if operand.dtype != layout.dtype.name:
         raise InvalidArgument(
