@@ -40,3 +40,8 @@ Timeout = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]
+Digest = Annotated[bool, typer.Option("--digest", help="Verify every byte end to end by SHA-256.")]
+Progress = Annotated[
+    bool | None,
+    typer.Option(help="Show a progress bar.", show_default="on a terminal"),
+]
