@@ -6,6 +6,7 @@ layout's dtype and shape, with strides and a byte order of its own. No I/O here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,7 +105,7 @@ def read_output(out: Any, call: RoundCall) -> Tensor:
 
 def fresh(layout: Layout) -> Tensor:
     """New memory for an output; what it holds is undefined."""
-    memory = _allocated(layout)
+    memory = _allocated(layout, np.empty)
     return Tensor(layout, laid_out(memory, layout), memory)
 
 
@@ -120,8 +121,7 @@ def payload(source: Tensor, call: RoundCall) -> memoryview:
         extent = source.extent()
         if extent.size in (call.input.byte_length, call.shortest_input):
             return extent.data
-    memory = _allocated(source.layout)
-    memory[:] = 0
+    memory = _allocated(source.layout, np.zeros)
     laid = bits(laid_out(memory, source.layout))
     laid[...] = bits(source.elements)
     if not source.layout.is_free_of_overlap and not np.array_equal(laid, bits(source.elements)):
@@ -168,9 +168,9 @@ def landing(target: Tensor, *, in_place: bool, verified: bool) -> Landing:
     return StridedLanding(bits(target.elements), target.layout)
 
 
-def _allocated(layout: Layout) -> Bytes:
+def _allocated(layout: Layout, make: Callable[[int, type[np.uint8]], Bytes]) -> Bytes:
     try:
-        return np.empty(layout.byte_length, np.uint8)
+        return make(layout.byte_length, np.uint8)
     except (MemoryError, ValueError, OverflowError):
         raise InvalidArgument(
             f"there is no memory for the {layout.byte_length} bytes of the layout"
