@@ -23,6 +23,8 @@ from ..landing import DirectLanding, Landing, StagedLanding, StridedLanding
 from ..layout import Layout
 
 Bytes = npt.NDArray[np.uint8]
+#: What exports a buffer or an array, in one of the ways of :func:`.arrays.read`; no type says so.
+Exporter = Any
 
 #: How the buffer protocol marks single bytes.
 _BYTE_FORMATS = ("B", "b", "c")
@@ -64,7 +66,7 @@ class Tensor:
         return as_strided(first, (last + itemsize,), (1,))
 
 
-def read_input(data: Any, call: RoundCall) -> Tensor:
+def read_input(data: Exporter, call: RoundCall) -> Tensor:
     """See what a caller gives as the call's input.
 
     Raises :class:`PayloadSizeMismatch` for bytes of another length, and
@@ -83,7 +85,7 @@ def read_input(data: Any, call: RoundCall) -> Tensor:
     return Tensor(call.input, laid_out(memory, call.input), memory)
 
 
-def read_output(out: Any, call: RoundCall) -> Tensor:
+def read_output(out: Exporter, call: RoundCall) -> Tensor:
     """See a caller's ``out`` as the call's output.
 
     Raises :class:`InvalidArgument` unless it has the layout's length, or its dtype and
@@ -177,7 +179,7 @@ def _allocated(layout: Layout, make: Callable[[int, type[np.uint8]], Bytes]) -> 
         ) from None
 
 
-def _single_bytes(x: Any, layout: Layout) -> Bytes | None:
+def _single_bytes(x: Exporter, layout: Layout) -> Bytes | None:
     """A buffer of single bytes; None for an array, or anything else."""
     if isinstance(x, np.ndarray):
         if x.dtype != np.uint8 or x.ndim != 1:
@@ -193,7 +195,7 @@ def _single_bytes(x: Any, layout: Layout) -> Bytes | None:
     return np.asarray(view).view(np.uint8)
 
 
-def _array(x: Any, name: str, layout: Layout, side: str) -> Array:
+def _array(x: Exporter, name: str, layout: Layout, side: str) -> Array:
     if isinstance(x, np.ma.MaskedArray):
         raise InvalidArgument(f"{name} is masked, and a descriptor has no mask: give {name}.data")
     operand = arrays.read(x)
