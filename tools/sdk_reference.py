@@ -39,6 +39,7 @@ def reference() -> str:
     parts += [_described("####", f"Client.{name}", member) for name, member in _calls(tr.Client)]
     parts += [_described("###", "AsyncClient", tr.AsyncClient)]
     parts += [_described("###", kind.__name__, kind) for kind in OPERATORS]
+    parts += [_described("###", "RoundOperator.descriptor", tr.RoundOperator.descriptor)]
     parts += [_described("###", kind.__name__, kind) for kind in DESCRIPTORS]
     parts += [f"### Output\n\n{_prose(tr.Output)}\n"]
     parts += [f"#### Output.{name}\n\n{_prose(member)}\n" for name, member in _members(tr.Output)]

@@ -50,6 +50,19 @@ DESCRIPTORS: list[dict[str, Any]] = [
     },
 ]
 
+MODELS: list[dict[str, Any]] = [
+    {"type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "desc": DESCRIPTORS[-1]["desc"]},
+    {"dispatchables": {"r": {"type": "ELEMENT_WISE_ROUND", "Desc": DESCRIPTORS[-1]["desc"]}}},
+]
+
+LAYERS = [
+    b'<layer id="3" type="Round" version="opset5"><data mode="half_to_even"/><input><port id="0" '
+    b'precision="FP32"><dim>2</dim><dim>3</dim></port></input><output><port id="1" '
+    b'precision="FP32"><dim>2</dim><dim>-1</dim></port></output></layer>',
+    b'<?xml version="1.0" encoding="utf-16"?><!DOCTYPE layer [<!ENTITY a "&b;">]>'
+    b'<layer type="Round"><rt_info>&lt;&a;<![CDATA[x]]></rt_info></layer>',
+]
+
 INFERENCES: list[dict[str, Any]] = [
     {
         "id": "1",

@@ -22,16 +22,29 @@ from ..transport.concurrency import Concurrency
 from ..wire import native
 from . import tensors
 from .output import Output
-from .tensors import Tensor
+from .tensors import Exporter, Tensor
 
 #: A descriptor: any dialect's model, a document, or its JSON text.
 AnyDescriptor = Descriptor | Mapping[str, Any] | str | bytes
 
-#: Sends requests, made anew for each try, until one response is whole.
-Fetch = Callable[..., Awaitable[None]]
+#: Descriptors remembered; each has at most 16 KiB.
 _REMEMBERED = 256
 #: From this size on, laying out takes longer than its way to a thread and back.
 _LARGE_BYTES = 256 << 10
+
+
+class Fetch(Protocol):
+    """Sends requests, made anew for each try, until one response is whole."""
+
+    def __call__(
+        self,
+        make: Callable[[], Request],
+        reception: Callable[[int, Mapping[str, str]], Intake[None]],
+        deadline: Deadline,
+        *,
+        computes: bool = False,
+    ) -> Awaitable[None]:
+        """Send it."""
 
 
 class Fill(Protocol):
@@ -70,8 +83,8 @@ class Executions:
     async def execute(
         self,
         descriptor: AnyDescriptor,
-        data: Any,
-        out: Any,
+        data: Exporter,
+        out: Exporter,
         progress: bool | ProgressCallback,
         deadline: Deadline,
     ) -> Output:

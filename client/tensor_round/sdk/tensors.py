@@ -6,6 +6,7 @@ layout's dtype and shape, with strides and a byte order of its own. No I/O here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ from ..landing import DirectLanding, Landing, StagedLanding, StridedLanding
 from ..layout import Layout
 
 Bytes = npt.NDArray[np.uint8]
+#: What exports a buffer or an array, in one of the ways of :func:`.arrays.read`; no type says so.
+Exporter = Any
 
 #: How the buffer protocol marks single bytes.
 _BYTE_FORMATS = ("B", "b", "c")
@@ -63,7 +66,7 @@ class Tensor:
         return as_strided(first, (last + itemsize,), (1,))
 
 
-def read_input(data: Any, call: RoundCall) -> Tensor:
+def read_input(data: Exporter, call: RoundCall) -> Tensor:
     """See what a caller gives as the call's input.
 
     Raises :class:`PayloadSizeMismatch` for bytes of another length, and
@@ -78,7 +81,7 @@ def read_input(data: Any, call: RoundCall) -> Tensor:
     return Tensor(call.input, laid_out(memory, call.input), memory)
 
 
-def read_output(out: Any, call: RoundCall) -> Tensor:
+def read_output(out: Exporter, call: RoundCall) -> Tensor:
     """See a caller's ``out`` as the call's output.
 
     Raises :class:`InvalidArgument` unless it has the layout's length, or its dtype and
@@ -100,7 +103,7 @@ def read_output(out: Any, call: RoundCall) -> Tensor:
 
 def fresh(layout: Layout) -> Tensor:
     """New memory for an output; what it holds is undefined."""
-    memory = _allocated(layout)
+    memory = _allocated(layout, np.empty)
     return Tensor(layout, laid_out(memory, layout), memory)
 
 
@@ -116,8 +119,7 @@ def payload(source: Tensor, call: RoundCall) -> memoryview:
         extent = source.extent()
         if extent.size in (call.input.byte_length, call.shortest_input):
             return extent.data
-    memory = _allocated(source.layout)
-    memory[:] = 0
+    memory = _allocated(source.layout, np.zeros)
     laid = bits(laid_out(memory, source.layout))
     laid[...] = bits(source.elements)
     if not source.layout.is_free_of_overlap and not np.array_equal(laid, bits(source.elements)):
@@ -164,16 +166,16 @@ def landing(target: Tensor, *, in_place: bool, verified: bool) -> Landing:
     return StridedLanding(bits(target.elements), target.layout)
 
 
-def _allocated(layout: Layout) -> Bytes:
+def _allocated(layout: Layout, make: Callable[[int, type[np.uint8]], Bytes]) -> Bytes:
     try:
-        return np.empty(layout.byte_length, np.uint8)
+        return make(layout.byte_length, np.uint8)
     except (MemoryError, ValueError, OverflowError):
         raise InvalidArgument(
             f"there is no memory for the {layout.byte_length} bytes of the layout"
         ) from None
 
 
-def _single_bytes(x: Any, layout: Layout) -> Bytes | None:
+def _single_bytes(x: Exporter, layout: Layout) -> Bytes | None:
     """A buffer of single bytes; None for an array, or anything else."""
     if isinstance(x, np.ndarray):
         if x.dtype != np.uint8 or x.ndim != 1:
@@ -189,7 +191,7 @@ def _single_bytes(x: Any, layout: Layout) -> Bytes | None:
     return np.asarray(view).view(np.uint8)
 
 
-def _array(x: Any, name: str, layout: Layout, side: str) -> Array:
+def _array(x: Exporter, name: str, layout: Layout, side: str) -> Array:
     if isinstance(x, np.ma.MaskedArray):
         raise InvalidArgument(f"{name} is masked, and a descriptor has no mask: give {name}.data")
     operand = arrays.read(x)
