@@ -15,12 +15,19 @@ from functools import lru_cache
 from typing import ClassVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from .call import RoundCall
 from .dtypes import BY_NAME, from_numpy
 from .errors import InvalidArgument
-from .names import DirectMLMode, FeatureLevel, OnnxOpset, OpenVINOMode, RoundingName
+from .names import (
+    AnyDType,
+    DirectMLMode,
+    DTypeName,
+    FeatureLevel,
+    OnnxOpset,
+    OpenVINOMode,
+    RoundingName,
+)
 from .operators import (
     Descriptor,
     DirectMLDescriptor,
@@ -87,7 +94,7 @@ class RoundOperator(abc.ABC):
 
     @abc.abstractmethod
     def descriptor(
-        self, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> Descriptor:
         """The descriptor of the operator on a packed tensor, or on the one that it states.
 
@@ -108,7 +115,8 @@ class RoundOperator(abc.ABC):
 
 @lru_cache(maxsize=_CACHED_PLANS)
 def _plan_for(by: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Plan:
-    return plan_of(by.descriptor(dtype, shape))
+    # Any other name is the dialect's model's to refuse.
+    return plan_of(by.descriptor(cast(DTypeName, dtype), shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +132,7 @@ class IEEE754Round(RoundOperator):
     rounding: RoundingName | Rounding = "ties_to_even"
 
     def descriptor(
-        self, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> IEEE754Descriptor:
         """The ``ieee754`` descriptor for a packed tensor."""
         tensor = {"dtype": _dtype(dtype), "shape": _shape(shape)}
@@ -142,7 +150,7 @@ class OnnxRound(RoundOperator):
     domain: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def descriptor(
-        self, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> OnnxDescriptor:
         """The ``onnx`` descriptor for a tensor."""
         return OnnxDescriptor.read(
@@ -165,11 +173,11 @@ class OpenVINORound(RoundOperator):
     _paths: ClassVar[Mapping[str, str]] = {"mode": "mode"}
 
     mode: OpenVINOMode = "half_to_even"
-    dtype: str | None = field(default=None, compare=False, repr=False, kw_only=True)
+    dtype: DTypeName | None = field(default=None, compare=False, repr=False, kw_only=True)
     shape: tuple[int, ...] | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     def descriptor(
-        self, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> OpenVINODescriptor:
         """The ``openvino`` descriptor for a tensor; what is not given is the layer's."""
         name = _dtype(self.dtype if dtype is None else dtype)
@@ -207,7 +215,7 @@ class DirectMLRound(RoundOperator):
     )
 
     def descriptor(
-        self, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> DirectMLDescriptor:
         """The ``directml`` descriptor: both tensors as stated, or packed and alike."""
         stated = self.tensors if dtype is None and shape is None else None
@@ -268,7 +276,7 @@ def _by_rounding(rounding: RoundingName | Rounding) -> IEEE754Round:
     return IEEE754Round(rounding)
 
 
-def _dtype(dtype: npt.DTypeLike | None) -> str:
+def _dtype(dtype: AnyDType | None) -> str:
     """The canonical name of a type, or for one that nothing here rounds its own."""
     if dtype is None:
         raise InvalidArgument("dtype is needed: the operator states none")
