@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .dtypes import BY_NAME, from_numpy
+from .dtypes import BY_NAME, BY_OPENVINO, from_numpy
 from .errors import InvalidArgument, InvalidArgumentType
 from .layout import Layout
 
@@ -44,19 +44,21 @@ class Operand(NamedTuple):
 def read(x: Any) -> Operand:
     """See ``x`` as a NumPy array on its own memory.
 
-    Takes NumPy arrays and scalars, torch tensors, and whatever exports
-    ``__array_interface__``, DLPack on the CPU, or the buffer protocol, or has an array as its
-    ``data`` (OpenVINO's tensors). Masked arrays keep their mask; other subclasses of NumPy's
+    Takes NumPy arrays and scalars, torch and OpenVINO tensors, and whatever exports
+    ``__array_interface__``, DLPack on the CPU, or the buffer protocol, or has a NumPy array of
+    its own ``dtype`` as its ``data``. Masked arrays keep their mask; other subclasses of NumPy's
     array come back as plain arrays. Raises :class:`InvalidArgument` for anything else.
     """
     if isinstance(x, np.ma.MaskedArray):
         return _operand(np.asarray(x), _masked_like(x))
     if isinstance(x, np.ndarray):
         return _operand(np.asarray(x), _as_it_is)
-    torch = sys.modules.get("torch")
+    torch, openvino = sys.modules.get("torch"), sys.modules.get("openvino")
     try:
         if torch is not None and isinstance(x, torch.Tensor):
             return _read_torch(x, torch)
+        if openvino is not None and isinstance(x, openvino.Tensor):
+            return _read_openvino(x, openvino)
         return _operand(*_view_exported(x))
     except InvalidArgument:
         raise
@@ -144,7 +146,8 @@ def _view_exported(x: Any) -> tuple[Array, Callable[[Array], Any]]:
     try:
         memory = memoryview(x)
     except TypeError:
-        if isinstance(data := getattr(x, "data", None), np.ndarray):
+        data = getattr(x, "data", None)
+        if isinstance(data, np.ndarray) and getattr(x, "dtype", data.dtype) == data.dtype:
             return np.asarray(data), _as_it_is
         raise InvalidArgumentType(
             f"{type(x).__name__} is no array: it exports neither __array_interface__, nor DLPack, "
@@ -182,6 +185,22 @@ def _read_torch(x: Any, torch: Any) -> Operand:
         return torch.from_numpy(y.view(f"i{dtype.itemsize}")).view(x.dtype)
 
     return Operand(x.detach().view(integer).numpy().view(dtype.numpy), name, give)
+
+
+def _read_openvino(x: Any, openvino: Any) -> Operand:
+    name = x.element_type.get_type_name()
+    dtype = BY_OPENVINO.get(name)
+    if dtype is None:
+        # A type of no dialect's, to be refused by name: what its data are does not matter.
+        return Operand(np.empty(tuple(x.shape), np.uint8), f"openvino.Type.{name}", _as_it_is)
+
+    def give(y: Array) -> Any:
+        made = openvino.Tensor(x.element_type, openvino.Shape(y.shape))
+        made.data.view(y.dtype)[...] = y
+        return made
+
+    # Where NumPy has no such type, OpenVINO shows another of the same size: float16 for bf16.
+    return Operand(x.data.view(dtype.numpy), dtype.name, give)
 
 
 def _as_it_is(y: Array) -> Any:

@@ -32,8 +32,9 @@ A = TypeVar("A")
 class Client(Configured):
     """Rounds arrays through a service; safe to share between threads.
 
-    ``url`` is ``http://``, ``https://`` or ``unix://`` with a socket's path, and
-    defaults to the environment's TENSOR_ROUND_URL; ``api_key`` to TENSOR_ROUND_API_KEY.
+    ``url`` is ``http://``, ``https://`` or ``unix://`` with a socket's path, or ``local:``
+    for the service's engine in this process, and defaults to the environment's
+    TENSOR_ROUND_URL; ``api_key`` to TENSOR_ROUND_API_KEY.
 
     ``verify`` is whether, or by which certificates (a file, a folder or an
     ``ssl.SSLContext``), the service's certificate is checked; ``cert`` is the client's

@@ -30,7 +30,7 @@ class Intake(Protocol[T_co]):
         """The body is whole: its value, or the error it stands for."""
 
 
-def feed(intake: Intake[Any], piece: bytes) -> None:
+def feed(intake: Intake[Any], piece: bytes | memoryview) -> None:
     """Give an intake bytes that lie elsewhere."""
     view = memoryview(piece)
     while view:

@@ -45,12 +45,12 @@ class Session:
         self._transport = transport
         self._concurrency = concurrency
         self._settings = settings
-        self._digest = settings.digest
-        self._retries = Retries(settings.retries, verified=settings.digest)
+        self._digest = settings.digest and not transport.is_in_process
+        self._retries = Retries(settings.retries, verified=self._digest)
         self.is_closed = False
         self._devices = DeviceRounds(self._fetched_document, self._fill)
         self._executions = Executions(
-            self._fetched, self._fill, concurrency, settings.tile_bytes, digest=settings.digest
+            self._fetched, self._fill, concurrency, settings.tile_bytes, digest=self._digest
         )
 
     async def round(
@@ -159,11 +159,15 @@ class Session:
                 )
 
     def _round_tile(self, tile: Tile, deadline: Deadline) -> Awaitable[None]:
-        digest = self._digest
+        digest, can_tear = self._digest, not self._transport.is_in_process
         return self._fetched(
             lambda: round_request(tile.plan, tile.payload(), digest=digest),
             lambda status, fields: tensor_intake(
-                status, fields, tile.plan, lambda: tile.landing(verified=digest), digest=digest
+                status,
+                fields,
+                tile.plan,
+                lambda: tile.landing(verified=digest, can_tear=can_tear),
+                digest=digest,
             ),
             deadline,
             computes=digest and tile.nbytes >= LARGE_DIGEST_BYTES,

@@ -14,6 +14,7 @@ import typer
 from ..version import __version__
 from .describing import conformance, operators, ping
 from .errors import run_as_json, wants_json
+from .executing import execute
 from .rounding import round_file
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("round")(round_file)
+app.command()(execute)
 app.command()(operators)
 app.command()(conformance)
 app.command()(ping)

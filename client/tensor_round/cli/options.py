@@ -12,7 +12,11 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 PATIENCE, BYTES_A_SECOND = 30.0, 1 << 20
 
 Url = Annotated[
-    str, typer.Option(envvar="TENSOR_ROUND_URL", help="http://, https:// or unix:///path.")
+    str,
+    typer.Option(
+        envvar="TENSOR_ROUND_URL",
+        help="http://, https:// or unix:///path; local: rounds in this process, without a server.",
+    ),
 ]
 ApiKeyFile = Annotated[
     Path | None,
@@ -36,3 +40,8 @@ Timeout = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]
+Digest = Annotated[bool, typer.Option("--digest", help="Verify every byte end to end by SHA-256.")]
+Progress = Annotated[
+    bool | None,
+    typer.Option(help="Show a progress bar.", show_default="on a terminal"),
+]

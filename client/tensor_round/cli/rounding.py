@@ -25,6 +25,8 @@ from .options import (
     AsJson,
     CaFile,
     CertFile,
+    Digest,
+    Progress,
     Timeout,
     Url,
 )
@@ -68,13 +70,8 @@ def round_file(
     ca_file: CaFile = None,
     cert_file: CertFile = None,
     timeout: Timeout = None,
-    digest: Annotated[
-        bool, typer.Option("--digest", help="Verify every byte end to end by SHA-256.")
-    ] = False,
-    progress: Annotated[
-        bool | None,
-        typer.Option(help="Show a progress bar.", show_default="on a terminal"),
-    ] = None,
+    digest: Digest = False,
+    progress: Progress = None,
     as_json: AsJson = False,
 ) -> None:
     """Round a .npy file into another one.

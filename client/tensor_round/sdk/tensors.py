@@ -17,8 +17,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from .. import arrays
 from ..arrays import Array, bits, laid_out
-from ..call import RoundCall
-from ..errors import InvalidArgument, PayloadSizeMismatch
+from ..call import RoundCall, wrong_size
+from ..errors import InvalidArgument
 from ..landing import DirectLanding, Landing, StagedLanding, StridedLanding
 from ..layout import Layout
 
@@ -75,12 +75,8 @@ def read_input(data: Exporter, call: RoundCall) -> Tensor:
     memory = _single_bytes(data, call.input)
     if memory is None:
         return Tensor(call.input, _array(data, "data", call.input, "input"), None)
-    lengths = sorted({call.input.byte_length, call.shortest_input})
-    if memory.size not in lengths:
-        raise PayloadSizeMismatch(
-            f"the payload must have {' or '.join(map(str, lengths))} bytes for this descriptor, "
-            f"got {memory.size}"
-        )
+    if memory.size not in call.lengths:
+        raise wrong_size(memory.size, call.lengths)
     memory = np.ascontiguousarray(memory)
     return Tensor(call.input, laid_out(memory, call.input), memory)
 

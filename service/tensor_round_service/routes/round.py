@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from urllib.parse import parse_qsl
 
 from tensor_round import operators
-from tensor_round.call import RoundCall
+from tensor_round.call import RoundCall, wrong_size
 from tensor_round.errors import (
     DuplicateDescriptor,
     Fault,
@@ -21,7 +21,6 @@ from tensor_round.errors import (
     InvalidDescriptor,
     MalformedNpy,
     MissingDescriptor,
-    PayloadSizeMismatch,
     RequestRefused,
     UnsupportedMediaType,
 )
@@ -102,7 +101,7 @@ class _Round:
         plan = self._plan(descriptor)
         source, length = content_of(request)
         if length is not None and length not in plan.lengths:
-            raise _wrong_size(length, plan.lengths)
+            raise wrong_size(length, plan.lengths)
         call, progress = plan.call, None
         began = time.perf_counter()
         if call.nbytes <= FIRST_BYTES:
@@ -117,7 +116,7 @@ class _Round:
             await end(source, memory.size)
         if got < memory.size:
             if got not in plan.lengths:
-                raise _wrong_size(got, plan.lengths)
+                raise wrong_size(got, plan.lengths)
             memory[got:] = 0
         received = time.perf_counter() - began
         work = partial(self._engine.round, call, memory, job)
@@ -141,7 +140,7 @@ class _Round:
         call = RoundCall(rounding_of(operator, layout), layout, layout, layout.byte_length)
         self._check_sizes(call)
         if length is not None and length != header.header_length + layout.byte_length:
-            raise _wrong_size(length, (header.header_length + layout.byte_length,))
+            raise wrong_size(length, (header.header_length + layout.byte_length,))
         source = await admit(source, job, call.nbytes)
         memory = job.allocate(layout.byte_length)
         is_swapped = header.byte_order == "big"
@@ -149,7 +148,7 @@ class _Round:
         got = await source.receive_into(memory.data, progress)
         await end(source, memory.size)
         if got != memory.size:
-            raise _wrong_size(got, (memory.size,))
+            raise wrong_size(got, (memory.size,))
         received = time.perf_counter() - began
         work = partial(self._engine.round, call, memory, job)
         if is_swapped:
@@ -190,7 +189,7 @@ class _Round:
         return RoundPlan(
             call,
             effort(call),
-            (call.input.byte_length, call.shortest_input),
+            call.lengths,
             FixedFields(_OCTETS, (_OUTPUT_DESCRIPTOR, described)),
         )
 
@@ -251,14 +250,6 @@ def _parameters(head: RequestHead, *known: str) -> dict[str, str]:
             raise InvalidDescriptor.of([Fault(("query", name), "given more than once")])
         found[name] = value
     return found
-
-
-def _wrong_size(got: int, lawful: tuple[int, ...]) -> PayloadSizeMismatch:
-    """The refusal of a payload of any length but the lawful ones."""
-    return PayloadSizeMismatch(
-        f"the payload must have {' or '.join(map(str, sorted(set(lawful))))} bytes "
-        f"for this descriptor, got {got}"
-    )
 
 
 def _round_swapped(engine: Engine, call: RoundCall, source: Bytes, job: Job) -> Bytes:

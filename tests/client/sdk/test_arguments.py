@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,7 +133,23 @@ def test_a_key_of_the_wrong_type_is_not_shown() -> None:
     assert "s3cret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("option", [{"verify": "/no/such/file"}, {"cert": "/no/such/file"}])
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"verify": "/no/such/file"},
+        {"cert": "/no/such/file"},
+        {"cert": ("/no/such/file", "/none", "s3cret")},
+    ],
+    ids=["verify", "cert", "cert-and-key"],
+)
 def test_certificates_that_cannot_be_read(option: dict[str, Any]) -> None:
-    with pytest.raises(tr.InvalidArgument, match="verify or cert"):
+    with pytest.raises(tr.InvalidArgument, match=r"verify or cert .*/no/such/file.*: No") as caught:
         tr.Client("https://host", **option)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    path.write_text("no certificate")
+    with pytest.raises(tr.InvalidArgument, match=r"ca\.pem: "):
+        tr.Client("https://host", verify=path)

@@ -187,3 +187,12 @@ def test_what_has_an_array_as_its_data_is_taken_as_one() -> None:
     operand = read(Tensor())
     assert operand.array.ctypes.data == Tensor.data.ctypes.data
     assert operand.give(VALUES) is VALUES
+
+
+def test_data_of_another_type_than_the_tensor_s_own_are_not_taken_for_it() -> None:
+    class Tensor:
+        dtype = "bfloat16"
+        data = VALUES.astype(np.float16)
+
+    with pytest.raises(InvalidArgument, match="no array"):
+        read(Tensor())

@@ -143,8 +143,9 @@ def test_a_whole_tensor_is_refused_though_its_tiles_would_be_lawful(
     assert sent == []
 
 
-def test_over_the_service_s_limit(client: AnyClient, service: Service) -> None:
-    limit = client.operators()["limits"]["max_tensor_bytes"]
+def test_over_the_service_s_limit(service: Service) -> None:
+    with tr.Client(service.url) as client:
+        limit = client.operators()["limits"]["max_tensor_bytes"]
     vast = np.broadcast_to(np.int8(1), (limit + 1,))
     with (
         tr.Client(service.url, tile_bytes=2 * limit) as untiled,
