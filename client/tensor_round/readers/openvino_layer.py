@@ -23,7 +23,10 @@ from ..round_operators import OpenVINORound
 MAX_LENGTH = 64 << 10
 _MAX_DEPTH = 16
 #: What the IR writes in capitals, and in other words than the operation's specification.
-_PRECISIONS = {"FP16": "f16", "BF16": "bf16", "FP32": "f32", "FP64": "f64", "BOOL": "boolean"}
+_PRECISIONS = {
+    **{"FP16": "f16", "BF16": "bf16", "FP32": "f32", "FP64": "f64"},
+    **{"BIN": "u1", "BOOL": "boolean"},
+}
 #: Of a dimension in decimal: 2^63-1 has 19.
 _MAX_DIGITS = 19
 

@@ -201,6 +201,7 @@ BAD_LAYERS: dict[str, tuple[Any, str]] = {
     ),
     "boolean": (LAYER.format(precision="BOOL", dim=3), 'takes f16, .* got "boolean"'),
     "i4": (LAYER.format(precision="I4", dim=3), "less than a byte"),
+    "u1": (LAYER.format(precision="BIN", dim=3), "got u1: .* less than a byte"),
     "nf4": (LAYER.format(precision="NF4", dim=3), "less than a byte"),
     "f8e8m0": (LAYER.format(precision="F8E8M0", dim=3), "not closed under rounding"),
     "doctype": ("<!DOCTYPE layer>" + layer(), "must not have a document type"),
