@@ -19,8 +19,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tensor_round import operators
+from tensor_round.answers import MAX_PROBLEM_BYTES, refusal
 from tensor_round.errors import RequestRefused
 from tensor_round.layout import check_size
+from tensor_round.operator_text import operator_from_text
 from tensor_round.readers import from_dxdispatch, from_openvino
 from tensor_round.wire import native, npy
 from tensor_round_service.http1.coding import decoder_for
@@ -88,6 +90,18 @@ def read_dxdispatch(data: bytes) -> None:
     from_dxdispatch(data).descriptor().resolve()
 
 
+def read_operator(data: bytes) -> None:
+    """As ``POST /round?operator=`` reads an operator."""
+    operator_from_text(data.decode("latin-1"), ("query", "operator"))
+
+
+def read_refusal(data: bytes) -> None:
+    """As a client reads what is no tensor: as it is, and as if it were compressed."""
+    for coding in ("identity", "gzip"):
+        headers = {"content-type": native.PROBLEM_JSON, "content-encoding": coding}
+        assert len(refusal(503, headers, data).detail) <= MAX_PROBLEM_BYTES
+
+
 def read_layer(data: bytes) -> None:
     """As a client reads a layer of an OpenVINO IR."""
     layer = from_openvino(data)
@@ -120,6 +134,8 @@ def targets() -> dict[str, Target]:
         "npy": Target(read_npy, seeds.npy_files()),
         "descriptor": of_json(read_descriptor, seeds.DESCRIPTORS),
         "dxdispatch": of_json(read_dxdispatch, seeds.MODELS),
+        "operator": Target(read_operator, seeds.OPERATORS),
+        "refusal": Target(read_refusal, seeds.problems()),
         "layer": Target(read_layer, seeds.LAYERS),
         "document": of_json(read_document, seeds.DOCUMENTS),
         "inference": of_json(read_inference, seeds.INFERENCES),

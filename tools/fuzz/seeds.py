@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tensor_round.errors import Fault, InvalidDescriptor, problem
+
 X = np.array([[0.5, 1.5, -2.5], [3.5, -0.3, 1e9]], "<f4")
 
 DESCRIPTORS: list[dict[str, Any]] = [
@@ -105,6 +107,17 @@ DOCUMENTS: list[dict[str, Any]] = [
         "data": [9223372036854775807, -5],
     },
 ]
+
+
+#: Operators in one word.
+OPERATORS = [b"toward_zero", b"onnx:22", b"openvino:half_to_even", b"directml:TOWARD_ZERO:5_0"]
+
+
+def problems() -> list[bytes]:
+    """Problem documents, as they are and compressed."""
+    document = problem(InvalidDescriptor.of([Fault(("input", 1), "must be an integer")]))
+    text = json.dumps(document).encode()
+    return [text, gzip.compress(text), zlib.compress(text)]
 
 
 def npy_files() -> list[bytes]:
