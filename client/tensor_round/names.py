@@ -6,7 +6,9 @@ computed; a test holds them together.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 RoundingName = Literal[
     "ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative"
@@ -28,6 +30,9 @@ DTypeName = Literal[
     "uint32",
     "uint64",
 ]
+
+#: A canonical name, or a NumPy type in either byte order.
+AnyDType = DTypeName | np.dtype[Any] | type[Any]
 
 OnnxOpset = Literal[11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28]
 

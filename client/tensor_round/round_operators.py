@@ -8,19 +8,23 @@ refuse is refused here first, with the same :class:`InvalidDescriptor`.
 from __future__ import annotations
 
 import abc
-import operator as python_operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import attrgetter
 from typing import ClassVar, cast
 
-import numpy as np
-import numpy.typing as npt
-
 from .call import RoundCall
-from .dtypes import BY_NAME, from_numpy
 from .errors import InvalidArgument
-from .names import DirectMLMode, FeatureLevel, OnnxOpset, OpenVINOMode, RoundingName
+from .names import (
+    AnyDType,
+    DirectMLMode,
+    DTypeName,
+    FeatureLevel,
+    OnnxOpset,
+    OpenVINOMode,
+    RoundingName,
+)
 from .operators import (
     Descriptor,
     DirectMLDescriptor,
@@ -31,6 +35,7 @@ from .operators import (
 from .operators.directml import DEFAULT_MODE
 from .operators.directml_tensor import AnyTensorDesc
 from .rounding import Rounding
+from .tensor_names import canonical_name, name_in, sizes_of
 from .wire import native
 
 _DEFAULT_MODE = cast(DirectMLMode, DEFAULT_MODE)
@@ -83,11 +88,11 @@ class RoundOperator(abc.ABC):
         descriptor = self.descriptor("float32", (1, 1, 1, 1))
         descriptor.resolve()
         for attribute, path in self._paths.items():
-            object.__setattr__(self, attribute, python_operator.attrgetter(path)(descriptor))
+            object.__setattr__(self, attribute, attrgetter(path)(descriptor))
 
     @abc.abstractmethod
     def descriptor(
-        self, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> Descriptor:
         """The descriptor of the operator on a packed tensor, or on the one that it states.
 
@@ -108,7 +113,8 @@ class RoundOperator(abc.ABC):
 
 @lru_cache(maxsize=_CACHED_PLANS)
 def _plan_for(by: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Plan:
-    return plan_of(by.descriptor(dtype, shape))
+    # Any other name is the dialect's model's to refuse.
+    return plan_of(by.descriptor(cast(DTypeName, dtype), shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +130,10 @@ class IEEE754Round(RoundOperator):
     rounding: RoundingName | Rounding = "ties_to_even"
 
     def descriptor(
-        self, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> IEEE754Descriptor:
         """The ``ieee754`` descriptor for a packed tensor."""
-        tensor = {"dtype": _dtype(dtype), "shape": _shape(shape)}
+        tensor = {"dtype": canonical_name(dtype), "shape": sizes_of(shape)}
         return IEEE754Descriptor.read({"rounding": self.rounding, "input": tensor})
 
 
@@ -142,7 +148,7 @@ class OnnxRound(RoundOperator):
     domain: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def descriptor(
-        self, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> OnnxDescriptor:
         """The ``onnx`` descriptor for a tensor."""
         return OnnxDescriptor.read(
@@ -150,7 +156,10 @@ class OnnxRound(RoundOperator):
                 "op_type": "Round",
                 **({"domain": self.domain} if self.domain else {}),
                 "opset_version": self.opset_version,
-                "input": {"elem_type": _name(_dtype(dtype), "onnx"), "shape": _shape(shape)},
+                "input": {
+                    "elem_type": name_in(canonical_name(dtype), "onnx"),
+                    "shape": sizes_of(shape),
+                },
             }
         )
 
@@ -165,21 +174,21 @@ class OpenVINORound(RoundOperator):
     _paths: ClassVar[Mapping[str, str]] = {"mode": "mode"}
 
     mode: OpenVINOMode = "half_to_even"
-    dtype: str | None = field(default=None, compare=False, repr=False, kw_only=True)
+    dtype: DTypeName | None = field(default=None, compare=False, repr=False, kw_only=True)
     shape: tuple[int, ...] | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     def descriptor(
-        self, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> OpenVINODescriptor:
         """The ``openvino`` descriptor for a tensor; what is not given is the layer's."""
-        name = _dtype(self.dtype if dtype is None else dtype)
-        sizes = _shape(self.shape if shape is None else shape)
+        name = canonical_name(self.dtype if dtype is None else dtype)
+        sizes = sizes_of(self.shape if shape is None else shape)
         return OpenVINODescriptor.read(
             {
                 "type": "Round",
                 "version": "opset5",
                 "data": {"mode": self.mode},
-                "input": {"element_type": _name(name, "openvino"), "shape": sizes},
+                "input": {"element_type": name_in(name, "openvino"), "shape": sizes},
             }
         )
 
@@ -207,12 +216,15 @@ class DirectMLRound(RoundOperator):
     )
 
     def descriptor(
-        self, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> DirectMLDescriptor:
         """The ``directml`` descriptor: both tensors as stated, or packed and alike."""
         stated = self.tensors if dtype is None and shape is None else None
         if stated is None:
-            tensor = {"DataType": _name(_dtype(dtype), "directml"), "Sizes": _shape(shape)}
+            tensor = {
+                "DataType": name_in(canonical_name(dtype), "directml"),
+                "Sizes": sizes_of(shape),
+            }
         return DirectMLDescriptor.read(
             {
                 "feature_level": self.feature_level,
@@ -266,35 +278,3 @@ def operator_of(descriptor: Descriptor) -> RoundOperator:
 @lru_cache(maxsize=len(Rounding))
 def _by_rounding(rounding: RoundingName | Rounding) -> IEEE754Round:
     return IEEE754Round(rounding)
-
-
-def _dtype(dtype: npt.DTypeLike | None) -> str:
-    """The canonical name of a type, or for one that nothing here rounds its own."""
-    if dtype is None:
-        raise InvalidArgument("dtype is needed: the operator states none")
-    if isinstance(dtype, str) and dtype in BY_NAME:
-        return dtype
-    try:
-        numpy = np.dtype(dtype)
-    except (TypeError, ValueError, SyntaxError):
-        if isinstance(dtype, str):
-            return dtype  # the dialect's model refuses it, and names those it takes
-        raise InvalidArgument(f"dtype must be a name or a NumPy type, got {dtype!r}") from None
-    row = from_numpy(numpy)
-    return numpy.name if row is None else row.name
-
-
-def _shape(shape: Sequence[int] | None) -> tuple[int, ...]:
-    if shape is None:
-        raise InvalidArgument("shape is needed: the operator states none")
-    try:
-        return tuple(map(python_operator.index, shape))
-    except TypeError:
-        raise InvalidArgument("shape must be a sequence of integers") from None
-
-
-def _name(dtype: str, dialect: str) -> str:
-    """What the dialect calls a dtype; its model refuses the canonical name of one it lacks."""
-    row = BY_NAME.get(dtype)
-    name: str | None = getattr(row, dialect) if row is not None else None
-    return dtype if name is None else name

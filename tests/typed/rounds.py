@@ -45,3 +45,4 @@ tr.OnnxRound(opset_version=10)  # type: ignore[arg-type]  # pyright: ignore
 tr.OpenVINORound(mode="HALF_TO_EVEN")  # type: ignore[arg-type]  # pyright: ignore
 tr.DirectMLRound("CEIL")  # type: ignore[arg-type]  # pyright: ignore
 tr.DirectMLRound(feature_level="1_0")  # type: ignore[arg-type]  # pyright: ignore
+tr.OnnxRound().descriptor("float33", [2])  # type: ignore[arg-type]  # pyright: ignore

@@ -14,7 +14,7 @@ from xml.parsers import expat
 from ..dtypes import BY_OPENVINO
 from ..echo import shown
 from ..errors import Fault, InvalidArgumentType, InvalidDescriptor
-from ..names import OpenVINOMode
+from ..names import DTypeName, OpenVINOMode
 from ..operators import OpenVINODescriptor
 from ..operators.openvino import VERSION
 from ..round_operators import OpenVINORound
@@ -61,7 +61,9 @@ def from_openvino(layer: str | bytes) -> OpenVINORound:
     )
     stated.resolve()
     dtype = tensor.element_type and BY_OPENVINO[tensor.element_type].name
-    return OpenVINORound(cast(OpenVINOMode, stated.mode), dtype=dtype, shape=tensor.shape)
+    return OpenVINORound(
+        cast(OpenVINOMode, stated.mode), dtype=cast(DTypeName | None, dtype), shape=tensor.shape
+    )
 
 
 @dataclass(slots=True)

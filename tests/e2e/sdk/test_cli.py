@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import ssl
 import subprocess
 import sys
 from importlib.metadata import version
@@ -14,10 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import support
 from support.array_cases import bits, expected_bits, patterns
 from support.proxy import Fault, Proxy
 from support.server import Service
 from tensor_round.dtypes import BY_NAME
+
+CERTIFICATES = Path(support.__path__[0]) / "certificates"
 
 
 def command(
@@ -280,6 +284,20 @@ def test_refusals_are_exit_code_1_and_say_what_helps(tmp_path: Path) -> None:
         assert (error["code"], error["status"], error["request_id"]) == ("unauthorized", 401, "abc")
         assert proxy.seen[0].headers()["authorization"] == "Bearer s3cret"
         assert proxy.seen[1].headers()["authorization"] == "Bearer other"
+
+
+def test_certificates_that_are_not_trusted_are_told_of(service: Service) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATES / "server.pem")
+    with Proxy(service.address, tls=context) as proxy:
+        bad(1, "--ca-file names the certificates to trust", "ping", url=proxy.url)
+        good("ping", "--ca-file", CERTIFICATES / "ca.pem", url=proxy.url)
+
+
+def test_another_server_is_told_of() -> None:
+    html = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    with Proxy(None, lambda _: Fault(answer=html)) as proxy:
+        bad(1, f"no tensor-round service answers at {proxy.url}", "operators", url=proxy.url)
 
 
 def test_nobody_there_is_exit_code_1() -> None:
