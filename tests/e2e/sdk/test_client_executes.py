@@ -82,6 +82,18 @@ def test_a_descriptor_with_strides_and_another_output_layout_is_as_by_raw_http(
             assert result.numpy().tolist() == [[-3, -2, 1], [2, 3, -0.0]]
 
 
+@pytest.mark.parametrize("tile_bytes", [4, 1 << 20], ids=["tiles", "whole"])
+def test_directml_s_length_may_be_that_before_it_is_rounded_up(
+    kind: type[AnyClient], service: Service, tile_bytes: int
+) -> None:
+    halves = DOCUMENTS["directml-odd-halves"]
+    payload = np.array([2.5, -0.5, 1.5], np.float16).tobytes()
+    with kind(service.url, tile_bytes=tile_bytes) as client:
+        result = client.execute(halves, payload)
+    assert result.layout.byte_length == result.data.nbytes == 8
+    assert np.frombuffer(result.data, np.float16).tolist() == [2, -0.0, 2, 0]
+
+
 @pytest.mark.parametrize("digest", [False, True])
 @pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
 def test_arrays_of_any_strides_and_byte_order(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tensor_round as tr
 from support.array_cases import Array, bits
 from support.clients import AnyClient
 from support.inference_form import Answer, binary, document, infer, tensor
@@ -97,3 +98,26 @@ def test_every_table_is_there() -> None:
         "openvino_round": {"half_to_even", "half_away_from_zero"},
         "directml_element_wise_round": {"HALVES_TO_NEAREST_EVEN", "TOWARD_ZERO", "TOWARD_INFINITY"},
     }
+
+
+def test_directml_s_one_default_mode(service: Service, client: AnyClient) -> None:
+    """The same without a word: in JSON, in the client, in ``/v2`` and as ``/operators`` tells."""
+    example = EXAMPLES["directml, 3_0, HALVES_TO_NEAREST_EVEN"]
+    source, result = example.arrays("float32")
+    tensor_desc = {"DataType": "FLOAT32", "Sizes": [9]}
+    descriptor = {
+        "dialect": "directml",
+        "feature_level": "3_0",
+        "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
+        "desc": {"InputTensor": tensor_desc, "OutputTensor": tensor_desc},
+    }
+    assert post(service, json.dumps(descriptor), source.tobytes()).content == result.tobytes()
+    assert bytes(client.execute(descriptor, source).data) == result.tobytes()
+    assert_alike(client.round(source, tr.DirectMLRound()), result)
+    asked = document(
+        binary("FP32", [9], source.nbytes, "InputTensor"), parameters={"binary_data_output": True}
+    )
+    answer = Answer.of(infer(service, asked, source.tobytes(), example.model))
+    assert answer.payload == result.tobytes()
+    told = client.operators()["dialects"]["directml"]
+    assert told["default_rounding"] == told["modes"]["HALVES_TO_NEAREST_EVEN"]
