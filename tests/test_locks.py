@@ -21,7 +21,8 @@ GROUPS: dict[str, list[str]] = PROJECT["dependency-groups"]
 ASKED = {
     "build": [*GROUPS["build"], *PROJECT["build-system"]["requires"]],
     "ci": [*OWN, *EXTRAS["service"], *EXTRAS["compiled"], *GROUPS["test"], *GROUPS["lint"]],
-    **{extra: [*OWN, *asked] for extra, asked in EXTRAS.items()},
+    # An extra that is another one by its use is locked under that one's name.
+    **{extra: [*OWN, *asked] for extra, asked in EXTRAS.items() if extra != "engine"},
 }
 
 
@@ -48,6 +49,10 @@ def test_a_lock_has_what_is_asked_for(name: str) -> None:
         versions = [v for (n, _), (v, _) in locked.items() if n == canonicalize_name(asked.name)]
         assert versions, f"make lock: {text}"
         assert all(version in asked.specifier for version in versions), f"make lock: {text}"
+
+
+def test_the_engine_is_what_is_compiled() -> None:
+    assert EXTRAS["engine"] == ["tensor-round[compiled]"]
 
 
 def test_every_file_is_of_this_table() -> None:

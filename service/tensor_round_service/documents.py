@@ -69,13 +69,18 @@ class Terms(TypedDict):
     tls: bool
 
 
-class Operators(TypedDict):
+class Catalog(TypedDict):
     """What can be asked for."""
 
     dialects: dict[str, DialectInfo]
     roundings: list[str]
     dtypes: list[str]
     limits: Limits
+
+
+class Operators(Catalog):
+    """What can be asked for, and on what terms."""
+
     service: Terms
 
 

@@ -47,7 +47,9 @@ def run(arguments: Sequence[str]) -> int:
     except ValidationError as error:
         for fault in error.errors():
             name = PREFIX + "_".join(map(str, fault["loc"])).upper()
-            print(f"tensor-round-service: {name}: {fault['msg']}", file=sys.stderr)
+            # pydantic puts the class of an error of ours before it.
+            why = fault["msg"].removeprefix("Value error, ")
+            print(f"tensor-round-service: {name}: {why}", file=sys.stderr)
         return 2
     logging.config.dictConfig(_logging())
     for sentence in unknown_variables(os.environ):

@@ -11,6 +11,7 @@ from pydantic_core import core_schema
 
 from tensor_round import operators
 from tensor_round.errors import REFUSALS
+from tensor_round.operator_text import SPELLINGS
 from tensor_round.rounding import Rounding
 from tensor_round.wire import native
 
@@ -135,9 +136,16 @@ _PARAMETERS: list[dict[str, Any]] = [
         "schema": {"type": "string", "examples": [json.dumps(_DESCRIPTOR)]},
     },
     {
+        "name": "operator",
+        "in": "query",
+        "description": f"With application/x-npy: the operator as one word, {SPELLINGS}; "
+        "ties_to_even if not given.",
+        "schema": {"type": "string"},
+    },
+    {
         "name": "rounding",
         "in": "query",
-        "description": "With application/x-npy: the direction; ties_to_even if not given.",
+        "description": "With application/x-npy: the direction, in place of `operator`.",
         "schema": {"type": "string", "enum": [r.value for r in Rounding]},
     },
     {

@@ -7,11 +7,8 @@ from importlib.metadata import version
 
 from fastapi import APIRouter
 
-from tensor_round import operators
-from tensor_round.dtypes import DTYPES
-from tensor_round.rounding import Rounding
-
 from .. import conformance, documents
+from ..catalog import catalog
 from ..deployment import Deployment
 from ..engine import Engine
 from ..readiness import Readiness
@@ -31,11 +28,8 @@ _LINKS: documents.Links = {
 def status_router(engine: Engine, deployment: Deployment, readiness: Readiness) -> APIRouter:
     """The routes that describe and watch the service."""
     router = APIRouter()
-    catalog: documents.Operators = {
-        "dialects": operators.catalog(),
-        "roundings": [rounding.value for rounding in Rounding],
-        "dtypes": [dtype.name for dtype in DTYPES],
-        "limits": deployment.limits,
+    described: documents.Operators = {
+        **catalog(deployment.limits),
         "service": deployment.terms,
     }
     report: asyncio.Future[documents.Conformance] | None = None
@@ -48,7 +42,7 @@ def status_router(engine: Engine, deployment: Deployment, readiness: Readiness) 
     @router.get("/operators", tags=["service"], summary="What can be asked for")
     async def list_operators() -> documents.Operators:
         """Dialects, versions, modes, dtypes; the limits in effect, and who may come in how."""
-        return catalog
+        return described
 
     @router.get("/conformance", tags=["service"], summary="Proof of exactness")
     async def show_conformance() -> documents.Conformance:

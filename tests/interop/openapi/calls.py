@@ -27,16 +27,16 @@ VALUES = [0.5, 1.5, -0.3, 2.5]
 EVEN = [0.0, 2.0, -0.0, 2.0]
 AWAY = [1.0, 2.0, -0.0, 3.0]
 
-Descriptor = m.Ieee754Descriptor | m.OnnxDescriptor | m.OpenVINODescriptor | m.DirectMLDescriptor
+Descriptor = m.IEEE754Descriptor | m.OnnxDescriptor | m.OpenVINODescriptor | m.DirectMLDescriptor
 
 
-def ieee754(rounding: m.Ieee754DescriptorRounding) -> m.Ieee754Descriptor:
-    tensor = m.Ieee754Tensor(dtype=m.Ieee754TensorDtype.FLOAT32, shape=[4])
-    return m.Ieee754Descriptor(dialect="ieee754", rounding=rounding, input_=tensor)
+def ieee754(rounding: m.IEEE754DescriptorRounding) -> m.IEEE754Descriptor:
+    tensor = m.IEEE754Tensor(dtype=m.IEEE754TensorDtype.FLOAT32, shape=[4])
+    return m.IEEE754Descriptor(dialect="ieee754", rounding=rounding, input_=tensor)
 
 
 def directml() -> m.DirectMLDescriptor:
-    tensor = m.FlatTensorDesc(data_type=m.FlatTensorDescDataTypeType0.FLOAT32, sizes=[4])
+    tensor = m.BufferTensorDesc(data_type=m.BufferTensorDescDataTypeType0.FLOAT32, sizes=[4])
     return m.DirectMLDescriptor(
         dialect="directml",
         feature_level=m.DirectMLDescriptorFeatureLevelType0.VALUE_1,
@@ -65,8 +65,8 @@ def descriptors() -> list[tuple[Descriptor, list[float]]]:
         input_=m.OpenVINOTensor(element_type=m.OpenVINOTensorElementType.F32, shape=[4]),
     )
     return [
-        (ieee754(m.Ieee754DescriptorRounding.TIES_TO_EVEN), EVEN),
-        (ieee754(m.Ieee754DescriptorRounding.TIES_TO_AWAY), AWAY),
+        (ieee754(m.IEEE754DescriptorRounding.TIES_TO_EVEN), EVEN),
+        (ieee754(m.IEEE754DescriptorRounding.TIES_TO_AWAY), AWAY),
         (onnx, EVEN),
         (openvino, AWAY),
         (directml(), AWAY),
@@ -102,7 +102,7 @@ def round_json(client: AuthenticatedClient) -> None:
 
 
 def be_refused(client: AuthenticatedClient, url: str) -> None:
-    descriptor = ieee754(m.Ieee754DescriptorRounding.TIES_TO_EVEN)
+    descriptor = ieee754(m.IEEE754DescriptorRounding.TIES_TO_EVEN)
     short = m.RoundRequest(descriptor=descriptor, data=[0.5])
     problem = round_.sync(client=client, body=short)
     assert isinstance(problem, m.Problem)

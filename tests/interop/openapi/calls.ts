@@ -94,7 +94,7 @@ async function roundJson(): Promise<void> {
 }
 
 async function beRefused(): Promise<void> {
-  const descriptor: Schemas["Ieee754Descriptor"] = {
+  const descriptor: Schemas["IEEE754Descriptor"] = {
     dialect: "ieee754",
     input: { dtype: "float32", shape: [4] },
   };
