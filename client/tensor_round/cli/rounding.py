@@ -114,7 +114,9 @@ def _operator(operator: str | None, rounding: str | None) -> RoundOperator:
         raise typer.BadParameter("--rounding is part of the operator: give one of the two")
     if rounding is not None and rounding not in Rounding.__members__.values():
         raise typer.BadParameter(f"must be one of {', '.join(Rounding)}", param_hint="--rounding")
+    if operator is None:
+        operator = rounding or Rounding.TIES_TO_EVEN
     try:
-        return operator_from_text(operator or rounding or Rounding.TIES_TO_EVEN)
+        return operator_from_text(operator)
     except InvalidDescriptor as error:
         raise typer.BadParameter(error.faults[0].msg, param_hint="--operator") from None
