@@ -66,6 +66,9 @@ def add_refusal_handlers(app: FastAPI) -> None:
 
     async def refused(request: FastAPIRequest, error: Exception) -> FastAPIResponse:
         refusal = as_refusal(error)
+        if isinstance(refusal, NotFound) and request.url.path.endswith("/"):
+            # For GET it is passed over: this is a request with a body, or has two.
+            refusal = NotFound(f"{refusal.detail}; try it without the slash at its end")
         if request.method == "OPTIONS" and isinstance(refusal, MethodNotAllowed):
             # What the path takes (RFC 9110, section 9.3.7); load balancers probe by it.
             return FastAPIResponse(headers={"Allow": f"{refusal.allow}, OPTIONS"})
@@ -88,7 +91,10 @@ def as_refusal(error: Exception) -> RequestRefused:
         case HTTPException(status_code=404):
             return NotFound("there is nothing at this path")
         case HTTPException(status_code=405):
-            allow = (error.headers or {}).get("Allow", "").replace("GET", "GET, HEAD")
+            methods = {*(error.headers or {}).get("Allow", "").split(", ")}
+            if "GET" in methods:
+                methods.add("HEAD")
+            allow = ", ".join(sorted(methods))
             return MethodNotAllowed(f"this path takes {allow}", allow=allow)
         case RequestValidationError():
             return InvalidDescriptor.of([Fault(tuple(e["loc"]), e["msg"]) for e in error.errors()])

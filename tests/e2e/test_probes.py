@@ -87,6 +87,7 @@ def test_options_says_what_a_path_takes(service: Service) -> None:
         "/round": "POST",
         "/v2/models/round/infer": "POST",
         "/v2": "GET, HEAD",
+        "/openapi.json": "GET, HEAD",
     }.items():
         reply = service.request("OPTIONS", path)
         assert (reply.status, reply.content) == (200, b"")
@@ -122,6 +123,7 @@ def test_a_slash_too_many_loses_no_upload(service: Service) -> None:
     """It is neither answered as another path, nor redirected, which would send it twice."""
     reply = service.request("POST", "/round/", b"1234")
     assert (reply.status, reply.json()["code"]) == (404, "not_found")
+    assert "without the slash at its end" in reply.json()["detail"]
 
 
 def test_every_error_links_to_a_paragraph_on_it(service: Service) -> None:
