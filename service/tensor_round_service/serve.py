@@ -46,10 +46,11 @@ def run(arguments: Sequence[str]) -> int:
         settings = read_settings(arguments)
     except ValidationError as error:
         for fault in error.errors():
-            name = PREFIX + "_".join(map(str, fault["loc"])).upper()
+            name = "_".join(map(str, fault["loc"]))
+            both = f"--{name.replace('_', '-')} ({PREFIX}{name.upper()})"
             # pydantic puts the class of an error of ours before it.
-            why = fault["msg"].removeprefix("Value error, ")
-            print(f"tensor-round-service: {name}: {why}", file=sys.stderr)
+            why = fault["msg"].removeprefix("Value error, ").replace("Input should", "must")
+            print(f"tensor-round-service: {both}: {why}", file=sys.stderr)
         return 2
     logging.config.dictConfig(_logging())
     for sentence in unknown_variables(os.environ):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from tensor_round.echo import shown
+
 from .engine import MAX_TENSOR_BYTES
 
 PREFIX = "TENSOR_ROUND_"
+_HOST = re.compile(r"[\w.-]*|\[[\w:.]+\]")
 
 
 class Settings(BaseSettings):
@@ -158,6 +162,15 @@ class Settings(BaseSettings):
         # Passed over, these would leave a service open that was meant to be shut.
         if value is not None and info.data.get("ssl_certfile") is None:
             raise ValueError(f"means nothing without {PREFIX}SSL_CERTFILE")
+        return value
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _has_names(cls, value: str | None) -> str | None:
+        # A URL or a port would be in no request's host, and the name be refused for ever.
+        for name in (value or "").split(","):
+            if not _HOST.fullmatch(name.strip()):
+                raise ValueError(f"must be names, as in x.example, got {shown(name.strip())}")
         return value
 
     @field_validator("shared_memory_prefix")

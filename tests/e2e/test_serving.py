@@ -83,10 +83,12 @@ def test_every_variable_of_the_client_is_known() -> None:
 @pytest.mark.parametrize(
     ("options", "environment", "says"),
     [
-        (["--port", "99999"], {}, "TENSOR_ROUND_PORT"),
-        ([], {"TENSOR_ROUND_WORKERS": "none"}, "TENSOR_ROUND_WORKERS"),
-        (["--max-tensor-bytes", "big"], {}, "TENSOR_ROUND_MAX_TENSOR_BYTES"),
-        (["--ssl-keyfile", "/none"], {}, "TENSOR_ROUND_SSL_KEYFILE: means nothing without"),
+        (["--port", "99999"], {}, "--port (TENSOR_ROUND_PORT): must be less than"),
+        ([], {"TENSOR_ROUND_WORKERS": "none"}, "--workers (TENSOR_ROUND_WORKERS): must be"),
+        (["--max-tensor-bytes", "big"], {}, "--max-tensor-bytes (TENSOR_ROUND_MAX_TENSOR_BYTES):"),
+        (["--ssl-keyfile", "/none"], {}, "(TENSOR_ROUND_SSL_KEYFILE): means nothing without"),
+        (["--allowed-hosts", "http://x"], {}, 'must be names, as in x.example, got "http://x"'),
+        (["--allowed-hosts", "a,b:8000"], {}, 'must be names, as in x.example, got "b:8000"'),
     ],
 )
 def test_a_wrong_setting_is_named(
