@@ -41,13 +41,14 @@ class Operand(NamedTuple):
     give: Callable[[Array], Any]
 
 
-def read(x: Any) -> Operand:
+def read(x: Any, name: str = "x") -> Operand:
     """See ``x`` as a NumPy array on its own memory.
 
     Takes NumPy arrays and scalars, torch and OpenVINO tensors, and whatever exports
     ``__array_interface__``, DLPack on the CPU, or the buffer protocol, or has a NumPy array of
     its own ``dtype`` as its ``data``. Masked arrays keep their mask; other subclasses of NumPy's
-    array come back as plain arrays. Raises :class:`InvalidArgument` for anything else.
+    array come back as plain arrays. Raises :class:`InvalidArgument`, which tells of ``name``, for
+    anything else.
     """
     if isinstance(x, np.ma.MaskedArray):
         return _operand(np.asarray(x), _masked_like(x))
@@ -59,7 +60,7 @@ def read(x: Any) -> Operand:
             return _read_torch(x, torch)
         if openvino is not None and isinstance(x, openvino.Tensor):
             return _read_openvino(x, openvino)
-        return _operand(*_view_exported(x))
+        return _operand(*_view_exported(x, name))
     except InvalidArgument:
         raise
     except _EXPORT_ERRORS as error:
@@ -87,7 +88,7 @@ def writable(out: Any, operand: Operand) -> Array:
     Raises :class:`InvalidArgument` unless shape and dtype are the operand's, and every
     element can be written on its own. Byte order and strides may differ.
     """
-    target = read(out).array
+    target = read(out, "out").array
     if target.shape != operand.array.shape:
         raise InvalidArgument(f"out has shape {target.shape}, x has {operand.array.shape}")
     if _name(target.dtype) != operand.dtype:
@@ -134,7 +135,7 @@ def _name(dtype: np.dtype[Any]) -> str:
     return dtype.name if row is None else row.name
 
 
-def _view_exported(x: Any) -> tuple[Array, Callable[[Array], Any]]:
+def _view_exported(x: Any, name: str) -> tuple[Array, Callable[[Array], Any]]:
     if isinstance(x, np.generic):
         return np.asarray(x), lambda y: y[()]
     if hasattr(x, "__array_namespace__"):
@@ -150,8 +151,8 @@ def _view_exported(x: Any) -> tuple[Array, Callable[[Array], Any]]:
         if isinstance(data, np.ndarray) and getattr(x, "dtype", data.dtype) == data.dtype:
             return np.asarray(data), _as_it_is
         raise InvalidArgumentType(
-            f"{type(x).__name__} is no array: it exports neither __array_interface__, nor DLPack, "
-            "nor the buffer protocol; numpy.asarray makes arrays of lists and numbers"
+            f"{name}: {type(x).__name__} is no array: it exports neither __array_interface__, nor "
+            "DLPack, nor the buffer protocol; numpy.asarray makes arrays of lists and numbers"
         ) from None
     return np.asarray(memory), _FROM_BUFFER.get(type(x), lambda _: _as_it_is)(x)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from ..echo import shown
 from ..errors import Fault, InvalidArgument, InvalidDescriptor
 from ..names import OnnxOpset
 from ..round_operators import OnnxRound
@@ -19,14 +20,16 @@ def from_onnx(node: Any, opset: int) -> OnnxRound:
     """
     try:
         broken = (
-            ("op_type", node.op_type != "Round", "is what can be read, got another operator"),
+            ("op_type", node.op_type != "Round", f"is read, got {shown(node.op_type)}"),
             ("domain", node.domain not in ("", "ai.onnx"), "is of the default domain"),
             ("attribute", len(node.attribute) > 0, "has no attributes"),
             ("input", len(node.input) != 1, "has exactly one input"),
             ("output", len(node.output) != 1, "has exactly one output"),
         )
     except (AttributeError, TypeError) as error:
-        raise InvalidArgument(f"the node is no onnx.NodeProto: {error}") from error
+        raise InvalidArgument(
+            f"the node must be an onnx.NodeProto, one of model.graph.node, got {shown(node)}"
+        ) from error
     if faults := [Fault((field,), f"onnx: Round {rule}") for field, is_so, rule in broken if is_so]:
         raise InvalidDescriptor.of(faults)
     return OnnxRound(opset_version=cast(OnnxOpset, opset), domain=str(node.domain))

@@ -43,7 +43,7 @@ def from_openvino(layer: str | bytes) -> OpenVINORound:
     """
     root = _parsed(layer)
     if root.tag != "layer":
-        raise _refusal((), f"must be the element layer, got {shown(root.tag)}")
+        raise _refusal((), f"must be one element layer, the Round of an IR, got {shown(root.tag)}")
     data = [child.attributes for child in root.children if child.tag == "data"]
     if len(data) > 1:
         raise _refusal(("data",), f"a layer has one data at most, got {len(data)}")
@@ -121,7 +121,9 @@ def _parsed(layer: str | bytes) -> _Element:
             layer.encode("utf-8", "surrogatepass") if isinstance(layer, str) else layer, True
         )
     except expat.ExpatError as error:
-        raise _refusal((), f"not XML: {error}") from None
+        is_name = isinstance(layer, str) and layer and "<" not in layer
+        hint = "; give the layer's XML itself, not a file's name" if is_name else ""
+        raise _refusal((), f"not XML: {error}{hint}") from None
     except (LookupError, ValueError):
         raise _refusal((), "the XML is of an unknown encoding") from None
     return top.children[0]

@@ -194,7 +194,7 @@ def _single_bytes(x: Exporter, layout: Layout) -> Bytes | None:
 def _array(x: Exporter, name: str, layout: Layout, side: str) -> Array:
     if isinstance(x, np.ma.MaskedArray):
         raise InvalidArgument(f"{name} is masked, and a descriptor has no mask: give {name}.data")
-    operand = arrays.read(x)
+    operand = arrays.read(x, name)
     if operand.dtype != layout.dtype.name:
         raise InvalidArgument(
             f"{name} has dtype {operand.dtype}, the descriptor's {side} {layout.dtype.name}"

@@ -37,7 +37,7 @@ class Address:
         except ValueError as error:
             raise InvalidArgument(f"the URL is malformed: {error}") from None
         if parts.scheme == LOCAL:
-            if url != f"{LOCAL}:":
+            if url.lower() != f"{LOCAL}:":
                 raise InvalidArgument("nothing comes behind local:")
             return cls(LOCAL, "", 0)
         if parts.scheme == "unix":

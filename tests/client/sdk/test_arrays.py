@@ -99,7 +99,7 @@ def test_reading_copies_nothing() -> None:
 
 
 NO_ARRAYS: dict[str, tuple[Any, str]] = {
-    "a-list": ([0.5, 1.5], "list is no array.*numpy.asarray"),
+    "a-list": ([0.5, 1.5], "x: list is no array.*numpy.asarray"),
     "a-number": (2.5, "float is no array"),
     "none": (None, "NoneType is no array"),
     "text": ("0.5", "str is no array"),
@@ -147,7 +147,7 @@ OUTS: dict[str, tuple[Any, str | None]] = {
         np.lib.stride_tricks.as_strided(np.zeros(8, "f4"), (2, 3), (4, 4)),
         "share memory",
     ),
-    "no-array": ([[0.0] * 3] * 2, "list is no array"),
+    "no-array": ([[0.0] * 3] * 2, "out: list is no array"),
 }
 
 

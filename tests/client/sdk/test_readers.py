@@ -177,7 +177,8 @@ BAD_LAYERS: dict[str, tuple[Any, str]] = {
     "cut": ("<layer", "not XML"),
     "two": (layer() * 2, "not XML"),
     "nothing": ("", "not XML"),
-    "a-net": ("<net><layers/></net>", 'must be the element layer, got "net"'),
+    "a-net": ("<net><layers/></net>", 'must be one element layer, the Round of an IR, got "net"'),
+    "a-file": ("model.xml", "not XML: .*; give the layer's XML itself, not a file's name"),
     "other-type": (layer(type="Floor"), "type: must be 'Round'"),
     "other-version": (layer(version="opset1"), "version: must be 'opset5'"),
     "no-type": ("<layer/>", "type: is required"),
@@ -240,5 +241,8 @@ def test_a_node_keeps_its_domain() -> None:
     assert operator == tr.OnnxRound(21)
     assert operator.descriptor("float16", (2,)).domain == "ai.onnx"
     assert json.loads(operator.descriptor("float16", (2,)).to_json())["domain"] == "ai.onnx"
-    with pytest.raises(tr.InvalidArgument, match=r"no onnx.NodeProto"):
-        tr.from_onnx("Round", 21)
+    with pytest.raises(tr.InvalidArgument, match=r'one of model.graph.node, got "model.onnx"'):
+        tr.from_onnx("model.onnx", 21)
+    node.op_type = "Abs"
+    with pytest.raises(tr.InvalidDescriptor, match='op_type: onnx: Round is read, got "Abs"'):
+        tr.from_onnx(node, 21)

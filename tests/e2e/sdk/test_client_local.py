@@ -179,6 +179,12 @@ def test_what_fails_in_the_engine_is_a_refusal(monkeypatch: pytest.MonkeyPatch) 
         engine.round_run(call, memory, memory)
 
 
+def test_its_name_has_no_case() -> None:
+    """As no scheme of a URL has (RFC 3986, section 3.1)."""
+    with tr.Client("LOCAL:") as client:
+        assert client.ready()
+
+
 WRONG = {
     "local:x": "nothing comes behind local:",
     "local://": "nothing comes behind local:",
