@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +40,10 @@ def connected(
         raise typer.BadParameter(error.detail) from None
     except TensorRoundError as error:
         complain(error, url, as_json)
+        raise typer.Exit(1) from None
+    except BrokenPipeError:
+        # Whoever reads standard output has had enough, as head has; Python flushes it once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except OSError as error:
         complain_of_file(error, as_json)

@@ -14,6 +14,7 @@ PATIENCE, BYTES_A_SECOND = 30.0, 1 << 20
 Url = Annotated[
     str,
     typer.Option(
+        metavar="URL",
         envvar="TENSOR_ROUND_URL",
         help="http://, https:// or unix:///path; local: rounds in this process, without a server.",
     ),
@@ -21,22 +22,33 @@ Url = Annotated[
 ApiKeyFile = Annotated[
     Path | None,
     typer.Option(
+        metavar="FILE",
         exists=True,
         dir_okay=False,
         help="File whose first line is the API key; without it, TENSOR_ROUND_API_KEY is.",
     ),
 ]
 CaFile = Annotated[
-    Path | None, typer.Option(exists=True, help="Certificates to trust in place of the system's.")
+    Path | None,
+    typer.Option(
+        metavar="PATH", exists=True, help="Certificates to trust in place of the system's."
+    ),
 ]
 CertFile = Annotated[
     Path | None,
-    typer.Option(exists=True, dir_okay=False, help="The client's own certificate, and its key."),
+    typer.Option(
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="The client's own certificate, and its key.",
+    ),
 ]
 Timeout = Annotated[
     float | None,
     typer.Option(
-        min=0.001, help="Seconds it may take in all.", show_default="30, and 1 for each MiB"
+        metavar="SECONDS",
+        help="What it may take in all.",
+        show_default="30, and 1 for each MiB",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]

@@ -409,6 +409,31 @@ def test_version() -> None:
     assert good("--version").stdout.decode().strip() == version("tensor-round")
 
 
+@pytest.mark.parametrize("arguments", [("operators",), ("round", "in.npy", "-")])
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_a_reader_that_has_had_enough_is_no_error(
+    service: Service, tmp_path: Path, arguments: tuple[str, ...], form: tuple[str, ...]
+) -> None:
+    np.save(tmp_path / "in.npy", np.zeros(1 << 20, "<f4"))
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as stdout:
+        done = subprocess.run(
+            [sys.executable, "-m", "tensor_round", *arguments, *form],
+            cwd=tmp_path,
+            env={**os.environ, "TENSOR_ROUND_URL": service.url, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize("name", ["round", "execute", "operators", "conformance", "ping"])
+def test_help_cuts_no_word_at_80_columns(name: str) -> None:
+    assert "\u2026" not in good(name, "--help", COLUMNS="80").stdout.decode()
+
+
 def test_help_and_completion() -> None:
     shown = good("round", "--help").stdout.decode()
     for word in (
