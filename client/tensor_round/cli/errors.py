@@ -57,6 +57,8 @@ def _advice(error: TensorRoundError, url: str) -> list[str]:
         lines.append(f"refused as {error.code or error.status}")
         if error.status == 401:
             lines.append("--api-key-file or TENSOR_ROUND_API_KEY gives the key")
+        elif error.status == 404:
+            lines.append(f"does the service begin at {url}? --url or TENSOR_ROUND_URL says where")
     elif isinstance(error.__cause__, ssl.SSLCertVerificationError):
         lines.append("--ca-file names the certificates to trust")
     elif isinstance(error, ConnectionFailed):

@@ -301,6 +301,12 @@ def test_another_server_is_told_of() -> None:
         bad(1, f"no tensor-round service answers at {proxy.url}", "operators", url=proxy.url)
 
 
+@pytest.mark.not_behind("unix", reason="a socket's URL has no path behind it")
+def test_a_path_of_the_service_is_not_where_it_begins(service: Service) -> None:
+    url = f"{service.url}/round"
+    assert f"does the service begin at {url}?" in bad(1, "not_found", "operators", url=url)
+
+
 def test_nobody_there_is_exit_code_1() -> None:
     with Proxy(None) as gone:
         url = gone.url
