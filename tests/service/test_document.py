@@ -108,3 +108,9 @@ def test_a_descriptor_of_very_many_sizes_is_not_read_through() -> None:
     assert len(caught.value.faults) == 1
     del calls[strictjson._text.__name__]  # of numbers, each of which the parser asks about
     assert calls.total() < 1000
+
+
+def test_a_layout_is_told_where_it_may_stand() -> None:
+    stated = ieee754("float32", [2], strides=[1]).encode()
+    with pytest.raises(InvalidDescriptor, match="strides: .* is for application/octet-stream"):
+        Document.read(b'{"descriptor":%s,"data":[1,2]}' % stated)

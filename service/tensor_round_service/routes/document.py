@@ -85,6 +85,7 @@ def _layout_faults(value: Any, loc: tuple[str | int, ...]) -> Iterator[Fault]:
     if isinstance(value, dict):
         for name, member in value.items():
             if name in _LAYOUT_FIELDS and member is not None:
-                yield Fault((*loc, name), "JSON tensors are packed; this field needs octets")
+                rule = "JSON tensors are packed; this field is for application/octet-stream"
+                yield Fault((*loc, name), rule)
             else:
                 yield from _layout_faults(member, (*loc, name))
