@@ -8,8 +8,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from support.edges import edges, random_patterns, samples
-from support.reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, Bits, all_patterns, rounded
+from tensor_round.conformance.patterns import edges, random_patterns, samples
+from tensor_round.conformance.reference import (
+    FLOATS,
+    INTEGER_WIDTHS,
+    ROUNDINGS,
+    Bits,
+    all_patterns,
+    rounded,
+)
 
 HALF = Fraction(1, 2)
 

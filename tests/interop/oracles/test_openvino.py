@@ -12,9 +12,9 @@ import openvino.passes
 import pytest
 from openvino import opset5
 
-from support.edges import samples
 from support.oracle_ledger import RANDOM_PATTERNS, Ledger
-from support.reference import FLOATS, Bits, Flags
+from tensor_round.conformance.patterns import samples
+from tensor_round.conformance.reference import FLOATS, Bits, Flags
 
 ROUNDINGS = {"half_to_even": "ties_to_even", "half_away_from_zero": "ties_to_away"}
 ELEMENTS = {
