@@ -164,6 +164,7 @@ lint: $(VENV)/.lint ## Check style
 
 types: $(VENV)/.lint ## Check types, strictly
 	$(BIN)/mypy
+	$(BIN)/mypy tests/typed
 
 format: $(VENV)/.lint ## Put the code in the project's form
 	$(BIN)/ruff check --fix .

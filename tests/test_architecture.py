@@ -101,7 +101,7 @@ HTTP = (
 )
 #: What works without HTTP, on the way of a request.
 WORKERS = (
-    *("engine", "job", "memory", "overlap", "conformance", "models"),
+    *("catalog", "engine", "job", "memory", "overlap", "conformance", "models"),
     *("inference", "inference_work", "pieces", "regions", "shared_memory", "cuda_shared_memory"),
 )
 
@@ -161,5 +161,6 @@ def test_the_engine_imports_without_a_web_framework() -> None:
         "import sys\n"
         f"for name in {sorted(WEB)!r}: sys.modules[name] = None\n"
         "import tensor_round_service.engine, tensor_round_service.backends.choice\n"
+        "import tensor_round_service.local\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -16,7 +16,14 @@ PAGE = Path(__file__).parents[1] / "docs" / "sdk.md"
 BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
 
 OPERATORS = (tr.IEEE754Round, tr.OnnxRound, tr.OpenVINORound, tr.DirectMLRound)
-FUNCTIONS = (tr.from_onnx, tr.from_dxdispatch)
+DESCRIPTORS = (
+    *(tr.IEEE754Descriptor, tr.IEEE754Tensor),
+    *(tr.OnnxDescriptor, tr.OnnxTensor),
+    *(tr.OpenVINODescriptor, tr.OpenVINOData, tr.OpenVINOTensor),
+    *(tr.DirectMLDescriptor, tr.ElementWiseRoundDesc, tr.BufferTensorDesc),
+)
+_WITHOUT_STATUS = (errors.RequestRefused, errors.UnknownRefusal)
+FUNCTIONS = (tr.from_onnx, tr.from_openvino, tr.from_dxdispatch)
 
 
 def page(current: str) -> str:
@@ -32,12 +39,20 @@ def reference() -> str:
     parts += [_described("####", f"Client.{name}", member) for name, member in _calls(tr.Client)]
     parts += [_described("###", "AsyncClient", tr.AsyncClient)]
     parts += [_described("###", kind.__name__, kind) for kind in OPERATORS]
+    parts += [_described("###", "RoundOperator.descriptor", tr.RoundOperator.descriptor)]
+    parts += [_described("###", kind.__name__, kind) for kind in DESCRIPTORS]
+    parts += [f"### Output\n\n{_prose(tr.Output)}\n"]
+    parts += [f"#### Output.{name}\n\n{_prose(member)}\n" for name, member in _members(tr.Output)]
     parts += [_described("###", function.__name__, function) for function in FUNCTIONS]
     parts += ["### Errors\n\n| error | status | what it means |\n|---|---|---|\n" + _errors()]
     return "\n".join(parts)
 
 
 def _calls(kind: type) -> list[tuple[str, Callable[..., Any]]]:
+    return [(name, member) for name, member in vars(kind).items() if not name.startswith("_")]
+
+
+def _members(kind: type) -> list[tuple[str, object]]:
     return [(name, member) for name, member in vars(kind).items() if not name.startswith("_")]
 
 
@@ -55,14 +70,19 @@ def _described(level: str, name: str, thing: Callable[..., Any]) -> str:
 
 
 def _errors() -> str:
-    roots: list[type[errors.TensorRoundError]] = [errors.TensorRoundError]
-    roots += errors.TensorRoundError.__subclasses__()
-    rows = [(kind, "") for kind in roots]
-    rows += [(kind, str(kind.status)) for kind in errors.REFUSALS.values()]
+    kinds = [thing for thing in vars(errors).values() if isinstance(thing, type)]
+    exported = {thing for name in tr.__all__ if isinstance(thing := getattr(tr, name), type)}
+    rows = [kind for kind in kinds if issubclass(kind, Exception) and kind in exported]
     return "".join(
-        f"| `{kind.__name__}` | {status} | {_prose(kind).splitlines()[0]} |\n"
-        for kind, status in rows
+        f"| `{kind.__name__}` | {_status(kind)} | {_prose(kind).splitlines()[0]} |\n"
+        for kind in rows
     )
+
+
+def _status(kind: type[Exception]) -> str:
+    """Its own; the classes above all have none, and one has the response's."""
+    is_one = issubclass(kind, errors.RequestRefused) and kind not in _WITHOUT_STATUS
+    return str(kind.status) if is_one else ""
 
 
 def _prose(thing: object) -> str:

@@ -28,6 +28,7 @@ from .errors import (
     HeadersTooLarge,
     InternalError,
     InvalidArgument,
+    InvalidArgumentType,
     InvalidDescriptor,
     MalformedEncoding,
     MalformedJSON,
@@ -49,34 +50,53 @@ from .errors import (
     UnsupportedEncoding,
     UnsupportedMediaType,
 )
+from .operators import (
+    BufferTensorDesc,
+    DirectMLDescriptor,
+    ElementWiseRoundDesc,
+    IEEE754Descriptor,
+    IEEE754Tensor,
+    OnnxDescriptor,
+    OnnxTensor,
+    OpenVINOData,
+    OpenVINODescriptor,
+    OpenVINOTensor,
+)
+from .readers import from_dxdispatch, from_onnx, from_openvino
 from .round_operators import (
     DirectMLRound,
     IEEE754Round,
     OnnxRound,
     OpenVINORound,
     RoundOperator,
-    from_dxdispatch,
-    from_onnx,
 )
 from .rounding import Rounding
+from .sdk.output import Output
+from .version import __version__ as __version__
 
 __all__ = [
     "AsyncClient",
     "BackendFailed",
+    "BufferTensorDesc",
     "Client",
     "ConnectionFailed",
     "DeadlineExceeded",
     "DeviceOutOfMemory",
     "DigestMismatch",
+    "DirectMLDescriptor",
     "DirectMLRound",
     "Draining",
     "DuplicateDescriptor",
+    "ElementWiseRoundDesc",
     "Fault",
     "ForeignOrigin",
     "HeadersTooLarge",
+    "IEEE754Descriptor",
     "IEEE754Round",
+    "IEEE754Tensor",
     "InternalError",
     "InvalidArgument",
+    "InvalidArgumentType",
     "InvalidDescriptor",
     "MalformedEncoding",
     "MalformedJSON",
@@ -86,8 +106,14 @@ __all__ = [
     "MissingDescriptor",
     "NotFound",
     "NotOffered",
+    "OnnxDescriptor",
     "OnnxRound",
+    "OnnxTensor",
+    "OpenVINOData",
+    "OpenVINODescriptor",
     "OpenVINORound",
+    "OpenVINOTensor",
+    "Output",
     "Overloaded",
     "PayloadSizeMismatch",
     "ProtocolViolation",
@@ -103,6 +129,7 @@ __all__ = [
     "UnsupportedMediaType",
     "from_dxdispatch",
     "from_onnx",
+    "from_openvino",
 ]
 
 
@@ -113,3 +140,8 @@ def __getattr__(name: str) -> Any:
 
         return OnnxBackend
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    # Not the modules and names that importing brings along.
+    return list(__all__)

@@ -6,10 +6,17 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from .arguments import address_from, headers_from
+from .common_headers import headers_from
+from .configured import Configured
+from .names import RoundingName
 from .progress import ProgressCallback
-from .round_operators import RoundOperator
-from .session import Limits, Session
+from .round_operators import RoundOperator, as_operator
+from .rounding import Rounding
+from .sdk.execution import AnyDescriptor
+from .sdk.output import Output
+from .session import Session
+from .settings import Settings, with_environment
+from .transport.address import Address
 from .transport.choice import async_transport
 from .transport.tasks import Tasks
 from .transport.tls import Cert, Verify
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 
-class AsyncClient:
+class AsyncClient(Configured):
     """:class:`~tensor_round.Client` for asyncio: the same arguments, the same calls, awaited.
 
     ``transport`` is an ``httpx2.AsyncBaseTransport``; ``httpx2.ASGITransport`` calls a
@@ -42,28 +49,53 @@ class AsyncClient:
         transport: httpx2.AsyncBaseTransport | None = None,
         digest: bool = False,
     ) -> None:
-        limits = Limits(timeout, retries, connections, tile_bytes)
+        where, key = with_environment(url, api_key)
+        self._settings = Settings(
+            where,
+            key,
+            verify,
+            cert,
+            timeout,
+            retries,
+            connections,
+            tile_bytes,
+            headers,
+            transport,
+            digest,
+        )
         chosen = async_transport(
-            address_from(url),
-            headers_from(api_key, headers),
+            Address.parse(where),
+            headers_from(key, headers),
             verify=verify,
             cert=cert,
             connections=connections,
             foreign=transport,
         )
-        self._session = Session(chosen, Tasks(), limits, digest=digest)
+        self._session = Session(chosen, Tasks(), self._settings)
 
     async def round(
         self,
         x: A,
-        operator: RoundOperator | str = "ties_to_even",
+        operator: RoundOperator | RoundingName | Rounding | None = None,
         *,
+        rounding: RoundingName | Rounding | None = None,
         out: A | None = None,
         progress: bool | ProgressCallback = False,
     ) -> A:
         """Round every element of ``x``; see :meth:`Client.round`."""
-        rounded: A = await self._session.round(x, operator, out, progress)
+        rounded: A = await self._session.round(x, as_operator(operator, rounding), out, progress)
         return rounded
+
+    async def execute(
+        self,
+        descriptor: AnyDescriptor,
+        data: object,
+        *,
+        out: object = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Output:
+        """Execute an operator descriptor as it is; see :meth:`Client.execute`."""
+        return await self._session.execute(descriptor, data, out, progress)
 
     async def operators(self) -> dict[str, Any]:
         """What the service takes: dialects, versions, modes, dtypes and limits."""

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .dtypes import BY_NAME, from_numpy
-from .errors import InvalidArgument
+from .dtypes import BY_NAME, BY_OPENVINO, from_numpy
+from .errors import InvalidArgument, InvalidArgumentType
+from .layout import Layout
 
 Array = npt.NDArray[Any]
 
@@ -43,17 +44,21 @@ class Operand(NamedTuple):
 def read(x: Any) -> Operand:
     """See ``x`` as a NumPy array on its own memory.
 
-    Takes NumPy arrays and scalars, torch tensors, and whatever exports
-    ``__array_interface__``, DLPack on the CPU, or the buffer protocol. Subclasses of
-    NumPy's array come back as plain arrays. Raises :class:`InvalidArgument` for
-    anything else.
+    Takes NumPy arrays and scalars, torch and OpenVINO tensors, and whatever exports
+    ``__array_interface__``, DLPack on the CPU, or the buffer protocol, or has a NumPy array of
+    its own ``dtype`` as its ``data``. Masked arrays keep their mask; other subclasses of NumPy's
+    array come back as plain arrays. Raises :class:`InvalidArgument` for anything else.
     """
+    if isinstance(x, np.ma.MaskedArray):
+        return _operand(np.asarray(x), _masked_like(x))
     if isinstance(x, np.ndarray):
         return _operand(np.asarray(x), _as_it_is)
-    torch = sys.modules.get("torch")
+    torch, openvino = sys.modules.get("torch"), sys.modules.get("openvino")
     try:
         if torch is not None and isinstance(x, torch.Tensor):
             return _read_torch(x, torch)
+        if openvino is not None and isinstance(x, openvino.Tensor):
+            return _read_openvino(x, openvino)
         return _operand(*_view_exported(x))
     except InvalidArgument:
         raise
@@ -70,6 +75,12 @@ def empty_like(seen: Array) -> Array:
     return np.empty_like(seen, order="K", subok=False)
 
 
+def refuse_loss_of_mask(x: Any, out: Any) -> None:
+    """Refuse with :class:`InvalidArgument` an ``out`` that would not have the mask of ``x``."""
+    if out is not x and any(isinstance(array, np.ma.MaskedArray) for array in (x, out)):
+        raise InvalidArgument("a masked array is rounded into itself or a fresh one: out must be x")
+
+
 def writable(out: Any, operand: Operand) -> Array:
     """See ``out`` as a NumPy array that the result of ``operand`` can be written into.
 
@@ -81,11 +92,27 @@ def writable(out: Any, operand: Operand) -> Array:
         raise InvalidArgument(f"out has shape {target.shape}, x has {operand.array.shape}")
     if _name(target.dtype) != operand.dtype:
         raise InvalidArgument(f"out has dtype {_name(target.dtype)}, x has {operand.dtype}")
-    if not target.flags.writeable:
-        raise InvalidArgument("out is read-only")
-    if not _is_free_of_overlap(target):
-        raise InvalidArgument("out has elements that share memory with each other")
+    check_writable(target)
     return target
+
+
+def check_writable(out: Array) -> None:
+    """Refuse with :class:`InvalidArgument` an array whose elements cannot each be written."""
+    if not out.flags.writeable:
+        raise InvalidArgument("out is read-only")
+    if not _is_free_of_overlap(out):
+        raise InvalidArgument("out has elements that share memory with each other")
+
+
+def laid_out(memory: npt.NDArray[np.uint8], layout: Layout) -> Array:
+    """The elements of a layout in the bytes that it describes; they may be without the padding."""
+    if layout.element_count == 0:
+        return np.empty(layout.shape, layout.dtype.numpy)
+    steps = [
+        stride * layout.dtype.itemsize if size > 1 else 0
+        for stride, size in zip(layout.strides, layout.shape, strict=True)
+    ]
+    return np.ndarray(layout.shape, layout.dtype.numpy, memory, strides=steps)
 
 
 def bits(seen: Array) -> npt.NDArray[np.unsignedinteger[Any]]:
@@ -119,7 +146,10 @@ def _view_exported(x: Any) -> tuple[Array, Callable[[Array], Any]]:
     try:
         memory = memoryview(x)
     except TypeError:
-        raise InvalidArgument(
+        data = getattr(x, "data", None)
+        if isinstance(data, np.ndarray) and getattr(x, "dtype", data.dtype) == data.dtype:
+            return np.asarray(data), _as_it_is
+        raise InvalidArgumentType(
             f"{type(x).__name__} is no array: it exports neither __array_interface__, nor DLPack, "
             "nor the buffer protocol; numpy.asarray makes arrays of lists and numbers"
         ) from None
@@ -157,8 +187,33 @@ def _read_torch(x: Any, torch: Any) -> Operand:
     return Operand(x.detach().view(integer).numpy().view(dtype.numpy), name, give)
 
 
+def _read_openvino(x: Any, openvino: Any) -> Operand:
+    name = x.element_type.get_type_name()
+    dtype = BY_OPENVINO.get(name)
+    if dtype is None:
+        # A type of no dialect's, to be refused by name: what its data are does not matter.
+        return Operand(np.empty(tuple(x.shape), np.uint8), f"openvino.Type.{name}", _as_it_is)
+
+    def give(y: Array) -> Any:
+        made = openvino.Tensor(x.element_type, openvino.Shape(y.shape))
+        made.data.view(y.dtype)[...] = y
+        return made
+
+    # Where NumPy has no such type, OpenVINO shows another of the same size: float16 for bf16.
+    return Operand(x.data.view(dtype.numpy), dtype.name, give)
+
+
 def _as_it_is(y: Array) -> Any:
     return y
+
+
+def _masked_like(x: Any) -> Callable[[Array], Any]:
+    def give(y: Array) -> Any:
+        # The mask is copied: whoever changes one array's must not change the other's.
+        mask = x.mask if x.mask is np.ma.nomask else x.mask.copy()
+        return np.ma.MaskedArray(y, mask, fill_value=x.fill_value, hard_mask=x.hardmask)
+
+    return give
 
 
 def _array_array(x: Any) -> Callable[[Array], Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from .errors import PayloadSizeMismatch
 from .layout import Layout
 from .rounding import Rounding
 
@@ -22,6 +23,11 @@ class RoundCall:
     input: Layout
     output: Layout
     shortest_input: int
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Lawful lengths of a payload, in bytes."""
+        return self.input.byte_length, self.shortest_input
 
     @classmethod
     def packed_output(cls, rounding: Rounding, input: Layout) -> RoundCall:
@@ -45,3 +51,11 @@ class RoundCall:
             and self.input.lies_like(self.output.strides)
             and self.input.byte_length == self.output.byte_length
         )
+
+
+def wrong_size(got: int, lawful: tuple[int, ...]) -> PayloadSizeMismatch:
+    """The refusal of a payload of any length but the lawful ones."""
+    return PayloadSizeMismatch(
+        f"the payload must have {' or '.join(map(str, sorted(set(lawful))))} bytes "
+        f"for this descriptor, got {got}"
+    )

@@ -6,10 +6,17 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from .arguments import address_from, headers_from
+from .common_headers import headers_from
+from .configured import Configured
+from .names import RoundingName
 from .progress import ProgressCallback
-from .round_operators import RoundOperator
-from .session import Limits, Session
+from .round_operators import RoundOperator, as_operator
+from .rounding import Rounding
+from .sdk.execution import AnyDescriptor
+from .sdk.output import Output
+from .session import Session
+from .settings import Settings, with_environment
+from .transport.address import Address
 from .transport.choice import blocking_transport
 from .transport.concurrency import run
 from .transport.threads import Threads
@@ -22,11 +29,12 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 
-class Client:
+class Client(Configured):
     """Rounds arrays through a service; safe to share between threads.
 
-    ``url`` is ``http://``, ``https://`` or ``unix://`` with a socket's path, and
-    defaults to the environment's TENSOR_ROUND_URL; ``api_key`` to TENSOR_ROUND_API_KEY.
+    ``url`` is ``http://``, ``https://`` or ``unix://`` with a socket's path, or ``local:``
+    for the service's engine in this process, and defaults to the environment's
+    TENSOR_ROUND_URL; ``api_key`` to TENSOR_ROUND_API_KEY.
 
     ``verify`` is whether, or by which certificates (a file, a folder or an
     ``ssl.SSLContext``), the service's certificate is checked; ``cert`` is the client's
@@ -43,7 +51,9 @@ class Client:
     client's own, for a proxy, say; it is closed with the client, and certificates and
     connections are its own affair.
 
-    In a child that was forked off, the client opens connections of its own.
+    In a child that was forked off, the client opens connections of its own. A copy, or what is
+    unpickled, is a new client of the same settings: a pickle holds the API key. With a
+    ``transport`` there is neither.
     """
 
     def __init__(
@@ -61,22 +71,36 @@ class Client:
         transport: httpx2.BaseTransport | None = None,
         digest: bool = False,
     ) -> None:
-        limits = Limits(timeout, retries, connections, tile_bytes)
+        where, key = with_environment(url, api_key)
+        self._settings = Settings(
+            where,
+            key,
+            verify,
+            cert,
+            timeout,
+            retries,
+            connections,
+            tile_bytes,
+            headers,
+            transport,
+            digest,
+        )
         chosen = blocking_transport(
-            address_from(url),
-            headers_from(api_key, headers),
+            Address.parse(where),
+            headers_from(key, headers),
             verify=verify,
             cert=cert,
             connections=connections,
             foreign=transport,
         )
-        self._session = Session(chosen, Threads(), limits, digest=digest)
+        self._session = Session(chosen, Threads(), self._settings)
 
     def round(
         self,
         x: A,
-        operator: RoundOperator | str = "ties_to_even",
+        operator: RoundOperator | RoundingName | Rounding | None = None,
         *,
+        rounding: RoundingName | Rounding | None = None,
         out: A | None = None,
         progress: bool | ProgressCallback = False,
     ) -> A:
@@ -85,9 +109,12 @@ class Client:
         ``x`` is a NumPy array, a torch tensor, a CuPy array, or anything that exports
         ``__array_interface__``, the buffer protocol or CPU DLPack. Arrays on a GPU stay there
         where the service is on the same host and has CUDA shared memory on; else they are
-        copied, which the log says once. ``operator`` is an
-        operator object, or an IEEE 754 rounding direction: ``ties_to_even``,
-        ``ties_to_away``, ``toward_zero``, ``toward_positive``, ``toward_negative``.
+        copied, which the log says once. A masked array keeps its mask.
+
+        ``operator`` is an operator object or an IEEE 754 rounding direction: ``ties_to_even``
+        (which is meant where neither is given), ``ties_to_away``, ``toward_zero``,
+        ``toward_positive``, ``toward_negative``. ``rounding`` is the direction by its own name;
+        give one of the two.
 
         ``out``, of the same shape and dtype, is filled and returned; it may be ``x``.
         After an error, elements of ``x`` itself are old or new ones, never torn, and
@@ -100,8 +127,39 @@ class Client:
         :class:`DeadlineExceeded`, :class:`ProtocolViolation`, and the other refusals
         under :class:`RequestRefused`.
         """
-        rounded: A = run(self._session.round(x, operator, out, progress))
+        rounded: A = run(self._session.round(x, as_operator(operator, rounding), out, progress))
         return rounded
+
+    def execute(
+        self,
+        descriptor: AnyDescriptor,
+        data: object,
+        *,
+        out: object = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Output:
+        """Execute an operator descriptor as it is, with every layout that it states.
+
+        ``descriptor`` is any dialect's model (:class:`IEEE754Descriptor`,
+        :class:`OnnxDescriptor`, :class:`OpenVINODescriptor`, :class:`DirectMLDescriptor`), a
+        mapping of the same fields, or JSON text. ``data`` is the bytes that lie as its input
+        says, or an array of its input's dtype and shape; one that has the strides too is sent
+        from where it lies, with what is between its elements, any other is laid out as stated.
+
+        ``out`` is writable bytes of the output's length, or an array of its dtype and shape,
+        between whose elements nothing is touched. It may be the input's own memory, where both
+        layouts have the same strides and length; any other overlap is refused, as DirectML does.
+        After an error it is as :meth:`round` leaves it. A refused call changes nothing.
+
+        A tensor over ``tile_bytes`` travels in tiles if input and output lie alike without
+        gaps; all others go whole, and the service's limit is theirs. ``progress`` is as in
+        :meth:`round`.
+
+        Raises :class:`InvalidDescriptor`, :class:`MalformedJSON`,
+        :class:`PayloadSizeMismatch` and :class:`InvalidArgument` before anything is sent,
+        and what :meth:`round` raises.
+        """
+        return run(self._session.execute(descriptor, data, out, progress))
 
     def operators(self) -> dict[str, Any]:
         """What the service takes: dialects, versions, modes, dtypes and limits."""

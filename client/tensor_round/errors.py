@@ -10,6 +10,7 @@
      +- DeadlineExceeded           the call's total deadline passed
      +- ProtocolViolation          an answer that no correct service sends
      +- InvalidArgument            the client was called with something it cannot work with
+         +- InvalidArgumentType    ... for its type
 
 The server raises a class, a face turns it into bytes (problem+json, or the Open
 Inference Protocol's ``{"error"}``), and the client rebuilds the class from ``code``.
@@ -40,11 +41,19 @@ class TensorRoundError(Exception):
     #: Whether the same request may well succeed a little later.
     transient: bool = False
 
+    #: Whether the answer shows no sign of a tensor-round service.
+    is_foreign: bool = False
+
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
         #: The id of the request that failed, where one was made.
         self.request_id: str | None = None
+
+    def restate(self, detail: str) -> None:
+        """Have it say this instead: what is known where it was raised may not be all."""
+        self.detail = detail
+        self.args = (detail,)
 
 
 class ConnectionFailed(TensorRoundError):
@@ -63,6 +72,10 @@ class ProtocolViolation(TensorRoundError):
 
 class InvalidArgument(TensorRoundError, ValueError):
     """The client was given what it cannot work with: no array, an ``out`` that does not fit."""
+
+
+class InvalidArgumentType(InvalidArgument, TypeError):
+    """The client was given an argument of the wrong type: ``timeout="5"``, a list as ``x``."""
 
 
 class RequestRefused(TensorRoundError):
@@ -242,8 +255,9 @@ class HeadersTooLarge(RequestRefused):
 
 
 class ForeignOrigin(RequestRefused):
-    """A page of another origin asked for a change. The Open Inference Protocol alone says so,
-    without a code.
+    """A page of another origin asked for a change.
+
+    The Open Inference Protocol alone says so, without a code.
     """
 
     status = 403
@@ -259,8 +273,9 @@ class InternalError(RequestRefused):
 
 
 class NotOffered(RequestRefused):
-    """The service is not set up to do this. The Open Inference Protocol alone says so, without
-    a code.
+    """The service is not set up to do this.
+
+    The Open Inference Protocol alone says so, without a code.
     """
 
     status = 501

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -76,9 +76,14 @@ def _new_id() -> str:
 
 
 def tensor_intake(
-    status: int, headers: Mapping[str, str], plan: Plan, landing: Landing, *, digest: bool
+    status: int,
+    headers: Mapping[str, str],
+    plan: Plan,
+    landing: Callable[[], Landing],
+    *,
+    digest: bool,
 ) -> Intake[None]:
-    """What takes the answer to :func:`round_request`.
+    """What takes the answer to :func:`round_request`; ``landing`` is where a tensor comes down.
 
     Raises :class:`ProtocolViolation` for headers of another answer than the one
     that ``plan`` calls for; nothing has landed then.
@@ -97,7 +102,8 @@ def tensor_intake(
         raise ProtocolViolation(
             f"the answer's Content-Length is not the {output.byte_length} bytes of the output"
         )
-    return TensorIntake(landing, output, _stated_digest(headers) if digest else None)
+    sha256 = _stated_digest(headers) if digest else None
+    return TensorIntake(landing(), output.byte_length, sha256)
 
 
 def document_intake(status: int, headers: Mapping[str, str]) -> Intake[dict[str, Any]]:
@@ -111,7 +117,9 @@ def document_intake(status: int, headers: Mapping[str, str]) -> Intake[dict[str,
 def _check_media_type(headers: Mapping[str, str], expected: str) -> None:
     content_type = headers.get("content-type", "")
     if content_type != expected and (got := native.media_type(content_type)) != expected:
-        raise ProtocolViolation(f"the answer is {got or 'of no type'!r}, not {expected}")
+        violation = ProtocolViolation(f"the answer is {got or 'of no type'!r}, not {expected}")
+        violation.is_foreign = True
+        raise violation
     if headers.get("content-encoding", "identity") != "identity":
         raise ProtocolViolation("the answer is encoded, which was not asked for")
 

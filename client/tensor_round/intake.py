@@ -6,10 +6,9 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
-from .answers import MAX_DOCUMENT_DEPTH, refusal
+from .answers import MAX_DOCUMENT_DEPTH, MAX_PROBLEM_BYTES, refusal
 from .errors import ConnectionFailed, MalformedJSON, ProtocolViolation
 from .landing import Landing
-from .layout import Layout
 from .wire import strictjson
 
 T_co = TypeVar("T_co", covariant=True)
@@ -31,7 +30,7 @@ class Intake(Protocol[T_co]):
         """The body is whole: its value, or the error it stands for."""
 
 
-def feed(intake: Intake[Any], piece: bytes) -> None:
+def feed(intake: Intake[Any], piece: bytes | memoryview) -> None:
     """Give an intake bytes that lie elsewhere."""
     view = memoryview(piece)
     while view:
@@ -43,14 +42,14 @@ def feed(intake: Intake[Any], piece: bytes) -> None:
 
 
 class TensorIntake:
-    """Takes the bytes of an output; those that pad its length are dropped."""
+    """Takes the ``total`` bytes of an output; what does not land of them is dropped."""
 
-    __slots__ = ("_came", "_digest", "_elements", "_expected", "_landing", "_room", "_total")
+    __slots__ = ("_came", "_digest", "_expected", "_landed", "_landing", "_room", "_total")
 
-    def __init__(self, landing: Landing, output: Layout, sha256: bytes | None) -> None:
+    def __init__(self, landing: Landing, total: int, sha256: bytes | None) -> None:
         self._landing = landing
-        self._elements = output.element_bytes
-        self._total = output.byte_length
+        self._landed = landing.nbytes
+        self._total = total
         self._came = 0
         self._room = memoryview(b"")
         self._expected = sha256
@@ -58,7 +57,7 @@ class TensorIntake:
 
     def room(self) -> memoryview:
         """The landing's room, then room for the padding, then for a byte too many."""
-        if self._came < self._elements:
+        if self._came < self._landed:
             self._room = self._landing.room()
         else:
             self._room = memoryview(bytearray(max(1, self._total - self._came)))
@@ -68,7 +67,7 @@ class TensorIntake:
         """Counts, and digests."""
         if self._digest is not None:
             self._digest.update(self._room[:count])
-        if self._came < self._elements:
+        if self._came < self._landed:
             self._landing.took(count)
         self._came += count
         if self._came > self._total:
@@ -125,17 +124,21 @@ class DocumentIntake(_BoundedText):
 class RefusalIntake(_BoundedText):
     """Takes a refusal's problem document (RFC 9457), or what a proxy sends in its place."""
 
-    __slots__ = ("_headers", "_status")
+    __slots__ = ("_came", "_headers", "_status")
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
         super().__init__()
         self._status = status
         self._headers = headers
+        self._came = 0
 
     def took(self, count: int) -> None:
-        """Kept, up to the limit; a page that a proxy sends may be longer than anyone reads."""
-        if len(self._text) < MAX_DOCUMENT_BYTES:
-            super().took(min(count, MAX_DOCUMENT_BYTES - len(self._text)))
+        """Kept, up to what is looked at; a page that a proxy sends may be longer than is read."""
+        self._came += count
+        left = MAX_PROBLEM_BYTES - len(self._text)
+        self._text += self._room[: min(count, left)]
+        if self._came > MAX_DOCUMENT_BYTES:
+            self.end()
 
     def end(self) -> Any:
         """Raises the refusal."""

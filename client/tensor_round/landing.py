@@ -14,7 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from .arrays import Array, bits, laid_out
+from .layout import Layout
+
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 
 #: Bytes committed at a time: fits a core's cache, and is a multiple of every element's size.
@@ -22,7 +24,11 @@ SCRATCH_BYTES = 256 << 10
 
 
 class Landing(Protocol):
-    """Memory for so many bytes, to be filled in order."""
+    """Memory for ``nbytes``, to be filled in order."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes land; what comes behind them is padding."""
 
     def room(self) -> memoryview:
         """Where the next bytes go; not empty before all have come."""
@@ -37,10 +43,11 @@ class Landing(Protocol):
 class DirectLanding:
     """The target's own memory."""
 
-    __slots__ = ("_filled", "_memory")
+    __slots__ = ("_filled", "_memory", "nbytes")
 
     def __init__(self, target: Array) -> None:
         self._memory = raw_bytes(target)
+        self.nbytes = len(self._memory)
         self._filled = 0
 
     def room(self) -> memoryview:
@@ -62,10 +69,14 @@ class StagedLanding:
     the target's size; so it does for a target with gaps.
     """
 
-    __slots__ = ("_committed", "_filled", "_flat", "_hold", "_memory", "_scratch", "_target")
+    __slots__ = (
+        *("_committed", "_filled", "_flat", "_hold", "_memory", "_scratch", "_target"),
+        "nbytes",
+    )
 
     def __init__(self, target: Bits, *, hold: bool) -> None:
         self._target = target
+        self.nbytes = target.nbytes
         self._flat = target.reshape(-1) if target.flags.c_contiguous else None
         self._hold = hold or self._flat is None
         count = target.size if self._hold else min(target.size, SCRATCH_BYTES // target.itemsize)
@@ -96,6 +107,31 @@ class StagedLanding:
             self._flat[self._committed : self._committed + count] = self._scratch[:count]
         self._committed += count
         self._filled = 0
+
+
+class StridedLanding:
+    """A scratch of an output's whole length, from which the elements alone are committed."""
+
+    __slots__ = ("_filled", "_layout", "_scratch", "_target", "nbytes")
+
+    def __init__(self, target: Bits, layout: Layout) -> None:
+        self._target = target
+        self._layout = layout
+        self.nbytes = layout.byte_length
+        self._scratch = np.empty(self.nbytes, np.uint8)
+        self._filled = 0
+
+    def room(self) -> memoryview:
+        """The rest of the scratch."""
+        return self._scratch.data[self._filled :]
+
+    def took(self, count: int) -> None:
+        """Kept until all have come."""
+        self._filled += count
+
+    def finish(self) -> None:
+        """The elements are committed; what lies between them in the target stays."""
+        self._target[...] = bits(laid_out(self._scratch, self._layout))
 
 
 def raw_bytes(array: Array) -> memoryview:

@@ -1,4 +1,4 @@
-"""Whole .npy files as arrays: mapped, so that a file may be larger than memory.
+"""Whole files as arrays, .npy or bytes alone: mapped, so that a file may be larger than memory.
 
 Headers are read by the strict reader of :mod:`.wire.npy`; nothing is ever unpickled.
 """
@@ -38,10 +38,6 @@ class NpyArray:
     dtype: DType
     array: Array
 
-    def raw(self, array: Array) -> memoryview:
-        """The bytes of an array that lies as this one does."""
-        return array.reshape(-1, order="A").view(np.uint8).data
-
 
 def read(path: str, dtype_name: str | None) -> NpyArray:
     """Map a file, or read standard input.
@@ -58,33 +54,51 @@ def read(path: str, dtype_name: str | None) -> NpyArray:
         with open(path, "rb") as file:
             prefix, size = file.read(npy.MAX_HEADER_LENGTH), os.fstat(file.fileno()).st_size
             header, dtype = _header(prefix, size, dtype_name)
-            flat = _mapped(file, header, "r")
+            flat = _mapped(file, header.header_length, header.data_length, "r")
     return NpyArray(header, dtype, _shaped(flat, header, dtype))
+
+
+def read_bytes(path: str) -> Array:
+    """Map a file that is bytes and nothing else, or read standard input; raises OSError."""
+    if path == PIPE:
+        return np.frombuffer(sys.stdin.buffer.read(), np.uint8)
+    with open(path, "rb") as file:
+        return _mapped(file, 0, os.fstat(file.fileno()).st_size, "r")
 
 
 @contextlib.contextmanager
 def written(path: str, like: NpyArray) -> Iterator[Array]:
     """Give an array like another one, whose data become a file when the block is left.
 
+    The file has the other's header, and is written as :func:`created` does.
+    """
+    with created(path, like.header.raw, like.header.data_length) as flat:
+        yield _shaped(flat, like.header, like.dtype)
+
+
+@contextlib.contextmanager
+def created(path: str, head: bytes, length: int) -> Iterator[Array]:
+    """Give so many zeros, which become a file behind ``head`` when the block is left.
+
     The file is written beside its place, with room reserved, and renamed only when all
     went well: there is never half a file. What is no plain file (a pipe, a device) is
     written at the end.
     """
     if path == PIPE or not _is_plain(path):
-        array = np.empty_like(like.array, subok=False)
-        yield array
+        memory = np.zeros(length, np.uint8)
+        yield memory
         with _opened(path) as stream:
-            stream.write(like.header.raw)
-            stream.write(like.raw(array))
+            stream.write(head)
+            stream.write(memory.data)
         return
     place = Path(path).resolve()
     beside = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
     try:
         with open(beside, "x+b") as file:
-            file.write(like.header.raw)
+            file.write(head)
             file.flush()
-            _reserve(file, like.header.header_length + like.header.data_length)
-            yield _shaped(_mapped(file, like.header, "r+"), like.header, like.dtype)
+            _reserve(file, len(head) + length)
+            yield _mapped(file, len(head), length, "r+")
         os.replace(beside, place)
     finally:
         beside.unlink(missing_ok=True)
@@ -109,12 +123,10 @@ def _header(prefix: bytes, size: int, dtype_name: str | None) -> tuple[npy.NpyHe
         ) from None
 
 
-def _mapped(file: BinaryIO, header: npy.NpyHeader, mode: Literal["r", "r+"]) -> Array:
-    if header.data_length == 0:
+def _mapped(file: BinaryIO, offset: int, length: int, mode: Literal["r", "r+"]) -> Array:
+    if length == 0:
         return np.empty(0, np.uint8)  # nothing cannot be mapped
-    data: Array = np.memmap(
-        file, np.uint8, mode, offset=header.header_length, shape=(header.data_length,)
-    )
+    data: Array = np.memmap(file, np.uint8, mode, offset=offset, shape=(length,))
     return data
 
 
@@ -128,7 +140,7 @@ def _reserve(file: BinaryIO, size: int) -> None:
 
     A mapped file without room ends the process when it is written to.
     """
-    if hasattr(os, "posix_fallocate"):
+    if size and hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, size)
     else:
         file.truncate(size)

@@ -17,7 +17,7 @@ from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 
 from .client import Client
 from .errors import InvalidArgument, InvalidDescriptor
-from .round_operators import OnnxRound
+from .readers import from_onnx
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 
@@ -69,7 +69,7 @@ class OnnxBackend(Backend):
     ) -> tuple[Any, ...]:
         """The output of one node, of the operator set ``opset_version`` or else onnx's newest."""
         opset = options.pop("opset_version", defs.onnx_opset_version())
-        operator = OnnxRound.from_onnx(node, opset)
+        operator = from_onnx(node, opset)
         with Client(**options) as client:
             return (client.round(np.asarray(inputs[0]), operator),)
 
@@ -86,7 +86,7 @@ class RoundModel(BackendRep):
         opset = next((i.version for i in model.opset_import if i.domain in _DEFAULT_DOMAINS), 1)
         self._graph = model.graph
         self._options = options
-        self._operators = [OnnxRound.from_onnx(node, opset) for node in model.graph.node]
+        self._operators = [from_onnx(node, opset) for node in model.graph.node]
         self._constants = {
             tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer
         }

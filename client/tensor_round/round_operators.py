@@ -1,33 +1,51 @@
 """Operators as objects: what to round by, in each dialect's own words.
 
-An operator knows no tensor; :meth:`RoundOperator.plan` makes the descriptor for
-one, through the same models as the service's, so that what the service would
+An operator may be of any tensor; :meth:`RoundOperator.descriptor` makes the descriptor
+for one, through the same models as the service's, so that what the service would
 refuse is refused here first, with the same :class:`InvalidDescriptor`.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from operator import attrgetter
+from typing import ClassVar, cast
 
-from . import operators
 from .call import RoundCall
-from .dtypes import BY_NAME
-from .errors import Fault, InvalidDescriptor
+from .errors import InvalidArgument
+from .names import (
+    AnyDType,
+    DirectMLMode,
+    DTypeName,
+    FeatureLevel,
+    OnnxOpset,
+    OpenVINOMode,
+    RoundingName,
+)
+from .operators import (
+    Descriptor,
+    DirectMLDescriptor,
+    IEEE754Descriptor,
+    OnnxDescriptor,
+    OpenVINODescriptor,
+)
+from .operators.directml import DEFAULT_MODE
+from .operators.directml_tensor import AnyTensorDesc
 from .rounding import Rounding
-from .wire import native, strictjson
+from .tensor_names import canonical_name, name_in, sizes_of
+from .wire import native
 
+_DEFAULT_MODE = cast(DirectMLMode, DEFAULT_MODE)
 #: Plans kept; a header has a few hundred bytes.
 _CACHED_PLANS = 1024
-_MAX_DXDISPATCH_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An operator on a tensor of one dtype and shape.
+    """A descriptor as it is sent, and what it means.
 
     ``descriptor`` is the value of the Operator-Descriptor header, ``call`` what it
     resolves to. ``headers`` are those that every request of it has, and ``stated`` is
@@ -40,40 +58,63 @@ class Plan:
     stated: str
 
 
+def plan_of(descriptor: Descriptor) -> Plan:
+    """The plan for a descriptor; raises :class:`InvalidDescriptor`."""
+    call, text = descriptor.resolve(), descriptor.to_json()
+    headers = (
+        (native.CONTENT_TYPE.encode(), native.OCTET_STREAM.encode()),
+        (native.OPERATOR_DESCRIPTOR.encode(), text),
+    )
+    return Plan(text, call, headers, native.output_descriptor(call.output).decode())
+
+
 class RoundOperator(abc.ABC):
-    """One dialect's rounding operator, with its attributes; immutable and hashable."""
+    """One dialect's rounding operator, with its attributes; immutable and hashable.
+
+    Attributes are held as the dialect's canonical names, however they were spelled: operators
+    that mean the same are equal.
+
+    One that was read from where it was written down may state a tensor; that is no part
+    of what it is compared by.
+    """
 
     __slots__ = ()
 
+    #: Where the dialect's descriptor has each attribute.
+    _paths: ClassVar[Mapping[str, str]] = {}
+
     def __post_init__(self) -> None:
         # Attributes are checked on a tensor that every version of every dialect takes.
-        _make_plan(self, "float32", (1, 1, 1, 1))
+        descriptor = self.descriptor("float32", (1, 1, 1, 1))
+        descriptor.resolve()
+        for attribute, path in self._paths.items():
+            object.__setattr__(self, attribute, attrgetter(path)(descriptor))
 
     @abc.abstractmethod
-    def document(self, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
-        """The descriptor for a packed tensor of a canonical dtype, not validated."""
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> Descriptor:
+        """The descriptor of the operator on a packed tensor, or on the one that it states.
+
+        ``dtype`` is a canonical name, or a NumPy type in either byte order. Raises
+        :class:`InvalidDescriptor` for a tensor that the operator does not take, and
+        :class:`InvalidArgument` where neither the arguments nor the operator say what
+        the tensor is.
+        """
 
     def flat_shape(self, count: int) -> tuple[int, ...]:
         """A shape that the operator takes for ``count`` elements in a row."""
         return (count,)
 
     def plan(self, dtype: str, shape: tuple[int, ...]) -> Plan:
-        """The validated descriptor for a packed tensor; raises :class:`InvalidDescriptor`."""
-        return _cached_plan(self, dtype, shape)
+        """The plan for a packed tensor; raises :class:`InvalidDescriptor`."""
+        return _plan_for(self, dtype, shape)
 
 
-def _make_plan(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Plan:
-    document = operator.document(dtype, shape)
-    call = operators.validate(document).resolve()
-    descriptor = strictjson.dumps(document)
-    headers = (
-        (native.CONTENT_TYPE.encode(), native.OCTET_STREAM.encode()),
-        (native.OPERATOR_DESCRIPTOR.encode(), descriptor),
-    )
-    return Plan(descriptor, call, headers, native.output_descriptor(call.output).decode())
-
-
-_cached_plan = lru_cache(maxsize=_CACHED_PLANS)(_make_plan)
+@lru_cache(maxsize=_CACHED_PLANS)
+def _plan_for(by: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Plan:
+    # Any other name is the dialect's model's to refuse.
+    return plan_of(by.descriptor(cast(DTypeName, dtype), shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,70 +125,72 @@ class IEEE754Round(RoundOperator):
     ``toward_zero``, ``toward_positive`` or ``toward_negative``.
     """
 
-    rounding: str = "ties_to_even"
+    _paths: ClassVar[Mapping[str, str]] = {"rounding": "rounding"}
 
-    def document(self, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
-        """An ``ieee754`` descriptor."""
-        return {
-            "dialect": "ieee754",
-            "rounding": self.rounding,
-            "input": {"dtype": dtype, "shape": list(shape)},
-        }
+    rounding: RoundingName | Rounding = "ties_to_even"
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> IEEE754Descriptor:
+        """The ``ieee754`` descriptor for a packed tensor."""
+        tensor = {"dtype": canonical_name(dtype), "shape": sizes_of(shape)}
+        return IEEE754Descriptor.read({"rounding": self.rounding, "input": tensor})
 
 
 @dataclass(frozen=True, slots=True)
 class OnnxRound(RoundOperator):
-    """ONNX Round: halves to even, on the floats that the operator set's version takes."""
+    """ONNX Round: halves to even, on the floats that the operator set's version takes.
 
-    opset_version: int = 22
+    ``domain`` is the default one, under either of its names.
+    """
 
-    def document(self, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
-        """An ``onnx`` descriptor."""
-        return {
-            "dialect": "onnx",
-            "op_type": "Round",
-            "opset_version": self.opset_version,
-            "input": {"elem_type": _name(dtype, "onnx"), "shape": list(shape)},
-        }
+    opset_version: OnnxOpset = 22
+    domain: str = field(default="", compare=False, repr=False, kw_only=True)
 
-    @classmethod
-    def from_onnx(cls, node: Any, opset: int) -> OnnxRound:
-        """The operator that a node of an ONNX model is, under the model's default opset.
-
-        ``node`` is an ``onnx.NodeProto``, or anything with its fields. Raises
-        :class:`InvalidDescriptor` where it is not ONNX's Round as that opset has it.
-        """
-        faults = [
-            Fault((field,), f"onnx: Round {rule}")
-            for field, broken, rule in (
-                ("op_type", node.op_type != "Round", "is what can be read, got another operator"),
-                ("domain", node.domain not in ("", "ai.onnx"), "is of the default domain"),
-                ("attribute", len(node.attribute) > 0, "has no attributes"),
-                ("input", len(node.input) != 1, "has exactly one input"),
-                ("output", len(node.output) != 1, "has exactly one output"),
-            )
-            if broken
-        ]
-        if faults:
-            raise InvalidDescriptor.of(faults)
-        return cls(opset_version=opset)
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> OnnxDescriptor:
+        """The ``onnx`` descriptor for a tensor."""
+        return OnnxDescriptor.read(
+            {
+                "op_type": "Round",
+                **({"domain": self.domain} if self.domain else {}),
+                "opset_version": self.opset_version,
+                "input": {
+                    "elem_type": name_in(canonical_name(dtype), "onnx"),
+                    "shape": sizes_of(shape),
+                },
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class OpenVINORound(RoundOperator):
-    """OpenVINO Round-5; ``mode`` is ``half_to_even`` or ``half_away_from_zero``."""
+    """OpenVINO Round-5; ``mode`` is ``half_to_even`` or ``half_away_from_zero``.
 
-    mode: str = "half_to_even"
+    ``dtype`` and ``shape`` are what a layer of an IR states of its tensor.
+    """
 
-    def document(self, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
-        """An ``openvino`` descriptor."""
-        return {
-            "dialect": "openvino",
-            "type": "Round",
-            "version": "opset5",
-            "data": {"mode": self.mode},
-            "input": {"element_type": _name(dtype, "openvino"), "shape": list(shape)},
-        }
+    _paths: ClassVar[Mapping[str, str]] = {"mode": "mode"}
+
+    mode: OpenVINOMode = "half_to_even"
+    dtype: DTypeName | None = field(default=None, compare=False, repr=False, kw_only=True)
+    shape: tuple[int, ...] | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> OpenVINODescriptor:
+        """The ``openvino`` descriptor for a tensor; what is not given is the layer's."""
+        name = canonical_name(self.dtype if dtype is None else dtype)
+        sizes = sizes_of(self.shape if shape is None else shape)
+        return OpenVINODescriptor.read(
+            {
+                "type": "Round",
+                "version": "opset5",
+                "data": {"mode": self.mode},
+                "input": {"element_type": name_in(name, "openvino"), "shape": sizes},
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,100 +200,81 @@ class DirectMLRound(RoundOperator):
     ``rounding_mode`` is ``HALVES_TO_NEAREST_EVEN``, ``TOWARD_ZERO`` or
     ``TOWARD_INFINITY`` (which is nearest, halves away from zero), with or without
     ``DML_ROUNDING_MODE_``, or the C integer. ``feature_level`` decides which ranks
-    there are: exactly 4 at ``2_1``, 1 to 8 from ``3_0`` on.
+    there are: exactly 4 at ``2_1``, 1 to 8 from ``3_0`` on. ``tensors`` are the
+    InputTensor and the OutputTensor that DxDispatch's JSON states.
     """
 
-    rounding_mode: str | int = "HALVES_TO_NEAREST_EVEN"
-    feature_level: str | int = "3_0"
+    _paths: ClassVar[Mapping[str, str]] = {
+        "rounding_mode": "desc.RoundingMode",
+        "feature_level": "feature_level",
+    }
 
-    def document(self, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
-        """A ``directml`` descriptor, input and output alike."""
-        tensor = {"DataType": _name(dtype, "directml"), "Sizes": list(shape)}
-        return {
-            "dialect": "directml",
-            "feature_level": self.feature_level,
-            "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
-            "desc": {
-                "InputTensor": tensor,
-                "OutputTensor": tensor,
-                "RoundingMode": self.rounding_mode,
-            },
-        }
+    rounding_mode: DirectMLMode = _DEFAULT_MODE
+    feature_level: FeatureLevel = "3_0"
+    tensors: tuple[AnyTensorDesc, AnyTensorDesc] | None = field(
+        default=None, compare=False, repr=False, kw_only=True
+    )
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> DirectMLDescriptor:
+        """The ``directml`` descriptor: both tensors as stated, or packed and alike."""
+        stated = self.tensors if dtype is None and shape is None else None
+        if stated is None:
+            tensor = {
+                "DataType": name_in(canonical_name(dtype), "directml"),
+                "Sizes": sizes_of(shape),
+            }
+        return DirectMLDescriptor.read(
+            {
+                "feature_level": self.feature_level,
+                "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
+                "desc": {
+                    "InputTensor": tensor if stated is None else stated[0],
+                    "OutputTensor": tensor if stated is None else stated[1],
+                    "RoundingMode": self.rounding_mode,
+                },
+            }
+        )
 
     def flat_shape(self, count: int) -> tuple[int, ...]:
         """Four dimensions, which every feature level takes."""
         return (1, 1, 1, count)
 
-    @classmethod
-    def from_dxdispatch(
-        cls, document: str | bytes | Mapping[str, Any], feature_level: str | int = "3_0"
-    ) -> DirectMLRound:
-        """The operator in DxDispatch's JSON.
 
-        ``document`` is the JSON, as text or parsed: an operator (``type`` and
-        ``desc``), or a whole model whose ``dispatchables`` have one rounding operator.
-        The tensors it describes must be lawful, but the operator serves any others too.
-        Raises :class:`InvalidDescriptor`, or :class:`MalformedJSON` where it is no JSON.
-        """
-        operator = _find_operator(_parsed(document))
-        descriptor = operators.validate(
-            {
-                "dialect": "directml",
-                "feature_level": feature_level,
-                **{key: operator[key] for key in ("type", "desc") if key in operator},
-            }
-        )
-        descriptor.resolve()
-        assert isinstance(descriptor, operators.DirectMLDescriptor)
-        return cls(descriptor.desc.RoundingMode, descriptor.feature_level)
+def as_operator(
+    operator: RoundOperator | RoundingName | Rounding | None,
+    rounding: RoundingName | Rounding | None = None,
+) -> RoundOperator:
+    """The operator that a caller named, by itself or by its IEEE 754 direction; one of the two.
 
-
-def as_operator(operator: RoundOperator | str) -> RoundOperator:
-    """The operator that a caller named; a string is an ``ieee754`` rounding direction.
-
-    Raises :class:`InvalidDescriptor`.
+    Neither is ``ties_to_even``. Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument`
+    for both.
     """
-    if isinstance(operator, str):
-        return _by_rounding(operator)
-    return operator if isinstance(operator, RoundOperator) else IEEE754Round(operator)
+    if rounding is not None:
+        if operator is not None:
+            raise InvalidArgument("rounding is the operator's own: give one of the two")
+        operator = rounding
+    if operator is None:
+        operator = "ties_to_even"
+    if isinstance(operator, RoundOperator):
+        return operator
+    return _by_rounding(operator) if isinstance(operator, str) else IEEE754Round(operator)
+
+
+def operator_of(descriptor: Descriptor) -> RoundOperator:
+    """The operator that a descriptor puts to its tensor."""
+    match descriptor:
+        case IEEE754Descriptor():
+            return IEEE754Round(Rounding(descriptor.rounding))
+        case OnnxDescriptor():
+            return OnnxRound(cast(OnnxOpset, descriptor.opset_version), domain=descriptor.domain)
+        case OpenVINODescriptor():
+            return OpenVINORound(cast(OpenVINOMode, descriptor.mode))
+        case DirectMLDescriptor(desc=desc, feature_level=level):
+            return DirectMLRound(cast(DirectMLMode, desc.RoundingMode), cast(FeatureLevel, level))
 
 
 @lru_cache(maxsize=len(Rounding))
-def _by_rounding(rounding: str) -> IEEE754Round:
+def _by_rounding(rounding: RoundingName | Rounding) -> IEEE754Round:
     return IEEE754Round(rounding)
-
-
-def _name(dtype: str, dialect: str) -> str:
-    """What the dialect calls a dtype; its model refuses the canonical name of one it lacks."""
-    row = BY_NAME.get(dtype)
-    name: str | None = getattr(row, dialect) if row is not None else None
-    return dtype if name is None else name
-
-
-def _parsed(document: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
-    if isinstance(document, str | bytes):
-        text = document.encode() if isinstance(document, str) else document
-        document = strictjson.loads(text, max_depth=_MAX_DXDISPATCH_DEPTH)
-    if not isinstance(document, Mapping):
-        raise InvalidDescriptor.of([Fault((), "directml: must be a JSON object")])
-    return document
-
-
-def _find_operator(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "dispatchables" not in document:
-        return document
-    dispatchables = document["dispatchables"]
-    found = [
-        operator
-        for operator in (dispatchables.values() if isinstance(dispatchables, Mapping) else ())
-        if isinstance(operator, Mapping)
-        and str(operator.get("type")).removeprefix("DML_OPERATOR_") == "ELEMENT_WISE_ROUND"
-    ]
-    if len(found) != 1:
-        rule = f"directml: must have exactly one ELEMENT_WISE_ROUND, got {len(found)}"
-        raise InvalidDescriptor.of([Fault(("dispatchables",), rule)])
-    return found[0]
-
-
-from_onnx = OnnxRound.from_onnx
-from_dxdispatch = DirectMLRound.from_dxdispatch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from .errors import (
     ConnectionFailed,
     DeadlineExceeded,
     InvalidArgument,
+    InvalidArgumentType,
     RequestRefused,
     TensorRoundError,
 )
@@ -22,7 +22,10 @@ from .exchange import Request, document_intake, get_request, round_request, tens
 from .intake import Intake
 from .progress import ProgressCallback, counted
 from .retries import Retries
-from .round_operators import Plan, RoundOperator, as_operator
+from .round_operators import Plan, RoundOperator
+from .sdk.execution import AnyDescriptor, Executions
+from .sdk.output import Output
+from .settings import Settings
 from .tiles import Tile, cut
 from .transport.concurrency import Concurrency
 from .transport.transports import Transport
@@ -35,50 +38,31 @@ LARGE_DIGEST_BYTES = 256 << 10
 Reception = Callable[[int, Mapping[str, str]], Intake[T]]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much a call may take: seconds in all, tries, connections, bytes at a time."""
-
-    timeout: float | None = 30.0
-    retries: int = 3
-    connections: int = 4
-    tile_bytes: int = 64 << 20
-
-    def __post_init__(self) -> None:
-        if self.timeout is not None and not self.timeout > 0:
-            raise InvalidArgument("timeout must be more than 0 seconds, or None for no end")
-        if self.retries < 0:
-            raise InvalidArgument("retries must be 0 or more")
-        if self.connections < 1:
-            raise InvalidArgument("connections must be 1 or more")
-        if self.tile_bytes < 1:
-            raise InvalidArgument("tile_bytes must be 1 or more")
-
-
 class Session:
     """The calls of one client over one transport."""
 
-    def __init__(
-        self, transport: Transport, concurrency: Concurrency, limits: Limits, *, digest: bool
-    ) -> None:
+    def __init__(self, transport: Transport, concurrency: Concurrency, settings: Settings) -> None:
         self._transport = transport
         self._concurrency = concurrency
-        self._limits = limits
-        self._digest = digest
-        self._retries = Retries(limits.retries, verified=digest)
-        self._is_closed = False
+        self._settings = settings
+        self._digest = settings.digest and not transport.is_in_process
+        self._retries = Retries(settings.retries, verified=self._digest)
+        self.is_closed = False
         self._devices = DeviceRounds(self._fetched_document, self._fill)
+        self._executions = Executions(
+            self._fetched, self._fill, concurrency, settings.tile_bytes, digest=self._digest
+        )
 
     async def round(
         self,
         x: Any,
-        operator: RoundOperator | str,
+        by: RoundOperator,
         out: Any,
         progress: bool | ProgressCallback,
     ) -> Any:
         """Round ``x``; see :meth:`Client.round`."""
         deadline = self._start()
-        by = as_operator(operator)
+        _check_progress(progress)
         if (kind := device_arrays.kind_of(x)) is not None:
             return await self._devices.round(kind, x, by, out, progress, deadline)
         operand = arrays.read(x)
@@ -87,6 +71,7 @@ class Session:
             target = arrays.empty_like(operand.array)
             await self._fill(by, plan, operand.array, target, progress, deadline, is_fresh=True)
             return operand.give(target)
+        arrays.refuse_loss_of_mask(x, out)
         target = arrays.writable(out, operand)
         if _lie_askew(operand.array, target):
             # Results would overwrite elements that are not yet sent.
@@ -96,6 +81,18 @@ class Session:
         else:
             await self._fill(by, plan, operand.array, target, progress, deadline)
         return out
+
+    async def execute(
+        self,
+        descriptor: AnyDescriptor,
+        data: Any,
+        out: Any,
+        progress: bool | ProgressCallback,
+    ) -> Output:
+        """Execute a descriptor; see :meth:`Client.execute`."""
+        deadline = self._start()
+        _check_progress(progress)
+        return await self._executions.execute(descriptor, data, out, progress, deadline)
 
     async def document(self, path: str) -> dict[str, Any]:
         """The JSON object at a path."""
@@ -117,14 +114,14 @@ class Session:
 
     async def close(self) -> None:
         """Close the transport; a second time changes nothing."""
-        if not self._is_closed:
-            self._is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
             await self._transport.close()
 
     def _start(self) -> Deadline:
-        if self._is_closed:
+        if self.is_closed:
             raise InvalidArgument("the client is closed")
-        return Deadline(self._limits.timeout)
+        return Deadline(self._settings.timeout)
 
     async def _fill(
         self,
@@ -142,7 +139,7 @@ class Session:
         One that ``is_fresh`` was made for this, and is not.
         """
         aliased = not is_fresh and np.may_share_memory(source, target)
-        parts = cut(operator, plan, source, target, self._limits.tile_bytes, aliased=aliased)
+        parts = cut(operator, plan, source, target, self._settings.tile_bytes, aliased=aliased)
         if parts.is_whole and progress is False:
             (tile,) = parts.tiles
             await self._round_tile(tile, deadline)
@@ -158,15 +155,19 @@ class Session:
                 await work(tile)
             else:
                 await self._concurrency.each(
-                    work, iter(parts.tiles), self._limits.connections, deadline
+                    work, iter(parts.tiles), self._settings.connections, deadline
                 )
 
     def _round_tile(self, tile: Tile, deadline: Deadline) -> Awaitable[None]:
-        digest = self._digest
+        digest, can_tear = self._digest, not self._transport.is_in_process
         return self._fetched(
             lambda: round_request(tile.plan, tile.payload(), digest=digest),
             lambda status, fields: tensor_intake(
-                status, fields, tile.plan, tile.landing(verified=digest), digest=digest
+                status,
+                fields,
+                tile.plan,
+                lambda: tile.landing(verified=digest, can_tear=can_tear),
+                digest=digest,
             ),
             deadline,
             computes=digest and tile.nbytes >= LARGE_DIGEST_BYTES,
@@ -218,8 +219,18 @@ class Session:
             intake = reception(reply.status, reply.fields)
             await reply.pour(intake, deadline)
             return intake.end()
+        except TensorRoundError as error:
+            if error.is_foreign:
+                where = self._settings.url
+                error.restate(f"no tensor-round service answers at {where}: {error.detail}")
+            raise
         finally:
             await reply.close()
+
+
+def _check_progress(progress: object) -> None:
+    if not (isinstance(progress, bool) or callable(progress)):
+        raise InvalidArgumentType("progress must be True, False or a function of two integers")
 
 
 def _lie_askew(source: arrays.Array, target: arrays.Array) -> bool:

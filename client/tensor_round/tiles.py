@@ -46,13 +46,14 @@ class Tile(NamedTuple):
         elements = bits(self.source)
         return raw_bytes(np.ascontiguousarray(elements, elements.dtype.newbyteorder("<")))
 
-    def landing(self, *, verified: bool) -> Landing:
+    def landing(self, *, verified: bool, can_tear: bool = True) -> Landing:
         """Where the results come down.
 
         Until a ``verified`` answer is found right, the operand's memory must not be
-        touched: it may have to be sent again.
+        touched: it may have to be sent again. One that ``can_tear`` an element in two must
+        not come down on the operand either.
         """
-        if self.aliased or not _is_wire_form(self.target):
+        if (self.aliased and can_tear) or not _is_wire_form(self.target):
             return StagedLanding(bits(self.target), hold=verified)
         return DirectLanding(self.target)
 

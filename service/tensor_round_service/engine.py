@@ -29,6 +29,9 @@ WIDE_SPEED = 4
 #: How long used memory waits for the next request before the system has it back.
 IDLE_SECONDS = 3.0
 
+#: The largest tensor, in or out, where nothing else is said.
+MAX_TENSOR_BYTES = 1 << 30
+
 #: Text costs about this many times what its bytes would; decides where it is worked on.
 JSON_WEIGHT = 16
 

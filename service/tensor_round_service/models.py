@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import cast
 
 from tensor_round.dtypes import BY_NAME, BY_OIP, DTYPES, DType
 from tensor_round.echo import shown
 from tensor_round.errors import Fault, InvalidDescriptor, NotFound
+from tensor_round.names import FeatureLevel, OnnxOpset
 from tensor_round.operators import directml, ieee754, onnx, openvino
 from tensor_round.operators.dialect import Dialect, Version
 from tensor_round.round_operators import (
@@ -61,7 +63,7 @@ class Model:
 def _onnx_round(rules: Version) -> Model:
     # A version is named by the first operator set that has it.
     opset = int(rules.selected_by[0])
-    operator = partial(OnnxRound, opset)
+    operator = partial(OnnxRound, cast(OnnxOpset, opset))
     return Model("onnx_round", str(opset), "X", "Y", onnx.DIALECT, rules, None, operator)
 
 
@@ -74,7 +76,7 @@ def _directml_round(rules: Version) -> Model:
         directml.DIALECT,
         rules,
         "rounding_mode",
-        partial(DirectMLRound, feature_level=rules.name),
+        partial(DirectMLRound, feature_level=cast(FeatureLevel, rules.name)),
     )
 
 

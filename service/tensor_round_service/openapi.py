@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from tensor_round import operators
 from tensor_round.errors import REFUSALS, RequestRefused
+from tensor_round.operator_text import SPELLINGS
 from tensor_round.rounding import Rounding
 
 from . import openapi_inference
@@ -160,9 +161,16 @@ _PARAMETERS: list[dict[str, Any]] = [
         "content": {"application/json": {"schema": {"$ref": _SCHEMAS + "Descriptor"}}},
     },
     {
+        "name": "operator",
+        "in": "query",
+        "description": f"With application/x-npy: the operator as one word, {SPELLINGS}.",
+        "schema": {"type": "string", "default": "ties_to_even"},
+        "example": "directml:TOWARD_INFINITY",
+    },
+    {
         "name": "rounding",
         "in": "query",
-        "description": "With application/x-npy: the direction; ties_to_even if not given.",
+        "description": "With application/x-npy: the direction, in place of `operator`.",
         "schema": {"type": "string", "enum": [r.value for r in Rounding]},
     },
     {

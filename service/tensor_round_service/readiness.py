@@ -108,7 +108,7 @@ class _Proof:
     def _run(self) -> None:
         right = False
         try:
-            right = _rounds_right(self._backend)
+            right = rounds_right(self._backend)
             if not right:
                 logger.error("the %s backend rounds wrongly", self._backend.name)
         except Exception:  # whatever a device may fail with: it is not ready
@@ -117,7 +117,8 @@ class _Proof:
         self._result.set_result(right)
 
 
-def _rounds_right(backend: Backend) -> bool:
+def rounds_right(backend: Backend) -> bool:
+    """Whether all that may round a tensor here makes what it should of a few known values."""
     for arithmetic in backend.arithmetics().values():
         memory = backend.allocate(_QUESTION.size)[: _QUESTION.size]
         memory[:] = _QUESTION

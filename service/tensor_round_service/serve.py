@@ -45,7 +45,9 @@ def run(arguments: Sequence[str]) -> int:
     except ValidationError as error:
         for fault in error.errors():
             name = PREFIX + "_".join(map(str, fault["loc"])).upper()
-            print(f"tensor-round-service: {name}: {fault['msg']}", file=sys.stderr)
+            # pydantic puts the class of an error of ours before it.
+            why = fault["msg"].removeprefix("Value error, ")
+            print(f"tensor-round-service: {name}: {why}", file=sys.stderr)
         return 2
     # Until there is a server that can be stopped, nothing is lost by leaving.
     for signum in (signal.SIGINT, signal.SIGTERM):

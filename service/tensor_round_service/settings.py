@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from .engine import MAX_TENSOR_BYTES
+
 PREFIX = "TENSOR_ROUND_"
 
 
@@ -66,7 +68,7 @@ class Settings(BaseSettings):
     ] = None
     max_tensor_bytes: Annotated[
         ByteSize, Field(ge=0, description="Largest tensor, in or out; larger ones get 413.")
-    ] = ByteSize(1 << 30)
+    ] = ByteSize(MAX_TENSOR_BYTES)
     max_bytes_in_flight: Annotated[
         ByteSize | None,
         Field(

@@ -172,3 +172,48 @@ def test_json_refusals(
     assert (reply.status, reply.json()["code"]) == (status, code), reply.content
     if where is not None:
         assert where in [error["loc"] for error in reply.json()["errors"]]
+
+
+OPERATORS = {
+    "toward_zero": "toward_zero",
+    "onnx:22": "ties_to_even",
+    "openvino:half_away_from_zero": "ties_to_away",
+    "directml:TOWARD_INFINITY": "ties_to_away",
+    "directml:TOWARD_ZERO:5_0": "toward_zero",
+}
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_npy_by_an_operator_in_one_word(service: Service, operator: str) -> None:
+    patterns = samples("float32", 4096)
+    reply = post_npy(service, npy(patterns.view("<f4")), f"?operator={operator}")
+    assert reply.status == 200, reply.content
+    answer = np.frombuffer(reply.content[-patterns.nbytes :], patterns.dtype)
+    expected = reference.rounded(patterns, "float32", OPERATORS[operator])
+    np.testing.assert_array_equal(answer, expected)
+
+
+REFUSED: dict[str, tuple[str, str, list[str], str]] = {
+    "unknown": ("float32", "?operator=up", ["query", "operator"], "onnx:OPSET (11 to 28)"),
+    "mode": ("float32", "?operator=openvino:up", ["query", "operator"], "half_away_from_zero"),
+    "both": ("float32", "?operator=onnx&rounding=ties_to_even", ["query", "rounding"], "one of"),
+    "twice": ("float32", "?operator=onnx&operator=onnx", ["query", "operator"], "more than once"),
+    "dtype": ("int32", "?operator=onnx", ["input", "elem_type"], "FLOAT16, FLOAT, DOUBLE"),
+    "rank": (
+        "float32",
+        "?operator=directml:TOWARD_ZERO:2_1",
+        ["desc", "InputTensor", "Sizes"],
+        "exactly 4 dimensions, got 1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("dtype", "query", "loc", "why"), REFUSED.values(), ids=REFUSED)
+def test_npy_by_an_operator_that_is_refused(
+    service: Service, dtype: str, query: str, loc: list[str], why: str
+) -> None:
+    reply = post_npy(service, npy(np.zeros(3, dtype)), query)
+    problem = json.loads(reply.content)
+    assert (reply.status, problem["code"]) == (422, "invalid_descriptor")
+    assert problem["errors"][0]["loc"] == loc
+    assert why in problem["errors"][0]["msg"]

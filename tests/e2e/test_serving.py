@@ -45,6 +45,7 @@ def test_help_names_every_setting() -> None:
         (["--port", "99999"], {}, "TENSOR_ROUND_PORT"),
         ([], {"TENSOR_ROUND_WORKERS": "none"}, "TENSOR_ROUND_WORKERS"),
         (["--max-tensor-bytes", "big"], {}, "TENSOR_ROUND_MAX_TENSOR_BYTES"),
+        (["--ssl-keyfile", "/none"], {}, "TENSOR_ROUND_SSL_KEYFILE: means nothing without"),
     ],
 )
 def test_a_wrong_setting_is_named(
@@ -54,6 +55,7 @@ def test_a_wrong_setting_is_named(
     assert ended.returncode == 2
     assert says in ended.stderr
     assert "Traceback" not in ended.stderr
+    assert "Value error" not in ended.stderr
 
 
 def test_cupy_without_a_device_is_one_clear_line() -> None:

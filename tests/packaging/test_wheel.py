@@ -71,3 +71,11 @@ def test_the_server_says_what_to_install(environment: Environment) -> None:
 def test_the_engine_works_without_a_web_framework(environment: Environment) -> None:
     done = environment.python("import tensor_round_service.engine")
     assert done.returncode == 0, done.stderr
+
+
+def test_rounding_needs_no_server(environment: Environment) -> None:
+    done = environment.python(
+        "import numpy as np, tensor_round as tr\n"
+        "with tr.Client('local:') as client: print(client.round(np.array([0.5, 1.5, -2.5])))"
+    )
+    assert done.stdout == "[ 0.  2. -2.]\n", done.stderr

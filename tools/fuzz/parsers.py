@@ -1,4 +1,4 @@
-"""Spoilt .npy heads, descriptors, JSON documents, HTTP and inference heads, fed to their readers.
+"""Spoilt heads, descriptors, JSON documents and other programs' operators, fed to their readers.
 
 A reader may raise the errors that the service documents, below 500, and nothing else,
 within 20 ms, and without taking memory by what it is told. What comes in pieces says what it
@@ -19,8 +19,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tensor_round import operators
+from tensor_round.answers import MAX_PROBLEM_BYTES, refusal
 from tensor_round.errors import RequestRefused
 from tensor_round.layout import check_size
+from tensor_round.operator_text import operator_from_text
+from tensor_round.readers import from_dxdispatch, from_openvino
 from tensor_round.wire import native, npy
 from tensor_round_service.http1.coding import decoder_for
 from tensor_round_service.http1.content import STEP_BYTES
@@ -82,6 +85,29 @@ def read_fields(data: bytes) -> None:
     native.parse_content_digest([text])
 
 
+def read_dxdispatch(data: bytes) -> None:
+    """As a client reads DxDispatch's JSON."""
+    from_dxdispatch(data).descriptor().resolve()
+
+
+def read_operator(data: bytes) -> None:
+    """As ``POST /round?operator=`` reads an operator."""
+    operator_from_text(data.decode("latin-1"), ("query", "operator"))
+
+
+def read_refusal(data: bytes) -> None:
+    """As a client reads what is no tensor: as it is, and as if it were compressed."""
+    for coding in ("identity", "gzip"):
+        headers = {"content-type": native.PROBLEM_JSON, "content-encoding": coding}
+        assert len(refusal(503, headers, data).detail) <= MAX_PROBLEM_BYTES
+
+
+def read_layer(data: bytes) -> None:
+    """As a client reads a layer of an OpenVINO IR."""
+    layer = from_openvino(data)
+    layer.descriptor(layer.dtype or "float32", layer.shape or ()).resolve()
+
+
 @dataclass(frozen=True)
 class Target:
     """A reader, sound input for it, and the same as trees where it is JSON."""
@@ -107,6 +133,10 @@ def targets() -> dict[str, Target]:
     return {
         "npy": Target(read_npy, seeds.npy_files()),
         "descriptor": of_json(read_descriptor, seeds.DESCRIPTORS),
+        "dxdispatch": of_json(read_dxdispatch, seeds.MODELS),
+        "operator": Target(read_operator, seeds.OPERATORS),
+        "refusal": Target(read_refusal, seeds.problems()),
+        "layer": Target(read_layer, seeds.LAYERS),
         "document": of_json(read_document, seeds.DOCUMENTS),
         "inference": of_json(read_inference, seeds.INFERENCES),
         "gzip": Target(read_encoded, [packed, packed + packed]),

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tensor_round.errors import Fault, InvalidDescriptor, problem
+
 X = np.array([[0.5, 1.5, -2.5], [3.5, -0.3, 1e9]], "<f4")
 
 DESCRIPTORS: list[dict[str, Any]] = [
@@ -48,6 +50,19 @@ DESCRIPTORS: list[dict[str, Any]] = [
             "RoundingMode": "HALVES_TO_NEAREST_EVEN",
         },
     },
+]
+
+MODELS: list[dict[str, Any]] = [
+    {"type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "desc": DESCRIPTORS[-1]["desc"]},
+    {"dispatchables": {"r": {"type": "ELEMENT_WISE_ROUND", "Desc": DESCRIPTORS[-1]["desc"]}}},
+]
+
+LAYERS = [
+    b'<layer id="3" type="Round" version="opset5"><data mode="half_to_even"/><input><port id="0" '
+    b'precision="FP32"><dim>2</dim><dim>3</dim></port></input><output><port id="1" '
+    b'precision="FP32"><dim>2</dim><dim>-1</dim></port></output></layer>',
+    b'<?xml version="1.0" encoding="utf-16"?><!DOCTYPE layer [<!ENTITY a "&b;">]>'
+    b'<layer type="Round"><rt_info>&lt;&a;<![CDATA[x]]></rt_info></layer>',
 ]
 
 INFERENCES: list[dict[str, Any]] = [
@@ -92,6 +107,17 @@ DOCUMENTS: list[dict[str, Any]] = [
         "data": [9223372036854775807, -5],
     },
 ]
+
+
+#: Operators in one word.
+OPERATORS = [b"toward_zero", b"onnx:22", b"openvino:half_to_even", b"directml:TOWARD_ZERO:5_0"]
+
+
+def problems() -> list[bytes]:
+    """Problem documents, as they are and compressed."""
+    document = problem(InvalidDescriptor.of([Fault(("input", 1), "must be an integer")]))
+    text = json.dumps(document).encode()
+    return [text, gzip.compress(text), zlib.compress(text)]
 
 
 def npy_files() -> list[bytes]:

@@ -17,19 +17,26 @@ from ..errors import Fault, InvalidDescriptor
 from ..wire import strictjson
 from . import directml, ieee754, onnx, openvino
 from .dialect import Dialect
-from .directml import DirectMLDescriptor
+from .directml import DirectMLDescriptor, ElementWiseRoundDesc
+from .directml_tensor import BufferTensorDesc
 from .faults import faults_of
-from .ieee754 import Ieee754Descriptor
-from .onnx import OnnxDescriptor
-from .openvino import OpenVINODescriptor
+from .ieee754 import IEEE754Descriptor, IEEE754Tensor
+from .onnx import OnnxDescriptor, OnnxTensor
+from .openvino import OpenVINOData, OpenVINODescriptor, OpenVINOTensor
 
 __all__ = [
     "DIALECTS",
+    "BufferTensorDesc",
     "Descriptor",
     "DirectMLDescriptor",
-    "Ieee754Descriptor",
+    "ElementWiseRoundDesc",
+    "IEEE754Descriptor",
+    "IEEE754Tensor",
     "OnnxDescriptor",
+    "OnnxTensor",
+    "OpenVINOData",
     "OpenVINODescriptor",
+    "OpenVINOTensor",
     "catalog",
     "parse",
     "refuse_vast",
@@ -39,7 +46,7 @@ __all__ = [
 
 #: Any descriptor; the type a web framework documents. To read one, use :func:`validate`.
 Descriptor = Annotated[
-    Ieee754Descriptor | OnnxDescriptor | OpenVINODescriptor | DirectMLDescriptor,
+    IEEE754Descriptor | OnnxDescriptor | OpenVINODescriptor | DirectMLDescriptor,
     Field(discriminator="dialect"),
 ]
 
@@ -78,7 +85,7 @@ def validate(document: object) -> Descriptor:
     try:
         return _READER.validate_python(document)
     except ValidationError as error:
-        raise InvalidDescriptor.of(faults_of(error)) from None
+        raise InvalidDescriptor.of(faults_of(error, tagged=True)) from None
 
 
 def refuse_vast(document: object) -> None:

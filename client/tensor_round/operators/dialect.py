@@ -57,7 +57,7 @@ class Dialect:
     ``version_field`` and ``mode_field`` are the paths of the descriptor's fields that
     select a version and a rounding direction; None where there is no choice.
     ``dtypes`` and ``modes`` map the dialect's names to ours. ``default_rounding`` is
-    what no mode means; None where the dialect insists on one.
+    what no mode means.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Dialect:
     dtypes: Mapping[str, str]
     mode_field: str | None
     modes: Mapping[str, Rounding]
-    default_rounding: Rounding | None
+    default_rounding: Rounding
 
     def describe(self) -> dict[str, Any]:
         """The dialect as ``GET /operators`` shows it: plain JSON data."""
@@ -87,5 +87,5 @@ class Dialect:
             "dtypes": dict(self.dtypes),
             "mode_field": self.mode_field,
             "modes": {name: rounding.value for name, rounding in self.modes.items()},
-            "default_rounding": self.default_rounding and self.default_rounding.value,
+            "default_rounding": self.default_rounding.value,
         }

@@ -16,8 +16,9 @@ from ..dtypes import BY_DIRECTML
 from ..errors import Fault, InvalidDescriptor
 from ..rounding import DIRECTML_MODE_VALUES, DIRECTML_MODES
 from .dialect import Dialect, Version, overlap_fault
-from .directml_tensor import DTYPES, AnyTensorDesc, BufferTensorDesc
-from .fields import OneOf, Strict, c_enumeration
+from .directml_tensor import DTYPES, AnyTensorDesc, BufferDesc
+from .fields import OneOf, c_enumeration
+from .model import OperatorDescriptor, Strict
 
 #: feature level, its integer in C, least and most dimensions of ELEMENT_WISE_ROUND.
 _LEVELS: tuple[tuple[str, int, int, int], ...] = (
@@ -44,25 +45,23 @@ _TOO_OLD = {
     spelling: f"directml: ELEMENT_WISE_ROUND was introduced in feature level 2_1, got {level}"
     for spelling, level in c_enumeration(_LEVEL_PREFIX, {"1_0": 0x1000, "2_0": 0x2000}).items()
 }
-FeatureLevel = Annotated[
-    str,
-    OneOf(
-        "directml: a feature level",
-        c_enumeration(_LEVEL_PREFIX, {level: number for level, number, _, _ in _LEVELS}),
-        _TOO_OLD,
-    ),
-]
+LEVELS = OneOf(
+    "directml: a feature level",
+    c_enumeration(_LEVEL_PREFIX, {level: number for level, number, _, _ in _LEVELS}),
+    _TOO_OLD,
+)
+FeatureLevel = Annotated[str | int, LEVELS]
+#: What JSON, client and ``/v2`` mean without a RoundingMode: the C enumeration's 0.
+DEFAULT_MODE = DIRECTML_MODE_VALUES[0]
 _OPERATORS = c_enumeration("DML_OPERATOR_", {"ELEMENT_WISE_ROUND": 99})
-OperatorType = Annotated[str, OneOf("directml: this dialect", _OPERATORS)]
-Mode = Annotated[
-    str,
-    OneOf(
-        "directml: ELEMENT_WISE_ROUND",
-        c_enumeration(
-            "DML_ROUNDING_MODE_", {name: value for value, name in DIRECTML_MODE_VALUES.items()}
-        ),
+OperatorType = Annotated[str | int, OneOf("directml: this dialect", _OPERATORS)]
+MODES = OneOf(
+    "directml: ELEMENT_WISE_ROUND",
+    c_enumeration(
+        "DML_ROUNDING_MODE_", {name: value for value, name in DIRECTML_MODE_VALUES.items()}
     ),
-]
+)
+Mode = Annotated[str | int, MODES]
 _EXAMPLE: dict[str, Any] = {
     "dialect": "directml",
     "feature_level": "3_0",
@@ -84,16 +83,18 @@ class ElementWiseRoundDesc(Strict):
         "lay out the answer."
     )
     RoundingMode: Mode = Field(
-        description="TOWARD_INFINITY is nearest with halves away from zero; TOWARD_ZERO truncates."
+        default=DEFAULT_MODE,
+        description="TOWARD_INFINITY is nearest with halves away from zero; TOWARD_ZERO truncates. "
+        f"{DEFAULT_MODE} where this is not given.",
     )
 
 
-class DirectMLDescriptor(Strict):
+class DirectMLDescriptor(OperatorDescriptor):
     """DirectML's ELEMENT_WISE_ROUND, as DxDispatch writes it."""
 
     model_config = ConfigDict(title="directml", json_schema_extra={"examples": [_EXAMPLE]})
 
-    dialect: Literal["directml"]
+    dialect: Literal["directml"] = "directml"
     feature_level: FeatureLevel
     type: OperatorType
     desc: ElementWiseRoundDesc
@@ -105,7 +106,9 @@ class DirectMLDescriptor(Strict):
         source_loc = ("desc", "InputTensor", *source_path)
         target_loc = ("desc", "OutputTensor", *target_path)
         faults = [
-            *VERSIONS[self.feature_level].rank_faults(len(source.Sizes), (*source_loc, "Sizes")),
+            *VERSIONS[str(self.feature_level)].rank_faults(
+                len(source.Sizes), (*source_loc, "Sizes")
+            ),
             *_disagreements(source, target, target_loc),
             *source.faults(source_loc),
             *target.faults(target_loc),
@@ -117,17 +120,20 @@ class DirectMLDescriptor(Strict):
             raise InvalidDescriptor.of([overlap_fault("directml", (*target_loc, "Strides"))])
         has_length = source.TotalTensorSizeInBytes is not None
         shortest = input.byte_length if has_length else source.unrounded_bytes
-        return RoundCall(DIRECTML_MODES[self.desc.RoundingMode], input, output, shortest)
+        return RoundCall(DIRECTML_MODES[str(self.desc.RoundingMode)], input, output, shortest)
 
 
 def _disagreements(
-    source: BufferTensorDesc, target: BufferTensorDesc, loc: tuple[str | int, ...]
+    source: BufferDesc, target: BufferDesc, loc: tuple[str | int, ...]
 ) -> list[Fault]:
-    faults = [
-        Fault((*loc, field), f"directml: must equal the InputTensor's {field}")
-        for field in ("DataType", "Sizes")
-        if getattr(source, field) != getattr(target, field)
-    ]
+    def fault(field: str, why: str = "") -> Fault:
+        return Fault((*loc, field), f"directml: must equal the InputTensor's {field}{why}")
+
+    faults = [fault("DataType")] if source.DataType != target.DataType else []
+    if (rank := len(source.Sizes)) != (got := len(target.Sizes)):
+        faults.append(fault("DimensionCount", f", {rank}, got {got}"))
+    elif source.Sizes != target.Sizes:
+        faults.append(fault("Sizes"))
     if target.Flags == "OWNED_BY_DML":
         faults.append(Fault((*loc, "Flags"), "directml: OWNED_BY_DML is for inputs only"))
     return faults
@@ -141,5 +147,5 @@ DIALECT = Dialect(
     dtypes={name: BY_DIRECTML[name].name for name in DTYPES},
     mode_field="desc.RoundingMode",
     modes=DIRECTML_MODES,
-    default_rounding=None,
+    default_rounding=DIRECTML_MODES[DEFAULT_MODE],
 )

@@ -7,6 +7,7 @@ can find. Rules are those of ``DML_BUFFER_TENSOR_DESC``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
@@ -16,7 +17,8 @@ from ..echo import shown
 from ..errors import Fault
 from ..layout import FieldNames, Layout, layout_faults, packed_strides, span
 from .faults import UNION_TAG
-from .fields import RANK_LIMIT, OneOf, Strict, c_enumeration
+from .fields import OneOf, PerDimension, c_enumeration
+from .model import Strict
 
 #: What ELEMENT_WISE_ROUND takes, at every feature level.
 DTYPES = ("FLOAT32", "FLOAT16")
@@ -31,42 +33,48 @@ _DATA_TYPES = c_enumeration(
 _FLAGS = c_enumeration("DML_TENSOR_FLAG_", {"NONE": 0, "OWNED_BY_DML": 1})
 _TENSOR_TYPES = c_enumeration("DML_TENSOR_TYPE_", {"BUFFER": 1})
 
-TensorType = Annotated[str, OneOf("directml: a tensor's Type", _TENSOR_TYPES)]
+TensorType = Annotated[str | int, OneOf("directml: a tensor's Type", _TENSOR_TYPES)]
 UInt32 = Annotated[int, Field(ge=0, le=_UINT32)]
 UInt64 = Annotated[int, Field(ge=0, le=_UINT64)]
 #: "Specifying a size of zero in any dimension is invalid" (DML_BUFFER_TENSOR_DESC).
 DimensionSize = Annotated[int, Field(ge=1, le=_UINT32)]
 
 
-class BufferTensorDesc(Strict):
+class BufferDesc(Strict):
     """DML_BUFFER_TENSOR_DESC."""
 
-    DataType: Annotated[str, OneOf(_TITLE, _DATA_TYPES)]
-    Flags: Annotated[str, OneOf("directml: a tensor's Flags", _FLAGS)] = Field(
-        "NONE", description="OWNED_BY_DML is for inputs only, and changes nothing here."
+    DataType: Annotated[str | int, OneOf(_TITLE, _DATA_TYPES)]
+    Flags: Annotated[str | int, OneOf("directml: a tensor's Flags", _FLAGS)] = Field(
+        default="NONE",
+        description="NONE where this is not given; OWNED_BY_DML is for inputs only. Neither "
+        "changes anything here.",
     )
-    DimensionCount: UInt32 | None = Field(None, description="If given, how many Sizes there are.")
-    Sizes: Annotated[list[DimensionSize], Field(max_length=RANK_LIMIT)] = Field(
+    DimensionCount: UInt32 | None = Field(
+        default=None, description="If given, how many Sizes there are."
+    )
+    Sizes: Annotated[Sequence[int], PerDimension(DimensionSize)] = Field(
         description="Elements along each dimension; none may be 0."
     )
-    Strides: Annotated[list[UInt32], Field(max_length=RANK_LIMIT)] | None = Field(
-        None,
+    Strides: Annotated[Sequence[int], PerDimension(UInt32)] | None = Field(
+        default=None,
         description="Steps between neighbours, in elements; null is packed C order. "
         "0 repeats an element (input only).",
     )
     TotalTensorSizeInBytes: UInt64 | None = Field(
-        None,
+        default=None,
         description="Bytes of the whole buffer; null is up to and including the last element, "
         "rounded up to 4.",
     )
     GuaranteedBaseOffsetAlignment: UInt32 = Field(
-        0, description="0, or a power of two of at least the element's size; changes nothing here."
+        default=0,
+        description="0, as where this is not given, or a power of two of at least the element's "
+        "size; changes nothing here.",
     )
 
     @property
     def dtype(self) -> DType:
         """The element type."""
-        return BY_DIRECTML[self.DataType]
+        return BY_DIRECTML[str(self.DataType)]
 
     @property
     def unrounded_bytes(self) -> int:
@@ -107,13 +115,13 @@ class BufferTensorDesc(Strict):
         return faults + [Fault((*loc, field), f"directml: {why}") for field, why in broken.items()]
 
 
-class FlatTensorDesc(BufferTensorDesc):
-    """DML_TENSOR_DESC with the fields of its Desc beside its Type."""
+class BufferTensorDesc(BufferDesc):
+    """DML_BUFFER_TENSOR_DESC, or a DML_TENSOR_DESC with the fields of its Desc beside its Type."""
 
-    Type: TensorType = Field("BUFFER")
+    Type: TensorType = Field(default="BUFFER", description="BUFFER where this is not given.")
 
     @property
-    def buffer(self) -> tuple[BufferTensorDesc, tuple[str, ...]]:
+    def buffer(self) -> tuple[BufferDesc, tuple[str, ...]]:
         """The buffer's description, and the path to it from here."""
         return self, ()
 
@@ -121,11 +129,11 @@ class FlatTensorDesc(BufferTensorDesc):
 class TensorDesc(Strict):
     """DML_TENSOR_DESC."""
 
-    Type: TensorType = Field("BUFFER")
-    Desc: BufferTensorDesc
+    Type: TensorType = Field(default="BUFFER", description="BUFFER where this is not given.")
+    Desc: BufferDesc
 
     @property
-    def buffer(self) -> tuple[BufferTensorDesc, tuple[str, ...]]:
+    def buffer(self) -> tuple[BufferDesc, tuple[str, ...]]:
         """The buffer's description, and the path to it from here."""
         return self.Desc, ("Desc",)
 
@@ -139,7 +147,7 @@ def _form(value: Any) -> str:
 
 
 AnyTensorDesc = Annotated[
-    Annotated[FlatTensorDesc, Tag(_FLAT)] | Annotated[TensorDesc, Tag(_NESTED)],
+    Annotated[BufferTensorDesc, Tag(_FLAT)] | Annotated[TensorDesc, Tag(_NESTED)],
     Discriminator(_form),
 ]
 

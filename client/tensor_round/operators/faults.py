@@ -29,16 +29,22 @@ _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
     "less_than_equal": lambda context: f"must be at most {context['le']}",
     "less_than": lambda context: f"must be less than {context['lt']}",
     "string_unicode": lambda context: "has a field name that is no Unicode text",
+    # An error of ours, which pydantic puts its class before.
+    "value_error": lambda context: str(context["error"]),
     "literal_error": lambda context: f"must be {context['expected']}",
 }
-_WITHOUT_INPUT = frozenset({"missing", "extra_forbidden", "string_unicode"})
+_WITHOUT_INPUT = frozenset({"missing", "extra_forbidden", "string_unicode", "value_error"})
 
 
-def faults_of(error: ValidationError) -> list[Fault]:
-    """Where and why a document was refused, at most 33 faults, no value echoed at length."""
+def faults_of(error: ValidationError, *, tagged: bool = False) -> list[Fault]:
+    """Where and why a document was refused, at most 33 faults, no value echoed at length.
+
+    Each path of a ``tagged`` error begins with the tag of a union, the dialect.
+    """
     findings = error.errors(include_url=False)
     faults = [
-        Fault(_loc(finding["loc"]), _message(finding)) for finding in findings[:LISTED_FAULTS]
+        Fault(_loc(finding["loc"][tagged:]), _message(finding))
+        for finding in findings[:LISTED_FAULTS]
     ]
     if len(findings) > LISTED_FAULTS:
         faults.append(Fault((), f"and {len(findings) - LISTED_FAULTS} more faults"))
@@ -58,9 +64,8 @@ def _message(finding: ErrorDetails) -> str:
 
 
 def _loc(parts: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    # The first part of a path is the dialect, the tag of the union of all.
     return tuple(
         shown_key(part) if isinstance(part, str) else part
-        for part in parts[1:]
+        for part in parts
         if not (isinstance(part, str) and part.startswith(UNION_TAG))
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from ..echo import shown
 from ..layout import SIZE_LIMIT
@@ -16,21 +16,33 @@ from ..layout import SIZE_LIMIT
 RANK_LIMIT = 32
 
 
-class Strict(BaseModel):
-    """A model that converts nothing and knows every field it may have."""
+@dataclass(frozen=True)
+class PerDimension:
+    """Annotates a field of integers, one a dimension: given as list or tuple, held as tuple.
 
-    model_config = ConfigDict(
-        strict=True,
-        extra="forbid",
-        frozen=True,
-        # pydantic would write "Inputtensor".
-        field_title_generator=lambda name, _: name,
-    )
+    ``item`` is the type of each. Bounded here, so that a long list is refused unread.
+    """
+
+    item: Any  # an annotated type, which is no type to a type checker
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        items = core_schema.tuple_schema(
+            [handler.generate_schema(self.item)], variadic_item_index=0, max_length=RANK_LIMIT
+        )
+        return core_schema.no_info_before_validator_function(_as_tuple, items)
+
+
+def _as_tuple(value: object) -> tuple[object, ...]:
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    raise PydanticKnownError("list_type")
 
 
 Size = Annotated[int, Field(ge=0, lt=SIZE_LIMIT)]
-#: Sizes or strides, one a dimension. Bounded here, so that a long list is refused unread.
-Sizes = Annotated[list[Size], Field(max_length=RANK_LIMIT)]
+#: Sizes or strides.
+Sizes = Annotated[Sequence[int], PerDimension(Size)]
 
 
 @dataclass(frozen=True)

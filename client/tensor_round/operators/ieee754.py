@@ -16,7 +16,8 @@ from ..errors import Fault, InvalidDescriptor
 from ..layout import Layout, layout_faults
 from ..rounding import Rounding
 from .dialect import Dialect, Version, overlap_fault
-from .fields import RANK_LIMIT, OneOf, Size, Sizes, Strict
+from .fields import RANK_LIMIT, OneOf, Size, Sizes
+from .model import OperatorDescriptor, Strict
 
 VERSION = Version("2019", "ieee754: roundToIntegral", (), tuple(BY_NAME), 0, RANK_LIMIT)
 MODES: dict[str, Rounding] = {rounding.value: rounding for rounding in Rounding}
@@ -29,7 +30,7 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
-class Ieee754Tensor(Strict):
+class IEEE754Tensor(Strict):
     """A tensor and how it lies in its bytes."""
 
     dtype: Annotated[str, OneOf(VERSION.title, {name: name for name in BY_NAME})] = Field(
@@ -37,12 +38,12 @@ class Ieee754Tensor(Strict):
     )
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
     strides: Sizes | None = Field(
-        None,
+        default=None,
         description="Steps between neighbours, in elements; null is packed C order. "
         "0 repeats an element (input only).",
     )
     byte_length: Size | None = Field(
-        None,
+        default=None,
         description="Bytes of the whole buffer; null is up to and including the last element.",
     )
 
@@ -57,18 +58,19 @@ class Ieee754Tensor(Strict):
         return Layout.of(BY_NAME[self.dtype], self.shape, self.strides, self.byte_length)
 
 
-class Ieee754Descriptor(Strict):
+class IEEE754Descriptor(OperatorDescriptor):
     """roundToIntegral of IEEE 754-2019, section 5.9, on every element."""
 
     model_config = ConfigDict(title="ieee754", json_schema_extra={"examples": [_EXAMPLE]})
 
-    dialect: Literal["ieee754"]
+    dialect: Literal["ieee754"] = "ieee754"
     rounding: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})] = Field(
-        "ties_to_even", description="The rounding direction."
+        default="ties_to_even",
+        description="The rounding direction; ties_to_even where none is given.",
     )
-    input: Ieee754Tensor
-    output: Ieee754Tensor | None = Field(
-        None,
+    input: IEEE754Tensor
+    output: IEEE754Tensor | None = Field(
+        default=None,
         description="The answer's layout, of the same dtype and shape; null is packed C order.",
     )
 
@@ -87,7 +89,7 @@ class Ieee754Descriptor(Strict):
             raise InvalidDescriptor.of([overlap_fault("ieee754", ("output", "strides"))])
         return RoundCall(rounding, source, target, source.byte_length)
 
-    def _disagreements(self, output: Ieee754Tensor) -> list[Fault]:
+    def _disagreements(self, output: IEEE754Tensor) -> list[Fault]:
         return [
             Fault(("output", field), f"ieee754: must equal the input's {field}")
             for field in ("dtype", "shape")

@@ -18,7 +18,8 @@ from ..errors import InvalidDescriptor
 from ..layout import Layout
 from ..rounding import Rounding
 from .dialect import Dialect, Version
-from .fields import RANK_LIMIT, OneOf, Sizes, Strict
+from .fields import RANK_LIMIT, OneOf, Sizes
+from .model import OperatorDescriptor, Strict
 
 OLDEST_OPSET = 11
 #: That of onnx 1.23.
@@ -73,12 +74,12 @@ class OnnxTensor(Strict):
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
 
 
-class OnnxDescriptor(Strict):
+class OnnxDescriptor(OperatorDescriptor):
     """ONNX Round: to the nearest integer, halves to even."""
 
     model_config = ConfigDict(title="onnx", json_schema_extra={"examples": [_EXAMPLE]})
 
-    dialect: Literal["onnx"]
+    dialect: Literal["onnx"] = "onnx"
     op_type: Literal["Round"]
     opset_version: Annotated[int, AfterValidator(_known_opset)] = Field(
         description="The version of the default operator set: 11 to 21 is Round-11, "
@@ -86,6 +87,9 @@ class OnnxDescriptor(Strict):
         json_schema_extra={"minimum": OLDEST_OPSET, "maximum": NEWEST_OPSET},
     )
     input: OnnxTensor
+    domain: Literal["", "ai.onnx"] = Field(
+        default="", description='The default domain, as "" or ai.onnx; "" where this is not given.'
+    )
 
     def resolve(self) -> RoundCall:
         """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""

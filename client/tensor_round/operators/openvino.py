@@ -16,7 +16,8 @@ from ..dtypes import BY_OPENVINO
 from ..layout import Layout
 from ..rounding import OPENVINO_MODES
 from .dialect import Dialect, Version
-from .fields import RANK_LIMIT, OneOf, Sizes, Strict
+from .fields import RANK_LIMIT, OneOf, Sizes
+from .model import OperatorDescriptor, Strict
 
 VERSION = Version("Round-5", "openvino Round-5", ("opset5",), tuple(BY_OPENVINO), 0, RANK_LIMIT)
 DEFAULT_MODE = "half_to_even"
@@ -33,33 +34,55 @@ class OpenVINOData(Strict):
     """The layer's attributes."""
 
     mode: Annotated[str, OneOf(VERSION.title, {mode: mode for mode in OPENVINO_MODES})] = Field(
-        DEFAULT_MODE, description="Where halves go; integers come back as they are in both modes."
+        default=DEFAULT_MODE,
+        description=f"Where halves go, {DEFAULT_MODE} where this is not given; integers come back "
+        "as they are in both modes.",
     )
+
+
+#: "Any numeric type" is Round-5's rule. OpenVINO's other ones, and why no tensor here has them.
+_SUB_BYTE = "its elements are storage codes of less than a byte"
+_NOT_CLOSED = "it is not closed under rounding: it has powers of two alone, and 0.5 rounds to 0"
+_NOT_TAKEN = {
+    **dict.fromkeys(("i4", "u4", "u1", "u2", "u3", "u6", "nf4", "f4e2m1"), _SUB_BYTE),
+    "f8e8m0": _NOT_CLOSED,
+}
+_UNFIT: dict[str | int, str] = {
+    name: f"{VERSION.title} takes {', '.join(BY_OPENVINO)}, got {name}: {why}, and OpenVINO's own "
+    "evaluation of Round does not take it either"
+    for name, why in _NOT_TAKEN.items()
+}
 
 
 class OpenVINOTensor(Strict):
     """A tensor of OpenVINO's element types, packed in C order."""
 
-    element_type: Annotated[str, OneOf(VERSION.title, {name: name for name in BY_OPENVINO})]
+    element_type: Annotated[str, OneOf(VERSION.title, {name: name for name in BY_OPENVINO}, _UNFIT)]
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
 
 
-class OpenVINODescriptor(Strict):
+class OpenVINODescriptor(OperatorDescriptor):
     """OpenVINO Round-5: to the nearest integer, halves as ``mode`` says."""
 
     model_config = ConfigDict(title="openvino", json_schema_extra={"examples": [_EXAMPLE]})
 
-    dialect: Literal["openvino"]
+    dialect: Literal["openvino"] = "openvino"
     type: Literal["Round"]
-    version: Literal["opset5"]
-    data: OpenVINOData | None = Field(None, description="Attributes; null is the defaults.")
+    version: Literal["opset5"] = Field(
+        default="opset5", description="The operation set; opset5 where this is not given."
+    )
+    data: OpenVINOData | None = Field(default=None, description="Attributes; null is the defaults.")
     input: OpenVINOTensor
+
+    @property
+    def mode(self) -> str:
+        """Where halves go: what ``data`` says, or the default."""
+        return DEFAULT_MODE if self.data is None else self.data.mode
 
     def resolve(self) -> RoundCall:
         """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
-        mode = DEFAULT_MODE if self.data is None else self.data.mode
         layout = Layout.of(BY_OPENVINO[self.input.element_type], self.input.shape, loc=("input",))
-        return RoundCall.packed_output(OPENVINO_MODES[mode], layout)
+        return RoundCall.packed_output(OPENVINO_MODES[self.mode], layout)
 
 
 DIALECT = Dialect(

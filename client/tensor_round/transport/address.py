@@ -1,4 +1,4 @@
-"""Where a service is: ``http://``, ``https://`` and ``unix://`` URLs."""
+"""Where a service is: ``http://``, ``https://`` and ``unix://`` URLs, and ``local:``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from ..errors import InvalidArgument
 
+#: The scheme of this process itself.
+LOCAL = "local"
 _PORTS = {"http": 80, "https": 443}
 #: What may stand in a request line and a Host header: no space, no control character.
 _PLAIN = re.compile(r"[!-~]*", re.ASCII)
@@ -34,12 +36,18 @@ class Address:
             port = parts.port
         except ValueError as error:
             raise InvalidArgument(f"the URL is malformed: {error}") from None
+        if parts.scheme == LOCAL:
+            if url != f"{LOCAL}:":
+                raise InvalidArgument("nothing comes behind local:")
+            return cls(LOCAL, "", 0)
         if parts.scheme == "unix":
             if not parts.path or parts.netloc:
                 raise InvalidArgument("a unix URL is unix:// and an absolute path")
             return cls("http", "localhost", 80, uds=unquote(parts.path))
         if parts.scheme not in _PORTS or not parts.hostname:
-            raise InvalidArgument("the URL must be http://host, https://host or unix:///path")
+            raise InvalidArgument(
+                "the URL must be http://host, https://host, unix:///path or local:"
+            )
         if parts.query or parts.fragment or parts.username is not None:
             raise InvalidArgument("the URL must have no query, no fragment and no user name")
         if not (_PLAIN.fullmatch(parts.path) and _PLAIN.fullmatch(parts.hostname)):

@@ -11,6 +11,7 @@ from typing import cast
 
 from ..deadline import Deadline
 from .address import Address
+from .look_up import look_up
 from .wires import together
 
 #: Written at a time; asyncio before 3.12 copies what it cannot send at once.
@@ -24,14 +25,24 @@ _SPARE_BYTES = 64 << 10
 async def open_wire(address: Address, tls: ssl.SSLContext | None, deadline: Deadline) -> AsyncWire:
     """Connect to the first of the host's addresses that takes us."""
     loop = asyncio.get_running_loop()
-    name = address.host if tls is not None else None
     if address.uds is not None:
         _, wire = await loop.create_unix_connection(AsyncWire, address.uds)
-    else:
-        _, wire = await loop.create_connection(
-            AsyncWire, address.host, address.port, ssl=tls, server_hostname=name
-        )
-    return wire
+        return wire
+    name = address.host if tls is not None else None
+    failure = OSError("the host has no address")
+    # Not by the loop: it would wait for the look-up when it is closed.
+    for _, (host, port, *_) in await asyncio.wrap_future(look_up(address)):
+        try:
+            _, wire = await loop.create_connection(
+                AsyncWire, host, port, ssl=tls, server_hostname=name
+            )
+        except ssl.SSLError:
+            raise
+        except OSError as error:
+            failure = error
+            continue
+        return wire
+    raise failure
 
 
 class AsyncWire(asyncio.BufferedProtocol):

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..deadline import Deadline
 from .address import Address
+from .look_up import Place, look_up
 from .wires import together
 
 #: TLS copies anyway; a body up to this size goes into one record with its head.
@@ -24,6 +25,8 @@ async def open_wire(
     if tls is None:
         return BlockingWire(sock, is_tls=False)
     try:
+        # For the whole of the handshake, however many turns it takes.
+        sock.settimeout(deadline.remaining())
         return BlockingWire(tls.wrap_socket(sock, server_hostname=address.host), is_tls=True)
     except BaseException:
         sock.close()
@@ -106,10 +109,9 @@ def _connected(address: Address, deadline: Deadline) -> socket.socket:
     if address.uds is not None:
         return _connect(socket.AF_UNIX, address.uds, deadline)
     failure = OSError("the host has no address")
-    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    for family, _, _, _, name in found:
+    for family, place in _places(address, deadline):
         try:
-            sock = _connect(family, name, deadline)
+            sock = _connect(family, place, deadline)
         except OSError as error:
             failure = error
             continue
@@ -118,11 +120,21 @@ def _connected(address: Address, deadline: Deadline) -> socket.socket:
     raise failure
 
 
-def _connect(family: int, name: Any, deadline: Deadline) -> socket.socket:
+def _places(address: Address, deadline: Deadline) -> list[Place]:
+    found = look_up(address)
+    while True:
+        try:
+            return found.result(deadline.next_wait())
+        except TimeoutError:
+            if found.done():  # it is the system's own, or came just now
+                return found.result()
+
+
+def _connect(family: int, place: Any, deadline: Deadline) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.settimeout(deadline.remaining())
-        sock.connect(name)
+        sock.connect(place)
     except BaseException:
         sock.close()
         raise

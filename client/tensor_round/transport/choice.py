@@ -5,11 +5,13 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
+from ..errors import InvalidArgument
 from ..exchange import Headers
-from .address import Address
+from .address import LOCAL, Address
 from .async_wire import open_wire as open_async_wire
 from .blocking_wire import open_wire as open_blocking_wire
 from .connection import Connection
+from .local import LocalTransport
 from .own import OwnTransport
 from .pools import AsyncPool, Pool
 from .tls import Cert, Verify, tls_context
@@ -31,6 +33,8 @@ def blocking_transport(
     foreign: httpx2.BaseTransport | None,
 ) -> Transport:
     """What the synchronous client sends by; ``common`` are the headers of all its requests."""
+    if address.scheme == LOCAL:
+        return _local(foreign, is_async=False)
     if foreign is not None:
         from .foreign import ForeignTransport, Requests
 
@@ -50,6 +54,8 @@ def async_transport(
     foreign: httpx2.AsyncBaseTransport | None,
 ) -> Transport:
     """What the asynchronous client sends by; ``common`` are the headers of all its requests."""
+    if address.scheme == LOCAL:
+        return _local(foreign, is_async=True)
     if foreign is not None:
         from .foreign import AsyncForeignTransport, Requests
 
@@ -57,6 +63,12 @@ def async_transport(
     tls = _tls(address, verify, cert)
     pool = AsyncPool(lambda: Connection(address, tls, open_async_wire), connections)
     return OwnTransport(address, common, pool)
+
+
+def _local(foreign: object, *, is_async: bool) -> Transport:
+    if foreign is not None:
+        raise InvalidArgument("local: sends nothing, and takes no transport")
+    return LocalTransport(is_async=is_async)
 
 
 def _tls(address: Address, verify: Verify, cert: Cert | None) -> ssl.SSLContext | None:

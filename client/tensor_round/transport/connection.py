@@ -6,7 +6,7 @@ import ssl
 from typing import Any
 
 from ..deadline import Deadline
-from ..errors import ConnectionFailed
+from ..errors import ConnectionFailed, DeadlineExceeded
 from ..intake import Intake
 from ..wire import http1
 from .address import Address
@@ -14,6 +14,8 @@ from .wires import Opener, Wire
 
 #: Received at once where it is not yet known what comes: a head, and a small body with it.
 _SPARE_BYTES = 16 << 10
+#: What OpenSSL says, by its version, of what comes back in the clear.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 
 
 class Connection:
@@ -83,7 +85,8 @@ class Connection:
             reason = send_error or "it hung up"
             raise ConnectionFailed(f"no answer came from the service: {reason}") from send_error
         except OSError as error:
-            raise ConnectionFailed(f"no answer came from the service: {error}") from error
+            asks = "; cert= names a certificate of ours" if _asks_for_certificate(error) else ""
+            raise ConnectionFailed(f"no answer came from the service: {error}{asks}") from error
         self._body = http1.BodyReader(answer, early)
         self._can_follow = is_sent and not answer.is_last
         return answer
@@ -128,10 +131,23 @@ class Connection:
         try:
             return await self._opener(self._address, self._tls, self._deadline)
         except (OSError, ValueError) as error:
-            if isinstance(error, TimeoutError):
-                self._deadline.remaining()
             where = self._address.uds or self._address.host_header
-            failure = ConnectionFailed(f"cannot connect to {where}: {error}")
+            if isinstance(error, TimeoutError) and error.errno is None:
+                # Our own, at the deadline; the kernel's has a number.
+                raise DeadlineExceeded(f"{where} was not connected to in time") from error
+            failure = ConnectionFailed(f"cannot connect to {where}: {error}{_advice(error)}")
             # A certificate gets no better by trying again.
             failure.transient = not isinstance(error, ssl.SSLCertVerificationError)
             raise failure from error
+
+
+def _asks_for_certificate(error: OSError) -> bool:
+    return isinstance(error, ssl.SSLError) and "CERTIFICATE_REQUIRED" in (error.reason or "")
+
+
+def _advice(error: OSError | ValueError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "; verify= names the certificates to trust"
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+        return "; the service may speak http://"
+    return ""

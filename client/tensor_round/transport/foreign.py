@@ -56,6 +56,8 @@ class Requests:
 class ForeignTransport:
     """An ``httpx2.BaseTransport``."""
 
+    is_in_process = False
+
     def __init__(self, transport: httpx2.BaseTransport, requests: Requests) -> None:
         self._transport = transport
         self._requests = requests
@@ -96,6 +98,8 @@ class ForeignReply:
 
 class AsyncForeignTransport:
     """An ``httpx2.AsyncBaseTransport``."""
+
+    is_in_process = False
 
     def __init__(self, transport: httpx2.AsyncBaseTransport, requests: Requests) -> None:
         self._transport = transport

@@ -39,6 +39,8 @@ class OwnTransport:
     ``common`` are the headers that go with every request.
     """
 
+    is_in_process = False
+
     def __init__(self, address: Address, common: Headers, pool: Connections) -> None:
         self._beginning = _beginnings(
             address.prefix.encode(), _lines([(b"Host", address.host_header.encode()), *common])

@@ -20,6 +20,7 @@ def tls_context(verify: Verify, cert: Cert | None) -> ssl.SSLContext:
     """
     import httpx2  # see choice.py
 
+    given: object = verify
     try:
         if isinstance(verify, bool):
             context = httpx2.create_ssl_context(verify)
@@ -29,10 +30,14 @@ def tls_context(verify: Verify, cert: Cert | None) -> ssl.SSLContext:
             context = ssl.create_default_context(capath=verify)
         else:
             context = ssl.create_default_context(cafile=verify)
+        given = cert[:2] if isinstance(cert, tuple) else cert
         if isinstance(cert, tuple):
             context.load_cert_chain(*cert)
         elif cert is not None:
             context.load_cert_chain(cert)
     except OSError as error:
-        raise InvalidArgument(f"verify or cert cannot be used: {error}") from error
+        files = map(str, given if isinstance(given, tuple) else (given,))
+        raise InvalidArgument(
+            f"verify or cert cannot be used: {' and '.join(files)}: {error.strerror or error}"
+        ) from error
     return context

@@ -32,8 +32,11 @@ class Transport(Protocol):
     """Sends requests to one service.
 
     Raises :class:`ConnectionFailed`, :class:`DeadlineExceeded`, :class:`ProtocolViolation`
-    and :class:`InvalidArgument`, and nothing else.
+    and :class:`InvalidArgument`, in process :class:`RequestRefused` too, and nothing else.
     """
+
+    #: Whether there is no way on which an answer could be cut within an element, or garbled.
+    is_in_process: bool
 
     async def send(self, request: Request, deadline: Deadline) -> Reply:
         """Send a request, and receive the head of its answer."""

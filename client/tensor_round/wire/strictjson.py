@@ -89,7 +89,7 @@ def is_vast(value: Any, most: int) -> bool:
         members = waiting.pop()
         if isinstance(members, dict):
             members = members.values()
-        elif not isinstance(members, list):
+        elif not isinstance(members, list | tuple):
             continue
         seen += len(members)
         if seen > most:

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from urllib.parse import parse_qsl
 
 from tensor_round import operators
-from tensor_round.call import RoundCall
+from tensor_round.call import RoundCall, wrong_size
 from tensor_round.errors import (
     DuplicateDescriptor,
     Fault,
@@ -20,12 +20,10 @@ from tensor_round.errors import (
     InvalidDescriptor,
     MalformedNpy,
     MissingDescriptor,
-    PayloadSizeMismatch,
     RequestRefused,
     UnsupportedMediaType,
 )
 from tensor_round.layout import check_size
-from tensor_round.rounding import Rounding
 from tensor_round.wire import native, npy
 from tensor_round.wire.census import census
 
@@ -37,6 +35,7 @@ from ..http1.request import Request
 from ..http1.response import FixedFields, Response, field_name
 from ..job import FIRST_BYTES, Job
 from .document import Document
+from .operator_query import operator_of, rounding_of
 from .tensor_route import DESCRIPTOR, TensorRoute, Work, admit, content_of
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
@@ -99,7 +98,7 @@ class _Round:
         plan = self._plan(descriptor)
         source, length = content_of(request)
         if length is not None and length not in plan.lengths:
-            raise _wrong_size(length, plan.lengths)
+            raise wrong_size(length, plan.lengths)
         call, progress = plan.call, None
         began = time.perf_counter()
         if call.nbytes <= FIRST_BYTES:
@@ -114,7 +113,7 @@ class _Round:
             await end(source, memory.size)
         if got < memory.size:
             if got not in plan.lengths:
-                raise _wrong_size(got, plan.lengths)
+                raise wrong_size(got, plan.lengths)
             memory[got:] = 0
         received = time.perf_counter() - began
         work = partial(self._engine.round, call, memory, job)
@@ -123,8 +122,8 @@ class _Round:
 
     async def _npy(self, request: Request, job: Job) -> Response:
         """A .npy file; the response has the header it came with."""
-        query = _parameters(request.head, "rounding", "dtype")
-        rounding = _rounding(query.get("rounding", Rounding.TIES_TO_EVEN.value))
+        query = _parameters(request.head, "operator", "rounding", "dtype")
+        operator = operator_of(query)
         began = time.perf_counter()
         source, length = content_of(request)
         start = b""
@@ -135,10 +134,10 @@ class _Round:
             start += piece
         dtype = npy.resolve_dtype(header, query.get("dtype"))
         layout = header.layout(dtype)
-        call = RoundCall(rounding, layout, layout, layout.byte_length)
+        call = RoundCall(rounding_of(operator, layout), layout, layout, layout.byte_length)
         self._check_sizes(call)
         if length is not None and length != header.header_length + layout.byte_length:
-            raise _wrong_size(length, (header.header_length + layout.byte_length,))
+            raise wrong_size(length, (header.header_length + layout.byte_length,))
         source = await admit(source, job, call.nbytes)
         memory = job.allocate(layout.byte_length)
         is_swapped = header.byte_order == "big"
@@ -146,7 +145,7 @@ class _Round:
         got = await source.receive_into(memory.data, progress)
         await end(source, memory.size)
         if got != memory.size:
-            raise _wrong_size(got, (memory.size,))
+            raise wrong_size(got, (memory.size,))
         received = time.perf_counter() - began
         work = partial(self._engine.round, call, memory, job)
         if is_swapped:
@@ -187,7 +186,7 @@ class _Round:
         return RoundPlan(
             call,
             effort(call),
-            (call.input.byte_length, call.shortest_input),
+            call.lengths,
             FixedFields(_OCTETS, (_OUTPUT_DESCRIPTOR, described)),
         )
 
@@ -239,24 +238,6 @@ def _parameters(head: RequestHead, *known: str) -> dict[str, str]:
             raise InvalidDescriptor.of([Fault(("query", name), "given more than once")])
         found[name] = value
     return found
-
-
-def _wrong_size(got: int, lawful: tuple[int, ...]) -> PayloadSizeMismatch:
-    """The refusal of a payload of any length but the lawful ones."""
-    return PayloadSizeMismatch(
-        f"the payload must have {' or '.join(map(str, sorted(set(lawful))))} bytes "
-        f"for this descriptor, got {got}"
-    )
-
-
-def _rounding(name: str) -> Rounding:
-    try:
-        return Rounding(name)
-    except ValueError:
-        names = ", ".join(Rounding)
-        raise InvalidDescriptor.of(
-            [Fault(("query", "rounding"), f"must be one of {names}")]
-        ) from None
 
 
 def _round_swapped(engine: Engine, call: RoundCall, source: Bytes, job: Job) -> Bytes:

@@ -7,11 +7,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from tensor_round import operators
-from tensor_round.dtypes import DTYPES
-from tensor_round.rounding import Rounding
-
 from .. import conformance
+from ..catalog import catalog
 from ..engine import Engine
 from ..readiness import Readiness
 
@@ -29,18 +26,13 @@ _NOT_READY: dict[int | str, dict[str, Any]] = {
 def status_router(engine: Engine, max_tensor_bytes: int, readiness: Readiness) -> APIRouter:
     """The routes that describe and watch the service."""
     router = APIRouter()
-    catalog = {
-        "dialects": operators.catalog(),
-        "roundings": [rounding.value for rounding in Rounding],
-        "dtypes": [dtype.name for dtype in DTYPES],
-        "limits": {"max_tensor_bytes": max_tensor_bytes},
-    }
+    described = catalog(max_tensor_bytes)
     report: asyncio.Future[dict[str, Any]] | None = None
 
     @router.get("/operators", tags=["operators"], summary="What can be asked for")
     async def list_operators() -> dict[str, Any]:
         """Dialects, versions, modes, dtypes and limits."""
-        return catalog
+        return described
 
     @router.get("/conformance", tags=["operators"], summary="Proof of exactness")
     async def show_conformance() -> dict[str, Any]:

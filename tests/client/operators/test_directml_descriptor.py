@@ -9,6 +9,7 @@ import pytest
 
 from support.descriptors import ABSENT, Document, faults, resolved, varied
 from tensor_round.conformance.reference import rounded
+from tensor_round.operators import catalog
 from tensor_round.rounding import Rounding
 
 LEVELS = {
@@ -21,6 +22,11 @@ MODES = [
     ("TOWARD_ZERO", 1, Rounding.TOWARD_ZERO),
     ("TOWARD_INFINITY", 2, Rounding.TIES_TO_AWAY),
 ]
+
+
+def test_no_mode_is_the_one_default() -> None:
+    call = resolved(varied("directml", {"desc.RoundingMode": ABSENT}))
+    assert call.rounding == catalog()["directml"]["default_rounding"] == "ties_to_even"
 
 
 def of(sizes: list[int], changes: dict[str, Any] | None = None) -> Document:
@@ -223,7 +229,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "mode true, which equals 1": ({"desc.RoundingMode": True}, {"desc.RoundingMode": "got true"}),
     "mode 1.0": ({"desc.RoundingMode": 1.0}, {"desc.RoundingMode": "got 1.0"}),
     "mode as text": ({"desc.RoundingMode": "1"}, {"desc.RoundingMode": 'got "1"'}),
-    "no mode": ({"desc.RoundingMode": ABSENT}, {"desc.RoundingMode": "is required"}),
+    "a null mode": ({"desc.RoundingMode": None}, {"desc.RoundingMode": "got null"}),
     "integers": (
         {f"{IN}.DataType": "INT32", f"{OUT}.DataType": "INT32"},
         {f"{IN}.DataType": "ROUND takes FLOAT32, FLOAT16, got", f"{OUT}.DataType": "takes FLOAT32"},
@@ -305,7 +311,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     ),
     "an output of other rank": (
         {f"{OUT}.Sizes": [6]},
-        {f"{OUT}.Sizes": "directml: must equal the InputTensor's Sizes"},
+        {f"{OUT}.DimensionCount": "must equal the InputTensor's DimensionCount, 2, got 1"},
     ),
     "a broadcast output": ({f"{OUT}.Strides": [0, 1]}, {f"{OUT}.Strides": "must not overlap"}),
     "an overlapping output": ({f"{OUT}.Strides": [2, 1]}, {f"{OUT}.Strides": "must not overlap"}),

@@ -62,6 +62,11 @@ def test_other_types_are_refused_with_those_that_round_takes(elem_type: Any) -> 
     )
 
 
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_the_default_domain_has_two_names(domain: str) -> None:
+    assert resolved(varied("onnx", {"domain": domain})) == resolved(varied("onnx", {}))
+
+
 REFUSALS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "before Round was": (
         {"opset_version": 10},
@@ -92,7 +97,8 @@ REFUSALS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "33 dimensions": ({"input.shape": [1] * 33}, {"input.shape": "at most 32 dimensions, got 33"}),
     "strides, which ONNX has not": ({"input.strides": [1]}, {"input.strides": "unknown field"}),
     "a mode, which Round has not": ({"mode": "half_to_even"}, {"mode": "unknown field"}),
-    "a domain": ({"domain": ""}, {"domain": "unknown field"}),
+    "another domain": ({"domain": "com.microsoft"}, {"domain": "must be '' or 'ai.onnx', got"}),
+    "a null domain": ({"domain": None}, {"domain": "got null"}),
 }
 
 

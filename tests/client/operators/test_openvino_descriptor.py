@@ -45,6 +45,11 @@ def test_any_rank_and_empty_tensors_are_fine(shape: list[int]) -> None:
     assert resolved(varied("openvino", {"input.shape": shape})).output.shape == tuple(shape)
 
 
+def test_no_version_is_opset5() -> None:
+    document = varied("openvino", {"version": ABSENT})
+    assert resolved(document) == resolved(varied("openvino", {}))
+
+
 REFUSALS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "upper case mode": (
         {"data.mode": "HALF_TO_EVEN"},
@@ -61,7 +66,18 @@ REFUSALS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         {"input.element_type": "takes f16, bf16, f32, f64, f8e4m3, f8e5m2, i8, "},
     ),
     "string, likewise": ({"input.element_type": "string"}, {"input.element_type": "takes f16"}),
-    "four bits, likewise": ({"input.element_type": "i4"}, {"input.element_type": "takes f16"}),
+    **{
+        f"{name}, less than a byte": (
+            {"input.element_type": name},
+            {"input.element_type": f"got {name}: its elements are storage codes of less than a "},
+        )
+        for name in ("i4", "u4", "u1", "u2", "u3", "u6", "nf4", "f4e2m1")
+    },
+    "powers of two": (
+        {"input.element_type": "f8e8m0"},
+        {"input.element_type": "got f8e8m0: it is not closed under rounding"},
+    ),
+    "a null version": ({"version": None}, {"version": "must be 'opset5', got null"}),
     "upper case, likewise": ({"input.element_type": "F32"}, {"input.element_type": 'got "F32"'}),
     "the IR's precision name": ({"input.element_type": "FP32"}, {"input.element_type": "takes"}),
     "no type": ({"input.element_type": ABSENT}, {"input.element_type": "is required"}),
@@ -69,7 +85,6 @@ REFUSALS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "no operation": ({"type": ABSENT}, {"type": "is required"}),
     "an opset without Round": ({"version": "opset1"}, {"version": "must be 'opset5', got"}),
     "a version as number": ({"version": 5}, {"version": "must be 'opset5', got 5"}),
-    "no version": ({"version": ABSENT}, {"version": "is required"}),
     "a dynamic dimension": ({"input.shape": [-1]}, {"input.shape.0": "must be at least 0, got -1"}),
     "33 dimensions": ({"input.shape": [1] * 33}, {"input.shape": "at most 32 dimensions, got 33"}),
     "strides": ({"input.strides": [3, 1]}, {"input.strides": "unknown field"}),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tensor_round as tr
-from tensor_round.arguments import address_from, headers_from
+from tensor_round.common_headers import headers_from
+from tensor_round.settings import with_environment
 from tensor_round.transport.address import Address
 
 ADDRESSES: dict[str, tuple[Address, str]] = {
@@ -58,10 +60,8 @@ def test_the_environment_says_where_and_by_which_key(monkeypatch: pytest.MonkeyP
         tr.Client()
     monkeypatch.setenv("TENSOR_ROUND_URL", "http://from.env")
     monkeypatch.setenv("TENSOR_ROUND_API_KEY", "env-key")
-    assert address_from(None).host == "from.env"
-    assert address_from("http://given").host == "given"
-    assert dict(headers_from(None, None))[b"Authorization"] == b"Bearer env-key"
-    assert dict(headers_from("given", None))[b"Authorization"] == b"Bearer given"
+    assert with_environment(None, None) == ("http://from.env", "env-key")
+    assert with_environment("http://given", "given") == ("http://given", "given")
 
 
 def test_headers_of_the_caller_win_over_ours_but_for_those_of_the_protocol() -> None:
@@ -100,7 +100,56 @@ def test_limits_that_no_call_could_keep_to(limit: dict[str, Any]) -> None:
         tr.Client("http://host", **limit)
 
 
-@pytest.mark.parametrize("option", [{"verify": "/no/such/file"}, {"cert": "/no/such/file"}])
+WRONG_TYPES: list[dict[str, Any]] = [
+    {"url": 8000},
+    {"api_key": b"key"},
+    {"verify": 1},
+    {"cert": ["a", "b"]},
+    {"cert": ("a", None)},
+    {"timeout": "5"},
+    {"timeout": True},
+    {"retries": 3.0},
+    {"connections": "4"},
+    {"tile_bytes": None},
+    {"headers": [("a", "b")]},
+    {"headers": {"a": 1}},
+    {"digest": 1},
+]
+
+
+@pytest.mark.parametrize("argument", WRONG_TYPES, ids=str)
+def test_wrong_types_are_type_errors_too(argument: dict[str, Any]) -> None:
+    for kind in (tr.Client, tr.AsyncClient):
+        with pytest.raises(tr.InvalidArgumentType, match=next(iter(argument))) as caught:
+            kind(**{"url": "http://host", **argument})
+        assert isinstance(caught.value, TypeError)
+        assert isinstance(caught.value, tr.TensorRoundError)
+
+
+def test_a_key_of_the_wrong_type_is_not_shown() -> None:
+    secret: Any = b"s3cret"
+    with pytest.raises(tr.InvalidArgumentType) as caught:
+        tr.Client("http://host", api_key=secret)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"verify": "/no/such/file"},
+        {"cert": "/no/such/file"},
+        {"cert": ("/no/such/file", "/none", "s3cret")},
+    ],
+    ids=["verify", "cert", "cert-and-key"],
+)
 def test_certificates_that_cannot_be_read(option: dict[str, Any]) -> None:
-    with pytest.raises(tr.InvalidArgument, match="verify or cert"):
+    with pytest.raises(tr.InvalidArgument, match=r"verify or cert .*/no/such/file.*: No") as caught:
         tr.Client("https://host", **option)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    path.write_text("no certificate")
+    with pytest.raises(tr.InvalidArgument, match=r"ca\.pem: "):
+        tr.Client("https://host", verify=path)

@@ -159,3 +159,40 @@ def test_an_out_must_fit(out: Any, why: str | None) -> None:
     else:
         with pytest.raises(InvalidArgument, match=why):
             writable(out, operand)
+
+
+MASKS = {
+    "some": [True, False, True],
+    "none": np.ma.nomask,
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_a_masked_array_keeps_its_mask(mask: Any) -> None:
+    x = np.ma.MaskedArray(VALUES, mask, fill_value=7)
+    operand = read(x)
+    y = operand.give(operand.array + 1)
+    assert isinstance(y, np.ma.MaskedArray)
+    assert np.array_equal(y.data, VALUES + 1)
+    assert np.array_equal(np.ma.getmaskarray(y), np.ma.getmaskarray(x))
+    assert y.fill_value == 7
+    y[0] = np.ma.masked
+    assert np.array_equal(np.ma.getmaskarray(x), np.broadcast_to(mask, 3))
+
+
+def test_what_has_an_array_as_its_data_is_taken_as_one() -> None:
+    class Tensor:
+        data = VALUES.copy()
+
+    operand = read(Tensor())
+    assert operand.array.ctypes.data == Tensor.data.ctypes.data
+    assert operand.give(VALUES) is VALUES
+
+
+def test_data_of_another_type_than_the_tensor_s_own_are_not_taken_for_it() -> None:
+    class Tensor:
+        dtype = "bfloat16"
+        data = VALUES.astype(np.float16)
+
+    with pytest.raises(InvalidArgument, match="no array"):
+        read(Tensor())

@@ -34,7 +34,7 @@ def answered(
     """The target after such an answer, given in pieces."""
     target = np.zeros(3, "<u4")
     merged = {k: v for k, v in {**HEADERS, **headers}.items() if v is not None}
-    intake = tensor_intake(200, merged, PLAN, DirectLanding(target), digest=digest)
+    intake = tensor_intake(200, merged, PLAN, lambda: DirectLanding(target), digest=digest)
     eat(intake, body, piece)
     return target.tobytes()
 

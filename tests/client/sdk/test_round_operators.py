@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -115,6 +116,13 @@ def test_a_string_or_a_rounding_is_an_ieee754_operator() -> None:
         assert as_operator(rounding) == as_operator(rounding.value) == tr.IEEE754Round(rounding)
 
 
+def test_the_direction_may_be_given_by_its_own_name() -> None:
+    assert as_operator(None) == as_operator("ties_to_even") == tr.IEEE754Round()
+    assert as_operator(None, "toward_zero") == tr.IEEE754Round("toward_zero")
+    with pytest.raises(tr.InvalidArgument, match="one of the two"):
+        as_operator("toward_zero", "toward_zero")
+
+
 def node(**changes: Any) -> Any:
     fields = {"op_type": "Round", "domain": "", "attribute": [], "input": ["x"], "output": ["y"]}
     return SimpleNamespace(**{**fields, **changes})
@@ -122,7 +130,7 @@ def node(**changes: Any) -> Any:
 
 def test_from_onnx_reads_a_node() -> None:
     assert tr.from_onnx(node(), 11) == tr.OnnxRound(opset_version=11)
-    assert tr.OnnxRound.from_onnx(node(domain="ai.onnx"), opset=22) == tr.OnnxRound()
+    assert tr.from_onnx(node(domain="ai.onnx"), opset=22) == tr.OnnxRound()
 
 
 @pytest.mark.parametrize(
@@ -183,8 +191,49 @@ OPERATOR = MODEL["dispatchables"]["round"]  # type: ignore[index]
 )
 def test_from_dxdispatch_reads_operators_and_models(document: Any) -> None:
     assert tr.from_dxdispatch(document) == tr.DirectMLRound("TOWARD_ZERO")
-    read = tr.DirectMLRound.from_dxdispatch(document, feature_level="DML_FEATURE_LEVEL_6_0")
+    read = tr.from_dxdispatch(document, feature_level="DML_FEATURE_LEVEL_6_0")
     assert read == tr.DirectMLRound("TOWARD_ZERO", feature_level="6_0")
+
+
+LENIENT = """
+/* a model, as people keep them */
+{ // of one operator
+    "Type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "name": "a // b /* c */, }",
+    "Desc": {
+        "InputTensor": {"Type": "BUFFER", "Desc": {"DataType": "FLOAT32", "Sizes": [3 /*,*/, ], }},
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [3,], }, // the same
+        "RoundingMode": "TOWARD_ZERO",
+    },
+}
+// \u00fc
+"""
+
+
+@pytest.mark.parametrize("make", [str, str.encode], ids=["text", "bytes"])
+def test_from_dxdispatch_is_as_lenient_as_dxdispatch(make: Any) -> None:
+    assert tr.from_dxdispatch(make(LENIENT)) == tr.DirectMLRound("TOWARD_ZERO")
+
+
+@pytest.mark.parametrize("make", [Path, str], ids=["path", "text"])
+def test_from_dxdispatch_reads_a_file(tmp_path: Path, make: Any) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(LENIENT, encoding="utf-8")
+    assert tr.from_dxdispatch(make(path)) == tr.DirectMLRound("TOWARD_ZERO")
+
+
+@pytest.mark.parametrize("make", [Path, str], ids=["path", "text"])
+def test_from_dxdispatch_names_the_file_that_cannot_be_read(tmp_path: Path, make: Any) -> None:
+    path = tmp_path / "nothing.json"
+    with pytest.raises(tr.InvalidArgument, match=r"nothing\.json cannot be read: No such file"):
+        tr.from_dxdispatch(make(path))
+
+
+@pytest.mark.parametrize(
+    "text", ["{,}", "[1,,2]", "{/*", "{} /", '{"a" // : 1}', "{'a': 1}", "", "{# a\n}"]
+)
+def test_from_dxdispatch_is_no_more_lenient(text: str) -> None:
+    with pytest.raises((tr.MalformedJSON, tr.InvalidDescriptor)):
+        tr.from_dxdispatch(text)
 
 
 BAD_DXDISPATCH: dict[str, tuple[Any, type[tr.TensorRoundError], str]] = {

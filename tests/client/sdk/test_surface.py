@@ -6,6 +6,7 @@ import inspect
 import pydoc
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -30,6 +31,14 @@ def test_a_client_loads_neither_the_service_nor_the_command_line() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert found.stdout.split() == []
+
+
+def test_what_it_shows_is_what_it_has() -> None:
+    assert dir(tr) == tr.__all__
+
+
+def test_it_tells_its_version() -> None:
+    assert tr.__version__ == version("tensor-round")
 
 
 def test_all_is_sorted_and_there() -> None:

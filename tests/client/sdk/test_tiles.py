@@ -157,7 +157,7 @@ def test_directml_pads_three_halves_to_eight_bytes() -> None:
         "content-type": "application/octet-stream",
         "output-descriptor": '{"dtype":"float16","shape":[3],"strides":[1],"byte_length":8}',
     }
-    intake = tensor_intake(200, headers, plan, tile.landing(verified=False), digest=False)
+    intake = tensor_intake(200, headers, plan, lambda: tile.landing(verified=False), digest=False)
     feed(intake, b"\1\0\2\0\3\0\0\0")
     intake.end()
     assert out.tolist() == [1, 2, 3]

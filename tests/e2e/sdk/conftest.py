@@ -9,10 +9,17 @@ import pytest
 from support.clients import KINDS, AnyClient
 from support.server import Service
 
+#: Both clients on the service, and on the engine in their own process: one behaviour.
+PLACES = {
+    **{name: (kind, False) for name, kind in KINDS.items()},
+    **{f"{name}-local": (kind, True) for name, kind in KINDS.items()},
+}
 
-@pytest.fixture(scope="session", params=KINDS.values(), ids=list(KINDS))
+
+@pytest.fixture(scope="session", params=PLACES.values(), ids=list(PLACES))
 def client(request: pytest.FixtureRequest, service: Service) -> Iterator[AnyClient]:
-    with request.param(service.url) as connected:
+    kind, is_local = request.param
+    with kind("local:" if is_local else service.url) as connected:
         yield connected
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import ssl
 import subprocess
 import sys
 from importlib.metadata import version
@@ -14,10 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import support
 from support.array_cases import bits, expected_bits, patterns
 from support.proxy import Fault, Proxy
 from support.server import Service
 from tensor_round.dtypes import BY_NAME
+
+CERTIFICATES = Path(support.__path__[0]) / "certificates"
 
 
 def command(
@@ -167,6 +171,56 @@ def test_a_full_disk_is_a_message(service: Service, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["in.npy"]
 
 
+OPERATORS = {
+    "ties_to_away": "ties_to_away",
+    "onnx": "ties_to_even",
+    "onnx:11": "ties_to_even",
+    "openvino": "ties_to_even",
+    "openvino:half_away_from_zero": "ties_to_away",
+    "directml:TOWARD_INFINITY": "ties_to_away",
+    "directml:DML_ROUNDING_MODE_TOWARD_ZERO": "toward_zero",
+    "directml:1:6_0": "toward_zero",
+}
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_dialect_s_operator(service: Service, tmp_path: Path, operator: str) -> None:
+    x = patterns("float32", 100)
+    np.save(tmp_path / "in.npy", x)
+    done = good("round", tmp_path / "in.npy", tmp_path / "out.npy", "--operator", operator,
+                "--json", url=service.url)  # fmt: skip
+    y = np.load(tmp_path / "out.npy")
+    assert np.array_equal(bits(y), expected_bits(x, OPERATORS[operator]))
+    report = json.loads(done.stdout)
+    assert (report["operator"], report["rounding"]) == (operator, OPERATORS[operator])
+
+
+REFUSED = {
+    "onnx-integers": ("int32", "onnx:22", "elem_type: onnx: Round takes FLOAT16"),
+    "directml-rank": ("float32", "directml:TOWARD_ZERO:2_1", "exactly 4 dimensions, got 1"),
+}
+
+
+@pytest.mark.parametrize(("dtype", "operator", "why"), REFUSED.values(), ids=REFUSED)
+def test_a_dialect_s_rules_hold(
+    service: Service, tmp_path: Path, dtype: str, operator: str, why: str
+) -> None:
+    np.save(tmp_path / "in.npy", np.zeros(3, dtype))
+    bad(1, why, "round", tmp_path / "in.npy", tmp_path / "out.npy", "--operator", operator,
+        url=service.url)  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == ["in.npy"]
+
+
+@pytest.mark.parametrize("columns", ["80", "60", "200"])
+def test_operators_fit_the_terminal(service: Service, columns: str) -> None:
+    shown = good("operators", url=service.url, COLUMNS=columns).stdout.decode().splitlines()
+    assert max(map(len, shown)) <= int(columns)
+    assert len(shown) < 40
+    assert "  3_0 to 6_4, ranks 1 to 8: FLOAT32 FLOAT16" in shown
+    words = {word for line in shown for word in line.split()}
+    assert {"half_away_from_zero", "HALVES_TO_NEAREST_EVEN", "float8_e4m3fn"} <= words
+
+
 def test_operators(service: Service) -> None:
     shown = good("operators", "--url", service.url).stdout.decode()
     for name in ("ieee754", "Round-22", "half_away_from_zero", "TOWARD_INFINITY", "BFLOAT16"):
@@ -178,6 +232,7 @@ def test_conformance(service: Service) -> None:
     shown = good("conformance", url=service.url).stdout.decode()
     assert "bfloat16" in shown
     assert "NO" not in shown
+    assert shown.splitlines()[-1].startswith("The service conforms to what tensor-round")
     assert json.loads(good("conformance", "--json", url=service.url).stdout)["matches_this_package"]
 
 
@@ -199,6 +254,8 @@ def test_conformance_is_not_what_the_service_says_it_is(service: Service) -> Non
     with Proxy(None, lambda _: Fault(answer=answer)) as proxy:
         assert b"NO" in command("conformance", url=proxy.url).stdout
         assert command("conformance", url=proxy.url).returncode == 1
+        shown = bad(1, "", "conformance", url=proxy.url)
+        assert shown == ""
 
 
 def test_ping(service: Service) -> None:
@@ -229,6 +286,20 @@ def test_refusals_are_exit_code_1_and_say_what_helps(tmp_path: Path) -> None:
         assert proxy.seen[1].headers()["authorization"] == "Bearer other"
 
 
+def test_certificates_that_are_not_trusted_are_told_of(service: Service) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATES / "server.pem")
+    with Proxy(service.address, tls=context) as proxy:
+        bad(1, "--ca-file names the certificates to trust", "ping", url=proxy.url)
+        good("ping", "--ca-file", CERTIFICATES / "ca.pem", url=proxy.url)
+
+
+def test_another_server_is_told_of() -> None:
+    html = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    with Proxy(None, lambda _: Fault(answer=html)) as proxy:
+        bad(1, f"no tensor-round service answers at {proxy.url}", "operators", url=proxy.url)
+
+
 def test_nobody_there_is_exit_code_1() -> None:
     with Proxy(None) as gone:
         url = gone.url
@@ -241,19 +312,34 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "unknown-command": ("No such command", ("truncate",)),
     "unknown-option": ("No such option", ("ping", "--loud")),
     "no-target": ("Missing argument", ("round", "in.npy")),
-    "no-file": ("No such file", ("round", "nothing.npy", "out.npy")),
+    "no-file": ("nothing.npy: No such file", ("round", "nothing.npy", "out.npy")),
     "a-folder": ("directory", ("round", ".", "out.npy")),
-    "no-npy": ("magic bytes", ("round", "text", "out.npy")),
-    "cut-npy": ("calls for a file of", ("round", "cut.npy", "out.npy")),
-    "complex": ("c8", ("round", "complex.npy", "out.npy")),
+    "no-npy": ("text: this is no .npy file", ("round", "text", "out.npy")),
+    "npz": ("all.npz: this is an archive of arrays (.npz)", ("round", "all.npz", "out.npy")),
+    "cut-npy": ("cut.npy: the .npy header calls for", ("round", "cut.npy", "out.npy")),
+    "complex": ("complex.npy: the .npy file has elements of type '<c8'",
+                ("round", "complex.npy", "out.npy")),
+    "complex-served": ("types that are: float16, bfloat16", ("round", "complex.npy", "out.npy")),
     "no-dtype": ("--dtype", ("round", "bf16.npy", "out.npy")),
     "wrong-dtype": ("must be one of", ("round", "f4.npy", "out.npy", "--dtype", "bfloat16")),
     "wrong-rounding": ("toward_zero", ("round", "f4.npy", "out.npy", "--rounding", "up")),
+    "wrong-operator": ("directml:MODE (HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY",
+                       ("round", "f4.npy", "out.npy", "--operator", "directml")),
+    "wrong-mode": ("takes HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY, TOWARD_ZERO",
+                   ("round", "f4.npy", "out.npy", "--operator", "directml:UP")),
+    "wrong-opset": ("introduced in opset 11",
+                    ("round", "f4.npy", "out.npy", "--operator", "onnx:10")),
+    "two-operators": ("give one of the two", ("round", "f4.npy", "out.npy", "--operator", "onnx",
+                                              "--rounding", "ties_to_even")),
+    "no-folder": ("there is no folder nowhere", ("round", "f4.npy", "nowhere/out.npy")),
+    "into-a-folder": (". is a folder", ("round", "f4.npy", ".")),
     "wrong-url": ("unix:///path", ("ping", "--url", "gopher://x")),
+    "timeout-as-a-word": ("valid number", ("ping", "--timeout", "abc")),
     "wrong-timeout": ("timeout", ("ping", "--timeout", "0")),
     "no-key-file": ("does not exist", ("ping", "--api-key-file", "nothing")),
     "empty-key-file": ("first line is empty", ("ping", "--api-key-file", "empty")),
-}
+    "binary-key-file": ("cut.npy is no text", ("ping", "--api-key-file", "cut.npy")),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -262,6 +348,7 @@ def odd_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "text").write_text("this is no .npy file")
     (folder / "empty").write_text("")
     np.save(folder / "f4.npy", np.zeros(3, "<f4"))
+    np.savez(folder / "all.npz", a=np.zeros(3), b=np.zeros(3))
     np.save(folder / "complex.npy", np.zeros(3, "<c8"))
     np.save(folder / "bf16.npy", patterns("bfloat16", 3))
     (folder / "cut.npy").write_bytes((folder / "f4.npy").read_bytes()[:-1])
@@ -276,8 +363,43 @@ def test_wrong_usage_is_exit_code_2(
     done = command(*arguments, url="http://127.0.0.1:9")
     shown = (done.stdout + done.stderr).decode()
     assert done.returncode == 2, shown
-    assert why in " ".join(shown.split())
+    assert why in _words(shown)
     assert "Traceback" not in shown
+    assert "Value error" not in shown
+
+
+def _words(shown: str) -> str:
+    """The text without the frame that is drawn around it."""
+    return " ".join(word for word in shown.split() if word not in ("\u2502", "|"))
+
+
+@pytest.mark.parametrize(
+    "name", ["unknown-command", "no-target", "no-npy", "wrong-operator", "wrong-url"]
+)
+def test_wrong_usage_is_json_too(
+    odd_files: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(odd_files)
+    why, arguments = WRONG[name]
+    done = command(*arguments, "--json", url="http://127.0.0.1:9")
+    assert (done.returncode, done.stdout) == (2, b"")
+    error = json.loads(done.stderr)["error"]
+    assert error["kind"] == "UsageError"
+    assert why in error["detail"]
+
+
+def test_what_is_wrong_with_a_file_is_json_too(service: Service, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.zeros(1 << 20, "<f4"))
+    done = subprocess.run(
+        [sys.executable, "-m", "tensor_round", "round", "in.npy", "out.npy", "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "TENSOR_ROUND_URL": service.url, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert json.loads(done.stderr)["error"]["kind"] == "OSError"
 
 
 def test_version() -> None:
@@ -286,7 +408,15 @@ def test_version() -> None:
 
 def test_help_and_completion() -> None:
     shown = good("round", "--help").stdout.decode()
-    for word in ("--rounding", "ties_to_away", "--dtype", "--api-key-file", "TENSOR_ROUND_URL"):
+    for word in (
+        "--rounding",
+        "ties_to_away",
+        "--operator",
+        "directml:TOWARD_INFINITY",
+        "--dtype",
+        "--api-key-file",
+        "TENSOR_ROUND_URL",
+    ):
         assert word in shown
     completion = good("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert b"complete" in completion.stdout

@@ -77,6 +77,39 @@ def test_without_retries_a_cut_is_a_failed_connection_and_tears_nothing(
                 assert got in (old, new), f"torn by a cut after {cut}"
 
 
+STRIDES = {"shape": [3, 2], "strides": [5, 2]}
+GAPS = {
+    "dialect": "ieee754",
+    "input": {"dtype": "float64", **STRIDES},
+    "output": {"dtype": "float64", **STRIDES},
+}
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+@pytest.mark.parametrize("form", ["array", "bytes"])
+def test_a_strided_answer_cut_at_any_byte_tears_no_element(
+    kind: type[AnyClient], service: Service, form: str, retries: int
+) -> None:
+    memory = patterns("float64", 13)
+    x = np.lib.stride_tricks.as_strided(memory, (3, 2), (40, 16))
+    old, new = bits(x), expected_bits(x)
+    whole = 13 * 8
+    plan = [Fault(cut_down=cut) for cut in range(1, 600, 7)]
+    faults = [fault for cut in plan for fault in (cut, FAULTLESS)] if retries else plan
+    with Proxy(service.address, lambda number: faults[number]) as proxy:
+        for _ in plan:
+            inside = memory.copy()
+            seen = np.lib.stride_tricks.as_strided(inside, (3, 2), (40, 16))
+            given = seen if form == "array" else inside.view(np.uint8)
+            with kind(proxy.url, retries=retries) as client:
+                try:
+                    assert len(client.execute(GAPS, given, out=given).data) == whole
+                    assert np.array_equal(bits(seen), new)
+                except tr.ConnectionFailed:
+                    assert not retries
+            assert ((bits(seen) == old) | (bits(seen) == new)).all()
+
+
 def test_a_request_cut_anywhere_is_sent_again(kind: type[AnyClient], service: Service) -> None:
     x = patterns("float32", 20)
     expected = expected_bits(x)

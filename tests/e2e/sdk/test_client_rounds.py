@@ -143,8 +143,9 @@ def test_a_whole_tensor_is_refused_though_its_tiles_would_be_lawful(
     assert sent == []
 
 
-def test_over_the_service_s_limit(client: AnyClient, service: Service) -> None:
-    limit = client.operators()["limits"]["max_tensor_bytes"]
+def test_over_the_service_s_limit(service: Service) -> None:
+    with tr.Client(service.url) as client:
+        limit = client.operators()["limits"]["max_tensor_bytes"]
     vast = np.broadcast_to(np.int8(1), (limit + 1,))
     with (
         tr.Client(service.url, tile_bytes=2 * limit) as untiled,
@@ -175,3 +176,32 @@ def test_over_httpx2_s_own_transport(service: Service, foreign: Any) -> None:
         client.round(inside, out=inside)
         assert np.array_equal(bits(inside), expected_bits(x))
         assert client.ready()
+
+
+def test_the_direction_by_its_own_name(client: AnyClient) -> None:
+    x = patterns("float32", 100)
+    assert np.array_equal(
+        bits(client.round(x, rounding="ties_to_away")), expected_bits(x, "ties_to_away")
+    )
+
+
+def test_masked_arrays(client: AnyClient) -> None:
+    x = np.ma.MaskedArray([0.5, 1.5, -2.5], [True, False, False], np.float32)
+    y = client.round(x)
+    assert np.array_equal(np.ma.getmaskarray(y), np.ma.getmaskarray(x))
+    assert y.data.tolist() == [0, 2, -2]
+    for out in (np.zeros(3, np.float32), np.ma.MaskedArray(np.zeros(3, np.float32))):
+        with pytest.raises(tr.InvalidArgument, match="masked"):
+            client.round(x, out=out)
+    with pytest.raises(tr.InvalidArgument, match="masked"):
+        client.round(x.data, out=x)
+    assert client.round(x, out=x) is x
+    assert x.data.tolist() == [0, 2, -2]
+    assert x.mask.tolist() == [True, False, False]
+
+
+def test_wrong_types_are_type_errors_too(client: AnyClient) -> None:
+    with pytest.raises(tr.InvalidArgumentType, match="list"):
+        client.round([0.5, 1.5])
+    with pytest.raises(tr.InvalidArgumentType, match="progress"):
+        client.round(np.zeros(3), progress="yes")

@@ -51,3 +51,11 @@ def test_the_values_beside_the_calls_are_right(service: Service) -> None:
 def test_the_reference_is_the_docstrings() -> None:
     made = subprocess.run([sys.executable, ROOT / "tools" / "sdk_reference.py", "--check"])
     assert made.returncode == 0, "run tools/sdk_reference.py"
+
+
+def test_every_error_is_in_the_table() -> None:
+    page = (ROOT / PAGE).read_text()
+    kinds = [getattr(tr, name) for name in tr.__all__]
+    errors = [k for k in kinds if isinstance(k, type) and issubclass(k, BaseException)]
+    assert len(errors) >= 25
+    assert [k.__name__ for k in errors if f"\n| `{k.__name__}` | " not in page] == []

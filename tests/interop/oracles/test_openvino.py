@@ -12,9 +12,11 @@ import openvino.passes
 import pytest
 from openvino import opset5
 
+import tensor_round as tr
+from support.array_cases import patterns
 from support.oracle_ledger import RANDOM_PATTERNS, Ledger
 from tensor_round.conformance.patterns import samples
-from tensor_round.conformance.reference import FLOATS, Bits, Flags
+from tensor_round.conformance.reference import FLOATS, WIDTHS, Bits, Flags, rounded
 
 ROUNDINGS = {"half_to_even": "ties_to_even", "half_away_from_zero": "ties_to_away"}
 ELEMENTS = {
@@ -121,3 +123,26 @@ def test_the_cpu_plugin_rounds_float64_in_float32(mode: str) -> None:
     answers = cpu_plugin("float64", mode)(patterns).view("<f8")
     finite = np.isfinite(values)
     np.testing.assert_array_equal(answers[finite], narrow_answers[finite].astype("<f8"))
+
+
+@pytest.mark.parametrize("mode", ROUNDINGS)
+@pytest.mark.parametrize("dtype", ELEMENTS)
+def test_the_client_takes_openvino_s_tensors(dtype: str, mode: str) -> None:
+    given = patterns(dtype, 256).view(f"u{WIDTHS[dtype] // 8}")
+    x, out = tensor(dtype, given), tensor(dtype, given)
+    with tr.Client("local:") as client:
+        y = client.round(x, tr.OpenVINORound(mode))
+        assert client.round(x, tr.OpenVINORound(mode), out=out) is out
+    expected = rounded(given, dtype, ROUNDINGS[mode])
+    for result in (y, out):
+        assert (result.element_type, result.shape) == (x.element_type, x.shape)
+        assert np.array_equal(as_bits(result.data, given), expected)
+
+
+def test_the_client_refuses_openvino_s_other_types_by_name() -> None:
+    x = ov.Tensor(ov.Type.i4, ov.Shape([4]))
+    with (
+        tr.Client("local:") as client,
+        pytest.raises(tr.InvalidDescriptor, match=r'got "openvino\.Type\.i4"'),
+    ):
+        client.round(x)

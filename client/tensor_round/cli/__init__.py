@@ -1,0 +1,58 @@
+"""The ``tensor-round`` command: round files, and ask a service what it is.
+
+Exit codes: 0; 1 when the service said no, was not there, or something is wrong; 2 for wrong
+usage. With ``--json`` reports and errors are JSON, whatever the exit code.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ..version import __version__
+from .describing import conformance, operators, ping
+from .errors import run_as_json, wants_json
+from .executing import execute
+from .rounding import round_file
+
+app = typer.Typer(
+    name="tensor-round",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("round")(round_file)
+app.command()(execute)
+app.command()(operators)
+app.command()(conformance)
+app.command()(ping)
+
+
+def main() -> None:
+    """Run the command line."""
+    if wants_json(sys.argv[1:]):
+        sys.exit(run_as_json(app))
+    app()
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Round tensors exactly, through a tensor-round service."""
+
+
+__all__ = ["app", "main"]

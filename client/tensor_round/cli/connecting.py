@@ -1,0 +1,60 @@
+"""A client from a command's options."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+from ..client import Client
+from ..errors import InvalidArgument, TensorRoundError
+from .errors import complain, complain_of_file
+
+
+@contextlib.contextmanager
+def connected(
+    url: str,
+    api_key_file: Path | None,
+    ca_file: Path | None,
+    cert_file: Path | None,
+    timeout: float | None,
+    as_json: bool,
+    digest: bool = False,
+) -> Iterator[Client]:
+    """A client; what goes wrong while it is used becomes a message and an exit code."""
+    try:
+        with Client(
+            url,
+            api_key=_first_line(api_key_file),
+            verify=True if ca_file is None else ca_file,
+            cert=cert_file,
+            timeout=timeout,
+            digest=digest,
+        ) as client:
+            yield client
+    except InvalidArgument as error:
+        raise typer.BadParameter(error.detail) from None
+    except TensorRoundError as error:
+        complain(error, url, as_json)
+        raise typer.Exit(1) from None
+    except OSError as error:
+        complain_of_file(error, as_json)
+        raise typer.Exit(1) from None
+
+
+def _first_line(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    hint = "--api-key-file"
+    try:
+        with path.open(encoding="utf-8") as file:
+            line = file.readline().strip()
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}", param_hint=hint) from None
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{path} is no text", param_hint=hint) from None
+    if not line:
+        raise typer.BadParameter(f"the first line is empty in {path}", param_hint=hint)
+    return line

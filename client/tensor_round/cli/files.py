@@ -1,0 +1,52 @@
+"""The files of a command line: faults in them are wrong usage, told by the file's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from .. import npyfiles
+from ..dtypes import DTYPES
+from ..errors import MalformedNpy, UnsupportedMediaType
+
+#: How a .npz file begins, as every zip archive does.
+_ZIP = b"PK\x03\x04"
+
+
+def read_tensor(source: str, dtype: str | None) -> npyfiles.NpyArray:
+    """The tensor in a .npy file or on standard input; raises ``typer.BadParameter``."""
+    try:
+        return npyfiles.read(source, dtype)
+    except npyfiles.DTypeNeeded as error:
+        raise typer.BadParameter(f"{source}: {error}", param_hint="--dtype") from None
+    except MalformedNpy as error:
+        raise _unfit(source, _malformed(source, error)) from None
+    except UnsupportedMediaType as error:
+        served = ", ".join(dtype.name for dtype in DTYPES)
+        raise _unfit(source, f"{error.detail}; types that are: {served}") from None
+    except OSError as error:
+        raise _unfit(source, str(error.strerror)) from None
+
+
+def check_target(target: str) -> None:
+    """Refuse a place where no file can be written, before anything is sent."""
+    if target == npyfiles.PIPE:
+        return
+    place = Path(target)
+    if place.is_dir():
+        raise typer.BadParameter(f"{target} is a folder", param_hint="OUT")
+    if not place.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {place.parent}", param_hint="OUT")
+
+
+def _malformed(source: str, error: MalformedNpy) -> str:
+    if source != npyfiles.PIPE:
+        with open(source, "rb") as file:
+            if file.read(len(_ZIP)) == _ZIP:
+                return "this is an archive of arrays (.npz); unpack it and round each .npy file"
+    return error.detail.replace("the body", "this is no .npy file: it", 1)
+
+
+def _unfit(source: str, why: str) -> typer.BadParameter:
+    return typer.BadParameter(f"{source}: {why}", param_hint="IN")

@@ -1,0 +1,118 @@
+"""``tensor-round round``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from .. import npyfiles
+from ..dtypes import DTYPES
+from ..errors import InvalidDescriptor
+from ..operator_text import operator_from_text
+from ..round_operators import RoundOperator
+from ..rounding import Rounding
+from .connecting import connected
+from .files import check_target, read_tensor
+from .options import (
+    BYTES_A_SECOND,
+    DEFAULT_URL,
+    PATIENCE,
+    ApiKeyFile,
+    AsJson,
+    CaFile,
+    CertFile,
+    Digest,
+    Progress,
+    Timeout,
+    Url,
+)
+
+
+def round_file(
+    source: Annotated[
+        str, typer.Argument(metavar="IN", help="A .npy file, or - for standard input.")
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="OUT", help="The .npy file to write, or - for standard output.")
+    ],
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OPERATOR",
+            help="The operator in its dialect's words: directml:TOWARD_INFINITY, "
+            "openvino:half_away_from_zero, onnx:22, or a direction as with --rounding. "
+            "directml:MODE:FEATURE_LEVEL names the feature level too.",
+            show_default="ties_to_even",
+        ),
+    ] = None,
+    rounding: Annotated[
+        str | None,
+        typer.Option(
+            metavar=f"[{'|'.join(Rounding)}]",
+            autocompletion=lambda: [rounding.value for rounding in Rounding],
+            help="The rounding direction, by its IEEE 754 name, on every data type.",
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=lambda: [dtype.name for dtype in DTYPES],
+            help="What the elements are, where .npy has no name for it: bfloat16, fp8.",
+        ),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    api_key_file: ApiKeyFile = None,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    timeout: Timeout = None,
+    digest: Digest = False,
+    progress: Progress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Round a .npy file into another one.
+
+    Files are mapped, so they may be larger than memory. OUT is written beside its place
+    and renamed when it is whole; it may be IN.
+    """
+    by = _operator(operator, rounding)
+    tensor = read_tensor(source, dtype)
+    check_target(target)
+    if timeout is None:
+        timeout = PATIENCE + tensor.array.nbytes / BYTES_A_SECOND
+    began = time.monotonic()
+    with connected(url, api_key_file, ca_file, cert_file, timeout, as_json, digest) as client:
+        # Refused by its dialect, a tensor leaves no file behind.
+        direction = by.plan(tensor.dtype.name, tensor.header.shape).call.rounding
+        shows = sys.stderr.isatty() if progress is None else progress
+        with npyfiles.written(target, tensor) as rounded:
+            client.round(tensor.array, by, out=rounded, progress=shows)
+    seconds = time.monotonic() - began
+    if as_json:
+        report = {
+            "input": source,
+            "output": target,
+            "operator": operator or direction.value,
+            "rounding": direction.value,
+            "dtype": tensor.dtype.name,
+            "shape": list(tensor.header.shape),
+            "bytes": tensor.array.nbytes,
+            "seconds": round(seconds, 6),
+        }
+        # Standard output may be the tensor.
+        typer.echo(json.dumps(report), err=target == npyfiles.PIPE)
+
+
+def _operator(operator: str | None, rounding: str | None) -> RoundOperator:
+    if operator is not None and rounding is not None:
+        raise typer.BadParameter("--rounding is part of the operator: give one of the two")
+    if rounding is not None and rounding not in Rounding.__members__.values():
+        raise typer.BadParameter(f"must be one of {', '.join(Rounding)}", param_hint="--rounding")
+    try:
+        return operator_from_text(operator or rounding or Rounding.TIES_TO_EVEN)
+    except InvalidDescriptor as error:
+        raise typer.BadParameter(error.faults[0].msg, param_hint="--operator") from None

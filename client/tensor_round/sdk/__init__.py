@@ -1,0 +1,1 @@
+"""What clients do beyond rounding arrays: descriptors executed as they are."""

@@ -1,0 +1,246 @@
+"""Descriptors executed as they are, each byte against raw HTTP and the reference."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensor_round as tr
+from support.array_cases import Array, bits, patterns
+from support.clients import AnyClient
+from support.descriptors import Document
+from support.executions import DOCUMENTS, STRIDED, TENSOR, call_of, ieee754, payload_of, reference
+from support.native_form import post
+from support.server import Service
+from tensor_round.arrays import laid_out
+
+MODEL = tr.DirectMLDescriptor(
+    feature_level="3_0",
+    type="DML_OPERATOR_ELEMENT_WISE_ROUND",
+    desc=tr.ElementWiseRoundDesc(
+        InputTensor=tr.BufferTensorDesc(
+            DataType="FLOAT32",
+            Sizes=[2, 3],
+            Strides=[1, 2],
+            TotalTensorSizeInBytes=40,
+            GuaranteedBaseOffsetAlignment=16,
+            Flags="OWNED_BY_DML",
+        ),
+        OutputTensor=tr.BufferTensorDesc(
+            DataType="FLOAT32", Sizes=(2, 3), Strides=(5, 1), TotalTensorSizeInBytes=36
+        ),
+        RoundingMode="TOWARD_INFINITY",
+    ),
+)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_bytes_are_those_of_raw_http(
+    client: AnyClient, service: Service, document: Document
+) -> None:
+    call = call_of(document)
+    payload = payload_of(call)
+    raw = post(service, json.dumps(document), payload)
+    result = client.execute(document, payload)
+    assert raw.status == 200, raw.content
+    assert bytes(result.data) == raw.content == reference(call, payload)
+    stated = json.loads(raw.headers["Output-Descriptor"])
+    assert stated == {
+        "dtype": result.layout.dtype,
+        "shape": list(result.layout.shape),
+        "strides": list(result.layout.strides),
+        "byte_length": result.layout.byte_length,
+    }
+    seen = laid_out(np.frombuffer(raw.content, np.uint8), call.output)
+    assert np.array_equal(bits(result.numpy()), bits(seen))
+    assert result.numpy().strides == seen.strides
+
+
+def test_a_descriptor_with_strides_and_another_output_layout_is_as_by_raw_http(
+    client: AnyClient, service: Service
+) -> None:
+    x = np.array([[-2.5, -1.5, 0.5], [1.5, 2.5, -0.3]], np.float32)
+    payload = np.pad(x.T.ravel(), (0, 4)).tobytes()
+    raw = post(service, json.dumps(STRIDED), payload).content
+    forms: list[Any] = [MODEL, STRIDED, json.dumps(STRIDED), json.dumps(STRIDED).encode()]
+    tensors = [
+        payload,
+        bytearray(payload),
+        np.frombuffer(payload, np.uint8),
+        x,
+        np.asfortranarray(x),
+    ]
+    for descriptor in forms:
+        for data in tensors:
+            result = client.execute(descriptor, data)
+            assert bytes(result.data) == raw
+            assert result.layout == (np.dtype("<f4"), (2, 3), (5, 1), 36)
+            assert result.numpy().strides == (20, 4)
+            assert result.numpy().tolist() == [[-3, -2, 1], [2, 3, -0.0]]
+
+
+@pytest.mark.parametrize("tile_bytes", [4, 1 << 20], ids=["tiles", "whole"])
+def test_directml_s_length_may_be_that_before_it_is_rounded_up(
+    kind: type[AnyClient], service: Service, tile_bytes: int
+) -> None:
+    halves = DOCUMENTS["directml-odd-halves"]
+    payload = np.array([2.5, -0.5, 1.5], np.float16).tobytes()
+    with kind(service.url, tile_bytes=tile_bytes) as client:
+        result = client.execute(halves, payload)
+    assert result.layout.byte_length == result.data.nbytes == 8
+    assert np.frombuffer(result.data, np.float16).tolist() == [2, -0.0, 2, 0]
+
+
+@pytest.mark.parametrize("digest", [False, True])
+@pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_arrays_of_any_strides_and_byte_order(
+    kind: type[AnyClient], service: Service, document: Document, digest: bool
+) -> None:
+    call = call_of(document)
+    payload = payload_of(call)
+    x = laid_out(np.frombuffer(payload, np.uint8), call.input)
+    expected = reference(call, payload)
+    swapped = x.astype(x.dtype.newbyteorder(">")) if x.dtype.kind in "fi" else x.copy()
+    with kind(service.url, digest=digest) as client:
+        for array in (x, x.copy(order="F"), swapped):
+            before = bits(array)
+            assert bytes(client.execute(document, array).data) == expected
+            assert np.array_equal(bits(array), before)
+
+
+def test_the_service_s_refusal_leaves_out_as_it_was(client: AnyClient, service: Service) -> None:
+    limit = client.operators()["limits"]["max_tensor_bytes"]
+    vast = ieee754("int8", [2, 1], output={"strides": [limit, 1]})
+    x = np.zeros((2, 1), np.int8)
+    out = np.full((2, 1), 7, np.int8)
+    with pytest.raises(tr.TensorTooLarge) as caught:
+        client.execute(vast, x, out=out)
+    assert (caught.value.limit_bytes, caught.value.got_bytes) == (limit, limit + 1)
+    assert out.tolist() == [[7], [7]]
+    # An output that no machine has room for is the service's to refuse, too.
+    beyond = ieee754("int8", [2, 1], output={"strides": [1 << 62, 1]})
+    with pytest.raises(tr.TensorTooLarge):
+        client.execute(beyond, x)
+
+
+REFUSED: dict[str, tuple[Any, Any, Any, type[tr.TensorRoundError], str]] = {
+    "no-json": ("{", b"", None, tr.MalformedJSON, "not JSON"),
+    "surrogate": ('{"dialect": "\ud800"}', b"", None, tr.MalformedJSON, "UTF-8"),
+    "no-dialect": ({}, b"", None, tr.InvalidDescriptor, "dialect: must be one of"),
+    "a-list": ([STRIDED], b"", None, tr.InvalidArgumentType, "got an array"),
+    "nothing": (None, b"", None, tr.InvalidArgument, "got null"),
+    "masked": (
+        STRIDED,
+        np.ma.masked_array(np.zeros((2, 3), "f4"), True),
+        None,
+        tr.InvalidArgument,
+        "data is masked",
+    ),
+    "out-masked": (
+        STRIDED,
+        bytes(40),
+        np.ma.masked_array(np.zeros((2, 3), "f4")),
+        tr.InvalidArgument,
+        "out is masked",
+    ),
+    "an-operator": (
+        tr.DirectMLRound(),
+        b"",
+        None,
+        tr.InvalidArgumentType,
+        r"operator.descriptor\(",
+    ),
+    "too-long": (" " * (1 << 15), b"", None, tr.HeadersTooLarge, "16384"),
+    "rank": (
+        {**STRIDED, "feature_level": "2_1"},
+        bytes(40),
+        None,
+        tr.InvalidDescriptor,
+        "desc.InputTensor.Sizes: directml 2_1: ELEMENT_WISE_ROUND takes exactly 4",
+    ),
+    "a-broken-copy": (
+        MODEL.model_copy(update={"feature_level": "9_9"}),
+        bytes(40),
+        None,
+        tr.InvalidDescriptor,
+        "feature_level: directml: a feature level takes",
+    ),
+    "unequal-ranks": (
+        {**STRIDED, "desc": {"InputTensor": TENSOR, "OutputTensor": {**TENSOR, "Sizes": [6]}}},
+        bytes(24),
+        None,
+        tr.InvalidDescriptor,
+        "desc.OutputTensor.DimensionCount: directml",
+    ),
+    "short": (STRIDED, bytes(36), None, tr.PayloadSizeMismatch, "must have 40 bytes .* got 36"),
+    "long": (STRIDED, bytes(44), None, tr.PayloadSizeMismatch, "got 44"),
+    "dtype": (STRIDED, np.zeros((2, 3)), None, tr.InvalidArgument, "dtype float64, .* float32"),
+    "shape": (STRIDED, np.zeros((3, 2), "f4"), None, tr.InvalidArgument, r"shape \(3, 2\)"),
+    "no-array": (STRIDED, "text", None, tr.InvalidArgument, "is no array"),
+    "a-list-of-numbers": (STRIDED, [[1.5]], None, tr.InvalidArgument, "numpy.asarray"),
+    "repeated": (
+        ieee754("float32", [2, 2], strides=[0, 1]),
+        np.array([[1, 2], [1, 3]], np.float32),
+        None,
+        tr.InvalidArgument,
+        "different elements where",
+    ),
+    "vast-input": (
+        ieee754("int8", [2], strides=[1 << 60]),
+        np.zeros(2, np.int8),
+        None,
+        tr.InvalidArgument,
+        "no memory",
+    ),
+    "beyond-any-address": (
+        ieee754("float64", [5, 5], strides=[(1 << 63) - 1, 1]),
+        np.zeros((5, 5)),
+        None,
+        tr.InvalidArgument,
+        "no memory",
+    ),
+    "out-short": (STRIDED, bytes(40), bytearray(35), tr.InvalidArgument, "36 bytes .* got 35"),
+    "out-read-only": (STRIDED, bytes(40), bytes(36), tr.InvalidArgument, "read-only"),
+    "out-dtype": (STRIDED, bytes(40), np.zeros((2, 3)), tr.InvalidArgument, "out has dtype"),
+    "out-shape": (STRIDED, bytes(40), np.zeros(6, "f4"), tr.InvalidArgument, "out has shape"),
+    "out-repeats": (
+        STRIDED,
+        bytes(40),
+        np.lib.stride_tricks.as_strided(np.zeros(3, "f4"), (2, 3), (0, 4)),
+        tr.InvalidArgument,
+        "share memory with each other",
+    ),
+    "out-no-array": (STRIDED, bytes(40), "text", tr.InvalidArgument, "is no array"),
+}
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "data", "out", "error", "why"), REFUSED.values(), ids=REFUSED
+)
+def test_what_is_refused_before_anything_is_sent(
+    kind: type[AnyClient],
+    descriptor: Any,
+    data: Any,
+    out: Any,
+    error: type[tr.TensorRoundError],
+    why: str,
+) -> None:
+    # Nobody listens there: what would be sent is a failed connection.
+    with kind("http://127.0.0.1:9") as client, pytest.raises(error, match=why) as caught:
+        client.execute(descriptor, data, out=out)
+    assert caught.value.request_id is None
+
+
+def test_results_of_operators_and_descriptors_are_alike(client: AnyClient) -> None:
+    x: Array = patterns("float16", 24).reshape(4, 6)
+    for operator in (
+        tr.IEEE754Round("toward_negative"),
+        tr.OnnxRound(),
+        tr.OpenVINORound("half_away_from_zero"),
+        tr.DirectMLRound("TOWARD_ZERO", feature_level="6_4"),
+    ):
+        result = client.execute(operator.descriptor(x.dtype, x.shape), x)
+        assert np.array_equal(bits(result.numpy()), bits(client.round(x, operator)))

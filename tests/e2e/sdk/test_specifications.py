@@ -1,0 +1,123 @@
+"""Every example and table of the specifications: by ``/round``, by ``/v2`` and by the clients."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensor_round as tr
+from support.array_cases import Array, bits
+from support.clients import AnyClient
+from support.inference_form import Answer, binary, document, infer, tensor
+from support.native_form import post
+from support.server import Service
+from support.specifications import CASES, EXAMPLES, IDS, Example, shapes_of
+from tensor_round.dtypes import BY_NAME
+
+EACH = pytest.mark.parametrize(("name", "dtype"), CASES, ids=IDS)
+
+
+@EACH
+def test_round_gives_what_the_specification_says(service: Service, name: str, dtype: str) -> None:
+    example = EXAMPLES[name]
+    source, result = example.arrays(dtype)
+    for shape in shapes_of(example):
+        descriptor = example.operator.descriptor(dtype, shape).to_json()
+        reply = post(service, descriptor.decode(), source.tobytes())
+        assert reply.status == 200, reply.content
+        assert reply.content[: result.nbytes] == result.tobytes()
+        body = {"descriptor": json.loads(descriptor), "data": list(example.source)}
+        reply = service.request(
+            "POST", "/round", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        assert reply.json() == {
+            "output": {"dtype": dtype, "shape": list(shape)},
+            "data": result.astype(object).reshape(shape).tolist(),
+        }
+
+
+@EACH
+def test_v2_gives_what_the_specification_says(service: Service, name: str, dtype: str) -> None:
+    example = EXAMPLES[name]
+    source, result = example.arrays(dtype)
+    for shape in shapes_of(example):
+        asked = document(
+            binary(datatype(dtype), list(shape), source.nbytes, example.names[0]),
+            parameters={**carried(dtype), **example.parameters, "binary_data_output": True},
+        )
+        answer = Answer.of(infer(service, asked, source.tobytes(), example.model, example.version))
+        assert answer.payload == result.tobytes()
+        assert answer.output["name"] == example.names[1]
+        if carried(dtype):
+            continue  # its numbers are bits
+        numbers = tensor(datatype(dtype), list(shape), example.names[0], data=list(example.source))
+        asked = document(numbers, parameters=example.parameters)
+        answer = Answer.of(infer(service, asked, None, example.model, example.version))
+        assert answer.output["data"] == list(example.result)
+
+
+def datatype(dtype: str) -> str:
+    """The protocol's name: FP8 travels as UINT8."""
+    return BY_NAME[dtype].oip or "UINT8"
+
+
+def carried(dtype: str) -> dict[str, Any]:
+    return {} if BY_NAME[dtype].oip else {"dtype": dtype}
+
+
+@EACH
+def test_the_client_gives_what_the_specification_says(
+    client: AnyClient, name: str, dtype: str
+) -> None:
+    example = EXAMPLES[name]
+    source, result = example.arrays(dtype)
+    for shape in shapes_of(example):
+        x, expected = source.reshape(shape), result.reshape(shape)
+        assert_alike(client.round(x, example.operator), expected)
+        executed = client.execute(example.operator.descriptor(dtype, shape), x)
+        assert_alike(executed.numpy(), expected)
+        assert bytes(executed.data)[: expected.nbytes] == expected.tobytes()
+
+
+def assert_alike(got: Array, expected: Array) -> None:
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    assert np.array_equal(bits(got), bits(expected))
+
+
+def test_every_table_is_there() -> None:
+    """Of each operator, every mode that it has."""
+    modes: dict[str, set[Any]] = {}
+    for example in EXAMPLES.values():
+        modes.setdefault(example.model, set()).update(example.parameters.values())
+        assert isinstance(example, Example)
+    assert modes == {
+        "onnx_round": set(),
+        "openvino_round": {"half_to_even", "half_away_from_zero"},
+        "directml_element_wise_round": {"HALVES_TO_NEAREST_EVEN", "TOWARD_ZERO", "TOWARD_INFINITY"},
+    }
+
+
+def test_directml_s_one_default_mode(service: Service, client: AnyClient) -> None:
+    """The same without a word: in JSON, in the client, in ``/v2`` and as ``/operators`` tells."""
+    example = EXAMPLES["directml, 3_0, HALVES_TO_NEAREST_EVEN"]
+    source, result = example.arrays("float32")
+    tensor_desc = {"DataType": "FLOAT32", "Sizes": [9]}
+    descriptor = {
+        "dialect": "directml",
+        "feature_level": "3_0",
+        "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
+        "desc": {"InputTensor": tensor_desc, "OutputTensor": tensor_desc},
+    }
+    assert post(service, json.dumps(descriptor), source.tobytes()).content == result.tobytes()
+    assert bytes(client.execute(descriptor, source).data) == result.tobytes()
+    assert_alike(client.round(source, tr.DirectMLRound()), result)
+    asked = document(
+        binary("FP32", [9], source.nbytes, "InputTensor"), parameters={"binary_data_output": True}
+    )
+    answer = Answer.of(infer(service, asked, source.tobytes(), example.model))
+    assert answer.payload == result.tobytes()
+    told = client.operators()["dialects"]["directml"]
+    assert told["default_rounding"] == told["modes"]["HALVES_TO_NEAREST_EVEN"]

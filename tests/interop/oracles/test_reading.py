@@ -1,0 +1,86 @@
+"""What ONNX and OpenVINO themselves write down, read as operators."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import onnx
+import openvino as ov
+import openvino.passes
+import pytest
+from onnx import helper
+from openvino import opset5
+
+import tensor_round as tr
+from tensor_round.dtypes import BY_OPENVINO
+from tensor_round.operators import openvino as dialect
+
+SHAPES: list[list[int]] = [[], [3], [1, 3, 2, 2], [0, 4], [-1, 3]]
+
+
+def layers(shape: list[int], element_type: str, mode: str, folder: Path) -> list[str]:
+    """The Round layers of the IR of a model with one."""
+    parameter = opset5.parameter(ov.PartialShape(shape), getattr(ov.Type, element_type))
+    model = ov.Model([opset5.round(parameter, mode)], [parameter])
+    ov.save_model(model, folder / "model.xml", compress_to_fp16=False)
+    text = (folder / "model.xml").read_text()
+    return re.findall(r'<layer [^>]*type="Round".*?</layer>', text, re.S)
+
+
+@pytest.mark.parametrize("mode", ["half_to_even", "half_away_from_zero"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("element_type", BY_OPENVINO)
+def test_a_layer_of_a_saved_model(
+    tmp_path: Path, element_type: str, shape: list[int], mode: str
+) -> None:
+    (layer,) = layers(shape, element_type, mode, tmp_path)
+    operator = tr.from_openvino(layer)
+    assert operator == tr.OpenVINORound(mode)
+    if -1 in shape:
+        assert operator.shape is None
+        shape = [5, 3]
+        call = operator.descriptor(shape=shape).resolve()
+    else:
+        call = operator.descriptor().resolve()
+    assert call.input.dtype is BY_OPENVINO[element_type]
+    assert call.input.shape == tuple(shape)
+
+
+NOT_TAKEN = ["i4", "u4", "u1", "u2", "u3", "u6", "nf4", "f4e2m1", "f8e8m0"]
+
+
+@pytest.mark.parametrize("element_type", NOT_TAKEN)
+def test_openvino_s_own_evaluation_takes_none_of_the_types_that_are_refused(
+    tmp_path: Path, element_type: str
+) -> None:
+    """Nor are there fewer than it has: every numeric type is taken or refused with a reason."""
+    constant = opset5.constant([0, 1], getattr(ov.Type, element_type))
+    model = ov.Model([opset5.round(constant, "half_to_even")], [])
+    manager = openvino.passes.Manager()
+    manager.register_pass(openvino.passes.ConstantFolding())
+    manager.run_passes(model)
+    node = model.get_results()[0].input_value(0).get_node()
+    assert node.get_type_name() == "Round", "it was folded"
+    (layer,) = layers([2], element_type, "half_to_even", tmp_path)
+    with pytest.raises(tr.InvalidDescriptor, match="evaluation of Round does not take it either"):
+        tr.from_openvino(layer)
+
+
+def test_every_numeric_type_is_taken_or_refused_with_a_reason() -> None:
+    names = {name for name in dir(ov.Type) if re.fullmatch(r"(bf|nf|[fiu])\d\w*", name)}
+    assert names == {*BY_OPENVINO, *NOT_TAKEN}
+    assert set(dialect.DIALECT.dtypes) == set(BY_OPENVINO)
+
+
+@pytest.mark.parametrize("opset", [11, 21, 22, 28])
+def test_a_node_of_a_checked_model(opset: Any) -> None:
+    node = helper.make_node("Round", ["x"], ["y"])
+    tensors = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2, 3]) for n in "xy"]
+    graph = helper.make_graph([node], "g", [tensors[0]], [tensors[1]])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    onnx.checker.check_model(model)
+    operator = tr.from_onnx(model.graph.node[0], opset)
+    assert operator == tr.OnnxRound(opset)
+    assert operator.descriptor("float32", (2, 3)).domain == ""
