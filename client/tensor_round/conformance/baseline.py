@@ -106,7 +106,7 @@ def _complaint(verdict: Verdict, known: Known | None) -> str | None:
     if known.digest == verdict.digest:
         return None
     if not verdict.wrong:
-        return f"mended: all {known.wrong:,} faults of the baseline are gone; make it anew"
+        return f"mended: {known.wrong:,} wrong in the baseline, none now; make the baseline anew"
     if verdict.wrong < known.wrong:
         return f"mended in part: {known.wrong:,} wrong in the baseline, now {verdict.sentence}"
     if verdict.wrong > known.wrong:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from .classes import PatternClass, classify
 from .explain import Hypotheses
-from .reference import Bits, rounded
+from .reference import FLOATS, Bits, is_nan, rounded
 from .results import ClassCount, Example, Verdict
 
 #: Examples kept of each class.
 EXAMPLES = 3
 
 Counts = npt.NDArray[np.intp]
+
+#: How a NaN has to come back: with all its bits; or, where it was signalling, quiet, as IEEE 754
+#: has it; or as any NaN.
+Nans = Literal["bits", "quiet", "any"]
+NANS: tuple[Nans, ...] = get_args(Nans)
+
+#: How classes are told: NaNs last, since most readers care for numbers first.
+_ORDER = sorted(PatternClass, key=lambda kind: kind <= PatternClass.QUIET_NAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +41,16 @@ class BlockVerdict:
 
 
 def judge(
-    bits: Bits, got: Bits, dtype: str, rounding: str, hypotheses: Hypotheses | None
+    bits: Bits,
+    got: Bits,
+    dtype: str,
+    rounding: str,
+    hypotheses: Hypotheses | None,
+    nans: Nans = "bits",
 ) -> BlockVerdict:
     """Compare a block; without ``hypotheses``, as the first of its type and direction."""
     want = rounded(bits, dtype, rounding)
+    got = _forgiven(got, want, dtype, nans)
     codes = classify(bits, dtype, want)
     wrong = np.flatnonzero(got != want)
     if hypotheses is None:
@@ -57,6 +72,16 @@ def judge(
         np.stack([bits[wrong], got[wrong]], axis=1),
         hypotheses,
     )
+
+
+def _forgiven(got: Bits, want: Bits, dtype: str, nans: Nans) -> Bits:
+    """The results, with those NaNs made right that may come back as another NaN."""
+    if nans == "bits" or dtype not in FLOATS:
+        return got
+    may_differ = is_nan(dtype, want) & is_nan(dtype, got)
+    if nans == "quiet":
+        may_differ &= got == want | want.dtype.type(1 << (FLOATS[dtype].fraction_bits - 1))
+    return np.where(may_differ, want, got)
 
 
 class Tally:
@@ -91,7 +116,7 @@ class Tally:
             int(self._wrong.sum()),
             tuple(
                 ClassCount(kind, int(self._tried[kind]), int(self._wrong[kind]), self._first[kind])
-                for kind in PatternClass
+                for kind in _ORDER
                 if self._wrong[kind]
             ),
             self._hypotheses.explanation(),

@@ -13,7 +13,7 @@ from ..errors import InvalidArgument
 from ..progress import ProgressCallback, counted
 from .errors import CannotVerify, NotTaken
 from .explain import Hypotheses
-from .judge import BlockVerdict, Tally, judge
+from .judge import NANS, BlockVerdict, Nans, Tally, judge
 from .patterns import blocks, pattern_count, samples
 from .reference import ROUNDINGS, WIDTHS, Bits, bits_type
 from .results import Lacking, Report, Verdict
@@ -30,6 +30,7 @@ def verify(
     dtypes: Sequence[str] = (),
     roundings: Sequence[str] = (),
     every: bool = False,
+    nans: Nans = "bits",
     progress: bool | ProgressCallback = False,
     timeout: float = TIMEOUT,
 ) -> Report:
@@ -38,14 +39,17 @@ def verify(
     ``runtime`` is a name as on the command line (``onnxruntime``, ``cmd:./kernel``), or a
     function that gets and returns a NumPy array. Without ``dtypes`` or ``roundings`` it is
     verified in all that it takes. ``every`` tries all 2^32 patterns of types of 32 bits.
-    ``timeout``, in seconds, bounds a program's block and a service's call. ``progress`` shows
-    a bar on stderr, or is called with bytes done and bytes in all.
+    ``nans`` says how a NaN has to come back: with all its ``bits``, ``quiet`` where it was
+    signalling, as IEEE 754 has it, or as ``any`` NaN. ``timeout``, in seconds, bounds a program's
+    block and a service's call. ``progress`` shows a bar on stderr, or is called with bytes done
+    and bytes in all.
 
     Raises :class:`CannotVerify` where no verdict is possible: the runtime is missing, fails,
     returns something that is no result, or takes nothing of what is asked for.
     """
     _check("dtypes", dtypes, tuple(WIDTHS))
     _check("roundings", roundings, ROUNDINGS)
+    _check("nans", [nans], NANS)
     with contextlib.closing(_opened(runtime, timeout)) as opened:
         pairs = [
             (dtype, rounding)
@@ -55,7 +59,7 @@ def verify(
         sizes = {dtype: _bytes(dtype, every) for dtype, _ in pairs}
         total = sum(sizes[dtype] for dtype, _ in pairs)
         verdicts, lacking = [], []
-        with counted(progress, total, "verifying") as done, Judges(opened, done) as judges:
+        with counted(progress, total, "verifying") as done, Judges(opened, nans, done) as judges:
             for dtype, rounding in pairs:
                 try:
                     verdicts.append(judges.verdict(dtype, rounding, every))
@@ -69,8 +73,9 @@ def verify(
 class Judges:
     """Threads that round blocks and judge them, as many as there are cores."""
 
-    def __init__(self, runtime: Runtime, done: Callable[[int], None]) -> None:
+    def __init__(self, runtime: Runtime, nans: Nans, done: Callable[[int], None]) -> None:
         self._runtime = runtime
+        self._nans = nans
         self._done = done
         self._count = usable_cores()
         self._pool = ThreadPoolExecutor(self._count, "judge")
@@ -134,7 +139,7 @@ class Judges:
     ) -> BlockVerdict:
         with self._turn:
             got = kernel(bits)
-        return judge(bits, got, dtype, rounding, hypotheses)
+        return judge(bits, got, dtype, rounding, hypotheses, self._nans)
 
 
 def usable_cores() -> int:

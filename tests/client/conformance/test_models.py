@@ -267,6 +267,26 @@ def test_numbers_may_be_explained_and_nans_not() -> None:
     )
 
 
+#: By what a kernel makes of NaNs, how many of float16's 2,046 are wrong for bits, quiet, any.
+NANS: dict[str, tuple[Callable[[Array], Array], list[int]]] = {
+    "kept": (lambda b: b, [0, 0, 0]),
+    "quieted": (lambda b: b | 0x200, [1022, 0, 0]),
+    "payload-lost": (lambda b: (b & 0x8000) | 0x7E00, [2044, 2044, 0]),
+    "infinity": (lambda b: np.full_like(b, 0x7C00), [2046, 2046, 2046]),
+}
+
+
+@pytest.mark.parametrize(("change", "wrong"), NANS.values(), ids=NANS)
+def test_nans_have_to_come_back_as_asked_for(
+    change: Callable[[Array], Array], wrong: list[int]
+) -> None:
+    found = [
+        verify(nans_as(change), dtypes=["float16"], nans=nans).verdicts[0].wrong
+        for nans in ("bits", "quiet", "any")
+    ]
+    assert found == wrong
+
+
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_models_keep_what_is_not_theirs(model: Any) -> None:
     """Models of numbers keep NaNs, those of NaNs keep numbers; each says where it was met."""

@@ -128,7 +128,8 @@ class OnnxModel:
         padded = np.concatenate([x, np.zeros(-x.size % step, x.dtype)])
         if free is not None:
             shape[free] = padded.size // step
-        pieces = padded.reshape(-1, *shape)
+        # An array's items are arrays, but for those of one dimension.
+        pieces = map(np.asarray, padded.reshape(-1, *shape))
         results = [self._session.run(None, {self._input.name: piece})[0] for piece in pieces]
         return np.concatenate([np.reshape(result, -1) for result in results])[: x.size]
 

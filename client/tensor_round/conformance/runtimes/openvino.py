@@ -33,7 +33,8 @@ class OpenVINO:
             raise CannotVerify(
                 f"openvino has no device {self._device} here; it has {', '.join(available)}"
             )
-        self.name = f"openvino {version(openvino)}, {self._device}"
+        # The build and the branch come behind the version.
+        self.name = f"openvino {version(openvino).partition('-')[0]}, {self._device}"
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """An infer request of Round-5; :class:`NotTaken` where it does not compile."""
