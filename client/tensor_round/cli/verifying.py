@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -103,15 +104,17 @@ def verify_runtime(
         if junit is not None and not junit.parent.is_dir():
             raise CannotVerify(f"{junit}: there is no folder {junit.parent}")
         known = None if baseline is None else Baseline.read(baseline)
-        report = verify(
-            runtime,
-            dtypes=dtypes or (),
-            roundings=roundings or (),
-            every=every,
-            nans=cast(Nans, nans),
-            progress=sys.stderr.isatty() if progress is None else progress,
-            timeout=timeout,
-        )
+        # Standard output is the report's alone, whatever a function prints.
+        with redirect_stdout(sys.stderr):
+            report = verify(
+                runtime,
+                dtypes=dtypes or (),
+                roundings=roundings or (),
+                every=every,
+                nans=cast(Nans, nans),
+                progress=sys.stderr.isatty() if progress is None else progress,
+                timeout=timeout,
+            )
         found = complaints(report, known)
         if junit is not None:
             junit.write_bytes(junit_xml(report, found))

@@ -53,8 +53,8 @@ def verify(
     with contextlib.closing(_opened(runtime, timeout)) as opened:
         pairs = [
             (dtype, rounding)
-            for dtype in dtypes or opened.dtypes
-            for rounding in roundings or opened.roundings
+            for dtype in dict.fromkeys(dtypes or opened.dtypes)
+            for rounding in dict.fromkeys(roundings or opened.roundings)
         ]
         sizes = {dtype: _bytes(dtype, every) for dtype, _ in pairs}
         total = sum(sizes[dtype] for dtype, _ in pairs)

@@ -30,6 +30,10 @@ def away(x):
 def wide(x):
     return np.rint(x.astype("f8"))
 
+def chatty(x):
+    print("rounding", x.size)
+    return right(x)
+
 def one_wrong(x):
     y = right(x)
     y[x == 2.5] = 3
@@ -191,6 +195,13 @@ def test_wrong_usage_is_2(folder: Path, arguments: list[str]) -> None:
     done = run(folder, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Usage" in done.stderr
+
+
+def test_what_a_function_prints_is_not_in_the_report(folder: Path) -> None:
+    done = run(folder, "python:kernels:chatty", "--dtype", "float16", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["right"] is True
+    assert "rounding 65536" in done.stderr
 
 
 def test_a_real_service_is_right(folder: Path, service: Service) -> None:
