@@ -19,10 +19,13 @@ from tensor_round.conformance import (
     WIDTHS,
     CannotVerify,
     NotTaken,
+    edges,
     rounded,
     verify,
 )
+from tensor_round.conformance.patterns import BLOCK
 from tensor_round.conformance.runtimes import open_runtime
+from tensor_round.conformance.verifying import usable_cores
 from tensor_round.errors import InvalidArgument
 
 #: A program that rounds right; the type and the direction are its arguments.
@@ -83,6 +86,7 @@ def test_a_program_without_placeholders_rounds_float32_ties_to_even(tmp_path: Pa
         ("import sys; sys.stdin.buffer.read(); print('done')", "wrote 5 bytes for 131,072"),
         ("import sys; sys.stdin.buffer.read()", "wrote 0 bytes for 131,072"),
         ("import sys; sys.exit('no such type')", "ended with exit code 1: no such type"),
+        (r"import sys; sys.exit('\033[31mred\007')", "ended with exit code 1: [31mred"),
         ("import os; os.abort()", "was ended by SIGABRT"),
         ("import time; time.sleep(100)", "was not done after 2 s"),
         ("import sys\nwhile True: sys.stdout.write('x' * 65536)", "wrote more than 131,072 bytes"),
@@ -243,6 +247,23 @@ def test_what_is_asked_for_by_name_and_not_taken_gets_no_verdict(
 def test_names_that_nobody_has_are_refused(asked: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidArgument, match=why):
         verify("numpy", **asked)
+
+
+def test_every_goes_through_all_patterns_in_blocks_and_stops_at_a_failure() -> None:
+    firsts: list[int] = []
+
+    def kernel(x: Any) -> Any:
+        if len(firsts) == 9:
+            raise ArithmeticError("enough")
+        bits = x.view("<u4")
+        firsts.append(int(bits[0]))
+        return rounded(bits, "float32", "ties_to_even").view("<f4")
+
+    assert "ArithmeticError: enough" in why_not(kernel, dtypes=["float32"], every=True)
+    # The hardest patterns come first, for the models; then blocks, on threads that may overtake.
+    assert firsts[0] == edges("float32")[0]
+    assert len(set(firsts[1:])) == 8
+    assert set(firsts[1:]) <= {n * BLOCK for n in range(8 + 2 * usable_cores())}
 
 
 def test_progress_counts_the_bytes_of_all_patterns() -> None:

@@ -130,6 +130,18 @@ def test_openvinos_fault_is_explained_in_one_sentence(report: Callable[[str], Re
     assert f"this is {HALF_ADDED}, {MINUS_ZERO}" in sentence
 
 
+def test_openvinos_fault_in_numbers(request: pytest.FixtureRequest) -> None:
+    """With --every-float32, on every float32 there is."""
+    every = bool(request.config.getoption("--every-float32"))
+    asked = {"dtypes": ["float32"], "roundings": ["ties_to_away"]}
+    (verdict,) = verify("openvino", **asked, nans="any", every=every).verdicts
+    assert (verdict.tried, verdict.wrong) == (
+        (1 << 32, 8_388_611) if every else (1_062_678, 15_905)
+    )
+    assert [count.wrong for count in verdict.classes][:2] == [1, 2]
+    assert [model.name for model in verdict.explanation.models] == [HALF_ADDED, MINUS_ZERO]
+
+
 @pytest.mark.parametrize(
     ("runtime", "dtype"), [("onnxruntime", "bfloat16"), ("torch", "float8_e5m2")]
 )
