@@ -59,7 +59,7 @@ def conformance(
     timeout: Timeout = PATIENCE,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the digests of the service's results with those published with this package.
+    """Compare the digests of the service's results with those of this package.
 
     Exit code 1 if one is not as published.
     """
@@ -121,11 +121,12 @@ def _described(dialect: dict[str, Any]) -> Iterator[str]:
         span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         ranks = f"rank {least}" if least == most else f"ranks {least} to {most}"
         yield f"{span}, {ranks}: {' '.join(dtypes)}"
-    default, modes = dialect["default_rounding"], " ".join(dialect["modes"])
+    default, modes = dialect["default_rounding"], dialect["modes"]
     if not modes:
         yield f"modes: none, always {default}"
-    else:
-        yield f"modes: {modes}" + (f" ({default} if none is given)" if default else "")
+        return
+    named = [f" ({name} if none is given)" for name, meant in modes.items() if meant == default]
+    yield f"modes: {' '.join(modes)}{''.join(named)}"
 
 
 def _counted(backend: str, wrong: list[str]) -> str:

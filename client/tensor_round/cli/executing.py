@@ -59,8 +59,9 @@ def execute(
 ) -> None:
     """Execute an operator descriptor on bytes that lie as it says.
 
-    Strides and lengths are those of its tensors; bytes of OUT that no element covers are zero.
-    Files are mapped, and OUT is renamed into its place when it is whole; it may be IN.
+    Strides and lengths are those of its tensors; bytes of OUT that no element
+    covers are zero. Files are mapped, and OUT is renamed into its place when it
+    is whole; it may be IN.
     """
     # The client reads it again, and says which of its rules is broken.
     text = _text(descriptor)

@@ -43,18 +43,16 @@ def round_file(
         str | None,
         typer.Option(
             metavar="OPERATOR",
-            help="The operator in its dialect's words: directml:TOWARD_INFINITY, "
-            "openvino:half_away_from_zero, onnx:22, or a direction as with --rounding. "
-            "directml:MODE:FEATURE_LEVEL names the feature level too.",
+            help="The operator in its dialect's words, as above.",
             show_default="ties_to_even",
         ),
     ] = None,
     rounding: Annotated[
         str | None,
         typer.Option(
-            metavar=f"[{'|'.join(Rounding)}]",
+            metavar="DIRECTION",
             autocompletion=lambda: [rounding.value for rounding in Rounding],
-            help="The rounding direction, by its IEEE 754 name, on every data type.",
+            help=f"The operator of IEEE 754: {', '.join(Rounding)}.",
         ),
     ] = None,
     dtype: Annotated[
@@ -76,8 +74,12 @@ def round_file(
 ) -> None:
     """Round a .npy file into another one.
 
-    Files are mapped, so they may be larger than memory. OUT is written beside its place
-    and renamed when it is whole; it may be IN.
+    An OPERATOR is directml:TOWARD_INFINITY (with a feature level,
+    directml:TOWARD_ZERO:5_0), openvino:half_away_from_zero, onnx:22, or a
+    DIRECTION of IEEE 754.
+
+    Files are mapped, so they may be larger than memory. OUT is written beside
+    its place and renamed when it is whole; it may be IN.
     """
     by = _operator(operator, rounding)
     tensor = read_tensor(source, dtype)

@@ -7,6 +7,7 @@ import os
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -97,3 +98,11 @@ def test_a_closed_client_says_so(kind: type[AnyClient], service: Service) -> Non
         for call in (lambda: client.round(np.zeros(2, "f4")), client.operators, client.ready):
             with pytest.raises(tr.InvalidArgument, match="closed"):
                 call()
+
+
+def test_a_client_goes_to_the_workers_of_a_pool(service: Service) -> None:
+    """Spawned, they have nothing of this process but what was pickled: the bound method."""
+    x = patterns("float32", 1000)
+    with tr.Client(service.url) as client, get_context("spawn").Pool(2) as pool:
+        for y in pool.map(client.round, [x, x, x]):
+            assert np.array_equal(bits(y), expected_bits(x))
