@@ -47,17 +47,17 @@ def verify_runtime(
             metavar="NAME",
             autocompletion=lambda: list(WIDTHS),
             help="The data type; may be given again.",
-            show_default="all that the runtime takes",
+            show_default="all it takes",
         ),
     ] = None,
     roundings: Annotated[
         list[str] | None,
         typer.Option(
             "--rounding",
-            metavar=f"[{'|'.join(ROUNDINGS)}]",
+            metavar="DIRECTION",
             autocompletion=lambda: list(ROUNDINGS),
-            help="The rounding direction; may be given again.",
-            show_default="all that the runtime has",
+            help=f"{', '.join(ROUNDINGS)}; may be given again.",
+            show_default="all it has",
         ),
     ] = None,
     every: Annotated[
@@ -66,10 +66,10 @@ def verify_runtime(
     nans: Annotated[
         str,
         typer.Option(
-            metavar=f"[{'|'.join(NANS)}]",
+            metavar="HOW",
             autocompletion=lambda: list(NANS),
-            help="How a NaN has to come back: with all its bits; or quiet where it was signalling, "
-            "as IEEE 754 has it; or as any NaN.",
+            help="A NaN comes back with all its bits; or quiet, if it was signalling, as IEEE 754 "
+            f"has it; or as any NaN: {', '.join(NANS)}.",
         ),
     ] = "bits",
     baseline: Annotated[
@@ -89,13 +89,15 @@ def verify_runtime(
     progress: Progress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try how a runtime rounds, and say which patterns are wrong, and what explains them.
+    """Try how a runtime rounds: which patterns are wrong, and what explains it.
 
-    Every pattern of 8 and 16 bits is tried, of wider types hard and random ones. Results have
-    to be right to the bit, the sign of a zero too, and NaNs as --nans says.
+    Every pattern of 8 and 16 bits is tried, of wider types hard and random
+    ones. Results have to be right to the bit, the sign of a zero too, and NaNs
+    as --nans says.
 
-    Exit code 0 if nothing is wrong, or nothing but what the baseline has; 1 if something is, or
-    a fault of the baseline is mended; 2 if there is no verdict.
+    Exit code 0 if nothing is wrong, or nothing but what the baseline has; 1 if
+    something is, or a fault of the baseline is mended; 2 if there is no
+    verdict.
     """
     _check(dtypes or (), tuple(WIDTHS), "--dtype")
     _check(roundings or (), ROUNDINGS, "--rounding")

@@ -96,6 +96,7 @@ def test_a_program_without_placeholders_rounds_float32_ties_to_even(tmp_path: Pa
         "few-bytes",
         "no-bytes",
         "exit-code",
+        "control-characters",
         "abort",
         "hangs",
         "writes-without-end",
