@@ -16,7 +16,7 @@ from .models import FORMULAS, NANS, PATHS, PAYLOAD_CUT, QUIETED, SIGN_LOST, ZERO
 from .reference import Bits, Flags, is_nan
 
 Models = tuple[Model, ...]
-#: Faults on which most models are ruled out, before the rest is looked at.
+#: Patterns on which models are tried first, before the rest is looked at.
 FEW = 1 << 10
 
 
@@ -72,8 +72,13 @@ class Hypotheses:
             tuple(_numbers(dtype, rounding)) if (wrong & ~nan).any() else None,
             tuple(_nans(dtype, rounding)) if (wrong & nan).any() else None,
         )
-        for faults in (np.flatnonzero(wrong & ~nan), np.flatnonzero(wrong & nan)):
-            few = faults[:: max(1, faults.size // FEW)]
+        # Most are ruled out by a few faults, or by a few of all patterns.
+        for some in (
+            np.flatnonzero(wrong & ~nan),
+            np.flatnonzero(wrong & nan),
+            np.arange(nan.size),
+        ):
+            few = some[:: max(1, some.size // FEW)]
             start = start.surviving(bits[few], got[few], want[few])
         return start.surviving(bits, got, want)
 
