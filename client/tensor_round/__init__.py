@@ -18,6 +18,7 @@ from .aio import AsyncClient
 from .client import Client
 from .errors import (
     BackendFailed,
+    CannotVerify,
     ConnectionFailed,
     DeadlineExceeded,
     DeviceOutOfMemory,
@@ -79,6 +80,7 @@ __all__ = [
     "AsyncClient",
     "BackendFailed",
     "BufferTensorDesc",
+    "CannotVerify",
     "Client",
     "ConnectionFailed",
     "DeadlineExceeded",
