@@ -130,7 +130,7 @@ PATHS = (
         "flush subnormals",
         "path",
         "takes subnormals for zeros of their sign",
-        "JAX on the CPU (gh:jax-ml/jax#38995)",
+        "JAX on the CPU (gh:jax-ml/jax#38995), LiteRT by XNNPACK: ceil and floor",
         changes.flushed,
     ),
     _path("float32", _NO_REPORT),
@@ -160,7 +160,7 @@ ZEROS = (
         "zero's sign lost by all but -0.0",
         "zeros",
         "negatives that round to zero become +0.0; -0.0 is kept",
-        "TFLite's ROUND, by floor and difference (reference/round.h)",
+        "LiteRT's own kernel of ROUND, by floor and difference (reference/round.h)",
         changes.zeros_lost(lambda bits, negative_zero: bits != negative_zero),
     ),
 )

@@ -149,7 +149,11 @@ def test_what_cannot_be_opened_is_told_in_a_line(runtime: str, why: str) -> None
 
 @pytest.mark.parametrize("row", [row for row in RUNTIMES if row.package], ids=lambda row: row.name)
 def test_a_missing_runtime_is_told_with_what_to_install(row: Any) -> None:
-    module = {"onnx-reference": "onnx", "onnx-model": "onnxruntime"}.get(row.name, row.name)
+    module = {
+        "onnx-reference": "onnx",
+        "onnx-model": "onnxruntime",
+        "litert": "ai_edge_litert",
+    }.get(row.name, row.name)
     code = (
         f"import sys; sys.modules[{module!r}] = None\n"
         "from tensor_round import conformance\n"

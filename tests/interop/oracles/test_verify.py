@@ -52,6 +52,14 @@ FAULTS: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
         },
         ("", ""): (),
     },
+    "litert": {
+        ("float32", "ties_to_even"): QUIETED,
+        ("float32", ""): ("flush subnormals", *QUIETED),
+    },
+    "litert:builtin": {
+        ("float32", "ties_to_even"): ("zero's sign lost by all but -0.0", *QUIETED),
+        ("float32", ""): QUIETED,
+    },
     "torch": {
         ("bfloat16", ""): ("NaN canonical (all ones)",),
         ("float64", "toward_zero"): (),
@@ -81,6 +89,8 @@ LACKING = {
     "onnxruntime": {"bfloat16"},
     "onnx-reference": set(),
     "openvino": {"float8_e4m3fn", "float8_e5m2"},
+    "litert": set(),
+    "litert:builtin": set(),
     "torch": {"float8_e4m3fn", "float8_e5m2"},
     "jax": set(),
 }
@@ -156,6 +166,7 @@ def test_a_type_that_is_asked_for_and_lacks_is_no_verdict(runtime: str, dtype: s
         ("onnxruntime:TPU", "onnxruntime has no provider TPU here; it has .*CPUExecutionProvider"),
         ("openvino:NPU.7", "openvino has no device NPU.7 here; it has .*CPU"),
         ("torch:cuda", "torch has no device cuda"),
+        ("litert:GPU", "litert has no kernels GPU"),
         ("torch:nonsense", "torch has no device nonsense"),
     ],
 )

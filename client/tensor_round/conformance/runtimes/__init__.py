@@ -67,6 +67,11 @@ RUNTIMES = (
         "openvino",
     ),
     RuntimeName(
+        *("litert", "builtin", False, "LiteRT's ROUND, CEIL, FLOOR, by XNNPACK or its own kernels"),
+        _imported("litert", "LiteRT"),
+        "ai-edge-litert",
+    ),
+    RuntimeName(
         *("torch", "DEVICE", False, "PyTorch's round, trunc, ceil, floor"),
         _imported("torch", "Torch"),
         "torch",
