@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -78,6 +79,21 @@ def test_a_program_without_placeholders_rounds_float32_ties_to_even(tmp_path: Pa
     (verdict,) = report.verdicts
     assert verdict.pair == ("float32", "ties_to_even")
     assert str(verdict.explanation) == "this is half away from zero"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
+def test_javascripts_math_round(tmp_path: Path) -> None:
+    """A runtime of the language whose rule the model is named after."""
+    (tmp_path / "kernel.mjs").write_text(
+        "import { readFileSync, writeSync } from 'node:fs';\n"
+        "const given = readFileSync(0);\n"
+        "const end = given.byteOffset + given.length;\n"
+        "const x = new Float64Array(given.buffer.slice(given.byteOffset, end));\n"
+        "const y = new Uint8Array(x.map(Math.round).buffer);\n"
+        "for (let at = 0; at < y.length; ) at += writeSync(1, y, at);\n"
+    )
+    (verdict,) = verify(f"cmd:node {tmp_path}/kernel.mjs", dtypes=["float64"], nans="any").verdicts
+    assert [model.name for model in verdict.explanation.models] == ["half toward +infinity"]
 
 
 @pytest.mark.parametrize(
