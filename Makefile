@@ -128,7 +128,7 @@ $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 	$(ORACLES)/bin/pip install -q -e '.[service]' --group test -r tests/interop/oracles/requirements.txt
 	@touch $@
 
-test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, PyTorch, JAX (2 GB, own venv)
+test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX (2 GB, own venv)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
 bench: $(VENV)/.service build/bench-load ## Measure the service beside the floor and its peers (10 minutes; ARGS=--quick)
