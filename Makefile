@@ -128,7 +128,7 @@ $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 	$(ORACLES)/bin/pip install -q -e '.[service]' --group test -r tests/interop/oracles/requirements.txt
 	@touch $@
 
-test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, PyTorch, JAX (2 GB, own venv)
+test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX (2 GB, own venv)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
 bench: $(VENV)/.service build/bench-load ## Measure the service beside the floor and its peers (10 minutes; ARGS=--quick)
@@ -165,11 +165,13 @@ test-interop: $(PEERS)/.peers ## Meet Triton, perf_analyzer, KServe's client, ON
 	$(PEERS)/bin/pytest tests/interop/peers $(ARGS)
 
 OPENAPI := .venvs/openapi
-OPENAPI_SOURCES := tests/interop/openapi/requirements.txt tests/interop/openapi/package.json
+OPENAPI_SOURCES := $(addprefix tests/interop/openapi/,requirements.txt generator.txt package.json)
 $(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
 	$(PYTHON) -m venv $(OPENAPI)
 	$(OPENAPI)/bin/pip install -q --upgrade 'pip>=25.1'
 	$(OPENAPI)/bin/pip install -q -e '.[service]' --group test -r tests/interop/openapi/requirements.txt
+	$(PYTHON) -m venv $(OPENAPI)/generator
+	$(OPENAPI)/generator/bin/pip install -q -r tests/interop/openapi/generator.txt
 	@# Node.js and npm have come with the requirements.
 	mkdir -p $(OPENAPI)/node && cp tests/interop/openapi/package.json $(OPENAPI)/node
 	cd $(OPENAPI)/node && PATH="$(abspath $(OPENAPI))/bin:$$PATH" npm install --silent --no-fund --no-audit

@@ -74,6 +74,19 @@ def test_wire_and_operators_do_no_io(path: Path) -> None:
     assert not uses(path, IO)
 
 
+#: What the product is judged by.
+JUDGES = ("reference", "patterns", "classes")
+
+
+@pytest.mark.parametrize("name", JUDGES)
+def test_the_reference_shares_nothing_with_the_product(name: str) -> None:
+    used = set(imports(CONTRACT / "conformance" / f"{name}.py"))
+    own = {module for module in used if module.startswith("tensor_round")}
+    judges = tuple(f"tensor_round.conformance.{judge}" for judge in JUDGES)
+    assert {module for module in own if not module.startswith(judges)} == set()
+    assert not uses(CONTRACT / "conformance" / f"{name}.py", {"ml_dtypes", *IO})
+
+
 #: What speaks HTTP, or serves who does.
 HTTP = (
     "http1",

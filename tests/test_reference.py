@@ -8,8 +8,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from support.edges import edges, random_patterns, samples
-from support.reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, Bits, all_patterns, rounded
+from tensor_round.conformance.patterns import edges, random_patterns, samples
+from tensor_round.conformance.reference import (
+    BLOCK,
+    FLOATS,
+    INTEGER_WIDTHS,
+    ROUNDINGS,
+    Bits,
+    all_patterns,
+    rounded,
+)
 
 HALF = Fraction(1, 2)
 
@@ -128,3 +136,34 @@ def test_edges_hold_every_kind_of_value(dtype: str) -> None:
     found = set(edges(dtype).tolist())
     missing = [kind for kind, m in kinds.items() if not {m, m | fmt.sign_bit} <= found]
     assert missing == []
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_patterns_of_one_binade_are_rounded_as_among_others(dtype: str, rounding: str) -> None:
+    """One exponent then stands for all of them, in place of one for each."""
+    fmt = FLOATS[dtype]
+    binade = 1 << fmt.fraction_bits
+    drawn = random_patterns(dtype, 4096, seed=7)
+    right = rounded(drawn, dtype, rounding)
+    exponents = drawn // binade
+    for exponent in np.unique(exponents):
+        inside = exponents == exponent
+        np.testing.assert_array_equal(rounded(drawn[inside], dtype, rounding), right[inside])
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (4, 6), (2, 3, 4)], ids=str)
+def test_results_have_the_operands_shape(shape: tuple[int, ...]) -> None:
+    drawn = random_patterns("float32", 64, seed=8)
+    bits = np.resize(drawn, shape)
+    result = rounded(bits, "float32", "ties_to_even")
+    assert (result.shape, result.dtype) == (shape, bits.dtype)
+    flat = rounded(bits.reshape(-1), "float32", "ties_to_even")
+    np.testing.assert_array_equal(result.reshape(-1), flat)
+    np.testing.assert_array_equal(rounded(bits.T, "float32", "ties_to_even"), result.T)
+
+
+def test_a_long_run_is_rounded_block_by_block_as_a_whole() -> None:
+    drawn = random_patterns("float16", 3 * BLOCK + 5, seed=9)
+    table = rounded(all_patterns("float16"), "float16", "ties_to_away")
+    np.testing.assert_array_equal(rounded(drawn, "float16", "ties_to_away"), table[drawn])

@@ -9,6 +9,7 @@
      +- ConnectionFailed           the service could not be reached, or hung up
      +- DeadlineExceeded           the call's total deadline passed
      +- ProtocolViolation          an answer that no correct service sends
+     +- CannotVerify               there is no verdict on a runtime (``conformance``)
      +- InvalidArgument            the client was called with something it cannot work with
          +- InvalidArgumentType    ... for its type
 
@@ -68,6 +69,15 @@ class DeadlineExceeded(TensorRoundError):
 
 class ProtocolViolation(TensorRoundError):
     """The answer is not one that a correct service gives: the server's fault, or a proxy's."""
+
+
+class CannotVerify(TensorRoundError):
+    """There is no verdict: the runtime is missing, failed, or returned what is no result."""
+
+    def __init__(self, detail: str, reason: str | None = None) -> None:
+        super().__init__(_line(detail))
+        #: What the runtime itself said, where it said something.
+        self.reason = self.detail if reason is None else _line(reason)
 
 
 class InvalidArgument(TensorRoundError, ValueError):
@@ -389,3 +399,8 @@ def _faults(errors: Any) -> tuple[Fault, ...]:
         for e in errors
         if isinstance(e, dict) and isinstance(e.get("loc"), list) and isinstance(e.get("msg"), str)
     )
+
+
+def _line(text: str) -> str:
+    """One line for terminals and XML, whatever a runtime or a program has said."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

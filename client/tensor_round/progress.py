@@ -11,12 +11,14 @@ ProgressCallback = Callable[[int, int], None]
 
 
 @contextlib.contextmanager
-def counted(progress: bool | ProgressCallback, total: int) -> Iterator[Callable[[int], None]]:
+def counted(
+    progress: bool | ProgressCallback, total: int, doing: str = "rounding"
+) -> Iterator[Callable[[int], None]]:
     """Give a function that adds bytes done, thread-safe; ``True`` shows a bar on stderr."""
     if progress is False:
         yield lambda count: None
         return
-    with _bar(total) if progress is True else contextlib.nullcontext(progress) as report:
+    with _bar(total, doing) if progress is True else contextlib.nullcontext(progress) as report:
         lock = threading.Lock()
         done = 0
 
@@ -31,7 +33,7 @@ def counted(progress: bool | ProgressCallback, total: int) -> Iterator[Callable[
 
 
 @contextlib.contextmanager
-def _bar(total: int) -> Iterator[ProgressCallback]:
+def _bar(total: int, doing: str) -> Iterator[ProgressCallback]:
     # Imported here: rich takes longer to import than a small tensor to round.
     from rich.console import Console
     from rich.progress import (
@@ -51,5 +53,5 @@ def _bar(total: int) -> Iterator[ProgressCallback]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("rounding", total=total)
+        task = bar.add_task(doing, total=total)
         yield lambda done, _: bar.update(task, completed=done)

@@ -4,7 +4,7 @@ For a dtype of 8 or 16 bits and a rounding, the SHA-256 of the results for all b
 patterns: round the patterns 0, 1, 2, ... (2^8 or 2^16 of them, as elements of the
 dtype, little-endian) and hash the results' bytes, likewise little-endian. They
 come from an integer-only reading of IEEE 754 that shares no code with the
-product (``tests/support/reference.py``); the test that recomputes them is
+product (``tensor_round.conformance.reference``); the test that recomputes them is
 ``tests/client/test_published.py``. An answer of the product that differs from
 them is a fault of the product, so they never change once published.
 """

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import hashlib
 
-from support.reference import ROUNDINGS, WIDTHS, all_patterns, rounded
+from tensor_round.conformance.reference import ROUNDINGS, WIDTHS, all_patterns, rounded
 from tensor_round.published import DIGESTS
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support import edges, reference
 from support.native_form import round_bits
 from support.server import Service
+from tensor_round.conformance import reference
+from tensor_round.conformance.patterns import random_patterns, samples
 
 
 @pytest.mark.parametrize("rounding", reference.ROUNDINGS)
@@ -21,7 +22,7 @@ def test_every_pattern_of_the_small_floats(service: Service, dtype: str, roundin
 @pytest.mark.parametrize("rounding", reference.ROUNDINGS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_hard_values_of_the_wide_floats(service: Service, dtype: str, rounding: str) -> None:
-    patterns = edges.samples(dtype)
+    patterns = samples(dtype)
     expected = reference.rounded(patterns, dtype, rounding)
     np.testing.assert_array_equal(round_bits(service, patterns, dtype, rounding), expected)
 
@@ -29,7 +30,7 @@ def test_the_hard_values_of_the_wide_floats(service: Service, dtype: str, roundi
 @pytest.mark.parametrize("rounding", reference.ROUNDINGS)
 @pytest.mark.parametrize("dtype", sorted(reference.INTEGER_WIDTHS))
 def test_integers_come_back_as_they_are(service: Service, dtype: str, rounding: str) -> None:
-    patterns = edges.random_patterns(dtype, 1000, seed=1)
+    patterns = random_patterns(dtype, 1000, seed=1)
     np.testing.assert_array_equal(round_bits(service, patterns, dtype, rounding), patterns)
 
 

@@ -10,8 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from support import edges, reference
 from support.server import Reply, Service
+from tensor_round.conformance import reference
+from tensor_round.conformance.patterns import samples
 from tensor_round.dtypes import DTYPES
 
 ORDERS = {"C": np.ascontiguousarray, "F": np.asfortranarray}
@@ -38,7 +39,7 @@ def post_json(service: Service, document: object) -> Reply:
 def test_npy_of_every_dtype_order_and_byte_order(
     service: Service, dtype: str, byte_order: str, order: str
 ) -> None:
-    patterns = edges.samples(dtype, 4096)
+    patterns = samples(dtype, 4096)
     patterns = patterns[: patterns.size // 6 * 6].reshape(2, 3, -1)
     numpy_type = next(d.numpy for d in DTYPES if d.name == dtype)
     array = ORDERS[order](patterns.view(numpy_type))
@@ -184,7 +185,7 @@ OPERATORS = {
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_npy_by_an_operator_in_one_word(service: Service, operator: str) -> None:
-    patterns = edges.samples("float32", 4096)
+    patterns = samples("float32", 4096)
     reply = post_npy(service, npy(patterns.view("<f4")), f"?operator={operator}")
     assert reply.status == 200, reply.content
     answer = np.frombuffer(reply.content[-patterns.nbytes :], patterns.dtype)

@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support import reference
-from support.edges import samples
 from support.hosted import HostedService
 from support.inference_form import HEADER_LENGTH, binary, document, infer_path
 from support.native_form import ieee754
@@ -26,6 +24,8 @@ from support.segments import PREFIX, segment
 from support.server import Reply, Service
 from support.tls import SERVER, caller_context
 from tensor_round.call import RoundCall
+from tensor_round.conformance import reference
+from tensor_round.conformance.patterns import samples
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu import NumpyBackend
 from tensor_round_service.overlap import LEAST_BYTES, PIECE_BYTES, Overlap

@@ -32,6 +32,7 @@ RUN = ("sh", "python", "json")
 
 #: Blocks that do not run here, as their first line tells a reader: `# needs ...`.
 ELSEWHERE = [
+    ("README.md", "onnxruntime, and a kernel of yours"),  # make test-oracles
     ("bench/README.md", "the clone, and minutes of a quiet machine"),
     ("docs/gpu.md", "an NVIDIA GPU"),
     ("docs/gpu.md", "Docker, and an NVIDIA GPU"),
@@ -40,9 +41,18 @@ ELSEWHERE = [
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
+    ("docs/verify.md", "a release; until then, in a clone: pip install . onnxruntime"),
+    ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_verify_page.py
+    ("docs/verify.md", "openvino"),  # make test-oracles
 ]
 #: Blocks that are no code: figures, and signatures in sdk.md's reference (test_sdk_page.py).
-NO_CODE = {("docs/architecture.md", "text"): 2, ("docs/exactness.md", "text"): 2}
+NO_CODE = {
+    ("docs/architecture.md", "text"): 2,
+    ("docs/exactness.md", "text"): 2,
+    ("docs/verify.md", ""): 1,
+    ("docs/verify.md", "text"): 1,
+    ("docs/verify.md", "c"): 1,  # test_verify_page.py
+}
 
 
 def own_blocks(page: str) -> list[Block]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from support.edges import samples
-from support.reference import WIDTHS, all_patterns, rounded
+from tensor_round.conformance.patterns import samples
+from tensor_round.conformance.reference import WIDTHS, all_patterns, rounded
 from tensor_round.dtypes import BY_NAME
 
 Array = npt.NDArray[Any]

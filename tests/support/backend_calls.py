@@ -7,9 +7,9 @@ from functools import cache
 
 import numpy as np
 
-from support.edges import samples
-from support.reference import FLOATS, Bits, bits_type, rounded
 from tensor_round.call import RoundCall
+from tensor_round.conformance.patterns import samples
+from tensor_round.conformance.reference import FLOATS, Bits, bits_type, rounded
 from tensor_round.dtypes import BY_NAME
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding

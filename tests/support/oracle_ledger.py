@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from support.backend_calls import run_flat
-from support.edges import samples
-from support.reference import Bits, Flags, bits_type, is_nan
+from tensor_round.conformance.patterns import samples
+from tensor_round.conformance.reference import Bits, Flags, bits_type, is_nan
 from tensor_round_service.backends import Backend
 
 RANDOM_PATTERNS = 1 << 20

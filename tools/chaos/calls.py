@@ -23,7 +23,7 @@ import tensor_round as tr
 from support.array_cases import Array, bits, expected_bits, patterns
 from support.clients import KINDS, AnyClient
 from support.proxy import Proxy
-from support.reference import ROUNDINGS, WIDTHS
+from tensor_round.conformance.reference import ROUNDINGS, WIDTHS
 
 from .plans import plan
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from support.edges import random_patterns, samples
-from support.reference import ROUNDINGS, Bits, bits_type, rounded
 from tensor_round.call import RoundCall
+from tensor_round.conformance.patterns import random_patterns, samples
+from tensor_round.conformance.reference import ROUNDINGS, Bits, bits_type, rounded
 from tensor_round.dtypes import BY_NAME
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding

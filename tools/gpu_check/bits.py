@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from support.edges import random_patterns
-from support.reference import Bits, bits_type
 from tensor_round.call import RoundCall
+from tensor_round.conformance.patterns import random_patterns
+from tensor_round.conformance.reference import Bits, bits_type
 from tensor_round.dtypes import BY_NAME
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding

@@ -16,7 +16,7 @@ import numpy as np
 from tools.exhaustive.prove import c_reference, sweep
 
 from support.host_kernels import round_run
-from support.reference import Bits
+from tensor_round.conformance.reference import Bits
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends.cuda_kernels import ROUND_KERNELS, run_size

@@ -14,8 +14,8 @@ from types import TracebackType
 
 import numpy as np
 
-from support import reference
 from support.native_form import ieee754
+from tensor_round.conformance import reference
 
 GENERATOR = Path("build/storm")
 #: Of one core, beyond which it is the generator that has no more to give.

@@ -1,4 +1,4 @@
-"""The ``tensor-round`` command: round files, and ask a service what it is.
+"""The ``tensor-round`` command: round files, ask a service what it is, judge other runtimes.
 
 Exit codes: 0; 1 when the service said no, was not there, or something is wrong; 2 for wrong
 usage. With ``--json`` reports and errors are JSON, whatever the exit code.
@@ -16,6 +16,7 @@ from .describing import conformance, operators, ping
 from .errors import run_as_json, wants_json
 from .executing import execute
 from .rounding import round_file
+from .verifying import verify_runtime
 
 app = typer.Typer(
     name="tensor-round",
@@ -28,6 +29,7 @@ app.command()(execute)
 app.command()(operators)
 app.command()(conformance)
 app.command()(ping)
+app.command("verify")(verify_runtime)
 
 
 def main() -> None:

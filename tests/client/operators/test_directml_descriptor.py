@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from support.descriptors import ABSENT, Document, faults, resolved, varied
-from support.reference import rounded
+from tensor_round.conformance.reference import rounded
 from tensor_round.operators import catalog
 from tensor_round.rounding import Rounding
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from support.reference import FLOATS
+from tensor_round.conformance.reference import FLOATS
 from tensor_round.dtypes import BY_NAME
 from tensor_round.wire import decimals
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.reference import all_patterns
+from tensor_round.conformance.reference import all_patterns
 from tensor_round.dtypes import BY_NAME, DTYPES
 from tensor_round.errors import InvalidDescriptor, PayloadSizeMismatch
 from tensor_round.wire import jsontensor, strictjson

@@ -12,8 +12,8 @@ import pytest
 import tensor_round as tr
 from support.array_cases import LAYOUTS, bits, dtype_name, expected_bits, patterns
 from support.clients import AnyClient, SteppedClient
-from support.reference import ROUNDINGS, all_patterns, bits_type, rounded
 from support.server import Service
+from tensor_round.conformance.reference import ROUNDINGS, all_patterns, bits_type, rounded
 from tensor_round.dtypes import BY_NAME, DTYPES
 
 OPERATORS: dict[str, tuple[Any, str]] = {

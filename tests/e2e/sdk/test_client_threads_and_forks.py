@@ -16,8 +16,8 @@ import tensor_round as tr
 from support.array_cases import bits, expected_bits, patterns
 from support.clients import AnyClient
 from support.proxy import Proxy
-from support.reference import ROUNDINGS
 from support.server import Service
+from tensor_round.conformance.reference import ROUNDINGS
 
 
 def test_24_threads_share_a_client(service: Service) -> None:

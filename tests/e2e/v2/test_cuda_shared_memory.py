@@ -19,9 +19,9 @@ import tritonclient.http as triton
 from support.device_service import DeviceService
 from support.host_kernels import NO_COMPILER, compiler
 from support.inference_form import AWAY, EVEN, Answer, X, binary, document, error_of, infer, tensor
-from support.reference import all_patterns, rounded
 from support.segments import PREFIX, Segment, segment
 from support.server import Reply, Service
+from tensor_round.conformance.reference import all_patterns, rounded
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.edges import samples
 from support.inference_form import (
     AWAY,
     EVEN,
@@ -27,8 +26,9 @@ from support.inference_form import (
     infer_path,
     tensor,
 )
-from support.reference import is_nan, rounded
 from support.server import Reply, Service
+from tensor_round.conformance.patterns import samples
+from tensor_round.conformance.reference import is_nan, rounded
 
 OF_X = binary("FP32", [X.size], X.nbytes)
 BINARY_OUT = {"parameters": {"binary_data_output": True}}

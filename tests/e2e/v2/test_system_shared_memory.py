@@ -29,9 +29,9 @@ from support.inference_form import (
     infer_path,
     tensor,
 )
-from support.reference import all_patterns, rounded
 from support.segments import PREFIX, Segment, segment
 from support.server import Reply, Service
+from tensor_round.conformance.reference import all_patterns, rounded
 
 SIZE = 1 << 16
 TRIES = 12  # enough that both workers have had their turn

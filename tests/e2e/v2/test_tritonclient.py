@@ -11,10 +11,10 @@ import pytest
 import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from support.edges import samples
 from support.inference_form import AWAY, EVEN, ZERO, X
-from support.reference import FLOATS, INTEGER_WIDTHS, Bits, is_nan, rounded
 from support.server import Service
+from tensor_round.conformance.patterns import samples
+from tensor_round.conformance.reference import FLOATS, INTEGER_WIDTHS, Bits, is_nan, rounded
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
 

@@ -14,10 +14,10 @@ import pytest
 import tritonclient.http.aio as triton
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from support.edges import samples
 from support.inference_form import AWAY, X
-from support.reference import rounded
 from support.server import Service
+from tensor_round.conformance.patterns import samples
+from tensor_round.conformance.reference import rounded
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
 

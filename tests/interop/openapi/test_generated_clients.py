@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 #: Where `make test-openapi` has installed what package.json names.
 NODE = Path(os.environ["OPENAPI_NODE"]).absolute()
 SCRIPTS = Path(sys.executable).parent
+GENERATOR = SCRIPTS.parent / "generator" / "bin" / "openapi-python-client"
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -43,7 +44,7 @@ def test_it_is_openapi(document: Path) -> None:
 def python(document: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package ``rounding``."""
     folder = tmp_path_factory.mktemp("python")
-    generate = (SCRIPTS / "openapi-python-client", "generate", "--meta", "none")
+    generate = (GENERATOR, "generate", "--meta", "none")
     said = run(*generate, "--path", document, "--output-path", "rounding", cwd=folder)
     # It knows no other binary form than octet-stream, and leaves nothing else out.
     left_out = re.findall(r"^(?:Unable|WARNING|Unsupported|Could not).*$", said, re.MULTILINE)

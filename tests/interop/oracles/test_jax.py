@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 from support.oracle_ledger import Ledger
-from support.reference import FLOATS, Bits, Flags
+from tensor_round.conformance.reference import FLOATS, Bits, Flags
 from tensor_round.dtypes import BY_NAME
 
 OPERATORS: dict[str, Callable[[jax.Array], jax.Array]] = {

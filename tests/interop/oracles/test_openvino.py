@@ -14,9 +14,9 @@ from openvino import opset5
 
 import tensor_round as tr
 from support.array_cases import patterns
-from support.edges import samples
 from support.oracle_ledger import RANDOM_PATTERNS, Ledger
-from support.reference import FLOATS, WIDTHS, Bits, Flags, rounded
+from tensor_round.conformance.patterns import samples
+from tensor_round.conformance.reference import FLOATS, WIDTHS, Bits, Flags, rounded
 
 ROUNDINGS = {"half_to_even": "ties_to_even", "half_away_from_zero": "ties_to_away"}
 ELEMENTS = {

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from support.oracle_ledger import Ledger
-from support.reference import Bits
+from tensor_round.conformance.reference import Bits
 
 OPERATORS = {
     "ties_to_even": torch.round,

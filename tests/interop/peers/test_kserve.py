@@ -12,10 +12,10 @@ import pytest
 from kserve import InferInput, InferRequest
 from kserve.inference_client import InferenceRESTClient, RESTConfig
 
-from support.edges import samples
 from support.inference_form import AWAY, X
-from support.reference import rounded
 from support.server import Service
+from tensor_round.conformance.patterns import samples
+from tensor_round.conformance.reference import rounded
 
 Act = Callable[[InferenceRESTClient], Awaitable[Any]]
 

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.edges import samples
 from support.inference_form import HEADER_LENGTH, Answer, X, binary, document, infer_path, tensor
-from support.reference import is_nan
 from support.segments import PREFIX, segment
 from support.server import Reply, Service
+from tensor_round.conformance.patterns import samples
+from tensor_round.conformance.reference import is_nan
 
 HOME = Path(os.environ["TRITON_HOME"])
 DTYPES = {

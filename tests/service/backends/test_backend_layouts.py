@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.backend_calls import expected, run
-from support.edges import samples
-from support.reference import WIDTHS
 from tensor_round.call import RoundCall
+from tensor_round.conformance.patterns import samples
+from tensor_round.conformance.reference import WIDTHS
 from tensor_round.dtypes import BY_NAME
 from tensor_round.layout import Layout, packed_strides
 from tensor_round.rounding import Rounding

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.backend_calls import flat_call, run_flat, sample_pair, tame_pair
-from support.reference import FLOATS, ROUNDINGS, WIDTHS
+from tensor_round.conformance.reference import FLOATS, ROUNDINGS, WIDTHS
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends import Backend, floats, lanes, tables

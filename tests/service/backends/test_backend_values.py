@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.backend_calls import run_flat, sample_pair
-from support.reference import ROUNDINGS, WIDTHS, all_patterns
+from tensor_round.conformance.reference import ROUNDINGS, WIDTHS, all_patterns
 from tensor_round.dtypes import DTYPES
 from tensor_round.published import DIGESTS
 from tensor_round.rounding import Rounding

@@ -11,7 +11,7 @@ import pytest
 
 from support.backend_calls import sample_pair
 from support.host_kernels import NO_COMPILER, compiler, doubled, round_run
-from support.reference import FLOATS, ROUNDINGS, Bits
+from tensor_round.conformance.reference import FLOATS, ROUNDINGS, Bits
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends.cuda_kernels import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.backend_calls import sample_pair
-from support.reference import FLOATS, Bits
+from tensor_round.conformance.reference import FLOATS, Bits
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends.lanes import KERNELS, LEAST_BYTES, round_lanes

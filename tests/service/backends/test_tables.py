@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from support.backend_calls import sample_pair
-from support.reference import ROUNDINGS
+from tensor_round.conformance.reference import ROUNDINGS
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends.tables import table

@@ -9,8 +9,8 @@ import random
 from functools import cache
 from typing import NamedTuple
 
-from support.edges import random_patterns
-from support.reference import WIDTHS, rounded
+from tensor_round.conformance.patterns import random_patterns
+from tensor_round.conformance.reference import WIDTHS, rounded
 
 #: Bytes of the largest tensor.
 MOST = 1 << 20

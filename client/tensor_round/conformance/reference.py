@@ -15,6 +15,7 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,9 @@ import numpy.typing as npt
 
 Bits = npt.NDArray[np.unsignedinteger]
 Flags = npt.NDArray[np.bool_]
+
+#: Patterns worked on at a time: what lies between stays in a core's cache.
+BLOCK = 1 << 15
 
 ROUNDINGS = ("ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative")
 
@@ -89,49 +93,60 @@ def rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
     """The patterns of ``bits`` rounded to integral values; integer types come back as they are."""
     if dtype in INTEGER_WIDTHS:
         return bits.copy()
-    fmt = FLOATS[dtype]
-    pattern = bits.astype(np.uint64)
-    negative = pattern >= fmt.sign_bit
-    magnitude = pattern & np.uint64(fmt.sign_bit - 1)
-    result = np.where(negative, np.uint64(fmt.sign_bit), np.uint64(0)) | _rounded_magnitude(
-        magnitude, negative, fmt, rounding
-    )
-    return result.astype(bits_type(dtype))
+    fmt, decide = FLOATS[dtype], _DECISIONS[rounding]
+    patterns = np.ascontiguousarray(bits, bits_type(dtype)).reshape(-1)
+    results = np.empty_like(patterns)
+    for start in range(0, patterns.size, BLOCK):
+        block = slice(start, start + BLOCK)
+        results[block] = _rounded_block(patterns[block], fmt, decide)
+    return results.reshape(bits.shape)
+
+
+def _rounded_block(patterns: Bits, fmt: Format, decide: Decision) -> Bits:
+    number = patterns.dtype.type
+    sign = patterns & number(fmt.sign_bit)
+    magnitude = patterns ^ sign
+    field = magnitude >> number(fmt.fraction_bits)
+    if field.min() == field.max():
+        # Patterns of one binade, as neighbours mostly are: one exponent stands for all.
+        field = field[:1]
+    return sign | _rounded_magnitude(magnitude, field, sign != 0, fmt, decide)
 
 
 def _rounded_magnitude(
-    magnitude: Bits, negative: Flags, fmt: Format, rounding: str
-) -> npt.NDArray[np.uint64]:
-    p = fmt.fraction_bits
-    field = (magnitude >> np.uint64(p)).astype(np.int64)
-    exponent = np.maximum(field, 1)
-    implicit = np.where(field > 0, np.uint64(1 << p), np.uint64(0))
-    significand = (magnitude & np.uint64((1 << p) - 1)) | implicit
-    shift = fmt.bias + p - exponent
+    magnitude: Bits, field: Bits, negative: Flags, fmt: Format, decide: Decision
+) -> Bits:
+    number = magnitude.dtype.type
+    p, one = fmt.fraction_bits, number(1)
+    shift = fmt.bias + p - np.maximum(field.astype(np.int16), 1)
+    if (shift <= 0).all():
+        return magnitude
+    implicit = np.where(field > 0, number(1 << p), number(0))
+    significand = (magnitude & number((1 << p) - 1)) | implicit
     # A significand has p + 1 bits, so from p + 2 on every value lies strictly between
     # 0 and 1/2, where the distance makes no difference; below 1 there is nothing to do.
-    places = np.clip(shift, 1, p + 2).astype(np.uint64)
+    places = np.clip(shift, 1, p + 2).astype(number)
     integer = significand >> places
     rest = significand - (integer << places)
-    half = np.uint64(1) << (places - np.uint64(1))
-    integer += _increments(integer, rest, half, negative, rounding)
+    integer += decide(integer, rest, one << (places - one), negative)
     # Putting the integer back under the old exponent lets a carry run into the exponent
     # field, which is then the right one; values below 1 can only become 0 or 1.
-    below_one = np.where(integer == 1, np.uint64(fmt.bias << p), np.uint64(0))
-    base = (exponent.astype(np.uint64) - np.uint64(1)) << np.uint64(p)
+    below_one = integer * number(fmt.bias << p)
+    base = (np.maximum(field, one) - one) << number(p)
     moved = np.where(shift > p, below_one, base + (integer << places))
     return np.where(shift <= 0, magnitude, moved)
 
 
-def _increments(
-    integer: Bits, rest: Bits, half: Bits, negative: Flags, rounding: str
-) -> npt.NDArray[np.uint64]:
-    """1 where the magnitude goes to the next integer, 0 where what lies behind the point drops."""
-    decisions: dict[str, Flags] = {
-        "ties_to_even": (rest > half) | ((rest == half) & (integer % 2 == 1)),
-        "ties_to_away": rest >= half,
-        "toward_zero": np.zeros_like(negative),
-        "toward_positive": (rest > 0) & ~negative,
-        "toward_negative": (rest > 0) & negative,
-    }
-    return decisions[rounding].astype(np.uint64)
+#: Of (integer, rest, half, negative): where the magnitude goes to the next integer. Elsewhere
+#: what lies behind the point is dropped.
+Decision = Callable[[Bits, Bits, Bits, Flags], Flags]
+
+_DECISIONS: dict[str, Decision] = {
+    "ties_to_even": lambda integer, rest, half, _: (
+        (rest + (integer & integer.dtype.type(1))) > half
+    ),
+    "ties_to_away": lambda _, rest, half, __: rest >= half,
+    "toward_zero": lambda _, rest, half, negative: np.zeros_like(negative),
+    "toward_positive": lambda _, rest, half, negative: (rest > 0) & ~negative,
+    "toward_negative": lambda _, rest, half, negative: (rest > 0) & negative,
+}

@@ -1,16 +1,26 @@
-"""Values that rounding code gets wrong, as bit patterns, for the types too wide to try whole."""
+"""Patterns that rounding code gets wrong, and all there are.
+
+Types of 8 and 16 bits are tried whole. Of wider ones there are edges, seeded random
+patterns, and, of 32 bits, every pattern in blocks.
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import numpy as np
 
-from support.reference import FLOATS, WIDTHS, Bits, Format, all_patterns, bits_type
+from .reference import FLOATS, WIDTHS, Bits, Format, all_patterns, bits_type
+
+#: Patterns in a block of :func:`blocks`.
+BLOCK = 1 << 20
 
 
 def edges(dtype: str) -> Bits:
-    """Hard patterns of a float type of 16 bits or more, of both signs, each once, ascending."""
+    """Hard patterns of a type of 16 bits or more, of both signs, each once, ascending."""
+    if dtype not in FLOATS:
+        return _integer_edges(dtype)
     fmt = FLOATS[dtype]
     magnitudes = {
         *_near_powers_of_two(fmt),
@@ -44,11 +54,33 @@ def random_patterns(dtype: str, count: int, seed: int) -> Bits:
 
 
 def samples(dtype: str, random_count: int = 1 << 16, seed: int = 754) -> Bits:
-    """Every pattern of 8 or 16 bits; edges and random ones of wider floats; else random ones."""
+    """Every pattern of 8 or 16 bits; of wider types the edges, then random ones."""
     if WIDTHS[dtype] <= 16:
         return all_patterns(dtype)
-    random_ones = random_patterns(dtype, random_count, seed)
-    return np.concatenate([edges(dtype), random_ones]) if dtype in FLOATS else random_ones
+    return np.concatenate([edges(dtype), random_patterns(dtype, random_count, seed)])
+
+
+def blocks(dtype: str, random_count: int = 1 << 20, *, every: bool = False) -> Iterator[Bits]:
+    """The patterns to try, at most :data:`BLOCK` at a time.
+
+    They are the :func:`samples`, edges in the first block; with ``every``, all 2^32 of a
+    type of 32 bits, ascending.
+    """
+    if every and WIDTHS[dtype] == 32:
+        for start in range(0, 1 << 32, BLOCK):
+            yield np.arange(start, start + BLOCK, dtype=bits_type(dtype))
+    else:
+        patterns = samples(dtype, random_count)
+        for start in range(0, patterns.size, BLOCK):
+            yield patterns[start : start + BLOCK]
+
+
+def pattern_count(dtype: str, random_count: int = 1 << 20, *, every: bool = False) -> int:
+    """How many patterns :func:`blocks` gives."""
+    width = WIDTHS[dtype]
+    if width <= 16 or (every and width == 32):
+        return 1 << width
+    return edges(dtype).size + random_count
 
 
 def _encode(numerator: int, fmt: Format) -> int:
@@ -112,3 +144,11 @@ def _specials(fmt: Format) -> set[int]:
         *(draw.randrange(1, 1 << p) for _ in range(200)),
     }
     return {*range(infinity - 8, infinity + 1), *(infinity | payload for payload in payloads)}
+
+
+def _integer_edges(dtype: str) -> Bits:
+    """Zero, the ends, and powers of two with neighbours: what narrower types and floats lose."""
+    width = WIDTHS[dtype]
+    near = {0, *(power + by for power in (1 << n for n in range(width)) for by in (-1, 0, 1))}
+    negated = {(1 << width) - n for n in near if n}
+    return np.array(sorted(near | negated), dtype=bits_type(dtype))

@@ -1,0 +1,168 @@
+"""``tensor-round verify``: how others round, judged to the bit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from ..conformance import (
+    ROUNDINGS,
+    RUNTIMES,
+    WIDTHS,
+    Baseline,
+    CannotVerify,
+    Report,
+    complaints,
+    junit_xml,
+    verify,
+)
+from ..conformance.baseline import Complaints
+from ..conformance.judge import NANS, Nans
+from ..conformance.runtimes import TIMEOUT
+from .errors import complain, complain_of_file
+from .options import AsJson, Progress
+
+#: Of bad input: there is no verdict.
+NO_VERDICT = 2
+
+
+def verify_runtime(
+    runtime: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUNTIME",
+            autocompletion=lambda: [row.name for row in RUNTIMES],
+            help=", ".join(map(str, RUNTIMES)) + ".",
+        ),
+    ],
+    dtypes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dtype",
+            metavar="NAME",
+            autocompletion=lambda: list(WIDTHS),
+            help="The data type; may be given again.",
+            show_default="all it takes",
+        ),
+    ] = None,
+    roundings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rounding",
+            metavar="DIRECTION",
+            autocompletion=lambda: list(ROUNDINGS),
+            help=f"{', '.join(ROUNDINGS)}; may be given again.",
+            show_default="all it has",
+        ),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--every", help="Try all 2^32 patterns of types of 32 bits (minutes).")
+    ] = False,
+    nans: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            autocompletion=lambda: list(NANS),
+            help="A NaN comes back with all its bits; or quiet, if it was signalling, as IEEE 754 "
+            f"has it; or as any NaN: {', '.join(NANS)}.",
+        ),
+    ] = "bits",
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="Known faults, as --json has printed them: only a difference fails."),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(help="Write the verdicts to this file too, as JUnit's XML."),
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            min=0.001, help="Seconds that a program may take for a block, a service for a call."
+        ),
+    ] = TIMEOUT,
+    progress: Progress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try how a runtime rounds: which patterns are wrong, and what explains it.
+
+    Every pattern of 8 and 16 bits is tried, of wider types hard and random
+    ones. Results have to be right to the bit, the sign of a zero too, and NaNs
+    as --nans says.
+
+    Exit code 0 if nothing is wrong, or nothing but what the baseline has; 1 if
+    something is, or a fault of the baseline is mended; 2 if there is no
+    verdict.
+    """
+    _check(dtypes or (), tuple(WIDTHS), "--dtype")
+    _check(roundings or (), ROUNDINGS, "--rounding")
+    _check([nans], NANS, "--nans")
+    try:
+        if junit is not None and not junit.parent.is_dir():
+            raise CannotVerify(f"{junit}: there is no folder {junit.parent}")
+        known = None if baseline is None else Baseline.read(baseline)
+        # Standard output is the report's alone, whatever a function prints.
+        with redirect_stdout(sys.stderr):
+            report = verify(
+                runtime,
+                dtypes=dtypes or (),
+                roundings=roundings or (),
+                every=every,
+                nans=cast(Nans, nans),
+                progress=sys.stderr.isatty() if progress is None else progress,
+                timeout=timeout,
+            )
+        found = complaints(report, known)
+        if junit is not None:
+            junit.write_bytes(junit_xml(report, found))
+    except CannotVerify as error:
+        complain(error, "", as_json)
+        raise typer.Exit(NO_VERDICT) from None
+    except OSError as error:
+        complain_of_file(error, as_json)
+        raise typer.Exit(NO_VERDICT) from None
+    _tell(report, found, baseline, as_json)
+    if found:
+        raise typer.Exit(1)
+
+
+def _check(given: list[str] | tuple[()], known: tuple[str, ...], option: str) -> None:
+    for name in given:
+        if name not in known:
+            raise typer.BadParameter(f"must be one of {', '.join(known)}", param_hint=option)
+
+
+def _tell(report: Report, found: Complaints, baseline: Path | None, as_json: bool) -> None:
+    """The report, where there is something to report; a closing line in any case."""
+    if as_json:
+        rows = [
+            {"dtype": dtype, "rounding": rounding, "complaint": complaint}
+            for (dtype, rounding), complaint in found.items()
+        ]
+        typer.echo(json.dumps({**report.as_data(), "complaints": rows}))
+        return
+    if found:
+        typer.echo(str(report))
+    if found and baseline is not None:
+        typer.echo(f"\nnot as in {baseline}:")
+        for pair, complaint in found.items():
+            typer.echo(f"  {' '.join(pair)}: {complaint}")
+    typer.echo(_closing(report, found, baseline), err=True)
+
+
+def _closing(report: Report, found: Complaints, baseline: Path | None) -> str:
+    tried = sum(verdict.tried for verdict in report.verdicts)
+    wrong = sum(verdict.wrong for verdict in report.verdicts)
+    if report.right:
+        verdict = "right"
+    elif baseline is not None and not found:
+        verdict = f"{wrong:,} wrong, as in {baseline}"
+    else:
+        verdict = f"{wrong:,} wrong"
+    lacking = f"; {len(report.lacking)} not taken" if report.lacking else ""
+    return f"{report.runtime}: {tried:,} results, {verdict}{lacking}"

@@ -1,0 +1,59 @@
+"""Verifying how others round: test patterns, an integer reference, and what faults are called.
+
+::
+
+    from tensor_round import conformance
+
+    report = conformance.verify("onnxruntime", dtypes=["float16"])
+    print(report)
+    assert conformance.verify(my_kernel, dtypes=["float32"]).right
+
+It needs no service and no network. The reference computes in integers, from IEEE 754 alone,
+and shares nothing with the rounding of this package.
+"""
+
+from __future__ import annotations
+
+from .baseline import Baseline, complaints
+from .classes import PatternClass, classify
+from .errors import CannotVerify, NotTaken
+from .explain import Explanation
+from .junit import junit_xml
+from .models import MODELS, Model
+from .patterns import blocks, edges, random_patterns, samples
+from .reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, WIDTHS, all_patterns, is_nan, rounded
+from .results import ClassCount, Example, Lacking, Report, Verdict
+from .runtimes import RUNTIMES, Runtime
+from .verifying import verify
+
+__all__ = [
+    "FLOATS",
+    "INTEGER_WIDTHS",
+    "MODELS",
+    "ROUNDINGS",
+    "RUNTIMES",
+    "WIDTHS",
+    "Baseline",
+    "CannotVerify",
+    "ClassCount",
+    "Example",
+    "Explanation",
+    "Lacking",
+    "Model",
+    "NotTaken",
+    "PatternClass",
+    "Report",
+    "Runtime",
+    "Verdict",
+    "all_patterns",
+    "blocks",
+    "classify",
+    "complaints",
+    "edges",
+    "is_nan",
+    "junit_xml",
+    "random_patterns",
+    "rounded",
+    "samples",
+    "verify",
+]

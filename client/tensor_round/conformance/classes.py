@@ -1,0 +1,142 @@
+"""The class of a pattern: which kind of hard case it is.
+
+Every pattern has exactly one class, so counts by class add up. Where two would fit,
+the class that comes first in :class:`PatternClass` is the pattern's: -0.5 is an exact
+tie, not a negative that rounds to zero.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from .reference import BLOCK, FLOATS, INTEGER_WIDTHS, Bits, Format, is_nan
+
+Codes = npt.NDArray[np.uint8]
+
+
+class PatternClass(IntEnum):
+    """The classes, in the order in which the first that fits counts."""
+
+    SIGNALLING_NAN = 0
+    QUIET_NAN_WITH_PAYLOAD = 1
+    QUIET_NAN = 2
+    INFINITY = 3
+    NEGATIVE_ZERO = 4
+    POSITIVE_ZERO = 5
+    SUBNORMAL = 6
+    EXACT_TIE = 7
+    #: A fraction whose successor in magnitude is a tie: 0.49999997, 2.4999998.
+    NEXT_BELOW_A_TIE = 8
+    #: Odd, in the first binade that has no fractions: float32's [2^23, 2^24).
+    LAST_ODD_INTEGER = 9
+    NEGATIVE_THAT_ROUNDS_TO_ZERO = 10
+    OTHER_FRACTION = 11
+    OTHER_INTEGER = 12
+
+    @property
+    def label(self) -> str:
+        """The name in JSON: lower case, with underscores."""
+        return self.name.lower()
+
+    def plural(self, dtype: str) -> str:
+        """What patterns of this class are called in a sentence."""
+        if self is PatternClass.LAST_ODD_INTEGER:
+            p = FLOATS[dtype].fraction_bits
+            return f"odd integers from 2^{p} to 2^{p + 1}"
+        if self is PatternClass.OTHER_INTEGER and dtype in INTEGER_WIDTHS:
+            return "integers"
+        return _PLURALS[self]
+
+
+_PLURALS = {
+    PatternClass.SIGNALLING_NAN: "signalling NaNs",
+    PatternClass.QUIET_NAN_WITH_PAYLOAD: "quiet NaNs with payload",
+    PatternClass.QUIET_NAN: "quiet NaNs without payload",
+    PatternClass.INFINITY: "infinities",
+    PatternClass.NEGATIVE_ZERO: "-0.0",
+    PatternClass.POSITIVE_ZERO: "+0.0",
+    PatternClass.SUBNORMAL: "subnormals",
+    PatternClass.EXACT_TIE: "exact ties",
+    PatternClass.NEXT_BELOW_A_TIE: "numbers next below a tie",
+    PatternClass.NEGATIVE_THAT_ROUNDS_TO_ZERO: "other negatives that round to zero",
+    PatternClass.OTHER_FRACTION: "other fractions",
+    PatternClass.OTHER_INTEGER: "other integers",
+}
+
+
+def classify(bits: Bits, dtype: str, want: Bits) -> Codes:
+    """The :class:`PatternClass` of each pattern, as its number.
+
+    ``bits`` and ``want``, the patterns and what they round to, have one dimension and the
+    same length. Patterns of integer types are all ``OTHER_INTEGER``.
+    """
+    codes = np.full(bits.shape, PatternClass.OTHER_INTEGER, np.uint8)
+    if dtype in FLOATS:
+        for start in range(0, bits.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            _classify_block(bits[block], want[block], dtype, codes[block])
+    return codes
+
+
+def _classify_block(bits: Bits, want: Bits, dtype: str, codes: Codes) -> None:
+    """Fill ``codes``: what counts first is written last."""
+    fmt = FLOATS[dtype]
+    number = bits.dtype.type
+    sign = bits & number(fmt.sign_bit)
+    magnitude = bits ^ sign
+    field = magnitude >> number(fmt.fraction_bits)
+    if field.min() == field.max():
+        field = field[:1]
+    _classify_fractions(magnitude, field, fmt, codes, zero=want == sign, negative=sign != 0)
+    if field.min() == 0:
+        codes[(field == 0) & (magnitude != 0)] = PatternClass.SUBNORMAL
+        codes[bits == 0] = PatternClass.POSITIVE_ZERO
+        codes[bits == fmt.sign_bit] = PatternClass.NEGATIVE_ZERO
+    if field.max() == (fmt.sign_bit - 1) >> fmt.fraction_bits:
+        _classify_specials(bits, magnitude, dtype, codes)
+
+
+def _classify_fractions(
+    magnitude: Bits,
+    field: Bits,
+    fmt: Format,
+    codes: Codes,
+    *,
+    zero: npt.NDArray[np.bool_],
+    negative: npt.NDArray[np.bool_],
+) -> None:
+    number = magnitude.dtype.type
+    p = fmt.fraction_bits
+    # Bits behind the point, as in the reference; below 1/4 there is neither tie nor neighbour.
+    shift = fmt.bias + p - field.astype(np.int16)
+    if (shift < 0).all():
+        return
+    codes[(shift == 0) & (magnitude & number(1) == 1)] = PatternClass.LAST_ODD_INTEGER
+    places = np.clip(shift, 1, p + 2).astype(number)
+    half = number(1) << (places - number(1))
+    significand = (magnitude & number((1 << p) - 1)) | number(1 << p)
+    rest = np.where(shift > 0, significand & ((half << number(1)) - number(1)), number(0))
+    rest |= (shift > p + 2).astype(number)  # some fraction, of no further interest
+    codes[rest != 0] = PatternClass.OTHER_FRACTION
+    codes[negative & zero & (rest != 0)] = PatternClass.NEGATIVE_THAT_ROUNDS_TO_ZERO
+    near = (shift > 0) & (shift <= p + 2)
+    codes[near & (rest != 0) & (rest == half - number(1))] = PatternClass.NEXT_BELOW_A_TIE
+    codes[near & (rest == half)] = PatternClass.EXACT_TIE
+
+
+def _classify_specials(bits: Bits, magnitude: Bits, dtype: str, codes: Codes) -> None:
+    fmt = FLOATS[dtype]
+    nan = is_nan(dtype, bits)
+    quiet = bits.dtype.type(1 << (fmt.fraction_bits - 1))
+    if dtype != "float8_e4m3fn":  # it has no infinity, and one NaN, which is quiet
+        codes[magnitude == fmt.sign_bit - (1 << fmt.fraction_bits)] = PatternClass.INFINITY
+        codes[nan & (magnitude & (quiet - bits.dtype.type(1)) != 0)] = (
+            PatternClass.QUIET_NAN_WITH_PAYLOAD
+        )
+        codes[nan & (magnitude & (quiet - bits.dtype.type(1)) == 0)] = PatternClass.QUIET_NAN
+        codes[nan & (magnitude & quiet == 0)] = PatternClass.SIGNALLING_NAN
+    else:
+        codes[nan] = PatternClass.QUIET_NAN

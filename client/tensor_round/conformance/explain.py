@@ -1,0 +1,170 @@
+"""Which models of misbehaviour explain all that a runtime does.
+
+A model explains a runtime if it predicts every result, the right ones too. NaNs are
+explained apart from numbers: the two have nothing to do with each other in hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .changes import Kernel, exact
+from .models import FORMULAS, NANS, PATHS, PAYLOAD_CUT, QUIETED, SIGN_LOST, ZEROS, Model
+from .reference import Bits, Flags, is_nan
+
+Models = tuple[Model, ...]
+#: Patterns on which models are tried first, before the rest is looked at.
+FEW = 1 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The models that explain a runtime; empty where nothing is wrong, None where none does."""
+
+    numbers: Models | None
+    nans: Models | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every fault is explained."""
+        return self.numbers is not None and self.nans is not None
+
+    @property
+    def models(self) -> Models:
+        """All models of the explanation: of numbers, then of NaNs."""
+        return (*(self.numbers or ()), *(self.nans or ()))
+
+    def __str__(self) -> str:
+        *some, last = [model.name for model in self.models] or [""]
+        found = f"{', '.join(some)} and {last}" if some else last
+        if self.complete:
+            return f"this is {found}" if found else "nothing is wrong"
+        if not found:
+            return "no named model explains it"
+        explained, left = ("NaNs", "numbers") if self.numbers is None else ("numbers", "NaNs")
+        return f"for {explained} this is {found}; no named model explains the {left}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hypotheses:
+    """The explanations not yet ruled out, the simplest first; None where nothing was wrong."""
+
+    dtype: str
+    rounding: str
+    numbers: tuple[Models, ...] | None
+    nans: tuple[Models, ...] | None
+
+    @classmethod
+    def of(cls, bits: Bits, got: Bits, want: Bits, dtype: str, rounding: str) -> Hypotheses:
+        """Those that predict ``got``, the results for the hardest patterns of the type.
+
+        Every model predicts a fault among those patterns. So where there is none, no model
+        explains one that is found later.
+        """
+        nan = is_nan(dtype, bits)
+        wrong = got != want
+        start = cls(
+            dtype,
+            rounding,
+            tuple(_numbers(dtype, rounding)) if (wrong & ~nan).any() else None,
+            tuple(_nans(dtype, rounding)) if (wrong & nan).any() else None,
+        )
+        # Most are ruled out by a few faults, or by a few of all patterns.
+        for some in (
+            np.flatnonzero(wrong & ~nan),
+            np.flatnonzero(wrong & nan),
+            np.arange(nan.size),
+        ):
+            few = some[:: max(1, some.size // FEW)]
+            start = start.surviving(bits[few], got[few], want[few])
+        return start.surviving(bits, got, want)
+
+    def surviving(self, bits: Bits, got: Bits, want: Bits) -> Hypotheses:
+        """Those that predict these results as well."""
+        nan = is_nan(self.dtype, bits)
+        return Hypotheses(
+            self.dtype,
+            self.rounding,
+            self._surviving(self.numbers, bits, got, want, ~nan),
+            self._surviving(self.nans, bits, got, want, nan),
+        )
+
+    def both(self, other: Hypotheses) -> Hypotheses:
+        """Those that neither has ruled out."""
+        return Hypotheses(
+            self.dtype,
+            self.rounding,
+            _common(self.numbers, other.numbers),
+            _common(self.nans, other.nans),
+        )
+
+    def explanation(self) -> Explanation:
+        """The simplest that is left."""
+        return Explanation(_simplest(self.numbers), _simplest(self.nans))
+
+    def _surviving(
+        self,
+        candidates: tuple[Models, ...] | None,
+        bits: Bits,
+        got: Bits,
+        want: Bits,
+        where: Flags,
+    ) -> tuple[Models, ...] | None:
+        if candidates is None:
+            # Right so far: a fault that comes now, no model has predicted.
+            return () if ((got != want) & where).any() else None
+        if not candidates or not where.any():
+            return candidates
+        bits, got = bits[where], got[where]
+        return tuple(
+            models
+            for models in candidates
+            if np.array_equal(kernel_of(models)(bits, self.dtype, self.rounding), got)
+        )
+
+
+def kernel_of(models: Iterable[Model]) -> Kernel:
+    """The kernel with all these faults, the first innermost."""
+    kernel: Kernel = exact
+    for model in models:
+        kernel = model.around(kernel)
+    return kernel
+
+
+def _numbers(dtype: str, rounding: str) -> Iterator[Models]:
+    """Every combination that makes sense: a formula, what becomes of zeros, on which path."""
+    for path in _fitting(PATHS, dtype, rounding):
+        inside = path[0].computes_in or dtype if path else dtype
+        for formula in _fitting(FORMULAS, inside, rounding):
+            for zeros in _fitting(ZEROS, inside, rounding):
+                if models := (*formula, *zeros, *path):
+                    yield models
+
+
+def _fitting(models: Models, dtype: str, rounding: str) -> list[Models]:
+    """None, or one of those that make sense."""
+    return [(), *((model,) for model in models if model.fits(dtype, rounding))]
+
+
+def _nans(dtype: str, rounding: str) -> Iterator[Models]:
+    yield from ((model,) for model in NANS if model.fits(dtype, rounding))
+    for model in (QUIETED, PAYLOAD_CUT):
+        if model.fits(dtype, rounding):
+            yield (model, SIGN_LOST)
+
+
+def _common(
+    some: tuple[Models, ...] | None, others: tuple[Models, ...] | None
+) -> tuple[Models, ...] | None:
+    if some is None or others is None:
+        return some if others is None else others
+    return tuple(models for models in some if models in others)
+
+
+def _simplest(candidates: tuple[Models, ...] | None) -> Models | None:
+    if candidates is None:
+        return ()
+    return min(candidates, key=len, default=None)

@@ -1,0 +1,137 @@
+"""``cmd:PROGRAM``: any program that reads bits and writes bits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+from tempfile import TemporaryFile
+from threading import Event, Timer
+from typing import IO
+
+import numpy as np
+
+from ..errors import CannotVerify
+from ..reference import FLOATS, ROUNDINGS, Bits
+from .runtime import RoundBits
+
+#: What may stand in the command line, in place of the type's and the direction's name.
+DTYPE, ROUNDING = "{dtype}", "{rounding}"
+
+#: Bytes of the program's complaints in which their last line is looked for.
+TAIL = 1 << 12
+
+
+class Program:
+    """A command line, run once for each block of patterns.
+
+    It reads the block's elements from standard input, little-endian, until its end, and
+    writes as many bytes to standard output.
+    """
+
+    concurrent = True
+
+    def __init__(self, text: str, timeout: float) -> None:
+        self.name = f"cmd:{text}"
+        try:
+            self._words = shlex.split(text)
+        except ValueError as error:
+            raise CannotVerify(f"{self.name} is no command line: {error}") from None
+        if not self._words:
+            raise CannotVerify("cmd: names no program: write cmd:PROGRAM")
+        self._timeout = timeout
+        self.dtypes = tuple(FLOATS) if DTYPE in text else ("float32",)
+        self.roundings = ROUNDINGS if ROUNDING in text else ROUNDINGS[:1]
+
+    def kernel(self, dtype: str, rounding: str) -> RoundBits:
+        """The program, its placeholders filled in."""
+        words = [word.replace(DTYPE, dtype).replace(ROUNDING, rounding) for word in self._words]
+
+        def kernel(bits: Bits) -> Bits:
+            written = self._run(words, bits.tobytes())
+            if len(written) != bits.nbytes:
+                more = "more than " if len(written) > bits.nbytes else ""
+                count = f"{more}{min(len(written), bits.nbytes):,}"
+                raise CannotVerify(
+                    f"{self.name} wrote {count} bytes for {bits.nbytes:,} of {dtype}"
+                )
+            return np.frombuffer(written, bits.dtype)
+
+        return kernel
+
+    def close(self) -> None:
+        """No program runs between blocks."""
+
+    def _run(self, words: list[str], given: bytes) -> bytes:
+        """What the program writes, at most one byte more than it was given."""
+        with TemporaryFile() as stdin, TemporaryFile() as stderr:
+            stdin.write(given)
+            stdin.seek(0)
+            program = self._started(words, stdin, stderr)
+            late = Event()
+
+            def end() -> None:
+                late.set()
+                _kill_group(program)
+
+            timer = Timer(self._timeout, end)
+            timer.start()
+            try:
+                assert program.stdout is not None  # it is a pipe
+                with program.stdout:
+                    written = program.stdout.read(len(given) + 1)
+                if len(written) > len(given):
+                    _kill_group(program)
+                code = program.wait()
+            except BaseException:
+                _kill_group(program)
+                program.wait()
+                raise
+            finally:
+                timer.cancel()
+            if late.is_set():
+                raise CannotVerify(f"{self.name} was not done after {self._timeout:g} s")
+            if code and len(written) <= len(given):
+                raise CannotVerify(f"{self.name} {_end(code)}{_last_line(stderr)}")
+            return written
+
+    def _started(
+        self, words: list[str], stdin: IO[bytes], stderr: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                words,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise CannotVerify(f"{self.name} cannot be run: {why}") from None
+
+
+def _kill_group(program: subprocess.Popen[bytes]) -> None:
+    """End a program that has not ended, and what it has started."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(program.pid, signal.SIGKILL)
+    else:
+        program.kill()
+
+
+def _end(code: int) -> str:
+    if code > 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+def _last_line(stderr: IO[bytes]) -> str:
+    stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - TAIL))
+    lines = stderr.read().decode(errors="replace").strip().splitlines()
+    return f": {lines[-1].strip()}" if lines else ""

@@ -1,0 +1,75 @@
+"""``python:module:function``: any function that gets and returns a NumPy array."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import CannotVerify
+from ..reference import FLOATS, ROUNDINGS, Bits
+from .runtime import RoundBits, failed, first_line, patterns, values
+
+#: It may take a second argument by the name of ``rounding``.
+Function = Callable[..., npt.NDArray[Any]]
+
+
+class PythonFunction:
+    """A function of one array, in one direction; or in all, by a parameter ``rounding``."""
+
+    dtypes = tuple(FLOATS)
+    concurrent = False
+
+    def __init__(self, function: Function, name: str | None = None) -> None:
+        self.name = name or f"python:{function.__module__}:{function.__qualname__}"
+        self._function = function
+        self._takes_rounding = _takes_rounding(function)
+        self.roundings = ROUNDINGS if self._takes_rounding else ROUNDINGS[:1]
+
+    def kernel(self, dtype: str, rounding: str) -> RoundBits:
+        """The function, as rounding in this direction."""
+        more = {"rounding": rounding} if self._takes_rounding else {}
+
+        def kernel(bits: Bits) -> Bits:
+            try:
+                with np.errstate(all="ignore"):
+                    result = self._function(values(bits, dtype), **more)
+            except Exception as error:
+                raise failed(self.name, dtype, error) from error
+            return patterns(result, bits, dtype, self.name)
+
+        return kernel
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def open_function(text: str) -> PythonFunction:
+    """The function that ``module:function`` names; modules of the current folder are found too."""
+    module_name, _, path = text.partition(":")
+    if not module_name or not path:
+        raise CannotVerify(f"python:{text} names no function: write python:module:function")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:  # whatever the module does while it is imported
+        raise CannotVerify(f"{module_name} cannot be imported: {first_line(error)}") from error
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise CannotVerify(f"{module_name} has no function {path}")
+    return PythonFunction(found, f"python:{text}")
+
+
+def _takes_rounding(function: Function) -> bool:
+    try:
+        return "rounding" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # ufuncs and other built-in functions may have none
+        return False

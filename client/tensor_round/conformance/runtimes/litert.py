@@ -1,0 +1,88 @@
+"""``litert[:builtin]``: LiteRT's (TensorFlow Lite's) ROUND, CEIL and FLOOR, of float32 alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import CannotVerify, NotTaken
+from ..reference import Bits
+from .runtime import RoundBits, failed, patterns, probed, values, version
+
+#: The builtin operator of a direction.
+OPERATORS = {"ties_to_even": "ROUND", "toward_positive": "CEIL", "toward_negative": "FLOOR"}
+#: The argument for LiteRT's own kernels, in place of the XNNPACK delegate that it uses by default.
+BUILTIN = "builtin"
+
+
+class LiteRT:
+    """LiteRT's interpreter on the CPU, by models of one operator."""
+
+    dtypes = ("float32",)
+    roundings = tuple(OPERATORS)
+    # An interpreter belongs to one thread.
+    concurrent = False
+
+    def __init__(self, kernels: str) -> None:
+        import ai_edge_litert
+
+        if kernels not in ("", BUILTIN):
+            raise CannotVerify(f"litert has no kernels {kernels}; it has {BUILTIN}, or XNNPACK's")
+        self._builtin = kernels == BUILTIN
+        kind = "builtin kernels" if self._builtin else "XNNPACK"
+        self.name = f"litert {version(ai_edge_litert)}, {kind}"
+
+    def kernel(self, dtype: str, rounding: str) -> RoundBits:
+        """An interpreter of the operator; :class:`NotTaken` for other types than float32."""
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+        if dtype not in self.dtypes or rounding not in OPERATORS:
+            raise NotTaken(f"it has no operator for {dtype} {rounding}")
+        resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        interpreter = Interpreter(
+            model_content=_model(OPERATORS[rounding]),
+            experimental_op_resolver_type=resolver if self._builtin else OpResolverType.AUTO,
+        )
+
+        def kernel(bits: Bits) -> Bits:
+            try:
+                interpreter.resize_tensor_input(0, [bits.size])
+                interpreter.allocate_tensors()
+                interpreter.set_tensor(0, values(bits, dtype))
+                interpreter.invoke()
+                result = interpreter.get_tensor(1)
+            except Exception as error:
+                raise failed(self.name, dtype, error) from error
+            return patterns(result, bits, dtype, self.name)
+
+        return probed(kernel, dtype)
+
+    def close(self) -> None:
+        """Interpreters end with their kernels."""
+
+
+def _model(operator: str) -> bytes:
+    """A flatbuffer: one operator from tensor 0 to tensor 1, of one dimension of any size."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    def tensor(name: str) -> Any:  # a class of the generated schema
+        made = schema.TensorT()
+        made.name, made.type, made.buffer = name, schema.TensorType.FLOAT32, 0
+        made.shape, made.shapeSignature = [1], [-1]
+        return made
+
+    code = schema.OperatorCodeT()
+    code.builtinCode = getattr(schema.BuiltinOperator, operator)
+    # Older readers look here, where there is room for 127.
+    code.deprecatedBuiltinCode = min(code.builtinCode, 127)
+    node = schema.OperatorT()
+    node.inputs, node.outputs = [0], [1]
+    graph = schema.SubGraphT()
+    graph.tensors, graph.operators = [tensor("x"), tensor("y")], [node]
+    graph.inputs, graph.outputs = [0], [1]
+    model = schema.ModelT()
+    model.version, model.buffers = 3, [schema.BufferT()]
+    model.operatorCodes, model.subgraphs = [code], [graph]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())

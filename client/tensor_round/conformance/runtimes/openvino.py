@@ -1,0 +1,81 @@
+"""``openvino[:DEVICE]``: operator Round-5, compiled for a device."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from ...dtypes import BY_NAME
+from ...rounding import OPENVINO_MODES
+from ..errors import CannotVerify, NotTaken
+from ..reference import WIDTHS, Bits
+from .runtime import RoundBits, failed, probed, version
+
+MODES = {rounding.value: mode for mode, rounding in OPENVINO_MODES.items()}
+
+
+class OpenVINO:
+    """OpenVINO on one device, asked for the precision of the model."""
+
+    dtypes = tuple(WIDTHS)
+    roundings = tuple(MODES)
+    # An infer request belongs to one thread.
+    concurrent = False
+
+    def __init__(self, device: str) -> None:
+        import openvino
+
+        self._core = openvino.Core()
+        self._device = device or "CPU"
+        available = self._core.available_devices
+        if self._device.partition(".")[0] not in {name.partition(".")[0] for name in available}:
+            raise CannotVerify(
+                f"openvino has no device {self._device} here; it has {', '.join(available)}"
+            )
+        # The build and the branch come behind the version.
+        self.name = f"openvino {version(openvino).partition('-')[0]}, {self._device}"
+
+    def kernel(self, dtype: str, rounding: str) -> RoundBits:
+        """An infer request of Round-5; :class:`NotTaken` where it does not compile."""
+        import openvino
+        from openvino import opset5
+
+        if rounding not in MODES:
+            raise NotTaken(f"it has no mode {rounding}")
+        element = getattr(openvino.Type, BY_NAME[dtype].openvino, None)
+        try:
+            parameter = opset5.parameter([-1], element)
+            node = opset5.round(parameter, MODES[rounding])
+            model = openvino.Model([node], [parameter])
+            # Without the hint a CPU with bfloat16 instructions may round float32 in bfloat16.
+            hint = {"EXECUTION_MODE_HINT": "ACCURACY"}
+            request = self._core.compile_model(model, self._device, hint).create_infer_request()
+        except Exception as error:  # the bindings raise RuntimeError, and others
+            raise NotTaken(_told(error)) from error
+
+        def kernel(bits: Bits) -> Bits:
+            given = openvino.Tensor(element, openvino.Shape([bits.size]))
+            try:
+                given.data.view(np.uint8).reshape(-1)[:] = bits.view(np.uint8)
+                request.set_input_tensor(given)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # NumPy's, of NaNs it converts
+                    request.infer()
+                result = np.array(request.get_output_tensor().data).reshape(-1)
+            except Exception as error:
+                raise failed(self.name, dtype, error, _told(error)) from error
+            if result.nbytes != bits.nbytes:
+                raise CannotVerify(f"{self.name} returned {result.dtype} for {dtype}")
+            return result.view(bits.dtype)
+
+        return probed(kernel, dtype)
+
+    def close(self) -> None:
+        """Requests end with their kernels."""
+
+
+def _told(error: Exception) -> str:
+    """What is wrong: the last line, below those that say where in OpenVINO."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,302 @@
+"""What can be verified by name, and what keeps from a verdict."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensor_round.conformance import (
+    FLOATS,
+    ROUNDINGS,
+    RUNTIMES,
+    WIDTHS,
+    CannotVerify,
+    NotTaken,
+    edges,
+    rounded,
+    verify,
+)
+from tensor_round.conformance.patterns import BLOCK
+from tensor_round.conformance.runtimes import open_runtime
+from tensor_round.conformance.verifying import usable_cores
+from tensor_round.errors import InvalidArgument
+
+#: A program that rounds right; the type and the direction are its arguments.
+RIGHT = """
+import sys
+import numpy as np
+from tensor_round.conformance.reference import bits_type, rounded
+
+dtype, rounding = sys.argv[1:]
+bits = np.frombuffer(sys.stdin.buffer.read(), bits_type(dtype))
+sys.stdout.buffer.write(rounded(bits, dtype, rounding).tobytes())
+"""
+
+
+def program(folder: Path, code: str) -> str:
+    path = folder / "kernel.py"
+    path.write_text(code)
+    return f"cmd:{sys.executable} {path}"
+
+
+def why_not(runtime: Any, **options: Any) -> str:
+    """The one line that stands in place of a verdict."""
+    with pytest.raises(CannotVerify) as caught:
+        verify(runtime, **options)
+    assert "\n" not in caught.value.detail
+    return caught.value.detail
+
+
+def test_numpy_quiets_nans_and_is_right_otherwise() -> None:
+    report = verify("numpy", dtypes=["float16", "float8_e4m3fn"])
+    assert report.runtime == f"numpy {np.__version__}"
+    assert [verdict.wrong for verdict in report.verdicts] == [1022] * 4 + [0] * 4
+    assert {str(verdict.explanation) for verdict in report.verdicts[:4]} == {"this is NaN quieted"}
+    assert not report.right
+
+
+def test_a_right_program_is_right_in_every_direction(tmp_path: Path) -> None:
+    runtime = program(tmp_path, RIGHT) + " {dtype} {rounding}"
+    report = verify(runtime, dtypes=["float16", "float64"], timeout=30)
+    assert report.right
+    assert [verdict.pair for verdict in report.verdicts] == [
+        *(("float16", rounding) for rounding in ROUNDINGS),
+        *(("float64", rounding) for rounding in ROUNDINGS),
+    ]
+    assert open_runtime(runtime).dtypes == tuple(FLOATS)
+
+
+def test_a_program_without_placeholders_rounds_float32_ties_to_even(tmp_path: Path) -> None:
+    report = verify(program(tmp_path, RIGHT) + " float32 ties_to_away", timeout=30)
+    (verdict,) = report.verdicts
+    assert verdict.pair == ("float32", "ties_to_even")
+    assert str(verdict.explanation) == "this is half away from zero"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
+def test_javascripts_math_round(tmp_path: Path) -> None:
+    """A runtime of the language whose rule the model is named after."""
+    (tmp_path / "kernel.mjs").write_text(
+        "import { readFileSync, writeSync } from 'node:fs';\n"
+        "const given = readFileSync(0);\n"
+        "const end = given.byteOffset + given.length;\n"
+        "const x = new Float64Array(given.buffer.slice(given.byteOffset, end));\n"
+        "const y = new Uint8Array(x.map(Math.round).buffer);\n"
+        "for (let at = 0; at < y.length; ) at += writeSync(1, y, at);\n"
+    )
+    (verdict,) = verify(f"cmd:node {tmp_path}/kernel.mjs", dtypes=["float64"], nans="any").verdicts
+    assert [model.name for model in verdict.explanation.models] == ["half toward +infinity"]
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import sys; sys.stdin.buffer.read(); print('done')", "wrote 5 bytes for 131,072"),
+        ("import sys; sys.stdin.buffer.read()", "wrote 0 bytes for 131,072"),
+        ("import sys; sys.exit('no such type')", "ended with exit code 1: no such type"),
+        (r"import sys; sys.exit('\033[31mred\007')", "ended with exit code 1: [31mred"),
+        ("import os; os.abort()", "was ended by SIGABRT"),
+        ("import time; time.sleep(100)", "was not done after 2 s"),
+        ("import sys\nwhile True: sys.stdout.write('x' * 65536)", "wrote more than 131,072 bytes"),
+        ("import os, time; os.close(1); time.sleep(100)", "was not done after 2 s"),
+    ],
+    ids=[
+        "few-bytes",
+        "no-bytes",
+        "exit-code",
+        "control-characters",
+        "abort",
+        "hangs",
+        "writes-without-end",
+        "hangs-at-its-end",
+    ],
+)
+def test_a_program_that_fails_gets_no_verdict(tmp_path: Path, code: str, why: str) -> None:
+    began = time.monotonic()
+    assert why in why_not(program(tmp_path, code), dtypes=["float16"], timeout=2)
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups are POSIX's")
+def test_a_program_that_hangs_leaves_no_process_behind(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    code = (
+        "import pathlib, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)'])\n"
+        f"pathlib.Path({str(pid_file)!r}).write_text(str(child.pid))\n"
+        "child.wait()\n"
+    )
+    why_not(program(tmp_path, code), dtypes=["float16"], timeout=3)
+    child = Path("/proc") / pid_file.read_text()
+    ends = time.monotonic() + 10
+    while child.exists() and "Z" not in (child / "stat").read_text().split(")")[1][:3]:
+        assert time.monotonic() < ends, "the program's child is still there"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "why"),
+    [
+        ("onnxrutime", "no runtime is called 'onnxrutime'; there are onnxruntime[:PROVIDER], "),
+        ("numpy:1", "numpy takes nothing behind it"),
+        ("cmd:", "cmd needs PROGRAM: write cmd:PROGRAM"),
+        ("cmd:'", "is no command line: No closing quotation"),
+        ("cmd:/no/such/program", "cannot be run: No such file or directory"),
+        ("python:json", "write python:module:function"),
+        ("python:no_such_module:f", "no_such_module cannot be imported: ModuleNotFoundError"),
+        ("python:json:nothing", "json has no function nothing"),
+        ("python:json:__name__", "json has no function __name__"),
+        ("service:", "service needs URL"),
+        ("service:ftp://here", "ftp"),
+        ("service:http://127.0.0.1:1", "service:http://127.0.0.1:1: "),
+    ],
+)
+def test_what_cannot_be_opened_is_told_in_a_line(runtime: str, why: str) -> None:
+    assert why in why_not(runtime, dtypes=["float16"], timeout=5)
+
+
+@pytest.mark.parametrize("row", [row for row in RUNTIMES if row.package], ids=lambda row: row.name)
+def test_a_missing_runtime_is_told_with_what_to_install(row: Any) -> None:
+    module = {
+        "onnx-reference": "onnx",
+        "onnx-model": "onnxruntime",
+        "litert": "ai_edge_litert",
+    }.get(row.name, row.name)
+    code = (
+        f"import sys; sys.modules[{module!r}] = None\n"
+        "from tensor_round import conformance\n"
+        f"try: conformance.verify({row.name + (':x' if row.required else '')!r})\n"
+        "except conformance.CannotVerify as error: print(error)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout.startswith(f"{row.name} cannot be imported (")
+    assert ran.stdout.endswith(f"pip install {row.package}\n")
+    assert ran.stdout.count("\n") == 1
+
+
+def test_no_runtime_is_imported_before_it_is_named() -> None:
+    code = (
+        "import sys\n"
+        "from tensor_round import conformance\n"
+        "conformance.verify('numpy', dtypes=['float8_e5m2'])\n"
+        "print(*({'onnx', 'onnxruntime', 'openvino', 'torch', 'jax', 'cupy', 'rich', 'httpx2'} "
+        "& set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda x: x.tolist(), "returned a list for a NumPy array of float16"),
+        (lambda x: x.sort(), "returned None for a NumPy array of float16"),
+        (lambda x: np.rint(x.astype("f8")), "returned float64 of shape (65536,) for float16"),
+        (lambda x: x[:-1], "returned float16 of shape (65535,) for float16 of shape (65536,)"),
+        (lambda x: x.astype(">f2"), "returned >f2 of shape"),
+        (lambda x: 1 // 0, "failed on float16: ZeroDivisionError: "),
+    ],
+    ids=["list", "none", "dtype", "shape", "byte-order", "raises"],
+)
+def test_a_function_that_returns_no_result_gets_no_verdict(function: Any, why: str) -> None:
+    assert why in why_not(function, dtypes=["float16"])
+
+
+def test_a_function_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a_kernel_of_mine.py").write_text(
+        "import numpy as np\n"
+        "class Kernels:\n"
+        "    @staticmethod\n"
+        "    def away(x): return np.trunc(x + np.copysign(x.dtype.type(0.5), x))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    report = verify("python:a_kernel_of_mine:Kernels.away", roundings=["ties_to_away"])
+    assert report.runtime == "python:a_kernel_of_mine:Kernels.away"
+    assert len(report.verdicts) == len(FLOATS)
+    assert all("trunc(x + copysign(0.5, x))" in str(verdict) for verdict in report.verdicts)
+
+
+def test_a_function_with_a_rounding_is_verified_in_all() -> None:
+    def kernel(x: Any, rounding: str) -> Any:
+        return rounded(x.view("<u4"), "float32", rounding).view("<f4")
+
+    report = verify(kernel, dtypes=["float32"])
+    assert len(report.verdicts) == 5
+    assert report.right
+
+
+def test_a_function_gets_an_array_of_its_own() -> None:
+    def in_place(x: Any) -> Any:
+        x[:] = rounded(x.view("<u2"), "float16", "ties_to_even").view("<f2")
+        return x
+
+    assert verify(in_place, dtypes=["float16"]).right
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"dtypes": ["int32"]}, "no verdict on int32: it has no function for int32 ties_to_even"),
+        ({"roundings": ["ties_to_away"]}, "no verdict on ties_to_away: it has no function"),
+        ({"dtypes": ["float16", "int8"]}, "no verdict on int8"),
+    ],
+)
+def test_what_is_asked_for_by_name_and_not_taken_gets_no_verdict(
+    asked: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(NotTaken, match=why):
+        verify("numpy", **asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"dtypes": ["float31"]}, "dtypes: 'float31' is none of float16, "),
+        ({"dtypes": "float32"}, "dtypes is a sequence of names, got the string 'float32'"),
+        ({"roundings": ["up"]}, "roundings: 'up' is none of ties_to_even, "),
+    ],
+)
+def test_names_that_nobody_has_are_refused(asked: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidArgument, match=why):
+        verify("numpy", **asked)
+
+
+def test_every_goes_through_all_patterns_in_blocks_and_stops_at_a_failure() -> None:
+    firsts: list[int] = []
+
+    def kernel(x: Any) -> Any:
+        if len(firsts) == 9:
+            raise ArithmeticError("enough")
+        bits = x.view("<u4")
+        firsts.append(int(bits[0]))
+        return rounded(bits, "float32", "ties_to_even").view("<f4")
+
+    assert "ArithmeticError: enough" in why_not(kernel, dtypes=["float32"], every=True)
+    # The hardest patterns come first, for the models; then blocks, on threads that may overtake.
+    assert firsts[0] == edges("float32")[0]
+    assert len(set(firsts[1:])) == 8
+    assert set(firsts[1:]) <= {n * BLOCK for n in range(8 + 2 * usable_cores())}
+
+
+def test_progress_counts_the_bytes_of_all_patterns() -> None:
+    told: list[tuple[int, int]] = []
+    verify("numpy", dtypes=["float16", "float32"], progress=lambda *seen: told.append(seen))
+    total = 4 * (2 * 65536 + 4 * 1_062_678)
+    assert told[0] == (0, total)
+    assert told[-1] == (total, total)
+    assert told == sorted(told)
+
+
+def test_every_runtime_has_a_name_of_its_own() -> None:
+    names = [row.name for row in RUNTIMES]
+    assert len(set(names)) == len(names)
+    assert len(WIDTHS) == 14

@@ -1,0 +1,56 @@
+"""docs/verify.md: its examples run and print what it says, its tables are the code's."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.pages import ROOT, blocks
+from tensor_round.conformance import MODELS, RUNTIMES
+
+PAGE = "docs/verify.md"
+TEXT = (ROOT / PAGE).read_text()
+
+
+def examples(language: str) -> list[str]:
+    return [block.text for block in blocks(PAGE) if block.language == language]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize("right", [False, True], ids=["wrong", "roundf"])
+def test_the_program_is_told_as_on_the_page(tmp_path: Path, right: bool) -> None:
+    (source,) = examples("c")
+    if right:
+        source = source.replace("truncf(x + copysignf(0.5f, x))", "roundf(x)")
+    (tmp_path / "kernel.c").write_text(source)
+    (script,) = [block for block in examples("sh") if "cc -O2" in block]
+    script = script.replace("tensor-round", f"{sys.executable} -m tensor_round")
+    ran = subprocess.run(
+        ["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True, timeout=100
+    )
+    assert ran.returncode == (0 if right else 1), ran.stderr
+    assert ran.stdout == ("" if right else examples("text")[0])
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The rows of the table below a line."""
+    table = TEXT.partition(f"{heading}\n|---|---|---|\n")[2].partition("\n\n")[0]
+    return [re.split(r" \| ?", row.strip("| \n")) for row in table.splitlines()]
+
+
+def test_the_table_of_models_is_the_codes() -> None:
+    found = rows("| model | what it does | met in |")
+    assert found == [[f"`{m.name}`", m.about, m.source] for m in MODELS]
+
+
+def test_the_table_of_runtimes_is_the_codes() -> None:
+    found = rows("| RUNTIME | what rounds | needs |")
+    assert found == [
+        [f"`{row}`", row.about, *([f"`pip install {row.package}`"] if row.package else [])]
+        for row in RUNTIMES
+    ]

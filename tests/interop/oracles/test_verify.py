@@ -1,0 +1,267 @@
+"""The kit on real runtimes: what is wrong with each, and by which models, is known exactly."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, checker, helper
+
+from tensor_round.conformance import CannotVerify, NotTaken, Report, verify
+from tensor_round.conformance.runtimes.onnx_model import DTYPES, OPERATORS, model_of
+
+QUIETED = ("NaN quieted",)
+PAYLOAD_LOST = ("payload lost",)
+PLUGIN_NANS = ("NaN quieted", "NaN's sign lost")
+MINUS_ZERO = "zero's sign lost by -0.0 alone"
+HALF_ADDED = "trunc(x + copysign(0.5, x))"
+
+#: By runtime, type and direction, "" for any other: the models that explain all faults.
+FAULTS: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
+    "onnxruntime": {
+        ("float16", "ties_to_even"): PAYLOAD_LOST,
+        ("float16", ""): QUIETED,
+        ("float32", "ties_to_even"): (),
+        ("float64", "ties_to_even"): (),
+        ("float32", ""): QUIETED,
+        ("float64", ""): QUIETED,
+    },
+    "onnx-reference": {("bfloat16", ""): PAYLOAD_LOST, ("", ""): QUIETED},
+    "openvino": {
+        ("float16", "ties_to_even"): QUIETED,
+        ("bfloat16", "ties_to_even"): QUIETED,
+        ("float32", "ties_to_even"): QUIETED,
+        ("float16", "ties_to_away"): (MINUS_ZERO, *PLUGIN_NANS),
+        ("bfloat16", "ties_to_away"): (MINUS_ZERO, *PLUGIN_NANS),
+        ("float32", "ties_to_away"): (HALF_ADDED, MINUS_ZERO, *PLUGIN_NANS),
+        ("float64", "ties_to_even"): ("through float32 clamped", "payload cut to float32's"),
+        ("float64", "ties_to_away"): (
+            *(HALF_ADDED, MINUS_ZERO, "through float32 clamped"),
+            *("payload cut to float32's", "NaN's sign lost"),
+        ),
+        **{
+            (f"{sign}int{width}", rounding): (*formula, "integers through float32")
+            for sign in ("", "u")
+            for width in (32, 64)
+            for rounding, formula in (("ties_to_even", ()), ("ties_to_away", (HALF_ADDED,)))
+        },
+        ("", ""): (),
+    },
+    "litert": {
+        ("float32", "ties_to_even"): QUIETED,
+        ("float32", ""): ("flush subnormals", *QUIETED),
+    },
+    "litert:builtin": {
+        ("float32", "ties_to_even"): ("zero's sign lost by all but -0.0", *QUIETED),
+        ("float32", ""): QUIETED,
+    },
+    "torch": {
+        ("bfloat16", ""): ("NaN canonical (all ones)",),
+        ("float64", "toward_zero"): (),
+        ("float16", ""): QUIETED,
+        ("float32", ""): QUIETED,
+        ("float64", ""): QUIETED,
+        ("", ""): (),
+    },
+    "jax": {
+        **{
+            (dtype, rounding): ("flush subnormals", *nans)
+            for dtype, nans in (
+                ("bfloat16", PAYLOAD_LOST),
+                ("float32", QUIETED),
+                ("float64", QUIETED),
+            )
+            for rounding in ("toward_positive", "toward_negative")
+        },
+        ("bfloat16", ""): PAYLOAD_LOST,
+        ("float8_e4m3fn", ""): (),
+        ("float8_e5m2", ""): ("NaN canonical (all ones but the sign)",),
+        ("", ""): QUIETED,
+    },
+}
+#: What each does not take.
+LACKING = {
+    "onnxruntime": {"bfloat16"},
+    "onnx-reference": set(),
+    "openvino": {"float8_e4m3fn", "float8_e5m2"},
+    "litert": set(),
+    "litert:builtin": set(),
+    "torch": {"float8_e4m3fn", "float8_e5m2"},
+    "jax": set(),
+}
+
+
+@pytest.fixture(scope="module")
+def report() -> Callable[[str], Report]:
+    found: dict[str, Report] = {}
+
+    def of(runtime: str) -> Report:
+        if runtime not in found:
+            found[runtime] = verify(runtime)
+        return found[runtime]
+
+    return of
+
+
+@pytest.mark.parametrize("runtime", FAULTS)
+def test_every_fault_is_explained_by_the_models_it_is_known_by(
+    runtime: str, report: Callable[[str], Report]
+) -> None:
+    known = FAULTS[runtime]
+    verdicts = report(runtime).verdicts
+    assert verdicts
+    for verdict in verdicts:
+        keys = (verdict.pair, (verdict.dtype, ""), ("", ""))
+        expected = next(known[key] for key in keys if key in known)
+        assert verdict.explanation.complete, str(verdict)
+        names = tuple(model.name for model in verdict.explanation.models)
+        assert names == expected, str(verdict)
+        assert bool(verdict.wrong) == bool(names)
+
+
+@pytest.mark.parametrize("runtime", FAULTS)
+def test_what_it_lacks_is_said(runtime: str, report: Callable[[str], Report]) -> None:
+    assert {row.dtype for row in report(runtime).lacking} == LACKING[runtime]
+    assert all(row.why and "\n" not in row.why for row in report(runtime).lacking)
+
+
+def test_openvinos_fault_is_explained_in_one_sentence(report: Callable[[str], Report]) -> None:
+    (sentence,) = [
+        str(verdict)
+        for verdict in report("openvino").verdicts
+        if verdict.pair == ("float32", "ties_to_away")
+    ]
+    assert "all 15,902 odd integers from 2^23 to 2^24" in sentence
+    assert f"this is {HALF_ADDED}, {MINUS_ZERO}" in sentence
+
+
+def test_openvinos_fault_in_numbers(request: pytest.FixtureRequest) -> None:
+    """With --every-float32, on every float32 there is."""
+    every = bool(request.config.getoption("--every-float32"))
+    asked = {"dtypes": ["float32"], "roundings": ["ties_to_away"]}
+    (verdict,) = verify("openvino", **asked, nans="any", every=every).verdicts
+    assert (verdict.tried, verdict.wrong) == (
+        (1 << 32, 8_388_611) if every else (1_062_678, 15_905)
+    )
+    assert [count.wrong for count in verdict.classes][:2] == [1, 2]
+    assert [model.name for model in verdict.explanation.models] == [HALF_ADDED, MINUS_ZERO]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "dtype"), [("onnxruntime", "bfloat16"), ("torch", "float8_e5m2")]
+)
+def test_a_type_that_is_asked_for_and_lacks_is_no_verdict(runtime: str, dtype: str) -> None:
+    with pytest.raises(NotTaken, match=f"no verdict on {dtype}"):
+        verify(runtime, dtypes=[dtype])
+
+
+@pytest.mark.parametrize(
+    ("runtime", "why"),
+    [
+        ("onnxruntime:TPU", "onnxruntime has no provider TPU here; it has .*CPUExecutionProvider"),
+        ("openvino:NPU.7", "openvino has no device NPU.7 here; it has .*CPU"),
+        ("torch:cuda", "torch has no device cuda"),
+        ("litert:GPU", "litert has no kernels GPU"),
+        ("torch:nonsense", "torch has no device nonsense"),
+    ],
+)
+def test_a_device_that_is_not_there_is_no_verdict(runtime: str, why: str) -> None:
+    with pytest.raises(CannotVerify, match=why):
+        verify(runtime)
+
+
+@pytest.mark.parametrize("rounding", OPERATORS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_models_written_by_hand_are_onnxs(dtype: str, rounding: str) -> None:
+    model = onnx.load_model_from_string(model_of(dtype, rounding))
+    checker.check_model(model, full_check=True)
+    assert [node.op_type for node in model.graph.node] == [OPERATORS[rounding]]
+    assert model.SerializeToString() == model_of(dtype, rounding)
+
+
+def saved(folder: Path, operators: list[tuple[str, list[str], str]], **options: Any) -> str:
+    """A model file of these nodes, from x to y."""
+    element = options.get("element", TensorProto.FLOAT)
+    shape = options.get("shape", ["n"])
+    graph = helper.make_graph(
+        [helper.make_node(name, inputs, [output]) for name, inputs, output in operators],
+        "rounds",
+        [helper.make_tensor_value_info(x, element, shape) for x in options.get("inputs", ["x"])],
+        [helper.make_tensor_value_info("y", options.get("returns", element), shape)],
+        [helper.make_tensor("half", element, [1], [0.5])],
+    )
+    opsets = [helper.make_opsetid("", 13)]
+    path = folder / "model.onnx"
+    onnx.save_model(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    return f"onnx-model:{path}"
+
+
+ROUND = [("Round", ["x"], "y")]
+SPELT = [("Add", ["x", "half"], "s"), ("Floor", ["s"], "y")]
+
+
+@pytest.mark.parametrize(
+    "shape", [["n"], ["n", "m"], [None], [7], [3, 1000], [], ["n", 5, "m"]], ids=str
+)
+def test_a_model_file_of_any_shape(tmp_path: Path, shape: list[Any]) -> None:
+    # Shapes without a free dimension are run again and again: few elements, few patterns.
+    element = TensorProto.FLOAT16
+    report = verify(saved(tmp_path, ROUND, shape=shape, element=element))
+    (verdict,) = report.verdicts
+    assert verdict.pair == ("float16", "ties_to_even")
+    assert [model.name for model in verdict.explanation.models] == ["payload lost"]
+
+
+def test_a_model_that_spells_round_wrong(tmp_path: Path) -> None:
+    (verdict,) = verify(saved(tmp_path, SPELT)).verdicts
+    names = [model.name for model in verdict.explanation.models]
+    assert names == ["floor(x + 0.5)", "NaN quieted"]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"inputs": ["x", "z"]}, "has 2 inputs and 1 outputs"),
+        ({"returns": TensorProto.DOUBLE}, r"turns tensor\(float\) into tensor\(double\)"),
+        ({"shape": [0]}, "takes empty tensors alone"),
+    ],
+    ids=["inputs", "types", "empty"],
+)
+def test_a_model_that_does_not_round_a_tensor_is_no_verdict(
+    tmp_path: Path, options: dict[str, Any], why: str
+) -> None:
+    operators = ROUND
+    if "returns" in options:
+        operators = [("Cast", ["x"], "y")]
+    runtime = saved(tmp_path, operators, **options)
+    if "returns" in options:
+        path = runtime.partition(":")[2]
+        model = onnx.load_model(path)
+        model.graph.node[0].attribute.append(helper.make_attribute("to", TensorProto.DOUBLE))
+        onnx.save_model(model, path)
+    with pytest.raises(CannotVerify, match=why):
+        verify(runtime)
+
+
+def test_a_file_that_is_no_model_is_no_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"no model")
+    with pytest.raises(CannotVerify, match="is no model: "):
+        verify(f"onnx-model:{path}")
+    with pytest.raises(CannotVerify, match="there is no file"):
+        verify(f"onnx-model:{path}x")
+
+
+def test_the_command_line_on_a_real_runtime() -> None:
+    command = [sys.executable, "-m", "tensor_round", "verify", "onnxruntime"]
+    right = [*command, "--dtype", "float32", "--rounding", "ties_to_even"]
+    done = subprocess.run(right, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "this is payload lost" in done.stdout
