@@ -112,5 +112,5 @@ def test_a_descriptor_of_very_many_sizes_is_not_read_through() -> None:
 
 def test_a_layout_is_told_where_it_may_stand() -> None:
     stated = ieee754("float32", [2], strides=[1]).encode()
-    with pytest.raises(InvalidDescriptor, match="strides: .* is for application/octet-stream"):
+    with pytest.raises(InvalidDescriptor, match=r"strides: .* is for application/octet-stream"):
         Document.read(b'{"descriptor":%s,"data":[1,2]}' % stated)
