@@ -435,9 +435,7 @@ def test_a_reader_that_has_had_enough_is_no_error(
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-@pytest.mark.parametrize(
-    "name", ["round", "execute", "operators", "conformance", "ping", "verify"]
-)
+@pytest.mark.parametrize("name", ["round", "execute", "operators", "conformance", "ping", "verify"])
 def test_help_cuts_no_word_at_80_columns(name: str) -> None:
     assert "\u2026" not in good(name, "--help", COLUMNS="80").stdout.decode()
 
