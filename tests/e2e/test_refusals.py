@@ -98,6 +98,7 @@ CASES = [
      "SHA-256"),
     ("no-digest", headers(Content_Digest="sha-256=:AA==:"), BODY, 400, "digest_mismatch", "32"),
     ("no-npy", NPY, b"hello", 400, "malformed_npy", "magic"),
+    ("npz", NPY, b"PK\x03\x04" + bytes(99), 400, "malformed_npy", "an archive of arrays (.npz)"),
     ("empty-npy", NPY, b"", 400, "malformed_npy", "header"),
     ("short-npy", NPY, saved(np.ones(3, "f4"))[:-1], 400, "payload_size_mismatch", "140"),
     ("long-npy", NPY, saved(np.ones(3, "f4")) + b"x", 400, "payload_size_mismatch", "140"),

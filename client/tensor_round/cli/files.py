@@ -10,9 +10,6 @@ from .. import npyfiles
 from ..dtypes import DTYPES
 from ..errors import MalformedNpy, UnsupportedMediaType
 
-#: How a .npz file begins, as every zip archive does.
-_ZIP = b"PK\x03\x04"
-
 
 def read_tensor(source: str, dtype: str | None) -> npyfiles.NpyArray:
     """The tensor in a .npy file or on standard input; raises ``typer.BadParameter``."""
@@ -21,7 +18,9 @@ def read_tensor(source: str, dtype: str | None) -> npyfiles.NpyArray:
     except npyfiles.DTypeNeeded as error:
         raise typer.BadParameter(f"{source}: {error}", param_hint="--dtype") from None
     except MalformedNpy as error:
-        raise _unfit(source, _malformed(source, error)) from None
+        why = error.detail.replace("the body is", "this is", 1)
+        why = why.replace("the body", "this is no .npy file: it", 1)
+        raise _unfit(source, why) from None
     except UnsupportedMediaType as error:
         served = ", ".join(dtype.name for dtype in DTYPES)
         raise _unfit(source, f"{error.detail}; types that are: {served}") from None
@@ -38,14 +37,6 @@ def check_target(target: str) -> None:
         raise typer.BadParameter(f"{target} is a folder", param_hint="OUT")
     if not place.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {place.parent}", param_hint="OUT")
-
-
-def _malformed(source: str, error: MalformedNpy) -> str:
-    if source != npyfiles.PIPE:
-        with open(source, "rb") as file:
-            if file.read(len(_ZIP)) == _ZIP:
-                return "this is an archive of arrays (.npz); unpack it and round each .npy file"
-    return error.detail.replace("the body", "this is no .npy file: it", 1)
 
 
 def _unfit(source: str, why: str) -> typer.BadParameter:

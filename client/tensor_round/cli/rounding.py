@@ -11,6 +11,7 @@ import typer
 
 from .. import npyfiles
 from ..dtypes import DTYPES
+from ..echo import shown
 from ..errors import InvalidDescriptor
 from ..operator_text import operator_from_text
 from ..round_operators import RoundOperator
@@ -113,7 +114,8 @@ def _operator(operator: str | None, rounding: str | None) -> RoundOperator:
     if operator is not None and rounding is not None:
         raise typer.BadParameter("--rounding is part of the operator: give one of the two")
     if rounding is not None and rounding not in Rounding.__members__.values():
-        raise typer.BadParameter(f"must be one of {', '.join(Rounding)}", param_hint="--rounding")
+        rule = f"must be one of {', '.join(Rounding)}, got {shown(rounding)}"
+        raise typer.BadParameter(rule, param_hint="--rounding")
     if operator is None:
         operator = rounding or Rounding.TIES_TO_EVEN
     try:

@@ -23,6 +23,8 @@ from ..errors import Fault, InvalidDescriptor, MalformedNpy, UnsupportedMediaTyp
 from ..layout import SIZE_LIMIT, Layout, packed_strides
 
 MAGIC = b"\x93NUMPY"
+#: How a .npz file begins, as every zip archive does.
+_ZIP = b"PK\x03\x04"
 #: The dict literal and its padding, in bytes: NumPy's own limit for files it does not trust.
 MAX_LITERAL_LENGTH = 10_000
 #: A reader that has this many bytes of a sound file has the whole header.
@@ -88,6 +90,10 @@ def read_header(prefix: bytes | bytearray | memoryview) -> NpyHeader | None:
     bytes show it, or :class:`UnsupportedMediaType` for a sound header of another type.
     """
     head = bytes(prefix[:MAX_HEADER_LENGTH])
+    if head.startswith(_ZIP):
+        raise MalformedNpy(
+            "the body is an archive of arrays (.npz): unpack it and round each .npy file"
+        )
     if head[: len(MAGIC)] != MAGIC[: len(head)]:
         raise MalformedNpy("the body does not begin with the magic bytes of a .npy file")
     version = head[len(MAGIC) : len(MAGIC) + 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensor_round.echo import shown
 from tensor_round.errors import Fault, InvalidDescriptor
 from tensor_round.layout import Layout
 from tensor_round.operator_text import operator_from_text
@@ -20,8 +21,8 @@ def operator_of(query: dict[str, str]) -> RoundOperator:
     try:
         return as_operator(Rounding(name))
     except ValueError:
-        fault = Fault(("query", "rounding"), f"must be one of {', '.join(Rounding)}")
-        raise InvalidDescriptor.of([fault]) from None
+        rule = f"must be one of {', '.join(Rounding)}, got {shown(name)}"
+        raise InvalidDescriptor.of([Fault(("query", "rounding"), rule)]) from None
 
 
 def rounding_of(operator: RoundOperator, layout: Layout) -> Rounding:
