@@ -83,7 +83,7 @@ def verify_runtime(
     timeout: Annotated[
         float,
         typer.Option(
-            min=0.001, help="Seconds that a program may take for a block, a service for a call."
+            min=0.001, help="Seconds that a program or a function may take for a million patterns."
         ),
     ] = TIMEOUT,
     progress: Progress = None,

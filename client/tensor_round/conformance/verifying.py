@@ -40,9 +40,9 @@ def verify(
     function that gets and returns a NumPy array. Without ``dtypes`` or ``roundings`` it is
     verified in all that it takes. ``every`` tries all 2^32 patterns of types of 32 bits.
     ``nans`` says how a NaN has to come back: with all its ``bits``, ``quiet`` where it was
-    signalling, as IEEE 754 has it, or as ``any`` NaN. ``timeout``, in seconds, bounds a program's
-    block and a service's call. ``progress`` shows a bar on stderr, or is called with bytes done
-    and bytes in all.
+    signalling, as IEEE 754 has it, or as ``any`` NaN. ``timeout``, in seconds, bounds a block of
+    a program or a function and a call of a service. ``progress`` shows a bar on stderr, or is
+    called with bytes done and bytes in all.
 
     Raises :class:`CannotVerify` where no verdict is possible: the runtime is missing, fails,
     returns something that is no result, or takes nothing of what is asked for.
@@ -157,7 +157,7 @@ def _opened(runtime: str | Function | Runtime, timeout: float) -> Runtime:
     if isinstance(runtime, str):
         return open_runtime(runtime, timeout)
     # A runtime has a method that gives kernels; a function is one.
-    return runtime if isinstance(runtime, Runtime) else PythonFunction(runtime)
+    return runtime if isinstance(runtime, Runtime) else PythonFunction(runtime, timeout)
 
 
 def _check(what: str, given: Sequence[str], known: Sequence[str]) -> None:

@@ -34,6 +34,10 @@ def chatty(x):
     print("rounding", x.size)
     return right(x)
 
+def hangs(x):
+    while True:
+        pass
+
 def one_wrong(x):
     y = right(x)
     y[x == 2.5] = 3
@@ -49,6 +53,7 @@ if __name__ == "__main__":
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("kernels")
     (path / "kernels.py").write_text(KERNELS)
+    (path / "script.py").write_text("import sys; sys.exit(0)")
     return path
 
 
@@ -154,11 +159,13 @@ NO_VERDICT: dict[str, tuple[list[str], str]] = {
     "other-bytes": (["python:kernels:wide", "--dtype", "float16"], "returned float64 of shape"),
     "no-function": (["python:kernels:none"], "kernels has no function none"),
     "no-module": (["python:none:none"], "none cannot be imported: ModuleNotFoundError"),
+    "script": (["python:script:main"], "script cannot be imported: SystemExit: 0"),
     "dies": ([f"cmd:{sys.executable} -c exit(3)"], "ended with exit code 3"),
     "hangs": (
         [f"cmd:{sys.executable} -c 'while True: pass'", "--timeout", "1"],
         "was not done after 1 s",
     ),
+    "function-hangs": (["python:kernels:hangs", "--timeout", "1"], "was not done after 1 s"),
     "few-bytes": ([f"cmd:{sys.executable} -c 'print(1)'"], "wrote 2 bytes for"),
     "lacks-the-type": (["numpy", "--dtype", "int8"], "no verdict on int8"),
     "lacks-the-direction": (["numpy", "--rounding", "ties_to_away"], "no verdict on ties_to_away"),
