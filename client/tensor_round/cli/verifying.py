@@ -24,6 +24,7 @@ from ..conformance import (
 from ..conformance.baseline import Complaints
 from ..conformance.judge import NANS, Nans
 from ..conformance.runtimes import TIMEOUT
+from ..names import DTypeName, RoundingName
 from .errors import complain, complain_of_file
 from .options import AsJson, Progress
 
@@ -110,8 +111,8 @@ def verify_runtime(
         with redirect_stdout(sys.stderr):
             report = verify(
                 runtime,
-                dtypes=dtypes or (),
-                roundings=roundings or (),
+                dtypes=cast(list[DTypeName], dtypes or []),
+                roundings=cast(list[RoundingName], roundings or []),
                 every=every,
                 nans=cast(Nans, nans),
                 progress=sys.stderr.isatty() if progress is None else progress,

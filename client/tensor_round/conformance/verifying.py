@@ -10,7 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 
 from ..errors import InvalidArgument
+from ..names import DTypeName, RoundingName
 from ..progress import ProgressCallback, counted
+from ..rounding import Rounding
 from .errors import CannotVerify, NotTaken
 from .explain import Hypotheses
 from .judge import NANS, BlockVerdict, Nans, Tally, judge
@@ -27,8 +29,8 @@ Pair = tuple[str, str]
 def verify(
     runtime: str | Function | Runtime,
     *,
-    dtypes: Sequence[str] = (),
-    roundings: Sequence[str] = (),
+    dtypes: Sequence[DTypeName] = (),
+    roundings: Sequence[RoundingName | Rounding] = (),
     every: bool = False,
     nans: Nans = "bits",
     progress: bool | ProgressCallback = False,
@@ -54,7 +56,7 @@ def verify(
         pairs = [
             (dtype, rounding)
             for dtype in dict.fromkeys(dtypes or opened.dtypes)
-            for rounding in dict.fromkeys(roundings or opened.roundings)
+            for rounding in dict.fromkeys(map(str, roundings or opened.roundings))
         ]
         sizes = {dtype: _bytes(dtype, every) for dtype, _ in pairs}
         total = sum(sizes[dtype] for dtype, _ in pairs)

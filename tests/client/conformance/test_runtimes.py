@@ -29,6 +29,7 @@ from tensor_round.conformance.patterns import BLOCK
 from tensor_round.conformance.runtimes import open_runtime
 from tensor_round.conformance.verifying import usable_cores
 from tensor_round.errors import InvalidArgument
+from tensor_round.rounding import Rounding
 
 #: A program that rounds right; the type and the direction are its arguments.
 RIGHT = """
@@ -307,6 +308,14 @@ def test_every_goes_through_all_patterns_in_blocks_and_stops_at_a_failure() -> N
     assert firsts[0] == edges("float32")[0]
     assert len(set(firsts[1:])) == 8
     assert set(firsts[1:]) <= {n * BLOCK for n in range(8 + 2 * usable_cores())}
+
+
+def test_a_direction_is_named_by_its_enumerator_too() -> None:
+    report = verify("numpy", dtypes=["float8_e4m3fn"], roundings=[Rounding.TOWARD_ZERO])
+    assert [verdict.pair for verdict in report.verdicts] == [("float8_e4m3fn", "toward_zero")]
+    assert type(report.verdicts[0].rounding) is str
+    with pytest.raises(NotTaken, match="no verdict on ties_to_away"):
+        verify("numpy", roundings=[Rounding.TIES_TO_AWAY])
 
 
 def test_progress_counts_the_bytes_of_all_patterns() -> None:
