@@ -90,8 +90,9 @@ def test_a_fault_is_counted_shown_and_named(folder: Path) -> None:
         "python:kernels:away\n\n"
         "wrong patterns   tried  ties_to_away\n"
         "float16         65,536         1,026\n\n"
-        "float16 ties_to_away: 1,026 of 65,536 wrong: 2 of 1,024 numbers next below a tie, all "
-        "1,024 odd integers from 2^10 to 2^11; this is trunc(x + copysign(0.5, x)).\n"
+        "float16 ties_to_away: 1,026 of 65,536 wrong: 2 of 1,024 numbers next below a tie "
+        "(off by one), all 1,024 odd integers from 2^10 to 2^11 (off by one); "
+        "this is trunc(x + copysign(0.5, x)).\n"
         "  x 0.4998 (0x37ff): got 1.0 (0x3c00), want 0.0 (0x0000)\n"
         "  x 1025.0 (0x6401): got 1026.0 (0x6402), want 1025.0 (0x6401)\n"
     )
