@@ -8,26 +8,46 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format exhaustive fuzz soak walls chaos test-edge test-oracles test-interop bench bench-peers bench-report clean
+.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi bench bench-peers bench-report docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
+# With LOCKED=1, as .ci/run has it, exactly the versions of locks/, by their hashes; else what
+# pyproject.toml allows. $(call install,BIN,OPTIONS,LOCK)
+ifdef LOCKED
+install = $(1)/pip install -q --require-hashes -r locks/build.txt -r locks/$(3).txt && \
+	$(1)/pip install -q --no-deps --no-build-isolation -e .
+else
+install = $(1)/pip install -q --upgrade 'pip>=25.1' && $(1)/pip install -q $(2)
+endif
+
 $(VENV)/.service: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --upgrade 'pip>=25.1'
-	$(BIN)/pip install -q -e '.[service]'
+	$(call install,$(BIN),-e '.[service]',service)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.service
-	$(BIN)/pip install -q --group test
+	$(call install,$(BIN),--group test,ci)
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.service
-	$(BIN)/pip install -q --group lint
+	$(call install,$(BIN),--group lint,ci)
 	@touch $@
 
-serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000)
+# One CUDA at a time: CuPy's packages for 12 and for 13 are the same folder.
+$(VENV)/.cuda%: $(VENV)/.service
+	$(BIN)/pip uninstall -q -y $(filter-out cupy-cuda$*x,cupy-cuda12x cupy-cuda13x) 2>/dev/null
+	@rm -f $(VENV)/.cuda*
+	$(BIN)/pip install -q -e '.[service,cuda$*]'
+	@touch $@
+
+# The extra that fits the NVIDIA driver here, installed; nothing without a GPU.
+FIT_DRIVER = extra=$$($(PYTHON) tools/cuda_extra.py); \
+	[ -z "$$extra" ] || $(MAKE) --no-print-directory $(VENV)/.$$extra || exit 1
+
+serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000), on a GPU where there is one
+	+@$(FIT_DRIVER)
 	@exec $(BIN)/tensor-round-service --host $(HOST) --port $(PORT)
 
 # Much of the suite waits, for services to start and for limits to pass: three share two cores.
@@ -39,8 +59,7 @@ test: $(VENV)/.test ## Run the whole test suite; with ARGS, what they select
 KERNELS := .venvs/kernels
 $(KERNELS)/.kernels: pyproject.toml
 	$(PYTHON) -m venv $(KERNELS)
-	$(KERNELS)/bin/pip install -q --upgrade 'pip>=25.1'
-	$(KERNELS)/bin/pip install -q -e '.[cuda13]'
+	$(call install,$(KERNELS)/bin,-e '.[cuda13]',cuda13)
 	@touch $@
 
 # NVRTC and CuPy are made for Linux and Windows alone.
@@ -52,18 +71,10 @@ else
 	$(KERNELS)/bin/python tools/kernels/compile.py
 endif
 
-GPU := .venvs/gpu
-$(GPU)/.%: pyproject.toml
-	$(PYTHON) -m venv $(GPU)
-	$(GPU)/bin/pip install -q --upgrade 'pip>=25.1'
-	$(GPU)/bin/pip install -q -e '.[service,$*]'
-	@touch $@
-
 gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes; "no device" without one)
-	@extra=$$($(PYTHON) tools/gpu_check/driver.py); \
+	@$(FIT_DRIVER); \
 	if [ -z "$$extra" ]; then echo "no device"; exit 0; fi; \
-	$(MAKE) --no-print-directory $(GPU)/.$$extra && \
-	PYTHONPATH=tests $(GPU)/bin/python -m tools.gpu_check.check
+	PYTHONPATH=tests $(BIN)/python -m tools.gpu_check.check
 
 exhaustive: $(VENV)/.test build/reference.so ## Try all float32 patterns against a C reference (minutes; needs a C compiler)
 	PYTHONPATH=tests $(BIN)/python tools/exhaustive/prove.py build/reference.so
@@ -153,10 +164,43 @@ test-interop: $(PEERS)/.peers ## Meet Triton, perf_analyzer, KServe's client, ON
 	TRITON_HOME=$(TRITON) PERF_ANALYZER=$(PEERS)/perf_analyzer/bin/perf_analyzer \
 	$(PEERS)/bin/pytest tests/interop/peers $(ARGS)
 
+OPENAPI := .venvs/openapi
+OPENAPI_SOURCES := $(addprefix tests/interop/openapi/,requirements.txt generator.txt package.json)
+$(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
+	$(PYTHON) -m venv $(OPENAPI)
+	$(OPENAPI)/bin/pip install -q --upgrade 'pip>=25.1'
+	$(OPENAPI)/bin/pip install -q -e '.[service]' --group test -r tests/interop/openapi/requirements.txt
+	$(PYTHON) -m venv $(OPENAPI)/generator
+	$(OPENAPI)/generator/bin/pip install -q -r tests/interop/openapi/generator.txt
+	@# Node.js and npm have come with the requirements.
+	mkdir -p $(OPENAPI)/node && cp tests/interop/openapi/package.json $(OPENAPI)/node
+	cd $(OPENAPI)/node && PATH="$(abspath $(OPENAPI))/bin:$$PATH" npm install --silent --no-fund --no-audit
+	@touch $@
+
+test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB, own venv)
+	OPENAPI_NODE=$(OPENAPI)/node $(OPENAPI)/bin/pytest tests/interop/openapi $(ARGS)
+
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Set up what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
 
 bench-report: $(VENV)/.service ## Put the latest results in docs/performance.md and docs/bench.svg
 	$(BIN)/python -m bench.report
+
+LOCKS := .venvs/locks
+$(LOCKS)/bin/uv:
+	$(PYTHON) -m venv $(LOCKS)
+	$(LOCKS)/bin/pip install -q 'uv>=0.9,<1'
+
+# One resolution for all of .ci; what images have is part of it, as far as it goes.
+LOCK := $(LOCKS)/bin/uv pip compile --quiet --universal --generate-hashes --no-header $(ARGS)
+lock: $(LOCKS)/bin/uv ## Lock what .ci and the images install, by hashes: locks/ (ARGS=--upgrade for newer)
+	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
+	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
+	for extra in service compiled cuda12 cuda13; do \
+		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
+
+docs: $(VENV)/.service ## Write what programs write of docs/: the client's reference, the settings
+	$(BIN)/python tools/sdk_reference.py
+	$(BIN)/python tools/settings_page.py
 
 lint: $(VENV)/.lint ## Check style
 	$(BIN)/ruff check .

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, settings
+
+# Tests that need a GPU say so; a GPU that is there by chance changes nothing for the others.
+os.environ.setdefault("TENSOR_ROUND_BACKEND", "numpy")
 
 # The first text of a fresh checkout has Hypothesis make a table of all characters: that takes the
 # second that drawing may take in all, and is no fault of the strategy that is drawn from.

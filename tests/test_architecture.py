@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -154,6 +155,18 @@ def test_no_module_of_the_service_comes_back_to_itself() -> None:
 def module_of(path: Path) -> str:
     parts = path.relative_to(ROOT / "service").with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.mark.parametrize(
+    "path", [*files(CONTRACT), *files(SERVICE)], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_the_table_of_owners_has_every_module(path: Path) -> None:
+    """By its own name, or with its folder's."""
+    owned = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| (`.*?) \|", owned[owned.index("## Who owns what") :], re.M)
+    named = {name.rpartition("/")[2] for row in rows for name in re.findall(r"`([^`]+\.py)`", row)}
+    folders = {Path(name).name for row in rows for name in re.findall(r"`([^`]+)/`", row)}
+    assert path.name in {*named, "__init__.py"} or path.parent.name in folders
 
 
 def test_the_engine_imports_without_a_web_framework() -> None:

@@ -236,11 +236,11 @@ class UnsupportedEncoding(RequestRefused):
 
 
 class InvalidDescriptor(RequestRefused):
-    """The descriptor breaks a rule of its dialect; ``faults`` says where and which."""
+    """The descriptor, or what is beside it, breaks a rule; ``faults`` says where and which."""
 
     status = 422
     code = "invalid_descriptor"
-    title = "The operator descriptor is invalid"
+    title = "The descriptor or its data is invalid"
 
     @classmethod
     def of(cls, faults: Sequence[Fault]) -> InvalidDescriptor:
@@ -344,17 +344,23 @@ REFUSALS: dict[str, type[RequestRefused]] = {
 }
 
 
+#: A page of the service with a paragraph on each code, relative to any request's URL.
+ERRORS_PATH = "/docs/errors"
+
+
 def problem(refusal: RequestRefused) -> dict[str, Any]:
     """The RFC 9457 problem document of a refusal."""
-    return {
-        "type": "about:blank",
+    document = {
+        "type": f"{ERRORS_PATH}#{refusal.code}",
         "title": refusal.title,
         "status": refusal.status,
         "detail": refusal.detail,
         "code": refusal.code,
-        "errors": [{"loc": list(f.loc), "msg": f.msg} for f in refusal.faults],
         **refusal.extensions(),
     }
+    if refusal.faults:
+        document["errors"] = [{"loc": list(f.loc), "msg": f.msg} for f in refusal.faults]
+    return document
 
 
 def from_problem(

@@ -11,6 +11,7 @@ The service never has the keys themselves: a copy of the file lets nobody in.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import logging
@@ -162,8 +163,9 @@ def _key(number: int, fields: list[str]) -> ApiKey:
 class _Look:
     """What a look found. Equal ones have nothing but their time between them.
 
-    ``stamp`` is the file's device, inode and time of change, which each write moves on;
-    ``is_old``, whether nobody had changed it for as long as lies between two looks.
+    ``stamp`` is the file's device, inode and time of change, which each write moves on, or its
+    folder's where there is no such file; ``is_old``, whether nobody had changed the file for as
+    long as lies between two looks.
     """
 
     content: bytes = b""
@@ -176,7 +178,13 @@ def _look_at(path: Path) -> _Look:
     try:
         return _read(path)
     except KeyFileError as error:
+        with contextlib.suppress(OSError):
+            return _Look(fault=str(error), stamp=_stamp(path.parent.stat()))
         return _Look(fault=str(error))
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 def _read(path: Path) -> _Look:
@@ -193,10 +201,9 @@ def _read(path: Path) -> _Look:
         raise KeyFileError(f"cannot be read: {error.strerror}") from None
     if len(content) > MAX_FILE_BYTES:
         raise KeyFileError(f"has more than {MAX_FILE_BYTES} bytes")
-    stamp = (status.st_dev, status.st_ino, status.st_ctime_ns)
     # By the time of change, not of modification: only that one is the system's alone.
     is_old = time.time() - status.st_ctime >= SECONDS_BETWEEN_LOOKS
-    return _Look(content, None, stamp, is_old)
+    return _Look(content, None, _stamp(status), is_old)
 
 
 def _open_at_once(path: str, flags: int) -> int:

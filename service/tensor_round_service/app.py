@@ -14,14 +14,15 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from .api_keys import KeyRing
-from .auth import Authenticator
+from .auth import OPEN_PATHS, Authenticator
 from .backends.choice import DeviceOptions, choose
 from .cuda_shared_memory import CudaSharedMemory
+from .deployment import Deployment
+from .documents import NAME
 from .engine import Engine
 from .front import Front
 from .hosts import host_check
-from .memory import memory_limit
-from .openapi import describe
+from .openapi.document import describe
 from .readiness import Lifecycle, Readiness
 from .refusals import add_refusal_handlers
 from .regions import Registry
@@ -36,8 +37,6 @@ from .routes.tensor_route import TensorRoute
 from .settings import Settings
 from .shared_memory import SharedMemory
 from .statistics import Statistics
-
-TITLE = "tensor-round"
 
 logger = logging.getLogger(__name__)
 
@@ -60,14 +59,13 @@ class Application(FastAPI):
 
 
 def _engine(settings: Settings, say: Callable[[str], None]) -> Engine:
-    total = settings.max_bytes_in_flight or memory_limit() // 2
     devices = DeviceOptions(
         numbers=settings.device_numbers,
         least_bytes=settings.gpu_min_bytes,
         pool_bytes=settings.gpu_memory_limit,
     )
     backend = choose(settings.backend, devices, say=say)
-    return Engine(backend, total // settings.workers)
+    return Engine(backend, Deployment.of(settings).worker_bytes)
 
 
 def _shared_memory(settings: Settings, worker_folder: Path | None) -> SharedMemory | None:
@@ -82,7 +80,10 @@ def _cuda_memory(
 ) -> CudaSharedMemory | str:
     """The regions on devices, or why there are none."""
     if not settings.cuda_shared_memory:
-        return "CUDA shared memory is off: the service's CUDA_SHARED_MEMORY is not set"
+        return (
+            "CUDA shared memory is off: the service was started without --cuda-shared-memory true "
+            "(TENSOR_ROUND_CUDA_SHARED_MEMORY)"
+        )
     if engine.backend.device_memory is None:
         return f"the {engine.backend.name} backend has no CUDA shared memory"
     registry = Registry(None if worker_folder is None else worker_folder / "device-regions")
@@ -123,14 +124,16 @@ def create_app(
                 serving.close()
 
     app = Application(
-        title=TITLE,
-        version=version(TITLE),
+        title=NAME,
+        version=version(NAME),
         summary="Exact tensor rounding: DirectML, ONNX, OpenVINO and IEEE 754, to the last bit.",
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
         # A redirected upload is an upload lost.
         redirect_slashes=False,
+        # The same whatever else is offered; functions are named for it.
+        generate_unique_id_function=lambda route: route.name,
     )
     shared_memory = _shared_memory(settings, worker_folder)
     cuda_memory = _cuda_memory(settings, serving, worker_folder)
@@ -143,15 +146,16 @@ def create_app(
         ),
     }
     for path in tensor_routes:
-        # For other methods' 405; their OpenAPI entries are written in openapi.py.
+        # For other methods' 405; their OpenAPI entries are written in openapi/.
         app.router.routes.append(Route(path, _led_by_the_front, methods=["POST"]))
-    app.include_router(status_router(serving, settings.max_tensor_bytes, readiness))
+    deployment = Deployment.of(settings, serving.memory.limit_bytes)
+    app.include_router(status_router(serving, deployment, readiness))
     app.include_router(
         inference_status_router(counts, readiness.check, shared_memory, has_cuda_memory)
     )
     app.include_router(repository_router())
     app.include_router(shared_memory_router(shared_memory, cuda_memory))
-    app.include_router(docs_router(TITLE))
+    app.include_router(docs_router(NAME))
     add_refusal_handlers(app)
     app.front = Front(
         app.framework,
@@ -159,7 +163,7 @@ def create_app(
         host_check(settings),
         None if settings.api_keys_file is None else Authenticator(KeyRing(settings.api_keys_file)),
     )
-    describe(app, app.front.open_paths)
+    describe(app, OPEN_PATHS, has_keys=settings.api_keys_file is not None)
     return app
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from tensor_round.published import DIGESTS
 from tensor_round.rounding import Rounding
 
 from .backends import Backend, Round
+from .documents import Conformance, PatternDigest
 
 
 def digest(round_: Round, dtype_name: str, rounding: Rounding) -> str:
@@ -26,7 +26,7 @@ def digest(round_: Round, dtype_name: str, rounding: Rounding) -> str:
     return hashlib.sha256(patterns.data).hexdigest()
 
 
-def report(backend: Backend) -> dict[str, Any]:
+def report(backend: Backend) -> Conformance:
     """The digests of all that may round a tensor here, and whether they are the published ones.
 
     Raises :class:`BackendFailed` where the backend fails at it.
@@ -44,9 +44,9 @@ def report(backend: Backend) -> dict[str, Any]:
     return {"conforms": conforms, "backends": found}
 
 
-def _table(round_: Round) -> dict[str, dict[str, dict[str, Any]]]:
+def _table(round_: Round) -> dict[str, dict[str, PatternDigest]]:
     """By dtype and direction."""
-    rows: dict[str, dict[str, dict[str, Any]]] = {}
+    rows: dict[str, dict[str, PatternDigest]] = {}
     for (dtype_name, rounding), published in DIGESTS.items():
         found = digest(round_, dtype_name, Rounding(rounding))
         rows.setdefault(dtype_name, {})[rounding] = {

@@ -16,14 +16,17 @@ from .http1.asgi import (
     respond_by_asgi,
     send_response,
 )
-from .http1.head import MalformedRequest
+from .http1.head import MalformedRequest, RequestHead
 from .http1.request import ClientDisconnected, Request
 from .http1.request_id import request_id_field
 from .http1.response import Response, head_bytes
 from .http1.security_headers import CACHE_CONTROL, NO_STORE, SERVER_FIELDS
 from .refusals import is_v2, refusal_response
+from .routes.docs import PAGE_WITH_SLASH
 from .routes.tensor_route import TensorRoute
 
+#: Methods of requests that lose nothing where another path is taken for theirs.
+_WITHOUT_A_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 #: A path of each API, for what is made beforehand.
 _PATHS = ("/round", "/v2")
 
@@ -48,14 +51,11 @@ class Front:
             for path in _PATHS
         }
 
-    @property
-    def open_paths(self) -> frozenset[str] | None:
-        """The paths that need no key, where others do."""
-        return None if self._authenticator is None else self._authenticator.open_paths
-
     async def respond(self, request: Request) -> Response:
         """The response to a request, a refusal included."""
         head = request.head
+        if head.path.endswith("/") and head.method in _WITHOUT_A_BODY:
+            _take_off_slash(head)
         route = self._tensor_routes.get(head.path) if head.method == "POST" else None
         try:
             if head.fault is not None:
@@ -99,6 +99,12 @@ class Front:
             return
         response.headers += SERVER_FIELDS
         await send_response(response, send, head_only=request.head.method == "HEAD")
+
+
+def _take_off_slash(head: RequestHead) -> None:
+    """Answer to a path with a slash too many as without it, but to a page of relative links."""
+    if head.path not in ("/", PAGE_WITH_SLASH) and not head.path.endswith("//"):
+        head.path = head.path[:-1]
 
 
 def _whole(response: Response) -> bytes:

@@ -25,7 +25,10 @@ from .models import CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
 #: What metadata states for every tensor; any other type that the dialect allows is taken too.
 ADVERTISED = BY_NAME["float32"]
 
-NO_SHARED_MEMORY = "shared memory is off: the service's SHARED_MEMORY_PREFIX is not set"
+NO_SHARED_MEMORY = (
+    "shared memory is off: the service was started without --shared-memory-prefix "
+    "(TENSOR_ROUND_SHARED_MEMORY_PREFIX)"
+)
 SYSTEM_MEMORY_OFF = f"system {NO_SHARED_MEMORY}"
 
 #: A number of an output in JSON is text in a part, in the joined parts, as bytes and in the
@@ -45,6 +48,8 @@ class Plan:
     call: RoundCall
     source: oip.Source
     output: oip.Output
+    #: Whether NaNs and infinities in the answer's JSON are strings.
+    strict_json: bool = False
 
     @property
     def carrier(self) -> DType:
@@ -148,6 +153,7 @@ def plan(model: Model, request: oip.Request) -> Plan:
     the request states are not those of its shape.
     """
     _refuse_misplaced_modes(model, request)
+    # There is one input, so one tensor is meant for it, however its sender calls it.
     tensor = _the_only("inputs", request.inputs, model.name, model.input)
     call = _call(model, request, tensor)
     nbytes = call.input.byte_length
@@ -156,7 +162,8 @@ def plan(model: Model, request: oip.Request) -> Plan:
             f"input {model.input} has {nbytes} bytes by its shape and datatype, "
             f"{shown(tensor.source.byte_size)} by its parameters"
         )
-    return Plan(model, request.id, call, tensor.source, _output(model, request, nbytes))
+    output = _output(model, request, nbytes)
+    return Plan(model, request.id, call, tensor.source, output, request.strict_json)
 
 
 def _call(model: Model, request: oip.Request, tensor: oip.Input) -> RoundCall:
@@ -166,7 +173,10 @@ def _call(model: Model, request: oip.Request, tensor: oip.Input) -> RoundCall:
     except InvalidDescriptor as refusal:
         raise _placed(refusal, "parameters", mode_parameter) from None
     try:
-        dtype = element_type(tensor.datatype, _carried(request, tensor))
+        dtype = element_type(model, tensor.datatype, _carried(request, tensor))
+    except InvalidDescriptor as refusal:
+        raise _placed(refusal, "inputs", 0, "datatype") from None
+    try:
         resolved = operator.plan(dtype.name, tensor.shape).call
     except InvalidDescriptor as refusal:
         raise _placed(refusal, "inputs", 0) from None
@@ -188,6 +198,11 @@ def _output(model: Model, request: oip.Request, nbytes: int) -> oip.Output:
     if not request.outputs:
         return oip.Output(model.output, {}, request.binary_output, None)
     output = _the_only("outputs", request.outputs, model.name, model.output)
+    if output.name != model.output:
+        raise _refusal(
+            ("outputs", 0, "name"),
+            f"the output of model {model.name} is {model.output}, got {shown(output.name)}",
+        )
     if "classification" in output.parameters:
         raise _refusal(("outputs", 0, "parameters", "classification"), "tensors have no classes")
     if output.region is not None and output.region.byte_size < nbytes:
@@ -202,7 +217,7 @@ T = TypeVar("T", oip.Input, oip.Output)
 
 
 def _the_only(member: str, tensors: Sequence[T], model: str, name: str) -> T:
-    if [tensor.name for tensor in tensors] != [name]:
+    if len(tensors) != 1:
         got = ", ".join(shown(tensor.name) for tensor in tensors[:3]) or "none"
         raise _refusal((member,), f"model {model} has exactly one, {name}, got {got}")
     return tensors[0]

@@ -71,7 +71,8 @@ class InferenceWork:
             if plan.output.binary:
                 return [plan.bare_head, rounded.data]
             flat = (plan.call.output.element_count,)
-            numbers = jsontensor.write(rounded.data, plan.carrier, flat, nan_tokens=True)
+            tokens = not plan.strict_json
+            numbers = jsontensor.write(rounded.data, plan.carrier, flat, nan_tokens=tokens)
             return [plan.full_head(numbers)]
         if self._is_on_device(plan.output.region):
             self._round_on_device(plan, received, job)

@@ -24,9 +24,11 @@ from . import conformance
 from .backends import Bytes
 from .backends.choice import choose
 from .catalog import catalog
+from .documents import Limits
 from .engine import INLINE_BYTES, MAX_TENSOR_BYTES, Engine
 from .failures import refusal_for
 from .job import Job
+from .memory import largest_request
 from .overlap import flat_call
 from .readiness import rounds_right
 
@@ -74,9 +76,14 @@ class LocalEngine:
         backend = self._engine.backend
         match method, path:
             case "GET", "/operators":
-                return catalog(MAX_TENSOR_BYTES)
+                budget = self._engine.memory.limit_bytes
+                limits: Limits = {
+                    "max_tensor_bytes": min(MAX_TENSOR_BYTES, largest_request(budget)),
+                    "max_bytes_in_flight": budget,
+                }
+                return {**catalog(limits)}
             case "GET", "/conformance":
-                return conformance.report(backend)
+                return {**conformance.report(backend)}
             case "GET", "/readyz":
                 if not rounds_right(backend):
                     raise BackendFailed("the backend did not round a few known values")

@@ -35,9 +35,7 @@ class Memory:
         self.fresh = allocate
         self.limit_bytes = limit_bytes
         #: What one large request can have at the most.
-        self.most = limit_bytes
-        if limit_bytes > SMALL_BYTES:
-            self.most -= limit_bytes // SMALL_SHARE
+        self.most = largest_request(limit_bytes)
         self._in_use = 0
         #: Used buffers, oldest first, each with the time it was given back at.
         self._stock: list[tuple[float, Bytes]] = []
@@ -112,6 +110,12 @@ class Memory:
         _, buffer = self._stock.pop(position)
         self._stocked -= buffer.size
         return buffer
+
+
+def largest_request(limit_bytes: int) -> int:
+    """What one request can have at the most of a budget."""
+    share = limit_bytes // SMALL_SHARE if limit_bytes > SMALL_BYTES else 0
+    return max(limit_bytes - share, min(limit_bytes, SMALL_BYTES))
 
 
 def memory_limit() -> int:

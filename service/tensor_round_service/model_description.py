@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from .documents import ConfigParameter, ModelConfig, ModelMetadata, TensorConfig, TensorMetadata
 from .inference import ADVERTISED
 from .models import MODELS, Model
 
 PLATFORM = "tensor_round"
+#: What generic clients size their requests by.
+_DATATYPE = str(ADVERTISED.oip)
 
 
-def metadata(model: Model) -> dict[str, Any]:
+def metadata(model: Model) -> ModelMetadata:
     """The metadata of a model, with the versions there are."""
-    tensor = {"datatype": ADVERTISED.oip, "shape": list(model.advertised_shape)}
     return {
         "name": model.name,
         "versions": [other.version for other in MODELS if other.name == model.name],
         "platform": PLATFORM,
-        "inputs": [{"name": model.input, **tensor}],
-        "outputs": [{"name": model.output, **tensor}],
+        "inputs": [_tensor_metadata(model, model.input)],
+        "outputs": [_tensor_metadata(model, model.output)],
     }
 
 
-def config(model: Model) -> dict[str, Any]:
+def _tensor_metadata(model: Model, name: str) -> TensorMetadata:
+    return {"name": name, "datatype": _DATATYPE, "shape": list(model.advertised_shape)}
+
+
+def config(model: Model) -> ModelConfig:
     """The configuration of a model, in Triton's form; what else it takes is in ``parameters``."""
-    tensor = {"data_type": f"TYPE_{ADVERTISED.oip}", "dims": list(model.advertised_shape)}
     return {
         "name": model.name,
         "platform": PLATFORM,
         "backend": PLATFORM,
         "version_policy": {"specific": {"versions": [model.version]}},
         "max_batch_size": 0,
-        "input": [{"name": model.input, **tensor}],
-        "output": [{"name": model.output, **tensor}],
+        "input": [_tensor_config(model, model.input)],
+        "output": [_tensor_config(model, model.output)],
         "model_transaction_policy": {"decoupled": False},
-        "parameters": {name: {"string_value": value} for name, value in _parameters(model).items()},
+        "parameters": {
+            name: ConfigParameter(string_value=value) for name, value in _parameters(model).items()
+        },
+    }
+
+
+def _tensor_config(model: Model, name: str) -> TensorConfig:
+    return {
+        "name": name,
+        "data_type": f"TYPE_{_DATATYPE}",
+        "dims": list(model.advertised_shape),
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import cast
 
 from tensor_round.dtypes import BY_NAME, BY_OIP, DTYPES, DType
@@ -48,11 +48,15 @@ class Model:
     mode_parameter: str | None
     operator: Callable[..., RoundOperator]
 
+    @cached_property
+    def dtypes(self) -> tuple[DType, ...]:
+        """The types that it takes."""
+        return tuple(BY_NAME[self.dialect.dtypes[name]] for name in self.rules.dtypes)
+
     @property
     def datatypes(self) -> tuple[str, ...]:
         """What it takes; ``UINT8:float8_e5m2`` is a UINT8 whose parameter dtype says so."""
-        taken = (BY_NAME[self.dialect.dtypes[name]] for name in self.rules.dtypes)
-        return tuple(dtype.oip or f"{CARRIER.oip}:{dtype.name}" for dtype in taken)
+        return tuple(dtype.oip or f"{CARRIER.oip}:{dtype.name}" for dtype in self.dtypes)
 
     @property
     def advertised_shape(self) -> tuple[int, ...]:
@@ -113,18 +117,22 @@ def operator_for(model: Model, mode: str | float | None) -> RoundOperator:
     return model.operator() if mode is None else model.operator(mode)
 
 
-def element_type(datatype: str, carried: object) -> DType:
+def element_type(model: Model, datatype: str, carried: object = None) -> DType:
     """The type of a tensor's elements: its datatype, or the one that a UINT8 carries.
 
     ``carried`` is the value of the input's parameter ``dtype``, None without it. Raises
-    :class:`InvalidDescriptor`.
+    :class:`InvalidDescriptor`, in the protocol's names, for what the model does not take.
     """
     dtype = BY_OIP.get(datatype)
     if dtype is None:
-        rule = f"the datatype must be one of {', '.join(BY_OIP)}, got {shown(datatype)}"
-        raise InvalidDescriptor.of([Fault((), rule)])
-    if carried is None:
-        return dtype
+        raise _not_taken(model, shown(datatype))
+    dtype = dtype if carried is None else _carried(datatype, dtype, carried)
+    if dtype not in model.dtypes:
+        raise _not_taken(model, _in_protocol(dtype))
+    return dtype
+
+
+def _carried(datatype: str, dtype: DType, carried: object) -> DType:
     lawful = [dtype, *_CARRIED] if dtype is CARRIER else [dtype]
     for candidate in lawful:
         if candidate.name == carried:
@@ -132,3 +140,14 @@ def element_type(datatype: str, carried: object) -> DType:
     names = ", ".join(candidate.name for candidate in lawful)
     rule = f"the parameter dtype of a {datatype} must be one of {names}, got {shown(carried)}"
     raise InvalidDescriptor.of([Fault((), rule)])
+
+
+def _not_taken(model: Model, got: str) -> InvalidDescriptor:
+    taken = ", ".join(map(_in_protocol, model.dtypes))
+    rule = f"model {model.name} version {model.version} takes {taken}, got {got}"
+    return InvalidDescriptor.of([Fault((), rule)])
+
+
+def _in_protocol(dtype: DType) -> str:
+    """What the protocol calls a type."""
+    return dtype.oip or f"{CARRIER.oip} with the parameter dtype {dtype.name}"

@@ -65,7 +65,11 @@ def add_refusal_handlers(app: FastAPI) -> None:
     """Have every error that reaches the framework told in the form of its path."""
 
     async def refused(request: FastAPIRequest, error: Exception) -> FastAPIResponse:
-        response = refusal_response(request.url.path, as_refusal(error))
+        refusal = as_refusal(error)
+        if request.method == "OPTIONS" and isinstance(refusal, MethodNotAllowed):
+            # What the path takes (RFC 9110, section 9.3.7); load balancers probe by it.
+            return FastAPIResponse(headers={"Allow": f"{refusal.allow}, OPTIONS"})
+        response = refusal_response(request.url.path, refusal)
         fields = (*response.fixed.fields, *response.headers)
         headers = {name.decode(): value.decode() for name, value in fields}
         return FastAPIResponse(response.parts[0], response.status, headers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging.config
+import os
 import signal
 import ssl
 import sys
@@ -16,12 +17,13 @@ from typing import Any
 
 import uvicorn
 from pydantic import ValidationError
-from pydantic_settings import CliApp
 from uvicorn.config import LOGGING_CONFIG
 
 from .api_keys import KeyFileError
 from .app import Application, create_app
 from .backends.choice import BackendUnavailable
+from .command_line import read_settings, unknown_variables
+from .deployment import Deployment
 from .http1.protocol import http_protocol
 from .http1.security_headers import SERVER_HEADERS
 from .http1.site import Limits
@@ -41,7 +43,7 @@ _START_FAULTS = (BackendUnavailable, CannotListen, CannotServe, CertificateError
 def run(arguments: Sequence[str]) -> int:
     """Serve until SIGTERM or Ctrl-C; the process's exit code."""
     try:
-        settings = CliApp.run(Settings, cli_args=list(arguments))
+        settings = read_settings(arguments)
     except ValidationError as error:
         for fault in error.errors():
             name = PREFIX + "_".join(map(str, fault["loc"])).upper()
@@ -49,6 +51,9 @@ def run(arguments: Sequence[str]) -> int:
             why = fault["msg"].removeprefix("Value error, ")
             print(f"tensor-round-service: {name}: {why}", file=sys.stderr)
         return 2
+    logging.config.dictConfig(_logging())
+    for sentence in unknown_variables(os.environ):
+        logger.warning(sentence)
     # Until there is a server that can be stopped, nothing is lost by leaving.
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _leave)
@@ -64,7 +69,7 @@ def _serve_alone(settings: Settings) -> int:
     lifecycle = Lifecycle()
     app = create_app(settings, lifecycle=lifecycle)
     with Listener(settings) as listener:
-        say = partial(logger.info, "running on %s", listener.name)
+        say = partial(_announce, settings, listener)
         server = Server(_config(settings, app), settings, listener, lifecycle, say)
         server.run(listener.sockets)
     return server.exit_code
@@ -73,8 +78,13 @@ def _serve_alone(settings: Settings) -> int:
 def _supervise(settings: Settings) -> int:
     """Several processes on one listener."""
     with Listener(settings) as listener, TemporaryDirectory(prefix="tensor-round-") as folder:
-        logging.config.dictConfig(_logging())
-        return Supervisor(partial(_work, settings, Path(folder)), settings, listener).run()
+        work = partial(_work, settings, Path(folder))
+        return Supervisor(work, settings, listener, partial(_announce, settings, listener)).run()
+
+
+def _announce(settings: Settings, listener: Listener) -> None:
+    """Say where it serves, and on what terms."""
+    logger.info("running on %s with %s", listener.name, Deployment.of(settings))
 
 
 def _work(

@@ -24,7 +24,6 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
         frozen=True,
-        cli_prog_name="tensor-round-service",
         cli_kebab_case=True,
         cli_hide_none_type=True,
     )

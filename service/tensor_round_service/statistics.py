@@ -15,14 +15,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
 
+from .documents import BatchStatistics, Duration, ModelStatistics
 from .models import MODELS, Model
 
 #: What is counted of each model: how often, and for how many nanoseconds in all.
 _DURATIONS = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output")
-#: The protocol's other durations; there is no cache here.
-_NEVER = ("cache_hit", "cache_miss")
+#: There is no cache here.
+_NEVER: Duration = {"count": 0, "ns": 0}
 #: Of each model the milliseconds of the last inference, then count and time of each duration.
 _ROW = 1 + 2 * len(_DURATIONS)
 _FIRST = {model: position * _ROW for position, model in enumerate(MODELS)}
@@ -67,22 +67,37 @@ class Statistics:
         self._counters[at + 3] += 1
         self._counters[at + 4] += duration
 
-    def describe(self, model: Model) -> dict[str, Any]:
+    def describe(self, model: Model) -> ModelStatistics:
         """The statistics of a model, as the protocol has them."""
         last, *totals = self._summed(model)
-        durations = {
-            name: {"count": count, "ns": nanoseconds}
-            for name, count, nanoseconds in zip(_DURATIONS, totals[0::2], totals[1::2], strict=True)
+        success, fail, queue, compute_input, compute_infer, compute_output = (
+            Duration(count=count, ns=nanoseconds)
+            for count, nanoseconds in zip(totals[0::2], totals[1::2], strict=True)
+        )
+        batch: BatchStatistics = {
+            "batch_size": 1,  # each is one
+            "compute_input": compute_input,
+            "compute_infer": compute_infer,
+            "compute_output": compute_output,
         }
-        count = durations["success"]["count"]
+        count = success["count"]
         return {
             "name": model.name,
             "version": model.version,
             "last_inference": last,
             "inference_count": count,
             "execution_count": count,
-            "inference_stats": {**durations, **{name: {"count": 0, "ns": 0} for name in _NEVER}},
-            "batch_stats": [_batch(durations)] if count else [],
+            "inference_stats": {
+                "success": success,
+                "fail": fail,
+                "queue": queue,
+                "compute_input": compute_input,
+                "compute_infer": compute_infer,
+                "compute_output": compute_output,
+                "cache_hit": _NEVER,
+                "cache_miss": _NEVER,
+            },
+            "batch_stats": [batch] if count else [],
         }
 
     def _summed(self, model: Model) -> list[int]:
@@ -98,12 +113,6 @@ class Statistics:
             return
         for file in self._folder.glob(_PREFIX + "*"):
             yield memoryview(file.read_bytes()).cast("q")
-
-
-def _batch(durations: dict[str, Any]) -> dict[str, Any]:
-    """The same of inferences by their batch: here each is one."""
-    stages = ("compute_input", "compute_infer", "compute_output")
-    return {"batch_size": 1, **{stage: durations[stage] for stage in stages}}
 
 
 def _mapped(folder: Path) -> mmap.mmap | None:

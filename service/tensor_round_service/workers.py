@@ -54,10 +54,20 @@ class _Worker:
 
 
 class Supervisor:
-    """Keeps WORKERS processes serving until SIGTERM or SIGINT, then has them finish."""
+    """Keeps WORKERS processes serving until SIGTERM or SIGINT, then has them finish.
 
-    def __init__(self, work: Work, settings: Settings, listener: Listener) -> None:
+    ``on_start`` is called once the first of them serves.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        settings: Settings,
+        listener: Listener,
+        on_start: Callable[[], None],
+    ) -> None:
         self._work = work
+        self._on_start = on_start
         self._listener = listener
         self._count = settings.workers
         self._drain_delay = settings.drain_delay
@@ -124,7 +134,7 @@ class Supervisor:
         self._failures = 0
         if not self._has_served:
             self._has_served = True
-            logger.info("running on %s with %d workers", self._listener.name, self._count)
+            self._on_start()
         logger.info("worker %d serves", worker.process.pid)
 
     def _bury(self, worker: _Worker) -> None:

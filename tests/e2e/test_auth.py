@@ -44,7 +44,8 @@ def test_a_key_opens_and_none_does_not(locked: Service) -> None:
     assert refused.json()["code"] == "unauthorized"
     assert OTHER.encode() not in refused.content
     assert locked.get("/livez").status == locked.get("/readyz").status == 200
-    assert locked.get("/docs").status == 401
+    assert locked.get("/operators").status == 401
+    assert locked.get("/docs").status == locked.get("/openapi.json").status == 200
 
 
 def test_the_client_with_and_without(locked: Service) -> None:

@@ -31,7 +31,7 @@ def other(request: pytest.FixtureRequest) -> Iterator[OtherService]:
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Service]:
-    with Service() as running:
+    with Service("--max-bytes-in-flight", str(256 * MIB)) as running:
         yield running
 
 

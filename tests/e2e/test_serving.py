@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,8 @@ import pytest
 
 from support.native_form import ieee754, post
 from support.server import Reply, Service
+from tensor_round import operators
+from tensor_round_service.command_line import unknown_variables
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
 
@@ -37,6 +42,42 @@ def test_help_names_every_setting() -> None:
     for name, field in Settings.model_fields.items():
         assert f"--{name.replace('_', '-')}" in shown.stdout
         assert field.description is not None
+
+
+def test_version() -> None:
+    shown = start("--version")
+    assert (shown.returncode, shown.stdout) == (
+        0,
+        f"tensor-round-service {version('tensor-round')}\n",
+    )
+
+
+def test_an_unknown_variable_is_a_warning_that_names_the_nearest_setting() -> None:
+    environment = {
+        "TENSOR_ROUND_PROT": "9000",
+        "TENSOR_ROUND_MAX_TENSORBYTES": "8",
+        # Of the client, of Kubernetes, of others.
+        "TENSOR_ROUND_URL": "http://127.0.0.1:8000",
+        "TENSOR_ROUND_API_KEY": "secret",
+        "TENSOR_ROUND_SERVICE_HOST": "10.0.0.7",
+        "TENSOR_ROUND_PORT_8000_TCP_ADDR": "10.0.0.7",
+        "TENSOR": "round",
+    }
+    with Service(environment=environment) as service:
+        warnings = [line.split(maxsplit=1)[1] for line in service.log if "WARNING" in line]
+    nothing = "is no setting and changes nothing; the nearest is"
+    assert warnings == [
+        f"TENSOR_ROUND_MAX_TENSORBYTES {nothing} TENSOR_ROUND_MAX_TENSOR_BYTES\n",
+        f"TENSOR_ROUND_PROT {nothing} TENSOR_ROUND_PORT\n",
+    ]
+
+
+def test_every_variable_of_the_client_is_known() -> None:
+    client = Path(__file__).parents[2] / "client"
+    sources = "".join(path.read_text() for path in client.rglob("*.py"))
+    read = {*re.findall(r"TENSOR_ROUND_\w+", sources)}
+    assert {"TENSOR_ROUND_URL", "TENSOR_ROUND_API_KEY"} <= read
+    assert [*unknown_variables(read)] == []
 
 
 @pytest.mark.parametrize(
@@ -145,6 +186,12 @@ def test_a_long_request_does_not_hold_up_the_others(service: Service) -> None:
     assert slowest < 1, f"health waited {slowest:.2f} s"
 
 
+def test_operators_are_the_catalog_and_the_limits(service: Service) -> None:
+    told = service.get("/operators").json()
+    assert told["dialects"] == json.loads(json.dumps(operators.catalog()))
+    assert set(told) == {"dialects", "roundings", "dtypes", "limits", "service"}
+
+
 def test_docs_need_no_other_host(service: Service) -> None:
     page = service.get("/docs")
     assert page.status == 200
@@ -157,5 +204,6 @@ def test_docs_need_no_other_host(service: Service) -> None:
     assert service.get("/docs/../settings.py").status == 404
 
 
-def test_the_log_says_which_backend_serves(service: Service) -> None:
-    assert sum("backend: " in line for line in service.log) == 1
+def test_the_log_says_which_backend_serves() -> None:
+    with Service("--backend", "auto") as service:
+        assert sum("backend: " in line for line in service.log) == 1

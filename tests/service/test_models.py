@@ -99,6 +99,7 @@ def test_unknown_names(name: str, version: str | None) -> None:
 @pytest.mark.parametrize("dtype", BY_NAME.values(), ids=lambda d: d.name)
 def test_every_dtype_travels(dtype: Any) -> None:
     datatype = "UINT8" if dtype.oip is None else dtype.oip
-    assert element_type(datatype, dtype.name) is dtype
+    model = find("round")
+    assert element_type(model, datatype, dtype.name) is dtype
     if dtype.oip is not None:
-        assert element_type(datatype, None) is dtype
+        assert element_type(model, datatype) is dtype

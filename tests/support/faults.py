@@ -24,6 +24,7 @@ from tensor_round_service.inference import Plan
 from tensor_round_service.job import Job
 from tensor_round_service.memory import Memory
 from tensor_round_service.routes import round as round_route
+from tensor_round_service.routes import tensor_route
 from tensor_round_service.routes.document import Document
 
 #: A failure for ever.
@@ -69,7 +70,7 @@ STAGES: dict[str, list[Point]] = {
     ],
     "copy_out": [Point(cpu.NumpyBackend, "round", "after")],
     "encode": [
-        Point(round_route, "_sha256", "after"),
+        Point(tensor_route, "_sha256", "after"),
         Point(Document, "answer", "after"),
         Point(Plan, "full_head"),
         Point(oip_answer, "write_answer", "after"),

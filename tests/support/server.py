@@ -77,15 +77,7 @@ class Service:
         return self.process.pid
 
     def __enter__(self) -> Service:
-        command = [sys.executable, "-m", self.module, *self.options]
-        if not {"--port", "--uds"} & set(self.options):
-            command += ["--port", "0"]
-        self.process = subprocess.Popen(
-            command,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self._whole_environment(),
-        )
+        self.process = self._start()
         running: queue.Queue[re.Match[str] | None] = queue.Queue()
         threading.Thread(target=self._follow, args=(running,), daemon=True).start()
         found = running.get(timeout=60)
@@ -96,6 +88,13 @@ class Service:
             self.uds = found[3]
         self._wait_until_ready()
         return self
+
+    def _start(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", self.module, *self.options]
+        if not {"--port", "--uds"} & set(self.options):
+            command += ["--port", "0"]
+        environment = self._whole_environment()
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
 
     def _whole_environment(self) -> dict[str, str]:
         # Tests say `Host: x`, which is no name of a loopback address.

@@ -50,6 +50,6 @@ if __name__ == "__main__":
     try:
         with Listener(settings) as listener:
             work = functools.partial(globals()[kind], Path(folder))
-            sys.exit(Supervisor(work, settings, listener).run())
+            sys.exit(Supervisor(work, settings, listener, lambda: None).run())
     except CannotServe as reason:
         sys.exit(f"cannot serve: {reason}")

@@ -92,7 +92,7 @@ class ElementWiseRoundDesc(Strict):
 class DirectMLDescriptor(OperatorDescriptor):
     """DirectML's ELEMENT_WISE_ROUND, as DxDispatch writes it."""
 
-    model_config = ConfigDict(title="directml", json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     dialect: Literal["directml"] = "directml"
     feature_level: FeatureLevel

@@ -78,10 +78,13 @@ class OneOf:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        document: dict[str, Any] = {"enum": list(self.spellings)}
-        if all(isinstance(spelling, str) for spelling in self.spellings):
-            document["type"] = "string"
-        return document
+        # Generators of clients make nothing of an enumeration of several types.
+        names = [name for name in self.spellings if isinstance(name, str)]
+        numbers = [number for number in self.spellings if isinstance(number, int)]
+        document = {"type": "string", "enum": names}
+        if not numbers:
+            return document
+        return {"anyOf": [document, {"type": "integer", "enum": numbers}]}
 
 
 def _error(message: str) -> PydanticCustomError:

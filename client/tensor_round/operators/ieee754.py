@@ -61,7 +61,7 @@ class IEEE754Tensor(Strict):
 class IEEE754Descriptor(OperatorDescriptor):
     """roundToIntegral of IEEE 754-2019, section 5.9, on every element."""
 
-    model_config = ConfigDict(title="ieee754", json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     dialect: Literal["ieee754"] = "ieee754"
     rounding: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})] = Field(

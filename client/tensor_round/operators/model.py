@@ -78,8 +78,9 @@ class OperatorDescriptor(Strict):
     ) -> dict[str, Any]:
         reference = handler(schema)
         document = handler.resolve_ref_schema(reference)
-        if "default" in document["properties"]["dialect"]:
+        required: list[str] = document.setdefault("required", [])
+        if "dialect" not in required:
             # A constructor need not be told its own dialect; a JSON document must say it.
-            del document["properties"]["dialect"]["default"]
-            document["required"] = ["dialect", *document.get("required", [])]
+            document["properties"]["dialect"].pop("default", None)
+            required.insert(0, "dialect")
         return reference

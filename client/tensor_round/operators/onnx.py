@@ -77,7 +77,7 @@ class OnnxTensor(Strict):
 class OnnxDescriptor(OperatorDescriptor):
     """ONNX Round: to the nearest integer, halves to even."""
 
-    model_config = ConfigDict(title="onnx", json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     dialect: Literal["onnx"] = "onnx"
     op_type: Literal["Round"]

@@ -64,7 +64,7 @@ class OpenVINOTensor(Strict):
 class OpenVINODescriptor(OperatorDescriptor):
     """OpenVINO Round-5: to the nearest integer, halves as ``mode`` says."""
 
-    model_config = ConfigDict(title="openvino", json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     dialect: Literal["openvino"] = "openvino"
     type: Literal["Round"]

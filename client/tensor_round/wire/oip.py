@@ -76,13 +76,18 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An inference request; no ``outputs`` means every output, as ``binary_output`` says."""
+    """An inference request; no ``outputs`` means every output, as ``binary_output`` says.
+
+    With ``strict_json`` the NaNs and infinities of the response's JSON are strings, and not the
+    bare tokens that most clients of the protocol read and write.
+    """
 
     id: str | None
     parameters: Parameters
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     binary_output: bool
+    strict_json: bool = False
 
     @property
     def uses_shared_memory(self) -> bool:

@@ -71,6 +71,7 @@ def read_request(head: bytes) -> Request:
             for position, entry in enumerate(_optional(request, "outputs", list, ()) or ())
         ),
         binary_output=binary_output,
+        strict_json=_parameter(parameters, "strict_json", bool, ()) or False,
     )
 
 

@@ -72,7 +72,9 @@ def decoder_for(coding: str) -> Decoder | None:
         return None
     window = WINDOWS.get(name)
     if window is None:
-        raise UnsupportedEncoding("Content-Encoding must be identity, gzip or deflate")
+        raise UnsupportedEncoding(
+            f"Content-Encoding must be identity, gzip or deflate, got {coding[:40]!a}"
+        )
     return Decoder(window)
 
 

@@ -1,4 +1,4 @@
-"""``GET /docs``: Swagger UI from this host alone.
+"""``GET /docs``: Swagger UI from this host alone, and beside it a page on errors.
 
 The files come with the ``fastapi-swagger`` package, which follows Swagger UI's
 releases; FastAPI's own page would load them from a CDN.
@@ -11,23 +11,28 @@ from importlib.resources import files
 
 from fastapi import APIRouter
 from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from tensor_round.errors import NotFound
+from tensor_round.errors import ERRORS_PATH, NotFound
 
 from ..http1.security_headers import page_headers
+from .errors_page import errors_html
 
 _FILES = {
     "swagger-ui-bundle.js": "text/javascript",
     "swagger-ui.css": "text/css",
     "favicon-32x32.png": "image/png",
 }
+#: Links of the page are relative to its path: it is nowhere else.
+PAGE_WITH_SLASH = "/docs/"
+#: All that is here.
+PATHS = frozenset({"/docs", PAGE_WITH_SLASH, ERRORS_PATH, *(f"/docs/{name}" for name in _FILES)})
 
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def docs_router(title: str) -> APIRouter:
-    """The page and its files."""
+    """The pages and their files."""
     router = APIRouter(include_in_schema=False)
     html = bytes(
         get_swagger_ui_html(
@@ -36,14 +41,26 @@ def docs_router(title: str) -> APIRouter:
             swagger_js_url="docs/swagger-ui-bundle.js",
             swagger_css_url="docs/swagger-ui.css",
             swagger_favicon_url="docs/favicon-32x32.png",
+            swagger_ui_parameters={"tryItOutEnabled": True, "displayRequestDuration": True},
         ).body
     ).decode()
     headers = page_headers(_INLINE_SCRIPT.findall(html))
+    errors = errors_html(title)
 
     @router.get("/docs")
     async def page() -> HTMLResponse:
         """Swagger UI on this service's OpenAPI document."""
         return HTMLResponse(html, headers=headers)
+
+    @router.get(PAGE_WITH_SLASH)
+    async def page_with_slash() -> RedirectResponse:
+        """Lead to the page, also behind a proxy that has it under another path."""
+        return RedirectResponse("../docs", status_code=308)
+
+    @router.get(ERRORS_PATH)
+    async def errors_page() -> HTMLResponse:
+        """What the types of problem documents link to."""
+        return HTMLResponse(errors, headers=page_headers())
 
     @router.get("/docs/{name}")
     async def file(name: str) -> Response:

@@ -44,7 +44,9 @@ class Document:
         if not isinstance(document, dict):
             raise MalformedJSON("the JSON must be an object with descriptor and data")
         if "descriptor" not in document:
-            raise MissingDescriptor("the JSON must have the operator as its descriptor")
+            raise MissingDescriptor(
+                "the member descriptor is missing: it says the operator, the dtype and the shape"
+            )
         faults = [
             Fault((name[:40],), "unknown field; the document has descriptor and data")
             for name in islice((n for n in document if n not in _MEMBERS), _LISTED_FAULTS)

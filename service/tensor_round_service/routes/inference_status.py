@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
-from typing import Any
 
 from fastapi import APIRouter
 
-from .. import model_description
+from tensor_round.errors import NotFound
+
+from .. import documents, model_description
 from ..cuda_shared_memory import CudaSharedMemory
-from ..models import MODELS, find
+from ..models import MODELS, Model, find
 from ..shared_memory import SharedMemory
 from ..statistics import Statistics
 
-NAME = "tensor-round"
 EXTENSIONS = (
     "binary_tensor_data",
     "parameters",
@@ -38,56 +38,82 @@ def inference_status_router(
         *(["cuda_shared_memory"] if cuda_memory else ()),
     ]
 
-    @router.get("/", include_in_schema=False)
     @router.get("", summary="Server metadata")
-    async def server_metadata() -> dict[str, Any]:
+    async def server_metadata() -> documents.ServerMetadata:
         """Name, version and the extensions of the protocol that are on."""
-        return {"name": NAME, "version": version(NAME), "extensions": extensions}
+        return {
+            "name": documents.NAME,
+            "version": version(documents.NAME),
+            "extensions": extensions,
+        }
 
     @router.get("/health/live", summary="Is the server alive?")
-    async def live() -> dict[str, bool]:
+    async def server_live() -> documents.ServerLive:
         """Answers as long as the event loop turns."""
         return {"live": True}
 
     @router.get("/health/ready", summary="Can the server infer?")
-    async def ready() -> dict[str, bool]:
+    async def server_ready() -> documents.ServerReady:
         """Answers 200 when requests can be served, else 503."""
         await check_ready()
         return {"ready": True}
 
+    @router.get("/models", include_in_schema=False)
+    async def no_models() -> None:
+        """Say where the models are listed."""
+        raise NotFound("there is nothing at this path; POST /v2/repository/index lists the models")
+
     # Before the routes of a model: no model has this name.
     @router.get("/models/stats", summary="Statistics of all models")
-    async def all_statistics() -> dict[str, Any]:
+    async def all_statistics() -> documents.StatisticsReport:
         """How often each version of each model was asked, and how long that took."""
         return {"model_stats": [counts.describe(model) for model in MODELS]}
 
     @router.get("/models/{name}", summary="Model metadata")
-    @router.get("/models/{name}/versions/{model_version}", summary="Model metadata")
-    async def model_metadata(name: str, model_version: str | None = None) -> dict[str, Any]:
+    async def model_metadata(name: str) -> documents.ModelMetadata:
+        """Versions, and the names of input and output."""
+        return model_description.metadata(find(name))
+
+    @router.get("/models/{name}/versions/{model_version}", summary="Metadata of a version")
+    async def model_version_metadata(name: str, model_version: str) -> documents.ModelMetadata:
         """Versions, and the names of input and output."""
         return model_description.metadata(find(name, model_version))
 
-    @router.get("/models/{name}/ready", summary="Can the model infer?")
-    @router.get("/models/{name}/versions/{model_version}/ready", summary="Can the model infer?")
-    async def model_ready(name: str, model_version: str | None = None) -> dict[str, Any]:
-        """A model is ready when the server is."""
-        model = find(name, model_version)
+    async def _readiness(model: Model) -> documents.ModelReady:
         await check_ready()
         return {"name": model.name, "ready": True}
 
+    @router.get("/models/{name}/ready", summary="Can the model infer?")
+    async def model_ready(name: str) -> documents.ModelReady:
+        """A model is ready when the server is."""
+        return await _readiness(find(name))
+
+    @router.get("/models/{name}/versions/{model_version}/ready", summary="Can the version infer?")
+    async def model_version_ready(name: str, model_version: str) -> documents.ModelReady:
+        """A version is ready when the server is."""
+        return await _readiness(find(name, model_version))
+
     @router.get("/models/{name}/config", summary="Model configuration")
-    @router.get("/models/{name}/versions/{model_version}/config", summary="Model configuration")
-    async def model_config(name: str, model_version: str | None = None) -> dict[str, Any]:
+    async def model_config(name: str) -> documents.ModelConfig:
         """Triton's configuration; `parameters` tell what the model takes besides FP32."""
+        return model_description.config(find(name))
+
+    @router.get("/models/{name}/versions/{model_version}/config", summary="Version's configuration")
+    async def model_version_config(name: str, model_version: str) -> documents.ModelConfig:
+        """Triton's configuration; `parameters` tell what the version takes besides FP32."""
         return model_description.config(find(name, model_version))
 
     @router.get("/models/{name}/stats", summary="Model statistics")
-    @router.get("/models/{name}/versions/{model_version}/stats", summary="Model statistics")
-    async def model_statistics(name: str, model_version: str | None = None) -> dict[str, Any]:
-        """How often the model was asked, and how long that took; all versions without one."""
-        found = find(name, model_version)
-        models = [m for m in MODELS if m.name == found.name and model_version in (None, m.version)]
-        return {"model_stats": [counts.describe(model) for model in models]}
+    async def model_statistics(name: str) -> documents.StatisticsReport:
+        """How often each version of the model was asked, and how long that took."""
+        find(name)
+        versions = [model for model in MODELS if model.name == name]
+        return {"model_stats": [counts.describe(model) for model in versions]}
+
+    @router.get("/models/{name}/versions/{model_version}/stats", summary="Version's statistics")
+    async def model_version_statistics(name: str, model_version: str) -> documents.StatisticsReport:
+        """How often the version was asked, and how long that took."""
+        return {"model_stats": [counts.describe(find(name, model_version))]}
 
     # Those of known models are routes of their own, and come first.
     @router.post("/models/{name}/infer", include_in_schema=False)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 
 from tensor_round.echo import shown
-from tensor_round.errors import Fault, InvalidDescriptor
+from tensor_round.errors import Fault, InvalidDescriptor, NotFound
 
+from .. import documents
 from ..models import MODELS, find
 from .control_body import control_body
 
 #: In Triton's words; what is logged and traced here is the service's settings' to say.
-LOGGING = {
+LOGGING: documents.LogSettings = {
     "log_file": "",
     "log_info": True,
     "log_warning": True,
@@ -21,7 +20,7 @@ LOGGING = {
     "log_verbose_level": 0,
     "log_format": "default",
 }
-TRACE = {
+TRACE: documents.TraceSettings = {
     "trace_level": ["OFF"],
     "trace_rate": "1000",
     "trace_count": "-1",
@@ -36,7 +35,7 @@ def repository_router() -> APIRouter:
     router = APIRouter(prefix="/v2", tags=["open inference protocol"])
 
     @router.post("/repository/index", summary="List the models")
-    async def index(request: Request) -> list[dict[str, str]]:
+    async def repository_index(request: Request) -> list[documents.IndexEntry]:
         """Every version of every model; all are ready, with `{"ready": true}` or without."""
         ready = (await control_body(request)).get("ready", True)
         if not isinstance(ready, bool):
@@ -44,45 +43,53 @@ def repository_router() -> APIRouter:
             raise InvalidDescriptor.of([Fault(("ready",), rule)])
         return [{"name": m.name, "version": m.version, "state": "READY"} for m in MODELS]
 
+    @router.get("/models", include_in_schema=False)
+    async def models() -> None:
+        """No path of the protocol, but where many look first."""
+        raise NotFound("there is no list of models here; POST /v2/repository/index gives it")
+
     @router.post("/repository/models/{name}/load", summary="Load a model")
-    async def load(name: str, request: Request) -> dict[str, Any]:
+    async def load_model(name: str, request: Request) -> documents.Nothing:
         """Every model is loaded already."""
         find(name)
         await control_body(request)
         return {}
 
-    @router.post("/repository/models/{name}/unload", summary="Unload a model (refused)")
-    async def unload(name: str) -> None:
+    @router.post("/repository/models/{name}/unload", include_in_schema=False)
+    async def unload_model(name: str) -> None:
         """Refused: the models are fixed."""
         raise InvalidDescriptor(f"model {find(name).name} is fixed and cannot be unloaded")
 
     @router.get("/logging", summary="Log settings")
-    async def logging_settings() -> dict[str, Any]:
+    async def log_settings() -> documents.LogSettings:
         """What is logged."""
         return LOGGING
 
-    @router.post("/logging", summary="Change log settings (refused)")
-    async def change_logging() -> None:
+    @router.post("/logging", include_in_schema=False)
+    async def change_log_settings() -> None:
         """Refused: logging is set when the service starts."""
         raise InvalidDescriptor("log settings are fixed when the service starts")
 
     @router.get("/trace/setting", summary="Trace settings")
-    @router.get("/models/{name}/trace/setting", summary="Trace settings of a model")
-    async def trace_settings(name: str | None = None) -> dict[str, Any]:
+    async def trace_settings() -> documents.TraceSettings:
         """Nothing is traced."""
-        _check_known(name)
         return TRACE
 
-    @router.post("/trace/setting", summary="Change trace settings (refused)")
-    @router.post("/models/{name}/trace/setting", summary="Change a model's traces (refused)")
-    async def change_trace(name: str | None = None) -> None:
+    @router.get("/models/{name}/trace/setting", summary="Trace settings of a model")
+    async def model_trace_settings(name: str) -> documents.TraceSettings:
+        """Nothing is traced."""
+        find(name)
+        return TRACE
+
+    @router.post("/trace/setting", include_in_schema=False)
+    async def change_trace_settings() -> None:
         """Refused: there are no traces."""
-        _check_known(name)
+        raise InvalidDescriptor("there are no traces to be set")
+
+    @router.post("/models/{name}/trace/setting", include_in_schema=False)
+    async def change_model_trace_settings(name: str) -> None:
+        """Refused: there are no traces."""
+        find(name)
         raise InvalidDescriptor("there are no traces to be set")
 
     return router
-
-
-def _check_known(name: str | None) -> None:
-    if name is not None:
-        find(name)

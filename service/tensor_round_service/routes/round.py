@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 from tensor_round import operators
 from tensor_round.call import RoundCall, wrong_size
+from tensor_round.echo import shown
 from tensor_round.errors import (
     DuplicateDescriptor,
     Fault,
@@ -78,13 +79,19 @@ class _Round:
                 return self._octets
             case native.FORM if has_descriptor:
                 return self._octets
+            case native.JSON | native.NPY as other if has_descriptor:
+                raise UnsupportedMediaType(
+                    f"beside the header {native.OPERATOR_DESCRIPTOR} the body is a tensor's bytes: "
+                    f"Content-Type must be {native.OCTET_STREAM}, got {other}"
+                )
             case native.JSON:
                 return self._json
             case native.NPY:
                 return self._npy
         raise UnsupportedMediaType(
             f"Content-Type must be {native.OCTET_STREAM} with the header "
-            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}"
+            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}, "
+            f"got {shown(content_type.decode('latin-1'))}"
         )
 
     async def _octets(self, request: Request, job: Job) -> Response:

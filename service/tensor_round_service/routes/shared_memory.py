@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from tensor_round.echo import shown
 from tensor_round.errors import Fault, InvalidDescriptor, NotOffered
 
+from .. import documents
 from ..cuda_shared_memory import HANDLE_BYTES, CudaSharedMemory
 from ..inference import NO_SHARED_MEMORY
 from ..shared_memory import SharedMemory
@@ -36,10 +37,7 @@ def shared_memory_router(
 
 
 def _add_system(router: APIRouter, shared_memory: SharedMemory) -> None:
-    @router.get("/systemsharedmemory/status", summary="All regions")
-    @router.get("/systemsharedmemory/region/{name}/status", summary="One region")
-    async def status(name: str | None = None) -> list[dict[str, Any]]:
-        """The regions that are registered, through whichever worker."""
+    async def described(name: str | None) -> list[documents.SystemRegion]:
         return [
             {
                 "name": region.name,
@@ -50,8 +48,18 @@ def _add_system(router: APIRouter, shared_memory: SharedMemory) -> None:
             for region in await run_in_threadpool(shared_memory.registered, name)
         ]
 
+    @router.get("/systemsharedmemory/status", summary="All regions")
+    async def system_regions() -> list[documents.SystemRegion]:
+        """The regions that are registered, through whichever worker."""
+        return await described(None)
+
+    @router.get("/systemsharedmemory/region/{name}/status", summary="One region")
+    async def system_region(name: str) -> list[documents.SystemRegion]:
+        """The region, in a list of one."""
+        return await described(name)
+
     @router.post("/systemsharedmemory/region/{name}/register", summary="Register a region")
-    async def register(name: str, request: Request) -> dict[str, Any]:
+    async def register_system_region(name: str, request: Request) -> documents.Nothing:
         """`key` names a POSIX shared memory object, `offset` and `byte_size` a part of it."""
         members = await control_body(request)
         key = members.get("key")
@@ -63,18 +71,20 @@ def _add_system(router: APIRouter, shared_memory: SharedMemory) -> None:
         return {}
 
     @router.post("/systemsharedmemory/unregister", summary="Forget all regions")
+    async def unregister_system_regions() -> documents.Nothing:
+        """The objects themselves stay; requests under way keep their view of them."""
+        await run_in_threadpool(shared_memory.unregister, None)
+        return {}
+
     @router.post("/systemsharedmemory/region/{name}/unregister", summary="Forget a region")
-    async def unregister(name: str | None = None) -> dict[str, Any]:
+    async def unregister_system_region(name: str) -> documents.Nothing:
         """The object itself stays; requests under way keep their view of it."""
         await run_in_threadpool(shared_memory.unregister, name)
         return {}
 
 
 def _add_cuda(router: APIRouter, memory: CudaSharedMemory) -> None:
-    @router.get("/cudasharedmemory/status", summary="All regions on devices")
-    @router.get("/cudasharedmemory/region/{name}/status", summary="One region on a device")
-    async def status(name: str | None = None) -> list[dict[str, Any]]:
-        """The regions that are registered, through whichever worker."""
+    async def described(name: str | None) -> list[documents.CudaRegion]:
         return [
             {
                 "name": region.name,
@@ -84,8 +94,18 @@ def _add_cuda(router: APIRouter, memory: CudaSharedMemory) -> None:
             for region in await run_in_threadpool(memory.registered, name)
         ]
 
+    @router.get("/cudasharedmemory/status", summary="All regions on devices")
+    async def cuda_regions() -> list[documents.CudaRegion]:
+        """The regions that are registered, through whichever worker."""
+        return await described(None)
+
+    @router.get("/cudasharedmemory/region/{name}/status", summary="One region on a device")
+    async def cuda_region(name: str) -> list[documents.CudaRegion]:
+        """The region, in a list of one."""
+        return await described(name)
+
     @router.post("/cudasharedmemory/region/{name}/register", summary="Register a device's memory")
-    async def register(name: str, request: Request) -> dict[str, Any]:
+    async def register_cuda_region(name: str, request: Request) -> documents.Nothing:
         """`raw_handle` holds `b64`, a cudaIpcMemHandle_t; `byte_size` counts from its first."""
         members = await control_body(request)
         handle = _handle(members.get("raw_handle"))
@@ -95,8 +115,13 @@ def _add_cuda(router: APIRouter, memory: CudaSharedMemory) -> None:
         return {}
 
     @router.post("/cudasharedmemory/unregister", summary="Forget all regions on devices")
+    async def unregister_cuda_regions() -> documents.Nothing:
+        """The memory itself stays; requests under way keep their view of it."""
+        await run_in_threadpool(memory.unregister, None)
+        return {}
+
     @router.post("/cudasharedmemory/region/{name}/unregister", summary="Forget a device's region")
-    async def unregister(name: str | None = None) -> dict[str, Any]:
+    async def unregister_cuda_region(name: str) -> documents.Nothing:
         """The memory itself stays; requests under way keep their view of it."""
         await run_in_threadpool(memory.unregister, name)
         return {}
@@ -123,7 +148,7 @@ def _integer(members: Mapping[str, Any], name: str, least: int) -> int:
 
 
 def _refuse_all(router: APIRouter, family: str, why: str) -> None:
-    async def refuse(name: str | None = None) -> None:
+    async def refuse() -> None:
         """Not offered here."""
         raise NotOffered(why)
 
@@ -134,4 +159,4 @@ def _refuse_all(router: APIRouter, family: str, why: str) -> None:
         ("POST", "unregister"),
         ("POST", "region/{name}/unregister"),
     ):
-        router.add_api_route(f"/{family}/{path}", refuse, methods=[method], summary="Not offered")
+        router.add_api_route(f"/{family}/{path}", refuse, methods=[method], include_in_schema=False)

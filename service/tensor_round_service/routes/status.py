@@ -1,41 +1,51 @@
-"""What the service is and whether it is well: operators, conformance, health."""
+"""What the service is and whether it is well: where to go, operators, conformance, health."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from importlib.metadata import version
 
 from fastapi import APIRouter
 
-from .. import conformance
+from .. import conformance, documents
 from ..catalog import catalog
+from ..deployment import Deployment
 from ..engine import Engine
 from ..readiness import Readiness
 
-#: What ``readyz`` may also answer, for the OpenAPI document.
-_NOT_READY: dict[int | str, dict[str, Any]] = {
-    503: {
-        "description": "`draining` or `backend_failed`, with Retry-After",
-        "content": {
-            "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
-        },
-    }
+_LINKS: documents.Links = {
+    "docs": "/docs",
+    "openapi": "/openapi.json",
+    "operators": "/operators",
+    "conformance": "/conformance",
+    "livez": "/livez",
+    "readyz": "/readyz",
+    "round": "/round",
+    "v2": "/v2",
 }
 
 
-def status_router(engine: Engine, max_tensor_bytes: int, readiness: Readiness) -> APIRouter:
+def status_router(engine: Engine, deployment: Deployment, readiness: Readiness) -> APIRouter:
     """The routes that describe and watch the service."""
     router = APIRouter()
-    described = catalog(max_tensor_bytes)
-    report: asyncio.Future[dict[str, Any]] | None = None
+    described: documents.Operators = {
+        **catalog(deployment.limits),
+        "service": deployment.terms,
+    }
+    report: asyncio.Future[documents.Conformance] | None = None
 
-    @router.get("/operators", tags=["operators"], summary="What can be asked for")
-    async def list_operators() -> dict[str, Any]:
-        """Dialects, versions, modes, dtypes and limits."""
+    @router.get("/", tags=["service"], summary="Where to go")
+    async def service_info() -> documents.ServiceInfo:
+        """Name, version and the paths there are."""
+        return {"name": documents.NAME, "version": version(documents.NAME), "links": _LINKS}
+
+    @router.get("/operators", tags=["service"], summary="What can be asked for")
+    async def list_operators() -> documents.Operators:
+        """Dialects, versions, modes, dtypes; the limits in effect, and who may come in how."""
         return described
 
-    @router.get("/conformance", tags=["operators"], summary="Proof of exactness")
-    async def show_conformance() -> dict[str, Any]:
+    @router.get("/conformance", tags=["service"], summary="Proof of exactness")
+    async def show_conformance() -> documents.Conformance:
         """SHA-256 of the backend's results for all bit patterns of every 8- and 16-bit type.
 
         Computed by the backend itself, once, and compared with the published digests.
@@ -47,12 +57,12 @@ def status_router(engine: Engine, max_tensor_bytes: int, readiness: Readiness) -
         return await asyncio.shield(report)
 
     @router.get("/livez", tags=["health"], summary="Is the process alive?")
-    async def livez() -> dict[str, str]:
+    async def livez() -> documents.Liveness:
         """Answers as long as the event loop turns; does nothing else."""
         return {"status": "alive"}
 
-    @router.get("/readyz", tags=["health"], summary="Can it serve?", responses=_NOT_READY)
-    async def readyz() -> dict[str, str]:
+    @router.get("/readyz", tags=["health"], summary="Can it serve?")
+    async def readyz() -> documents.Readiness:
         """Answers 200 where the backend has just rounded right, and the service stays."""
         await readiness.check()
         return {"status": "ready", "backend": engine.backend.name}
@@ -60,5 +70,5 @@ def status_router(engine: Engine, max_tensor_bytes: int, readiness: Readiness) -
     return router
 
 
-async def _report(engine: Engine) -> dict[str, Any]:
+async def _report(engine: Engine) -> documents.Conformance:
     return await engine.run(lambda: conformance.report(engine.backend), 1 << 20)

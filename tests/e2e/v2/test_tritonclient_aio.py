@@ -114,7 +114,7 @@ REFUSED: dict[str, tuple[Act, str, str]] = {
     "config": (lambda c: c.get_model_config("round", "9"), "404", "no version"),
     "statistics": (lambda c: c.get_inference_statistics("none"), "404", "no model"),
     "infer": (lambda c: c.infer("none", [sent(X)]), "404", "no model"),
-    "dtype": (lambda c: c.infer("onnx_round", [sent(X.astype("i8"))]), "400", "onnx: Round takes"),
+    "dtype": (lambda c: c.infer("onnx_round", [sent(X.astype("i8"))]), "400", "got INT64"),
     "memory": (lambda c: c.register_system_shared_memory("r", "/k", 1), "501", "PREFIX"),
     "memory-status": (lambda c: c.get_system_shared_memory_status(), "501", "PREFIX"),
     "memory-unregister": (lambda c: c.unregister_system_shared_memory(), "501", "PREFIX"),

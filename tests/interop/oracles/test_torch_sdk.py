@@ -14,7 +14,7 @@ import torch
 
 import tensor_round as tr
 from support.array_cases import bits, expected_bits, patterns
-from support.pages import URL, examples
+from support.pages import URL, blocks
 from support.server import Service
 
 
@@ -126,7 +126,7 @@ def test_from_onnx_reads_real_nodes(client: tr.Client) -> None:
 
 def test_four_lines_are_enough(capsys: pytest.CaptureFixture[str]) -> None:
     """The first example of docs/sdk.md."""
-    (example,) = examples("docs/sdk.md", "python torch")
+    (example,) = [b.text for b in blocks("docs/sdk.md") if b.needs == "torch"]
     with Service() as service:
         exec(example.replace(URL, service.url), {})
     assert capsys.readouterr().out.strip() in example

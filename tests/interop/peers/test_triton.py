@@ -245,7 +245,6 @@ STATUSES: dict[str, tuple[bytes, int | None, dict[str, str], int, int]] = {
     "length-beyond": (GOOD, 9999, {}, 400, 400),
     "length-negative": (GOOD, -1, {}, 400, 400),
     "other-output": (inline([1], outputs=[{"name": "Z"}]), None, {}, 400, 400),
-    "other-input": (inline([1], name="Z"), None, {}, 400, 400),
     "raw-part-of-an-element": (X.tobytes()[:-1], 0, {}, 400, 400),
     "unknown-region": (UNKNOWN_REGION, None, {}, 404, 404),
     "two-sources": (
@@ -269,6 +268,7 @@ STATUSES: dict[str, tuple[bytes, int | None, dict[str, str], int, int]] = {
     "few-numbers": (inline([1], shape=[2]), None, {}, 500, 400),
     "text-number": (inline(["1"]), None, {}, 500, 400),
     # The service takes what Triton, with a model of one datatype and rank, does not.
+    "other-input": (inline([1], name="Z"), None, {}, 400, 200),
     "other-rank": (inline([1], shape=[1, 1]), None, {}, 400, 200),
     "other-datatype": (inline([1], "FP64"), None, {}, 400, 200),
     "fp16-json": (inline([1], "FP16"), None, {}, 400, 200),

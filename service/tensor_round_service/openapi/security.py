@@ -7,7 +7,12 @@ from typing import Any
 
 _SCHEMES: dict[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key."},
-    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "apiKey": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-API-Key",
+        "description": "An API key; not beside the other header.",
+    },
 }
 
 
@@ -18,4 +23,3 @@ def add_keys(document: dict[str, Any], open_paths: Set[str]) -> None:
     for path in open_paths & document["paths"].keys():
         for operation in document["paths"][path].values():
             operation["security"] = []
-            operation["responses"].pop("401", None)

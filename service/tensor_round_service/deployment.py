@@ -1,0 +1,63 @@
+"""What holds of a service as it runs here: its limits in effect, and who may come in how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import ByteSize
+
+from .documents import Limits, Terms
+from .memory import largest_request, memory_limit
+from .settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Sizes are bytes. ``worker_bytes`` is what all requests of one worker may hold together."""
+
+    workers: int
+    worker_bytes: int
+    max_tensor_bytes: int
+    has_api_keys: bool
+    has_tls: bool
+
+    @classmethod
+    def of(cls, settings: Settings, worker_bytes: int | None = None) -> Deployment:
+        """What these settings come to on this machine; the budget may be given."""
+        if worker_bytes is None:
+            total = settings.max_bytes_in_flight or memory_limit() // 2
+            worker_bytes = total // settings.workers
+        return cls(
+            workers=settings.workers,
+            worker_bytes=worker_bytes,
+            # A tensor that is rounded in place is held once.
+            max_tensor_bytes=min(settings.max_tensor_bytes, largest_request(worker_bytes)),
+            has_api_keys=settings.api_keys_file is not None,
+            has_tls=settings.ssl_certfile is not None,
+        )
+
+    @property
+    def limits(self) -> Limits:
+        """The sizes, as ``GET /operators`` has them."""
+        return {
+            "max_tensor_bytes": self.max_tensor_bytes,
+            "max_bytes_in_flight": self.worker_bytes * self.workers,
+        }
+
+    @property
+    def terms(self) -> Terms:
+        """The rest, as ``GET /operators`` has it."""
+        return {"workers": self.workers, "api_keys": self.has_api_keys, "tls": self.has_tls}
+
+    def __str__(self) -> str:
+        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
+        return (
+            f"{workers}, tensors of up to {_size(self.max_tensor_bytes)}, "
+            f"{_size(self.worker_bytes * self.workers)} in flight, "
+            f"{'API keys' if self.has_api_keys else 'no API keys'}, "
+            f"{'TLS' if self.has_tls else 'no TLS'}"
+        )
+
+
+def _size(nbytes: int) -> str:
+    return ByteSize(nbytes).human_readable(separator=" ").replace(".0 ", " ")

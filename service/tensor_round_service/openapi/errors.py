@@ -1,0 +1,161 @@
+"""Errors in the OpenAPI document: a problem document with an example for each code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tensor_round.errors import (
+    REFUSALS,
+    BackendFailed,
+    DeviceOutOfMemory,
+    DigestMismatch,
+    Draining,
+    DuplicateDescriptor,
+    Fault,
+    HeadersTooLarge,
+    InternalError,
+    InvalidDescriptor,
+    MalformedEncoding,
+    MalformedJSON,
+    MalformedNpy,
+    MethodNotAllowed,
+    MisdirectedHost,
+    MissingDescriptor,
+    NotFound,
+    Overloaded,
+    PayloadSizeMismatch,
+    ReceiveTimeout,
+    RequestRefused,
+    TensorTooLarge,
+    Unauthorized,
+    UnsupportedEncoding,
+    UnsupportedMediaType,
+    problem,
+)
+from tensor_round.wire import native
+
+SCHEMAS_PATH = "#/components/schemas/"
+
+#: A refusal of each code, word for word as the service tells it.
+EXAMPLES: dict[str, RequestRefused] = {
+    refusal.code: refusal
+    for refusal in (
+        MissingDescriptor(
+            "the header Operator-Descriptor must carry the operator, as JSON; "
+            "GET /operators lists what it can say"
+        ),
+        DuplicateDescriptor("the header Operator-Descriptor came 2 times"),
+        MalformedJSON("not JSON: Expecting property name enclosed in double quotes (character 1)"),
+        PayloadSizeMismatch("the payload must have 16 bytes for this descriptor, got 12"),
+        MalformedNpy("the body does not begin with the magic bytes of a .npy file"),
+        MalformedEncoding("the body ends before its compressed stream does"),
+        DigestMismatch("the body's SHA-256 is not the one that Content-Digest states"),
+        Unauthorized(
+            "the request has no API key; "
+            "send an API key, as Authorization: Bearer <key> or as X-API-Key: <key>"
+        ),
+        NotFound("there is nothing at this path"),
+        MethodNotAllowed("this path takes POST", allow="POST"),
+        ReceiveTimeout("the body came at less than 65536 bytes a second"),
+        TensorTooLarge(
+            "the input tensor has 8589934592 bytes, the limit is 1073741824",
+            limit_bytes=1 << 30,
+            got_bytes=8 << 30,
+        ),
+        UnsupportedMediaType(
+            "Content-Type must be application/octet-stream with the header Operator-Descriptor, "
+            'application/json or application/x-npy, got "text/plain"'
+        ),
+        UnsupportedEncoding("Content-Encoding must be identity, gzip or deflate, got 'br'"),
+        MisdirectedHost(
+            'this service is not for the host "evil.example"; its ALLOWED_HOSTS may name it'
+        ),
+        InvalidDescriptor.of(
+            [
+                Fault(
+                    ("rounding",),
+                    "ieee754: roundToIntegral takes ties_to_even, ties_to_away, toward_zero, "
+                    'toward_positive, toward_negative, got "nearest"',
+                )
+            ]
+        ),
+        HeadersTooLarge("the head has more than 32768 bytes or 100 fields"),
+        InternalError("the service failed; its log has the fault"),
+        Overloaded("there is no room for this tensor now", retry_after=1),
+        Draining("this instance takes its leave; another will answer", retry_after=1),
+        DeviceOutOfMemory("the device has no memory for this tensor now", retry_after=1),
+        BackendFailed("the service failed on this request", retry_after=1),
+    )
+}
+
+_PROBLEM: dict[str, Any] = {
+    "title": "Problem",
+    "description": "What went wrong (RFC 9457), and where.",
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "code"],
+    "properties": {
+        "type": {
+            "type": "string",
+            "format": "uri-reference",
+            "description": "A paragraph on the code, at this service.",
+        },
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"type": "string", "enum": sorted(REFUSALS)},
+        "errors": {
+            "description": "Each fault, where they are known one by one.",
+            "type": "array",
+            "items": {"$ref": SCHEMAS_PATH + "ProblemFault"},
+        },
+        "limit_bytes": {"type": "integer", "description": "With tensor_too_large."},
+        "got_bytes": {
+            "anyOf": [{"type": "integer"}, {"type": "null"}],
+            "description": "With tensor_too_large; null where the sender declared no size.",
+        },
+    },
+}
+_PROBLEM_FAULT: dict[str, Any] = {
+    "title": "ProblemFault",
+    "description": "One fault in a request: a path of keys and indices, and why.",
+    "type": "object",
+    "required": ["loc", "msg"],
+    "properties": {
+        "loc": {
+            "type": "array",
+            "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        },
+        "msg": {"type": "string"},
+    },
+}
+
+#: Components of the document that this part refers to.
+SCHEMAS = {"Problem": _PROBLEM, "ProblemFault": _PROBLEM_FAULT}
+
+RETRY_AFTER = {
+    native.RETRY_AFTER: {
+        "description": "Seconds after which another try makes sense.",
+        "schema": {"type": "integer", "minimum": 1},
+    }
+}
+
+
+def problem_responses(codes: Iterable[str]) -> dict[str, Any]:
+    """A response for each status that these codes have, with an example of each code."""
+    by_status: dict[int, list[RequestRefused]] = {}
+    for code in codes:
+        by_status.setdefault(EXAMPLES[code].status, []).append(EXAMPLES[code])
+    return {str(status): _response(by_status[status]) for status in sorted(by_status)}
+
+
+def _response(refusals: list[RequestRefused]) -> dict[str, Any]:
+    examples = {r.code: {"summary": r.title, "value": problem(r)} for r in refusals}
+    content = {"schema": {"$ref": SCHEMAS_PATH + "Problem"}, "examples": examples}
+    response: dict[str, Any] = {
+        "description": "; ".join(f"`{r.code}`: {r.title}" for r in refusals),
+        "content": {native.PROBLEM_JSON: content},
+    }
+    if any(r.retry_after is not None for r in refusals):
+        response["headers"] = RETRY_AFTER
+    return response

@@ -1,0 +1,155 @@
+"""What a user of the generated Python client writes: type-checked strictly, then run.
+
+python calls.py URL KEY
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import sys
+from io import BytesIO
+
+from rounding import models as m
+from rounding.api.open_inference_protocol import (
+    infer,
+    model_metadata,
+    server_metadata,
+    system_regions,
+)
+from rounding.api.round_ import round_
+from rounding.api.service import list_operators, service_info, show_conformance
+from rounding.client import AuthenticatedClient, Client
+from rounding.types import File
+
+VALUES = [0.5, 1.5, -0.3, 2.5]
+EVEN = [0.0, 2.0, -0.0, 2.0]
+AWAY = [1.0, 2.0, -0.0, 3.0]
+
+Descriptor = m.IEEE754Descriptor | m.OnnxDescriptor | m.OpenVINODescriptor | m.DirectMLDescriptor
+
+
+def ieee754(rounding: m.IEEE754DescriptorRounding) -> m.IEEE754Descriptor:
+    tensor = m.IEEE754Tensor(dtype=m.IEEE754TensorDtype.FLOAT32, shape=[4])
+    return m.IEEE754Descriptor(dialect="ieee754", rounding=rounding, input_=tensor)
+
+
+def directml() -> m.DirectMLDescriptor:
+    tensor = m.BufferTensorDesc(data_type=m.BufferTensorDescDataTypeType0.FLOAT32, sizes=[4])
+    return m.DirectMLDescriptor(
+        dialect="directml",
+        feature_level=m.DirectMLDescriptorFeatureLevelType0.VALUE_1,
+        type_=m.DirectMLDescriptorTypeType0.ELEMENT_WISE_ROUND,
+        desc=m.ElementWiseRoundDesc(
+            input_tensor=tensor,
+            output_tensor=tensor,
+            rounding_mode=m.ElementWiseRoundDescRoundingModeType0.TOWARD_INFINITY,
+        ),
+    )
+
+
+def descriptors() -> list[tuple[Descriptor, list[float]]]:
+    """One of each dialect, and what it makes of the values."""
+    onnx = m.OnnxDescriptor(
+        dialect="onnx",
+        op_type="Round",
+        opset_version=22,
+        input_=m.OnnxTensor(elem_type=m.OnnxTensorElemType.FLOAT, shape=[4]),
+    )
+    openvino = m.OpenVINODescriptor(
+        dialect="openvino",
+        type_="Round",
+        version="opset5",
+        data=m.OpenVINOData(mode=m.OpenVINODataMode.HALF_AWAY_FROM_ZERO),
+        input_=m.OpenVINOTensor(element_type=m.OpenVINOTensorElementType.F32, shape=[4]),
+    )
+    return [
+        (ieee754(m.IEEE754DescriptorRounding.TIES_TO_EVEN), EVEN),
+        (ieee754(m.IEEE754DescriptorRounding.TIES_TO_AWAY), AWAY),
+        (onnx, EVEN),
+        (openvino, AWAY),
+        (directml(), AWAY),
+    ]
+
+
+def same(got: list[float], expected: list[float]) -> bool:
+    """Whether they are equal, signs of zeros included."""
+    pairs = zip(got, expected, strict=True)
+    return all(a == b and math.copysign(1, a) == math.copysign(1, b) for a, b in pairs)
+
+
+def round_octets(client: AuthenticatedClient) -> None:
+    for descriptor, expected in descriptors():
+        rounded = round_.sync(
+            client=client,
+            body=File(payload=BytesIO(struct.pack("<4f", *VALUES))),
+            operator_descriptor=json.dumps(descriptor.to_dict()),
+        )
+        assert isinstance(rounded, File), rounded
+        assert same(list(struct.unpack("<4f", rounded.payload.read())), expected)
+
+
+def round_json(client: AuthenticatedClient) -> None:
+    for descriptor, expected in descriptors():
+        body = m.RoundRequest(descriptor=descriptor, data=[*VALUES])
+        rounded = round_.sync(client=client, body=body)
+        assert isinstance(rounded, File), rounded
+        response = m.RoundResponse.from_dict(json.load(rounded.payload))
+        assert response.output.shape == [4]
+        assert isinstance(response.data, list)
+        assert same([float(value) for value in response.data if isinstance(value, float)], expected)
+
+
+def be_refused(client: AuthenticatedClient, url: str) -> None:
+    descriptor = ieee754(m.IEEE754DescriptorRounding.TIES_TO_EVEN)
+    short = m.RoundRequest(descriptor=descriptor, data=[0.5])
+    problem = round_.sync(client=client, body=short)
+    assert isinstance(problem, m.Problem)
+    assert problem.code is m.ProblemCode.PAYLOAD_SIZE_MISMATCH
+    nobody = round_.sync(client=Client(base_url=url), body=short)
+    assert isinstance(nobody, m.Problem)
+    assert nobody.code is m.ProblemCode.UNAUTHORIZED
+
+
+def infer_json(client: AuthenticatedClient) -> None:
+    tensor = m.InferenceInput(name="X", datatype="FP32", shape=[4], data=[*VALUES])
+    response = infer.sync(
+        m.ModelName.OPENVINO_ROUND, client=client, body=m.InferenceRequest(inputs=[tensor])
+    )
+    assert isinstance(response, m.InferenceResponse), response
+    (output,) = response.outputs
+    assert output.data == EVEN
+
+
+def read_documents(client: AuthenticatedClient, url: str) -> None:
+    root = service_info.sync(client=Client(base_url=url))
+    assert isinstance(root, m.ServiceInfo)
+    operators = list_operators.sync(client=client)
+    assert isinstance(operators, m.Operators)
+    assert operators.dialects["onnx"].operator == "Round"
+    assert operators.limits.max_tensor_bytes == 1 << 30
+    conformance = show_conformance.sync(client=client)
+    assert isinstance(conformance, m.Conformance)
+    assert conformance.conforms
+    metadata = model_metadata.sync(m.ModelName.ONNX_ROUND, client=client)
+    assert isinstance(metadata, m.ModelMetadata)
+    assert metadata.versions == ["11", "22"]
+    server = server_metadata.sync(client=client)
+    assert isinstance(server, m.ServerMetadata)
+    assert "system_shared_memory" in server.extensions
+    assert system_regions.sync(client=client) == []
+
+
+def main() -> None:
+    url, key = sys.argv[1:]
+    client = AuthenticatedClient(base_url=url, token=key)
+    round_octets(client)
+    round_json(client)
+    be_refused(client, url)
+    infer_json(client)
+    read_documents(client, url)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Writes docs/settings.md from settings.py; ``--check`` only compares."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le
+from pydantic import ByteSize
+from pydantic.fields import FieldInfo
+
+from tensor_round_service.settings import PREFIX, Settings
+
+PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
+
+HEAD = f"""\
+# Settings
+
+Each setting of `tensor-round-service` is an option and a variable of the environment; an option
+wins. A size is a number of bytes, or has a unit: `64MiB`, `1GiB`. A list has commas between. A
+variable that begins with `{PREFIX}` and is none of these is a warning in the log, which names
+the nearest setting; the client's `{PREFIX}URL` and `{PREFIX}API_KEY` may stand beside
+them. What cannot be used ends the start with one line: exit code 2 for a value, 1 for what it leads
+to (a file, an address, a device).
+
+In Kubernetes a Service named `tensor-round` sets `{PREFIX}PORT` in every container to a URL, which
+is no port: have `enableServiceLinks: false` in the pod, or give `--port`.
+
+The limits in effect may be lower than what was set: they are in the line of the log that says where
+the service runs, and in `GET /operators`. `tensor-round-service --version` prints the version.
+
+This page is made from `settings.py` by `make docs`.
+
+| option | variable | type | default | meaning |
+|---|---|---|---|---|
+"""
+
+_NAMES = {str: "text", int: "integer", float: "number", Path: "path", ByteSize: "size"}
+
+
+def page() -> str:
+    """The whole page, as Markdown."""
+    return HEAD + "".join(_row(name, field) for name, field in Settings.model_fields.items())
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    cells = (
+        f"`--{name.replace('_', '-')}`",
+        f"`{PREFIX}{name.upper()}`",
+        _type(field),
+        _default(field),
+        str(field.description),
+    )
+    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |\n"
+
+
+def _type(field: FieldInfo) -> str:
+    (kind,) = [kind for kind in _members(field.annotation) if kind is not NoneType]
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(kind))
+    if kind is bool:
+        return "`true`, `false`"
+    return ", ".join([_NAMES[kind], *_bounds(field)])
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """A union's members; anything else is its own."""
+    is_union = get_origin(annotation) not in (None, Literal)
+    return get_args(annotation) if is_union else (annotation,)
+
+
+def _bounds(field: FieldInfo) -> Iterator[str]:
+    for rule in field.metadata:
+        match rule:
+            case Ge(least):
+                yield f"≥ {least}"
+            case Gt(under):
+                yield f"> {under}"
+            case Le(most):
+                yield f"≤ {most}"
+
+
+def _default(field: FieldInfo) -> str:
+    match field.default:
+        case None:
+            return "not set"
+        case bool(value):
+            return f"`{str(value).lower()}`"
+        case ByteSize() as size:
+            return f"`{size.human_readable().replace('.0', '')}`"
+        case value:
+            return f"`{value}`"
+
+
+def main() -> int:
+    """Write the page, or say whether it is current."""
+    if "--check" in sys.argv:
+        return 0 if PAGE.exists() and PAGE.read_text() == page() else 1
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
