@@ -24,6 +24,7 @@ from ..conformance import (
 from ..conformance.baseline import Complaints
 from ..conformance.judge import NANS, Nans
 from ..conformance.runtimes import TIMEOUT
+from ..names import DTypeName, RoundingName
 from .errors import complain, complain_of_file
 from .options import AsJson, Progress
 
@@ -83,7 +84,7 @@ def verify_runtime(
     timeout: Annotated[
         float,
         typer.Option(
-            min=0.001, help="Seconds that a program may take for a block, a service for a call."
+            min=0.001, help="Seconds that a program or a function may take for a million patterns."
         ),
     ] = TIMEOUT,
     progress: Progress = None,
@@ -110,8 +111,8 @@ def verify_runtime(
         with redirect_stdout(sys.stderr):
             report = verify(
                 runtime,
-                dtypes=dtypes or (),
-                roundings=roundings or (),
+                dtypes=cast(list[DTypeName], dtypes or []),
+                roundings=cast(list[RoundingName], roundings or []),
                 every=every,
                 nans=cast(Nans, nans),
                 progress=sys.stderr.isatty() if progress is None else progress,

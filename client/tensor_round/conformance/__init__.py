@@ -14,7 +14,7 @@ and shares nothing with the rounding of this package.
 
 from __future__ import annotations
 
-from .baseline import Baseline, complaints
+from .baseline import Baseline, Complaints, complaints
 from .classes import PatternClass, classify
 from .errors import CannotVerify, NotTaken
 from .explain import Explanation
@@ -36,6 +36,7 @@ __all__ = [
     "Baseline",
     "CannotVerify",
     "ClassCount",
+    "Complaints",
     "Example",
     "Explanation",
     "Lacking",

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .classes import PatternClass, classify
+from .effects import Effect, effects
 from .explain import Hypotheses
 from .reference import FLOATS, Bits, is_nan, rounded
 from .results import ClassCount, Example, Verdict
@@ -35,6 +36,7 @@ class BlockVerdict:
     tried: Counts
     wrong: Counts
     first: dict[PatternClass, tuple[Example, ...]]
+    effects: dict[PatternClass, Effect]
     #: Wrong operands beside their results, one pair a row.
     pairs: Bits
     hypotheses: Hypotheses
@@ -59,9 +61,12 @@ def judge(
         hypotheses = hypotheses.surviving(bits, got, want)
     wrong_codes = codes[wrong]
     counts = np.bincount(wrong_codes, minlength=len(PatternClass))
-    first = {}
+    found = effects(got[wrong], want[wrong], dtype)
+    first, effect = {}, {}
     for code in np.flatnonzero(counts).tolist():
-        places = wrong[np.flatnonzero(wrong_codes == code)[:EXAMPLES]]
+        here = np.flatnonzero(wrong_codes == code)
+        effect[PatternClass(code)] = Effect(int(np.bitwise_or.reduce(found[here])))
+        places = wrong[here[:EXAMPLES]]
         first[PatternClass(code)] = tuple(
             Example(dtype, int(bits[i]), int(got[i]), int(want[i])) for i in places
         )
@@ -69,6 +74,7 @@ def judge(
         np.bincount(codes, minlength=len(PatternClass)),
         counts,
         first,
+        effect,
         np.stack([bits[wrong], got[wrong]], axis=1),
         hypotheses,
     )
@@ -93,6 +99,7 @@ class Tally:
         self._tried: Counts = np.zeros(len(PatternClass), np.intp)
         self._wrong: Counts = np.zeros(len(PatternClass), np.intp)
         self._first: dict[PatternClass, tuple[Example, ...]] = {}
+        self._effects: dict[PatternClass, Effect] = {}
         self._hypotheses: Hypotheses | None = None
         self._digest = hashlib.sha256()
 
@@ -102,6 +109,8 @@ class Tally:
         self._wrong += block.wrong
         for kind, found in block.first.items():
             self._first[kind] = (*self._first.get(kind, ()), *found)[:EXAMPLES]
+        for kind, effect in block.effects.items():
+            self._effects[kind] = self._effects.get(kind, effect) | effect
         self._digest.update(block.pairs.reshape(-1).data)
         before = self._hypotheses
         self._hypotheses = block.hypotheses if before is None else before.both(block.hypotheses)
@@ -115,7 +124,13 @@ class Tally:
             int(self._tried.sum()),
             int(self._wrong.sum()),
             tuple(
-                ClassCount(kind, int(self._tried[kind]), int(self._wrong[kind]), self._first[kind])
+                ClassCount(
+                    kind,
+                    int(self._tried[kind]),
+                    int(self._wrong[kind]),
+                    self._first[kind],
+                    self._effects[kind],
+                )
                 for kind in _ORDER
                 if self._wrong[kind]
             ),

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..dtypes import BY_NAME
 from .classes import PatternClass
+from .effects import Effect
 from .explain import Explanation
 from .reference import FLOATS, WIDTHS, bits_type, is_nan
 from .text import report_text
@@ -43,15 +44,17 @@ class ClassCount:
     tried: int
     wrong: int
     first: tuple[Example, ...]
+    effect: Effect
 
     def sentence(self, dtype: str) -> str:
-        """How many of how many, in words."""
+        """How many of how many, and what they have in common, in words."""
         name = self.pattern_class.plural(dtype)
+        effect = f" ({self.effect})" if str(self.effect) else ""
         if name[0] in "+-":
-            return name
+            return f"{name}{effect}"
         if self.wrong == self.tried:
-            return f"all {self.wrong:,} {name}"
-        return f"{self.wrong:,} of {self.tried:,} {name}"
+            return f"all {self.wrong:,} {name}{effect}"
+        return f"{self.wrong:,} of {self.tried:,} {name}{effect}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ class Verdict:
                 count.pattern_class.label: {
                     "tried": count.tried,
                     "wrong": count.wrong,
+                    "effect": str(count.effect) or None,
                     "first": [example.as_data() for example in count.first],
                 }
                 for count in self.classes

@@ -10,7 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 
 from ..errors import InvalidArgument
+from ..names import DTypeName, RoundingName
 from ..progress import ProgressCallback, counted
+from ..rounding import Rounding
 from .errors import CannotVerify, NotTaken
 from .explain import Hypotheses
 from .judge import NANS, BlockVerdict, Nans, Tally, judge
@@ -27,8 +29,8 @@ Pair = tuple[str, str]
 def verify(
     runtime: str | Function | Runtime,
     *,
-    dtypes: Sequence[str] = (),
-    roundings: Sequence[str] = (),
+    dtypes: Sequence[DTypeName] = (),
+    roundings: Sequence[RoundingName | Rounding] = (),
     every: bool = False,
     nans: Nans = "bits",
     progress: bool | ProgressCallback = False,
@@ -40,9 +42,9 @@ def verify(
     function that gets and returns a NumPy array. Without ``dtypes`` or ``roundings`` it is
     verified in all that it takes. ``every`` tries all 2^32 patterns of types of 32 bits.
     ``nans`` says how a NaN has to come back: with all its ``bits``, ``quiet`` where it was
-    signalling, as IEEE 754 has it, or as ``any`` NaN. ``timeout``, in seconds, bounds a program's
-    block and a service's call. ``progress`` shows a bar on stderr, or is called with bytes done
-    and bytes in all.
+    signalling, as IEEE 754 has it, or as ``any`` NaN. ``timeout``, in seconds, bounds a block of
+    a program or a function and a call of a service. ``progress`` shows a bar on stderr, or is
+    called with bytes done and bytes in all.
 
     Raises :class:`CannotVerify` where no verdict is possible: the runtime is missing, fails,
     returns something that is no result, or takes nothing of what is asked for.
@@ -54,7 +56,7 @@ def verify(
         pairs = [
             (dtype, rounding)
             for dtype in dict.fromkeys(dtypes or opened.dtypes)
-            for rounding in dict.fromkeys(roundings or opened.roundings)
+            for rounding in dict.fromkeys(map(str, roundings or opened.roundings))
         ]
         sizes = {dtype: _bytes(dtype, every) for dtype, _ in pairs}
         total = sum(sizes[dtype] for dtype, _ in pairs)
@@ -157,7 +159,7 @@ def _opened(runtime: str | Function | Runtime, timeout: float) -> Runtime:
     if isinstance(runtime, str):
         return open_runtime(runtime, timeout)
     # A runtime has a method that gives kernels; a function is one.
-    return runtime if isinstance(runtime, Runtime) else PythonFunction(runtime)
+    return runtime if isinstance(runtime, Runtime) else PythonFunction(runtime, timeout)
 
 
 def _check(what: str, given: Sequence[str], known: Sequence[str]) -> None:

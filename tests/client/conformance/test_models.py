@@ -240,8 +240,9 @@ def test_the_known_number_of_faults_of_half_added() -> None:
         "last_odd_integer": (1024, 1024),
     }
     assert str(verdict) == (
-        "float16 ties_to_away: 1,026 of 65,536 wrong: 2 of 1,024 numbers next below a tie, "
-        "all 1,024 odd integers from 2^10 to 2^11; this is trunc(x + copysign(0.5, x))"
+        "float16 ties_to_away: 1,026 of 65,536 wrong: 2 of 1,024 numbers next below a tie "
+        "(off by one), all 1,024 odd integers from 2^10 to 2^11 (off by one); "
+        "this is trunc(x + copysign(0.5, x))"
     )
 
 
@@ -253,7 +254,7 @@ def test_one_wrong_result_is_explained_by_no_model() -> None:
 
     (verdict,) = verify(kernel, dtypes=["float16"]).verdicts
     assert (verdict.wrong, verdict.explanation.complete) == (1, False)
-    assert str(verdict).endswith("1 of 2,048 exact ties; no named model explains it")
+    assert str(verdict).endswith("1 of 2,048 exact ties (off by one); no named model explains it")
 
 
 def test_numbers_may_be_explained_and_nans_not() -> None:

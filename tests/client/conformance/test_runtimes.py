@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from tensor_round.conformance.patterns import BLOCK
 from tensor_round.conformance.runtimes import open_runtime
 from tensor_round.conformance.verifying import usable_cores
 from tensor_round.errors import InvalidArgument
+from tensor_round.rounding import Rounding
 
 #: A program that rounds right; the type and the direction are its arguments.
 RIGHT = """
@@ -203,11 +205,32 @@ def test_no_runtime_is_imported_before_it_is_named() -> None:
         (lambda x: x[:-1], "returned float16 of shape (65535,) for float16 of shape (65536,)"),
         (lambda x: x.astype(">f2"), "returned >f2 of shape"),
         (lambda x: 1 // 0, "failed on float16: ZeroDivisionError: "),
+        (lambda x: sys.exit("no"), "failed on float16: SystemExit: no"),
     ],
-    ids=["list", "none", "dtype", "shape", "byte-order", "raises"],
+    ids=["list", "none", "dtype", "shape", "byte-order", "raises", "exits"],
 )
 def test_a_function_that_returns_no_result_gets_no_verdict(function: Any, why: str) -> None:
     assert why in why_not(function, dtypes=["float16"])
+
+
+def test_a_function_that_hangs_gets_no_verdict() -> None:
+    released = Event()
+    try:
+        why = why_not(lambda x: released.wait(100), dtypes=["float16"], timeout=1)
+    finally:
+        released.set()
+    assert why.endswith("was not done after 1 s")
+
+
+def test_a_callable_object_is_a_function() -> None:
+    class Kernel:
+        def __call__(self, x: Any) -> Any:
+            return np.rint(x)
+
+    report = verify(Kernel(), dtypes=["float8_e4m3fn"])
+    assert report.right
+    assert report.runtime.endswith("Kernel")
+    assert verify(np.rint, dtypes=["float8_e4m3fn"]).runtime == "python:numpy:rint"
 
 
 def test_a_function_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,6 +308,14 @@ def test_every_goes_through_all_patterns_in_blocks_and_stops_at_a_failure() -> N
     assert firsts[0] == edges("float32")[0]
     assert len(set(firsts[1:])) == 8
     assert set(firsts[1:]) <= {n * BLOCK for n in range(8 + 2 * usable_cores())}
+
+
+def test_a_direction_is_named_by_its_enumerator_too() -> None:
+    report = verify("numpy", dtypes=["float8_e4m3fn"], roundings=[Rounding.TOWARD_ZERO])
+    assert [verdict.pair for verdict in report.verdicts] == [("float8_e4m3fn", "toward_zero")]
+    assert type(report.verdicts[0].rounding) is str
+    with pytest.raises(NotTaken, match="no verdict on ties_to_away"):
+        verify("numpy", roundings=[Rounding.TIES_TO_AWAY])
 
 
 def test_progress_counts_the_bytes_of_all_patterns() -> None:

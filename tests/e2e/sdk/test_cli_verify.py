@@ -34,6 +34,10 @@ def chatty(x):
     print("rounding", x.size)
     return right(x)
 
+def hangs(x):
+    while True:
+        pass
+
 def one_wrong(x):
     y = right(x)
     y[x == 2.5] = 3
@@ -49,6 +53,7 @@ if __name__ == "__main__":
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("kernels")
     (path / "kernels.py").write_text(KERNELS)
+    (path / "script.py").write_text("import sys; sys.exit(0)")
     return path
 
 
@@ -85,8 +90,9 @@ def test_a_fault_is_counted_shown_and_named(folder: Path) -> None:
         "python:kernels:away\n\n"
         "wrong patterns   tried  ties_to_away\n"
         "float16         65,536         1,026\n\n"
-        "float16 ties_to_away: 1,026 of 65,536 wrong: 2 of 1,024 numbers next below a tie, all "
-        "1,024 odd integers from 2^10 to 2^11; this is trunc(x + copysign(0.5, x)).\n"
+        "float16 ties_to_away: 1,026 of 65,536 wrong: 2 of 1,024 numbers next below a tie "
+        "(off by one), all 1,024 odd integers from 2^10 to 2^11 (off by one); "
+        "this is trunc(x + copysign(0.5, x)).\n"
         "  x 0.4998 (0x37ff): got 1.0 (0x3c00), want 0.0 (0x0000)\n"
         "  x 1025.0 (0x6401): got 1026.0 (0x6402), want 1025.0 (0x6401)\n"
     )
@@ -154,11 +160,13 @@ NO_VERDICT: dict[str, tuple[list[str], str]] = {
     "other-bytes": (["python:kernels:wide", "--dtype", "float16"], "returned float64 of shape"),
     "no-function": (["python:kernels:none"], "kernels has no function none"),
     "no-module": (["python:none:none"], "none cannot be imported: ModuleNotFoundError"),
+    "script": (["python:script:main"], "script cannot be imported: SystemExit: 0"),
     "dies": ([f"cmd:{sys.executable} -c exit(3)"], "ended with exit code 3"),
     "hangs": (
         [f"cmd:{sys.executable} -c 'while True: pass'", "--timeout", "1"],
         "was not done after 1 s",
     ),
+    "function-hangs": (["python:kernels:hangs", "--timeout", "1"], "was not done after 1 s"),
     "few-bytes": ([f"cmd:{sys.executable} -c 'print(1)'"], "wrote 2 bytes for"),
     "lacks-the-type": (["numpy", "--dtype", "int8"], "no verdict on int8"),
     "lacks-the-direction": (["numpy", "--rounding", "ties_to_away"], "no verdict on ties_to_away"),

@@ -15,8 +15,8 @@ from .function import PythonFunction, open_function
 from .runtime import Runtime, first_line
 from .service import Service
 
-#: Seconds that a program may take for a block, and a service for a call.
-TIMEOUT = 60.0
+#: Seconds that a program or a function may take for a block, and a service for a call.
+TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ RUNTIMES = (
     ),
     RuntimeName(
         *("python", "MODULE:FUNCTION", True, "a function that gets and returns a NumPy array"),
-        lambda argument, _: open_function(argument),
+        open_function,
     ),
     RuntimeName(
         *("cmd", "PROGRAM", True, "a program: little-endian elements on stdin and stdout"), Program

@@ -7,6 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,10 @@ class PythonFunction:
     dtypes = tuple(FLOATS)
     concurrent = False
 
-    def __init__(self, function: Function, name: str | None = None) -> None:
-        self.name = name or f"python:{function.__module__}:{function.__qualname__}"
+    def __init__(self, function: Function, timeout: float, name: str | None = None) -> None:
+        self.name = name or f"python:{function.__module__}:{_name(function)}"
         self._function = function
+        self._timeout = timeout
         self._takes_rounding = _takes_rounding(function)
         self.roundings = ROUNDINGS if self._takes_rounding else ROUNDINGS[:1]
 
@@ -37,11 +39,9 @@ class PythonFunction:
         more = {"rounding": rounding} if self._takes_rounding else {}
 
         def kernel(bits: Bits) -> Bits:
-            try:
-                with np.errstate(all="ignore"):
-                    result = self._function(values(bits, dtype), **more)
-            except Exception as error:
-                raise failed(self.name, dtype, error) from error
+            result = self._called(values(bits, dtype), more)
+            if isinstance(result, BaseException):
+                raise failed(self.name, dtype, result) from result
             return patterns(result, bits, dtype, self.name)
 
         return kernel
@@ -49,8 +49,29 @@ class PythonFunction:
     def close(self) -> None:
         """Nothing is held."""
 
+    def _called(self, x: npt.NDArray[Any], more: dict[str, str]) -> object:
+        """What the function returns, or the exception that it raises.
 
-def open_function(text: str) -> PythonFunction:
+        It has a thread of its own: one that hangs cannot be ended, but left behind.
+        """
+        results: list[object] = []
+
+        def call() -> None:
+            try:
+                with np.errstate(all="ignore"):
+                    results.append(self._function(x, **more))
+            except BaseException as error:  # sys.exit() too
+                results.append(error)
+
+        thread = Thread(target=call, name="kernel", daemon=True)
+        thread.start()
+        thread.join(self._timeout)
+        if thread.is_alive():
+            raise CannotVerify(f"{self.name} was not done after {self._timeout:g} s")
+        return results[0]
+
+
+def open_function(text: str, timeout: float) -> PythonFunction:
     """The function that ``module:function`` names; modules of the current folder are found too."""
     module_name, _, path = text.partition(":")
     if not module_name or not path:
@@ -59,13 +80,13 @@ def open_function(text: str) -> PythonFunction:
         sys.path.insert(0, os.getcwd())
     try:
         found: Any = importlib.import_module(module_name)
-    except Exception as error:  # whatever the module does while it is imported
+    except (Exception, SystemExit) as error:  # whatever the module does while it is imported
         raise CannotVerify(f"{module_name} cannot be imported: {first_line(error)}") from error
     for part in path.split("."):
         found = getattr(found, part, None)
     if not callable(found):
         raise CannotVerify(f"{module_name} has no function {path}")
-    return PythonFunction(found, f"python:{text}")
+    return PythonFunction(found, timeout, f"python:{text}")
 
 
 def _takes_rounding(function: Function) -> bool:
@@ -73,3 +94,8 @@ def _takes_rounding(function: Function) -> bool:
         return "rounding" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # ufuncs and other built-in functions may have none
         return False
+
+
+def _name(function: Function) -> str:
+    """Its own, or its class's: callable objects have none."""
+    return getattr(function, "__qualname__", type(function).__qualname__)

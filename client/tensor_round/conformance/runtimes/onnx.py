@@ -142,7 +142,7 @@ def _provider(wanted: str, available: list[str]) -> str:
     raise CannotVerify(f"onnxruntime has no provider {wanted} here; it has {', '.join(available)}")
 
 
-def _session(model: bytes | str, providers: list[str]) -> Any:
+def _session(model: bytes | str, providers: list[str]) -> Any:  # onnxruntime has no annotations
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -73,7 +73,7 @@ def probed(kernel: RoundBits, dtype: str) -> RoundBits:
     return kernel
 
 
-def failed(name: str, dtype: str, error: Exception, reason: str | None = None) -> CannotVerify:
+def failed(name: str, dtype: str, error: BaseException, reason: str | None = None) -> CannotVerify:
     """What to raise for an error of the runtime's own."""
     reason = reason or first_line(error)
     return CannotVerify(f"{name} failed on {dtype}: {reason}", reason)
