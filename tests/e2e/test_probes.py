@@ -66,6 +66,11 @@ def test_probes_are_told_that_all_is_well(service: Service, probe: str, path: st
         assert len(body) == (int(fields["Content-Length"]) if probe.startswith("GET") else 0)
 
 
+def undated(reply: Reply) -> list[tuple[str, str]]:
+    """Its fields but Date, which may have moved on between two responses."""
+    return sorted(field for field in reply.headers.items() if field[0].lower() != "date")
+
+
 @pytest.mark.parametrize("path", [*OPENED, *LISTED, "/nowhere", "/v2/nowhere", "/round"])
 def test_head_is_get_without_the_body(service: Service, path: str) -> None:
     with contextlib.closing(service.connection()) as connection:
@@ -78,7 +83,7 @@ def test_head_is_get_without_the_body(service: Service, path: str) -> None:
     assert get.content
     for reply in (head, again):
         assert reply.status == get.status
-        assert sorted(reply.headers.items()) == sorted(get.headers.items())
+        assert undated(reply) == undated(get)
     assert int(head.headers["Content-Length"]) == len(get.content)
 
 
