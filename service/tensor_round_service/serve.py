@@ -24,6 +24,7 @@ from .app import Application, create_app
 from .backends.choice import BackendUnavailable
 from .command_line import read_settings, unknown_variables
 from .deployment import Deployment
+from .heap import keep_freed_memory
 from .http1.protocol import http_protocol
 from .http1.security_headers import SERVER_HEADERS
 from .http1.site import Limits
@@ -67,6 +68,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _serve_alone(settings: Settings) -> int:
     """One process: this one."""
+    keep_freed_memory()
     lifecycle = Lifecycle()
     app = create_app(settings, lifecycle=lifecycle)
     with Listener(settings) as listener:
@@ -92,6 +94,7 @@ def _work(
     settings: Settings, folder: Path, listener: Listener, on_start: Callable[[], None]
 ) -> None:
     """One of several processes; ``folder`` is theirs together."""
+    keep_freed_memory()
     lifecycle = Lifecycle()
     try:
         app = create_app(settings, lifecycle=lifecycle, worker_folder=folder)
