@@ -157,5 +157,5 @@ def _refusals() -> Iterator[None]:
         yield
     except TensorRoundError:
         raise
-    except Exception as error:
+    except Exception as error:  # as over HTTP: one of our own is an error that a caller knows
         raise refusal_for(error) from None

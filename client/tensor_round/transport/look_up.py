@@ -39,7 +39,7 @@ def _in_a_thread(work: Callable[[], list[Place]], found: Future[list[Place]]) ->
     def run() -> None:
         try:
             result = work()
-        except Exception as error:
+        except Exception as error:  # whoever waits for the future raises it
             found.set_exception(error)
         else:
             found.set_result(result)

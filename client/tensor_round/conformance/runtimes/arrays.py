@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..errors import CannotVerify, NotTaken
 from ..reference import FLOATS, Bits
-from .runtime import RoundBits, failed, first_line, patterns, probed, values, version
+from .runtime import RoundBits, failures_of, first_line, patterns, probed, values, version
 
 FUNCTIONS = {
     "ties_to_even": "rint",
@@ -38,11 +38,8 @@ class ArrayLibrary:
         function = getattr(self._library, FUNCTIONS[rounding])
 
         def kernel(bits: Bits) -> Bits:
-            try:
-                with np.errstate(all="ignore"):
-                    result = self._host(function(self._library.asarray(values(bits, dtype))))
-            except Exception as error:
-                raise failed(self.name, dtype, error) from error
+            with failures_of(self.name, dtype), np.errstate(all="ignore"):
+                result = self._host(function(self._library.asarray(values(bits, dtype))))
             return patterns(result, bits, dtype, self.name)
 
         return probed(kernel, dtype)

@@ -41,7 +41,7 @@ class PythonFunction:
         def kernel(bits: Bits) -> Bits:
             result = self._called(values(bits, dtype), more)
             if isinstance(result, BaseException):
-                raise failed(self.name, dtype, result) from result
+                raise failed(self.name, dtype, first_line(result)) from result
             return patterns(result, bits, dtype, self.name)
 
         return kernel

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import NotTaken
 from ..reference import FLOATS, ROUNDINGS, Bits
-from .runtime import RoundBits, failed, patterns, probed, values, version
+from .runtime import RoundBits, failures_of, patterns, probed, values, version
 
 
 class Jax:
@@ -41,11 +41,8 @@ class Jax:
         function = self._functions[rounding]
 
         def kernel(bits: Bits) -> Bits:
-            try:
-                with jax.enable_x64(True):
-                    result = np.asarray(function(jnp.asarray(values(bits, dtype))))
-            except Exception as error:
-                raise failed(self.name, dtype, error) from error
+            with failures_of(self.name, dtype), jax.enable_x64(True):
+                result = np.asarray(function(jnp.asarray(values(bits, dtype))))
             return patterns(result, bits, dtype, self.name)
 
         return probed(kernel, dtype)

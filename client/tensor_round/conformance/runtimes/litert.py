@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import CannotVerify, NotTaken
 from ..reference import Bits
-from .runtime import RoundBits, failed, patterns, probed, values, version
+from .runtime import RoundBits, failures_of, patterns, probed, values, version
 
 #: The builtin operator of a direction.
 OPERATORS = {"ties_to_even": "ROUND", "toward_positive": "CEIL", "toward_negative": "FLOOR"}
@@ -44,14 +44,12 @@ class LiteRT:
         )
 
         def kernel(bits: Bits) -> Bits:
-            try:
+            with failures_of(self.name, dtype):
                 interpreter.resize_tensor_input(0, [bits.size])
                 interpreter.allocate_tensors()
                 interpreter.set_tensor(0, values(bits, dtype))
                 interpreter.invoke()
                 result = interpreter.get_tensor(1)
-            except Exception as error:
-                raise failed(self.name, dtype, error) from error
             return patterns(result, bits, dtype, self.name)
 
         return probed(kernel, dtype)

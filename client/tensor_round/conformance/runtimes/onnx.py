@@ -13,7 +13,7 @@ from ...dtypes import BY_ONNX
 from ..errors import CannotVerify, NotTaken
 from ..reference import Bits
 from .onnx_model import DTYPES, OPERATORS, model_of
-from .runtime import RoundBits, failed, first_line, patterns, probed, values, version
+from .runtime import RoundBits, failures_of, first_line, patterns, probed, values, version
 
 #: Only what ends a run is told on stderr.
 ERRORS_ONLY = 3
@@ -90,7 +90,7 @@ class OnnxModel:
             raise CannotVerify(f"there is no file {path}")
         try:
             self._session = _session(path, ["CPUExecutionProvider"])
-        except Exception as error:
+        except Exception as error:  # as above
             raise CannotVerify(f"{path} is no model: {first_line(error)}") from error
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         if (len(inputs), len(outputs)) != (1, 1):
@@ -161,10 +161,8 @@ def _check(dtype: str, rounding: str) -> None:
 
 def _running(run: Callable[[Any], Any], dtype: str, name: str) -> RoundBits:
     def kernel(bits: Bits) -> Bits:
-        try:
+        with failures_of(name, dtype):
             result = run(values(bits, dtype))
-        except Exception as error:
-            raise failed(name, dtype, error) from error
         return patterns(result, bits, dtype, name)
 
     return kernel

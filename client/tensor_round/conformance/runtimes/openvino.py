@@ -10,7 +10,7 @@ from ...dtypes import BY_NAME
 from ...rounding import OPENVINO_MODES
 from ..errors import CannotVerify, NotTaken
 from ..reference import WIDTHS, Bits
-from .runtime import RoundBits, failed, probed, version
+from .runtime import RoundBits, failures_of, probed, version
 
 MODES = {rounding.value: mode for mode, rounding in OPENVINO_MODES.items()}
 
@@ -56,15 +56,13 @@ class OpenVINO:
 
         def kernel(bits: Bits) -> Bits:
             given = openvino.Tensor(element, openvino.Shape([bits.size]))
-            try:
+            with failures_of(self.name, dtype, _told):
                 given.data.view(np.uint8).reshape(-1)[:] = bits.view(np.uint8)
                 request.set_input_tensor(given)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # NumPy's, of NaNs it converts
                     request.infer()
                 result = np.array(request.get_output_tensor().data).reshape(-1)
-            except Exception as error:
-                raise failed(self.name, dtype, error, _told(error)) from error
             if result.nbytes != bits.nbytes:
                 raise CannotVerify(f"{self.name} returned {result.dtype} for {dtype}")
             return result.view(bits.dtype)

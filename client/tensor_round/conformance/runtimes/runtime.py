@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
@@ -73,9 +74,8 @@ def probed(kernel: RoundBits, dtype: str) -> RoundBits:
     return kernel
 
 
-def failed(name: str, dtype: str, error: BaseException, reason: str | None = None) -> CannotVerify:
+def failed(name: str, dtype: str, reason: str) -> CannotVerify:
     """What to raise for an error of the runtime's own."""
-    reason = reason or first_line(error)
     return CannotVerify(f"{name} failed on {dtype}: {reason}", reason)
 
 
@@ -83,6 +83,21 @@ def first_line(error: BaseException) -> str:
     """The kind of an error and the first line of what it says."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+@contextmanager
+def failures_of(
+    name: str, dtype: str, told: Callable[[Exception], str] = first_line
+) -> Iterator[None]:
+    """Raise :class:`CannotVerify` for whatever a runtime raises while it rounds.
+
+    A runtime's errors are of any class, and few packages publish theirs. ``told`` is what
+    one says.
+    """
+    try:
+        yield
+    except Exception as error:  # whichever it is, it is no verdict on the runtime's rounding
+        raise failed(name, dtype, told(error)) from error
 
 
 def version(module: ModuleType) -> str:

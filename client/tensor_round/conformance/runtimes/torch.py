@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import CannotVerify, NotTaken
 from ..reference import FLOATS, INTEGER_WIDTHS, Bits
-from .runtime import RoundBits, failed, first_line, probed, version
+from .runtime import RoundBits, failures_of, first_line, probed, version
 
 FUNCTIONS = {
     "ties_to_even": "round",
@@ -43,10 +43,8 @@ class Torch:
         def kernel(bits: Bits) -> Bits:
             # NumPy and PyTorch share signed integers of every width, and their bits.
             signed = torch.from_numpy(bits.view(f"<i{bits.dtype.itemsize}").copy())
-            try:
+            with failures_of(self.name, dtype):
                 result = function(signed.view(own).to(self._device))
-            except Exception as error:
-                raise failed(self.name, dtype, error) from error
             rounded: Bits = result.cpu().view(signed.dtype).numpy().view(bits.dtype)
             return rounded
 
