@@ -42,7 +42,7 @@ USER 10001
 EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
-  CMD ["python3", "-m", "tensor_round_service.healthcheck"]
+  CMD ["python3", "-m", "tensor_round_service.process.healthcheck"]
 ENTRYPOINT ["tensor-round-service"]
 
 FROM runtime AS gpu
@@ -51,7 +51,7 @@ COPY --from=build-gpu /opt/tensor-round /opt/tensor-round
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     CUPY_CACHE_DIR=/tmp/cupy TENSOR_ROUND_BACKEND=cupy
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
-  CMD ["python3", "-m", "tensor_round_service.healthcheck"]
+  CMD ["python3", "-m", "tensor_round_service.process.healthcheck"]
 
 FROM runtime AS cpu
 COPY --from=build-cpu /opt/tensor-round /opt/tensor-round

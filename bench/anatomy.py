@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_round import operators
-from tensor_round_service.backends.choice import choose, compiled_kernels
-from tensor_round_service.engine import Engine
-from tensor_round_service.job import Job
+from tensor_round_service.backends.select import choose, compiled_kernels
+from tensor_round_service.engine.engine import Engine
+from tensor_round_service.engine.job import Job
 
 from .targets import KIB, MIB
 

@@ -29,8 +29,8 @@ from tensor_round.call import RoundCall
 from tensor_round.dtypes import BY_NAME, DType
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.choice import compiled_kernels
-from tensor_round_service.backends.cpu import NumpyBackend
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.select import compiled_kernels
 
 KIB, MIB = 1 << 10, 1 << 20
 

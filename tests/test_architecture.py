@@ -87,54 +87,33 @@ def test_the_reference_shares_nothing_with_the_product(name: str) -> None:
     assert not uses(CONTRACT / "conformance" / f"{name}.py", {"ml_dtypes", *IO})
 
 
-#: What speaks HTTP, or serves who does.
-HTTP = (
-    "http1",
-    "routes",
-    "front",
-    "refusals",
-    "failures",
-    "hosts",
-    "auth",
-    "server",
-    "serve",
-    "app",
-)
-#: What works without HTTP, on the way of a request.
-WORKERS = (
-    *("catalog", "engine", "job", "memory", "overlap", "conformance", "models"),
-    *("inference", "inference_work", "pieces", "regions", "shared_memory", "cuda_shared_memory"),
-)
+#: The service's packages, each with those that it may import. A root module belongs to all of it:
+#: it imports what it likes, but no package imports ``app``, ``front`` or ``local``.
+ARROWS: dict[str, set[str]] = {
+    "process": {"auth", "engine", "backends", "http1", "routes"},
+    "routes": {"auth", "openapi", "http1", "inference", "engine", "backends"},
+    "openapi": {"inference"},
+    "auth": {"http1"},
+    "inference": {"engine", "backends"},
+    "engine": {"backends"},
+    "http1": set(),
+    "backends": set(),
+}
+ROOT_OF_SERVICE = {"documents", "settings", "deployment", "catalog", "failures"}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [*(SERVICE / f"{name}.py" for name in WORKERS), *files(SERVICE / "backends")],
-    ids=lambda p: str(p.relative_to(ROOT)),
-)
-def test_engine_and_backends_know_no_http(path: Path) -> None:
-    assert not uses(path, {*WEB, *(f"tensor_round_service.{name}" for name in HTTP)})
+def package_of(module: str) -> str:
+    """The part of the service in which a module lies; nothing for other packages."""
+    root, _, rest = module.partition(".")
+    return rest.partition(".")[0] if root == "tensor_round_service" else ""
 
 
-def test_routes_know_no_server() -> None:
-    parts = {f"tensor_round_service.{part}" for part in ("front", "server", "serve", "app")}
-    assert not any(uses(path, {"uvicorn", *parts}) for path in files(SERVICE / "routes"))
-
-
-@pytest.mark.parametrize("path", files(SERVICE / "backends"), ids=lambda p: p.name)
-def test_backends_know_no_engine(path: Path) -> None:
-    above = ("engine", "job", "memory", "overlap", "pieces")
-    assert not uses(path, {f"tensor_round_service.{name}" for name in above})
-
-
-@pytest.mark.parametrize("path", files(SERVICE / "http1"), ids=lambda p: p.name)
-def test_http_knows_no_tensor_and_no_framework(path: Path) -> None:
-    own = ("tensor_round_service.http1", "tensor_round.errors", "tensor_round.wire")
-    names = {name for name in imports(path) if name.startswith("tensor_round")}
-    assert not {name for name in names if not name.startswith(own)}
-    wire = {name for name in names if name.startswith("tensor_round.wire.")}
-    assert wire <= uses(path, {"tensor_round.wire.http1", "tensor_round.wire.native"})
-    assert not uses(path, {*WEB, "numpy", "pydantic", "httpx2"})
+@pytest.mark.parametrize("package", ARROWS)
+def test_packages_import_along_their_arrows(package: str) -> None:
+    for path in files(SERVICE / package):
+        used = {package_of(name) for name in imports(path)} - {"", package}
+        forbidden = used - ARROWS[package] - (ROOT_OF_SERVICE if package != "backends" else set())
+        assert not forbidden, path
 
 
 def test_no_protocol_of_uvicorns_is_used() -> None:
@@ -173,7 +152,7 @@ def test_the_engine_imports_without_a_web_framework() -> None:
     code = (
         "import sys\n"
         f"for name in {sorted(WEB)!r}: sys.modules[name] = None\n"
-        "import tensor_round_service.engine, tensor_round_service.backends.choice\n"
+        "import tensor_round_service.engine, tensor_round_service.backends.select\n"
         "import tensor_round_service.local\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

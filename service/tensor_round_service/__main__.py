@@ -10,7 +10,7 @@ EXTRA_MISSING = "tensor-round-service needs the service extra: pip install 'tens
 def main() -> None:
     """Run the command line."""
     try:
-        from .serve import run
+        from .process.serve import run
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("tensor_round"):
             raise

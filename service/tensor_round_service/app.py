@@ -13,19 +13,21 @@ from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from .api_keys import KeyRing
-from .auth import OPEN_PATHS, Authenticator
-from .backends.choice import DeviceOptions, choose
-from .cuda_shared_memory import CudaSharedMemory
+from .auth.api_keys import KeyRing
+from .auth.authenticator import OPEN_PATHS, Authenticator
+from .auth.hosts import host_check
+from .backends.select import DeviceOptions, choose
 from .deployment import Deployment
 from .documents import NAME
-from .engine import Engine
+from .engine.engine import Engine
+from .engine.readiness import Lifecycle, Readiness
 from .front import Front
-from .hosts import host_check
+from .inference.shared.cuda import CudaSharedMemory
+from .inference.shared.posix import SharedMemory
+from .inference.shared.regions import Registry
+from .inference.statistics import Statistics
 from .openapi.document import describe
-from .readiness import Lifecycle, Readiness
 from .refusals import add_refusal_handlers
-from .regions import Registry
 from .routes.docs import docs_router
 from .routes.inference import inference_routes
 from .routes.inference_status import inference_status_router
@@ -35,8 +37,6 @@ from .routes.shared_memory import shared_memory_router
 from .routes.status import status_router
 from .routes.tensor_route import TensorRoute
 from .settings import Settings
-from .shared_memory import SharedMemory
-from .statistics import Statistics
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import ByteSize
 
 from .documents import Limits, Terms
-from .memory import largest_request, memory_limit
+from .engine.memory import largest_request, memory_limit
 from .settings import Settings
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .auth import CREDENTIALS, Authenticator
+from .auth.authenticator import CREDENTIALS, Authenticator
+from .auth.hosts import HostCheck, check_origin
 from .failures import FAILED, NO_MEMORY, refusal_for
-from .hosts import HostCheck, check_origin
 from .http1.asgi import (
     AsgiApplication,
     AsgiRequest,

@@ -20,17 +20,17 @@ from tensor_round.call import RoundCall, wrong_size
 from tensor_round.errors import BackendFailed, NotFound, NotOffered, TensorRoundError
 from tensor_round.layout import check_size
 
-from . import conformance
 from .backends import Bytes
-from .backends.choice import choose
+from .backends.select import choose
 from .catalog import catalog
 from .documents import Limits
-from .engine import INLINE_BYTES, MAX_TENSOR_BYTES, Engine
+from .engine import conformance
+from .engine.engine import INLINE_BYTES, MAX_TENSOR_BYTES, Engine
+from .engine.job import Job
+from .engine.memory import largest_request
+from .engine.overlap import flat_call
+from .engine.readiness import rounds_right
 from .failures import refusal_for
-from .job import Job
-from .memory import largest_request
-from .overlap import flat_call
-from .readiness import rounds_right
 
 _REMEMBERED_CALLS = 1024
 

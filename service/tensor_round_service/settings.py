@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tensor_round.echo import shown
 
-from .engine import MAX_TENSOR_BYTES
+from .engine.engine import MAX_TENSOR_BYTES
 
 PREFIX = "TENSOR_ROUND_"
 _HOST = re.compile(r"[\w.-]*|\[[\w:.]+\]")

@@ -16,7 +16,7 @@ import pytest
 
 from support.hosted import HostedService
 from support.server import Service
-from tensor_round_service.job import Job
+from tensor_round_service.engine.job import Job
 
 from .test_connections import Answers, message, tensor
 from .test_requests import infer

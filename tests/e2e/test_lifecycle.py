@@ -24,7 +24,7 @@ from support.native_form import ieee754, post
 from support.server import Reply, Service
 from support.tls import TlsService
 from support.workers import replaced_after, serving, workers_of
-from tensor_round_service.tls import FAREWELL_SECONDS
+from tensor_round_service.process.tls import FAREWELL_SECONDS
 
 ROUNDS = 3
 X = np.array([0.5, 1.5, -2.5], "<f4")

@@ -27,8 +27,8 @@ from tensor_round.call import RoundCall
 from tensor_round.conformance import reference
 from tensor_round.conformance.patterns import samples
 from tensor_round_service.backends import Bytes
-from tensor_round_service.backends.cpu import NumpyBackend
-from tensor_round_service.overlap import LEAST_BYTES, PIECE_BYTES, Overlap
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.engine.overlap import LEAST_BYTES, PIECE_BYTES, Overlap
 
 from .test_connections import Answers
 

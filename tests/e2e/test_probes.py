@@ -13,7 +13,7 @@ import pytest
 
 from support.server import Reply, Service
 from tensor_round.errors import REFUSALS
-from tensor_round_service.auth import OPEN_PATHS
+from tensor_round_service.auth.authenticator import OPEN_PATHS
 
 OPENED = sorted(OPEN_PATHS - {"/docs/"})
 LISTED = [

@@ -19,7 +19,7 @@ import pytest
 from support.native_form import ieee754, post
 from support.server import Reply, Service
 from tensor_round import operators
-from tensor_round_service.command_line import unknown_variables
+from tensor_round_service.process.command_line import unknown_variables
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
 

@@ -69,7 +69,7 @@ def test_the_server_says_what_to_install(environment: Environment) -> None:
 
 
 def test_the_engine_works_without_a_web_framework(environment: Environment) -> None:
-    done = environment.python("import tensor_round_service.engine")
+    done = environment.python("import tensor_round_service.engine.engine")
     assert done.returncode == 0, done.stderr
 
 

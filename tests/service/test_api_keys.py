@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_round_service import api_keys
-from tensor_round_service.api_keys import ApiKey, KeyFileError, KeyRing, read_keys
+from tensor_round_service.auth import api_keys
+from tensor_round_service.auth.api_keys import ApiKey, KeyFileError, KeyRing, read_keys
 
 
 def digest(key: str) -> str:

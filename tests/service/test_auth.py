@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from support.asgi import ask, scope_of
 from tensor_round_service.app import create_app
-from tensor_round_service.auth import CREDENTIALS, OPEN_PATHS
+from tensor_round_service.auth.authenticator import CREDENTIALS, OPEN_PATHS
 from tensor_round_service.http1 import asgi
 from tensor_round_service.http1.asgi import AsgiRequest
 from tensor_round_service.settings import Settings

@@ -14,8 +14,8 @@ from fastapi import FastAPI
 
 from support.inference_form import HEADER_LENGTH, X, binary, document, infer_path, tensor
 from tensor_round_service.app import create_app
-from tensor_round_service.backends.cpu import NumpyBackend
-from tensor_round_service.engine import Engine
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.engine.engine import Engine
 from tensor_round_service.settings import Settings
 
 BINARY_OUT = {"parameters": {"binary_data_output": True}}

@@ -13,15 +13,15 @@ from support.inference_form import binary, document, tensor
 from support.segments import PREFIX, Segment, segment
 from tensor_round.call import RoundCall
 from tensor_round_service.backends import Bytes
-from tensor_round_service.backends.cpu import NumpyBackend
-from tensor_round_service.engine import Engine
-from tensor_round_service.inference import plan_head
-from tensor_round_service.inference_work import InferenceWork
-from tensor_round_service.job import Job
-from tensor_round_service.models import find
-from tensor_round_service.pieces import PIECE_BYTES, SHARED_BYTES
-from tensor_round_service.regions import Registry
-from tensor_round_service.shared_memory import SharedMemory
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.engine.engine import Engine
+from tensor_round_service.engine.job import Job
+from tensor_round_service.inference.models import find
+from tensor_round_service.inference.pieces import PIECE_BYTES, SHARED_BYTES
+from tensor_round_service.inference.plan import plan_head
+from tensor_round_service.inference.shared.posix import SharedMemory
+from tensor_round_service.inference.shared.regions import Registry
+from tensor_round_service.inference.work import InferenceWork
 
 SIZE = SHARED_BYTES + 4096
 SIZES = (0, 8, PIECE_BYTES, PIECE_BYTES + 8, SHARED_BYTES, SIZE)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tensor_round_service.listener import CannotListen, Listener
+from tensor_round_service.process.listener import CannotListen, Listener
 from tensor_round_service.settings import Settings
 
 

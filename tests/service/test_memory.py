@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tensor_round_service.backends import Bytes
-from tensor_round_service.job import Job
-from tensor_round_service.memory import Memory
+from tensor_round_service.engine.job import Job
+from tensor_round_service.engine.memory import Memory
 
 MIB = 1 << 20
 

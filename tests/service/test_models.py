@@ -10,9 +10,9 @@ from tensor_round.dtypes import BY_NAME, BY_OIP
 from tensor_round.errors import InvalidDescriptor, NotFound
 from tensor_round.rounding import Rounding
 from tensor_round.wire import oip
-from tensor_round_service.inference import plan
-from tensor_round_service.model_description import config
-from tensor_round_service.models import MODELS, Model, element_type, find
+from tensor_round_service.inference.model_description import config
+from tensor_round_service.inference.models import MODELS, Model, element_type, find
+from tensor_round_service.inference.plan import plan
 
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{m.name}-{m.version}")
 

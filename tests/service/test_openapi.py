@@ -15,9 +15,9 @@ from support.host_kernels import NO_COMPILER, compiler
 from tensor_round import operators
 from tensor_round.errors import REFUSALS
 from tensor_round_service.app import create_app
-from tensor_round_service.backends.cpu import NumpyBackend
-from tensor_round_service.backends.cuda import CupyBackend
-from tensor_round_service.engine import Engine
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.cuda.backend import CupyBackend
+from tensor_round_service.engine.engine import Engine
 from tensor_round_service.openapi.errors import EXAMPLES as REFUSED
 from tensor_round_service.settings import Settings
 

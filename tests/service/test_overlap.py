@@ -10,9 +10,9 @@ from tensor_round.call import RoundCall
 from tensor_round.dtypes import BY_NAME
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.cpu import NumpyBackend
-from tensor_round_service.backends.cuda import CupyBackend
-from tensor_round_service.overlap import LEAST_BYTES, suits
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.cuda.backend import CupyBackend
+from tensor_round_service.engine.overlap import LEAST_BYTES, suits
 
 COUNT = LEAST_BYTES // 4
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tensor_round_service.pieces import PIECE_BYTES, SHARED_BYTES, buffers_for, in_pieces
+from tensor_round_service.inference.pieces import PIECE_BYTES, SHARED_BYTES, buffers_for, in_pieces
 
 SIZES = (0, 1, PIECE_BYTES, PIECE_BYTES + 1, SHARED_BYTES - 1, SHARED_BYTES, SHARED_BYTES + 4)
 HaveDone = Callable[[Callable[[], None]], None]

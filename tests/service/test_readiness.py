@@ -10,10 +10,10 @@ import pytest
 
 from tensor_round.call import RoundCall
 from tensor_round.errors import BackendFailed, Draining
-from tensor_round_service import readiness
 from tensor_round_service.backends import Bytes
-from tensor_round_service.backends.cpu import NumpyBackend
-from tensor_round_service.readiness import Lifecycle, Readiness
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.engine import readiness
+from tensor_round_service.engine.readiness import Lifecycle, Readiness
 
 
 class Backend(NumpyBackend):

@@ -17,10 +17,10 @@ from support.segments import OBJECTS, PREFIX, Segment, segment
 from support.small_disk import small_disk
 from tensor_round.errors import InvalidDescriptor, NotFound, Overloaded
 from tensor_round.wire.oip import Region
-from tensor_round_service import shared_memory
 from tensor_round_service.backends import Bytes
-from tensor_round_service.regions import Registry
-from tensor_round_service.shared_memory import Part, SharedMemory
+from tensor_round_service.inference.shared import posix
+from tensor_round_service.inference.shared.posix import Part, SharedMemory
+from tensor_round_service.inference.shared.regions import Registry
 
 SIZE = 4096
 
@@ -236,7 +236,7 @@ def test_no_memory_for_the_pages_of_an_object(
 ) -> None:
     """Written through a mapping, it would end the process."""
     key = PREFIX + "sparse"
-    monkeypatch.setattr(shared_memory, "OBJECTS", tmp_path)
+    monkeypatch.setattr(posix, "OBJECTS", tmp_path)
     with small_disk(tmp_path) as disk:
         if not disk.is_mounted:
             pytest.skip("no file system may be mounted here, and /dev/shm is not to be filled")
@@ -306,7 +306,7 @@ def test_an_object_that_is_gone(memory: SharedMemory, used_before: bool) -> None
 def test_regions_are_bounded(
     memory: SharedMemory, owned: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_memory, "MAX_REGIONS", 3)
+    monkeypatch.setattr(posix, "MAX_REGIONS", 3)
     for name in "abc":
         memory.register(name, owned.key, 0, 1)
     with pytest.raises(InvalidDescriptor, match="3 regions"):

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.small_disk import small_disk
-from tensor_round_service.models import MODELS, find
-from tensor_round_service.statistics import Statistics
+from tensor_round_service.inference.models import MODELS, find
+from tensor_round_service.inference.statistics import Statistics
 
 ROUND, NEWEST = find("round"), find("directml_element_wise_round")
 
@@ -91,8 +91,8 @@ def test_what_is_mapped_is_there_when_the_disk_gets_full(tmp_path: Path) -> None
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from tensor_round_service.models import find\n"
-        "from tensor_round_service.statistics import Statistics\n"
+        "from tensor_round_service.inference.models import find\n"
+        "from tensor_round_service.inference.statistics import Statistics\n"
         "counts = Statistics(Path(sys.argv[1]))\n"
         "print(flush=True)\n"
         "input()\n"

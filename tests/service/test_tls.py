@@ -14,8 +14,8 @@ import pytest
 import uvloop
 
 from support.tls import SERVER, caller_context
-from tensor_round_service import tls
-from tensor_round_service.tls import server_context, timed_loop
+from tensor_round_service.process import tls
+from tensor_round_service.process.tls import server_context, timed_loop
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 

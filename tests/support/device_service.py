@@ -15,9 +15,10 @@ from pathlib import Path
 
 from support.host_device import HostDevice
 from support.server import Service
-from tensor_round_service import app, serve
-from tensor_round_service.backends.choice import choose
-from tensor_round_service.backends.cuda_device import Device, DeviceFailed, OutOfDeviceMemory
+from tensor_round_service import app
+from tensor_round_service.backends.cuda.device import Device, DeviceFailed, OutOfDeviceMemory
+from tensor_round_service.backends.select import choose
+from tensor_round_service.process import serve
 
 TESTS = Path(__file__).parent.parent
 

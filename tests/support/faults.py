@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tensor_round.wire import oip_answer
-from tensor_round_service.backends import cpu
-from tensor_round_service.http1 import connection
+from tensor_round_service.backends.cpu import backend
+from tensor_round_service.engine.job import Job
+from tensor_round_service.engine.memory import Memory
 from tensor_round_service.http1.body import BodyReceiver
-from tensor_round_service.http1.receiving import ReceivedRequest
+from tensor_round_service.http1.connection import connection
+from tensor_round_service.http1.connection.receiving import ReceivedRequest
 from tensor_round_service.http1.response import Response
-from tensor_round_service.inference import Plan
-from tensor_round_service.job import Job
-from tensor_round_service.memory import Memory
+from tensor_round_service.inference.plan import Plan
 from tensor_round_service.routes import round as round_route
 from tensor_round_service.routes import tensor_route
 from tensor_round_service.routes.document import Document
@@ -63,12 +63,12 @@ STAGES: dict[str, list[Point]] = {
         Point(Job, "reserve", "after"),
     ],
     "allocate": [Point(Memory, "allocate"), Point(Memory, "allocate", "after")],
-    "copy_in": [Point(cpu.NumpyBackend, "round"), Point(cpu, "spread", "after")],
+    "copy_in": [Point(backend.NumpyBackend, "round"), Point(backend, "spread", "after")],
     "launch": [
-        Point(cpu.NumpyBackend, "_round_run"),
-        Point(cpu.NumpyBackend, "_round_run", "after"),
+        Point(backend.NumpyBackend, "_round_run"),
+        Point(backend.NumpyBackend, "_round_run", "after"),
     ],
-    "copy_out": [Point(cpu.NumpyBackend, "round", "after")],
+    "copy_out": [Point(backend.NumpyBackend, "round", "after")],
     "encode": [
         Point(tensor_route, "_sha256", "after"),
         Point(Document, "answer", "after"),

@@ -1,7 +1,7 @@
 """A device that is this CPU: the kernels themselves, real queues, memory of its own, real faults.
 
 It stands in for CUDA where there is none, so that everything above
-:mod:`tensor_round_service.backends.cuda_device` is run as it is. What CUDA leaves to its
+:mod:`tensor_round_service.backends.cuda.device` is run as it is. What CUDA leaves to its
 callers it leaves to them too, and notices: work is done later, by another thread, on
 whatever the memory holds by then; new memory is full of rubbish; freed memory stays taken
 until it is trimmed; and after one fault nothing works any more.
@@ -24,8 +24,8 @@ from support import host_kernels
 from tensor_round.dtypes import DType
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends import Bytes
-from tensor_round_service.backends.cuda_device import DeviceFailed, OutOfDeviceMemory, Span
-from tensor_round_service.backends.cuda_kernels import (
+from tensor_round_service.backends.cuda.device import DeviceFailed, OutOfDeviceMemory, Span
+from tensor_round_service.backends.cuda.kernels import (
     CARRIER_BYTES,
     ROUND_KERNELS,
     SPREAD_KERNELS,
@@ -43,7 +43,7 @@ def no_fault(_operation: str) -> None:
 
 
 class HostDevice:
-    """See :class:`~tensor_round_service.backends.cuda_device.Device`.
+    """See :class:`~tensor_round_service.backends.cuda.device.Device`.
 
     ``when_asked`` may fail an operation when it is asked for, which changes nothing else;
     ``when_done`` when its turn comes, and then, as on CUDA, everything after it.

@@ -11,11 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from tensor_round_service.backends.cuda_kernels import (
-    ROUND_KERNELS,
-    SPREAD_KERNELS,
-    KernelSource,
-)
+from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, SPREAD_KERNELS, KernelSource
 
 #: What CUDA has and C++ has not. A thread of a GPU is a turn of a loop here.
 #: ``flushed`` sets what ``-ftz=true`` is on a GPU: subnormal operands and results become 0. A

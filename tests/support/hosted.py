@@ -12,10 +12,10 @@ import uvicorn
 
 from support.server import Service
 from tensor_round_service.app import create_app
-from tensor_round_service.backends.cpu import NumpyBackend
-from tensor_round_service.engine import Engine
-from tensor_round_service.http1.protocol import http_protocol
-from tensor_round_service.http1.site import Limits
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.engine.engine import Engine
+from tensor_round_service.http1.connection.protocol import http_protocol
+from tensor_round_service.http1.connection.site import Limits
 from tensor_round_service.settings import Settings
 
 

@@ -14,8 +14,8 @@ import uvicorn
 
 from support.server import Service
 from tensor_round_service.app import Application, create_app
-from tensor_round_service.backends.cpu import NumpyBackend
-from tensor_round_service.engine import Engine
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.engine.engine import Engine
 from tensor_round_service.settings import Settings
 
 SERVERS = ["uvicorn, httptools", "uvicorn, h11", "hypercorn"]

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from support.server import Service
-from tensor_round_service import serve
+from tensor_round_service.process import serve
 
 TESTS = Path(__file__).parent.parent
 NBYTES = 1 << 20

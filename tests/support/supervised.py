@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from tensor_round_service.listener import Listener
+from tensor_round_service.process.listener import Listener
+from tensor_round_service.process.workers import CannotServe, Supervisor
 from tensor_round_service.settings import Settings
-from tensor_round_service.workers import CannotServe, Supervisor
 
 
 def dying(_folder: Path, _listener: Listener, _on_start: Callable[[], None]) -> None:

@@ -25,8 +25,8 @@ from tensor_round.conformance.reference import ROUNDINGS, Bits, bits_type, round
 from tensor_round.dtypes import BY_NAME
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.choice import compiled_kernels
-from tensor_round_service.backends.cpu import NumpyBackend, usable_cores
+from tensor_round_service.backends.cpu.backend import NumpyBackend, usable_cores
+from tensor_round_service.backends.select import compiled_kernels
 
 #: Patterns tried at a time: all arrays of a chunk stay in the caches.
 CHUNK = 1 << 18

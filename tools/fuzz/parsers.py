@@ -28,8 +28,8 @@ from tensor_round.wire import native, npy
 from tensor_round_service.http1.coding import decoder_for
 from tensor_round_service.http1.content import STEP_BYTES
 from tensor_round_service.http1.head import MalformedRequest
-from tensor_round_service.inference import plan_head
-from tensor_round_service.models import find
+from tensor_round_service.inference.models import find
+from tensor_round_service.inference.plan import plan_head
 from tensor_round_service.routes.document import Document
 
 from . import http1, mutation, seeds

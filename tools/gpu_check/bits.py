@@ -14,8 +14,8 @@ from tensor_round.conformance.reference import Bits, bits_type
 from tensor_round.dtypes import BY_NAME
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.cpu import NumpyBackend, usable_cores
-from tensor_round_service.backends.cuda import CupyBackend
+from tensor_round_service.backends.cpu.backend import NumpyBackend, usable_cores
+from tensor_round_service.backends.cuda.backend import CupyBackend
 
 #: Patterns tried at a time.
 CHUNK = 1 << 21

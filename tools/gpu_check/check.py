@@ -21,9 +21,9 @@ from typing import TypeVar
 
 import cupy
 
-from tensor_round_service.backends.cpu import NumpyBackend
-from tensor_round_service.backends.cuda import CupyBackend
-from tensor_round_service.backends.cuda_cupy import CupyDevice
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.cuda.backend import CupyBackend
+from tensor_round_service.backends.cuda.cupy_device import CupyDevice
 
 from . import bits, served, speed
 

@@ -15,7 +15,7 @@ import numpy as np
 import tensor_round as tr
 from support.native_form import ieee754
 from support.server import Service
-from tensor_round_service.backends.cuda_cupy import CupyDevice
+from tensor_round_service.backends.cuda.cupy_device import CupyDevice
 
 from .speed import NotMeasured
 

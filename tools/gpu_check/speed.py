@@ -13,9 +13,9 @@ from tensor_round.call import RoundCall
 from tensor_round.dtypes import BY_NAME, DTYPES
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.cuda import CupyBackend
-from tensor_round_service.backends.cuda_cupy import CupyDevice
-from tensor_round_service.backends.cuda_device import Span, Stream
+from tensor_round_service.backends.cuda.backend import CupyBackend
+from tensor_round_service.backends.cuda.cupy_device import CupyDevice
+from tensor_round_service.backends.cuda.device import Span, Stream
 
 
 class NotMeasured(Exception):

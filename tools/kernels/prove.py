@@ -19,7 +19,7 @@ from support.host_kernels import round_run
 from tensor_round.conformance.reference import Bits
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.cuda_kernels import ROUND_KERNELS, run_size
+from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, run_size
 
 
 def kernels(dtype: str, rounding: str, patterns: Bits) -> Bits:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tensor_round.call import RoundCall
 
 if TYPE_CHECKING:
-    from .cuda_device import Span
+    from .cuda.device import Span
 
 #: A run of bytes as backends see it: one-dimensional, contiguous, ``uint8``.
 Bytes = npt.NDArray[np.uint8]

@@ -7,8 +7,8 @@ from typing import Any
 
 from tensor_round.wire import native, oip
 
-from ..inference import NO_SHARED_MEMORY
-from ..models import MODELS
+from ..inference.models import MODELS
+from ..inference.plan import NO_SHARED_MEMORY
 from .errors import EXAMPLES, RETRY_AFTER, SCHEMAS_PATH
 
 _PARAMETERS: dict[str, Any] = {

@@ -15,21 +15,21 @@ from tensor_round.wire import native, oip, oip_request
 from tensor_round.wire.accept import IDENTITY, preferred_coding
 from tensor_round.wire.census import census
 
+from ..auth.hosts import check_origin
 from ..backends import Bytes
-from ..cuda_shared_memory import CudaSharedMemory
-from ..engine import JSON_WEIGHT, Engine, effort
-from ..hosts import check_origin
+from ..engine.engine import JSON_WEIGHT, Engine, effort
+from ..engine.job import Job
 from ..http1.coding import CODINGS, encode, most_encoded
 from ..http1.content import Prefixed, end, read, take
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import FixedFields, Response, field_name
-from ..inference import Plan, plan_head, plan_raw
-from ..inference_work import InferenceWork
-from ..job import Job
-from ..models import MODELS, Model, find
-from ..shared_memory import SharedMemory
-from ..statistics import Statistics
+from ..inference.models import MODELS, Model, find
+from ..inference.plan import Plan, plan_head, plan_raw
+from ..inference.shared.cuda import CudaSharedMemory
+from ..inference.shared.posix import SharedMemory
+from ..inference.statistics import Statistics
+from ..inference.work import InferenceWork
 from .tensor_route import TensorRoute, Work, admit, content_of, text
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)

@@ -9,11 +9,12 @@ from fastapi import APIRouter
 
 from tensor_round.errors import NotFound
 
-from .. import documents, model_description
-from ..cuda_shared_memory import CudaSharedMemory
-from ..models import MODELS, Model, find
-from ..shared_memory import SharedMemory
-from ..statistics import Statistics
+from .. import documents
+from ..inference import model_description
+from ..inference.models import MODELS, Model, find
+from ..inference.shared.cuda import CudaSharedMemory
+from ..inference.shared.posix import SharedMemory
+from ..inference.statistics import Statistics
 
 EXTENSIONS = (
     "binary_tensor_data",

@@ -8,7 +8,7 @@ from tensor_round.echo import shown
 from tensor_round.errors import Fault, InvalidDescriptor, NotFound
 
 from .. import documents
-from ..models import MODELS, find
+from ..inference.models import MODELS, find
 from .control_body import control_body
 
 #: In Triton's words; what is logged and traced here is the service's settings' to say.

@@ -29,12 +29,12 @@ from tensor_round.wire import native, npy
 from tensor_round.wire.census import census
 
 from ..backends import Bytes
-from ..engine import JSON_WEIGHT, Engine, effort
+from ..engine.engine import JSON_WEIGHT, Engine, effort
+from ..engine.job import FIRST_BYTES, Job
 from ..http1.content import end, read, take
 from ..http1.head import RequestHead
 from ..http1.request import Request
 from ..http1.response import FixedFields, Response, field_name
-from ..job import FIRST_BYTES, Job
 from .document import Document
 from .operator_query import operator_of, rounding_of
 from .tensor_route import DESCRIPTOR, TensorRoute, Work, admit, content_of

@@ -14,9 +14,9 @@ from tensor_round.echo import shown
 from tensor_round.errors import Fault, InvalidDescriptor, NotOffered
 
 from .. import documents
-from ..cuda_shared_memory import HANDLE_BYTES, CudaSharedMemory
-from ..inference import NO_SHARED_MEMORY
-from ..shared_memory import SharedMemory
+from ..inference.plan import NO_SHARED_MEMORY
+from ..inference.shared.cuda import HANDLE_BYTES, CudaSharedMemory
+from ..inference.shared.posix import SharedMemory
 from .control_body import control_body
 
 

@@ -7,11 +7,12 @@ from importlib.metadata import version
 
 from fastapi import APIRouter
 
-from .. import conformance, documents
+from .. import documents
 from ..catalog import catalog
 from ..deployment import Deployment
-from ..engine import Engine
-from ..readiness import Readiness
+from ..engine import conformance
+from ..engine.engine import Engine
+from ..engine.readiness import Readiness
 
 _LINKS: documents.Links = {
     "docs": "/docs",

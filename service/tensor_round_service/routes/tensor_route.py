@@ -9,13 +9,13 @@ from functools import lru_cache, partial
 
 from tensor_round.wire import native
 
-from ..engine import Engine
+from ..engine.engine import Engine
+from ..engine.job import FIRST_BYTES, Job
 from ..http1.coding import decoder_for
 from ..http1.content import Decoded, Prefixed, Verified
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import Parts, Response, field_name
-from ..job import FIRST_BYTES, Job
 
 DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)

@@ -27,7 +27,7 @@ from support.executions import ieee754
 from tensor_round import errors
 from tensor_round.call import RoundCall
 from tensor_round_service import local
-from tensor_round_service.backends.choice import compiled_kernels
+from tensor_round_service.backends.select import compiled_kernels
 
 WEB = ("fastapi", "starlette", "uvicorn", "httptools", "pydantic_settings", "httpx2", "typer")
 

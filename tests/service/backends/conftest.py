@@ -10,10 +10,10 @@ from support.host_kernels import NO_COMPILER, compiler
 from tensor_round.dtypes import DType
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends import Backend
-from tensor_round_service.backends.choice import compiled_kernels, open_cupy
-from tensor_round_service.backends.cpu import Kernels, NumpyBackend, Rounder
-from tensor_round_service.backends.cuda import CupyBackend
-from tensor_round_service.backends.cuda_device import DeviceMissing
+from tensor_round_service.backends.cpu.backend import Kernels, NumpyBackend, Rounder
+from tensor_round_service.backends.cuda.backend import CupyBackend
+from tensor_round_service.backends.cuda.device import DeviceMissing
+from tensor_round_service.backends.select import compiled_kernels, open_cupy
 
 #: Every backend that this machine can run.
 FACTORIES: dict[str, Callable[[], Backend]] = {

@@ -9,8 +9,9 @@ from support.backend_calls import flat_call, run_flat, sample_pair, tame_pair
 from tensor_round.conformance.reference import FLOATS, ROUNDINGS, WIDTHS
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends import Backend, floats, lanes, tables
-from tensor_round_service.backends.cpu import rounder
+from tensor_round_service.backends import Backend
+from tensor_round_service.backends.cpu import floats, lanes, tables
+from tensor_round_service.backends.cpu.backend import rounder
 
 #: Bytes at which the NumPy backend cuts a run; another backend's cuts lie at powers of two as well.
 CUTS = {

@@ -15,23 +15,23 @@ from support.host_device import HostDevice
 from support.host_kernels import NO_COMPILER, compiler
 from tensor_round.dtypes import BY_NAME, DTYPES
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.choice import (
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.cuda.backend import CupyBackend
+from tensor_round_service.backends.cuda.device import (
+    Device,
+    DeviceFailed,
+    DeviceMissing,
+    OutOfDeviceMemory,
+)
+from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, SPREAD_KERNELS
+from tensor_round_service.backends.cuda.threshold import SIZES
+from tensor_round_service.backends.select import (
     BackendUnavailable,
     DeviceOptions,
     OpenDevices,
     choose,
     open_cupy,
 )
-from tensor_round_service.backends.cpu import NumpyBackend
-from tensor_round_service.backends.cuda import CupyBackend
-from tensor_round_service.backends.cuda_device import (
-    Device,
-    DeviceFailed,
-    DeviceMissing,
-    OutOfDeviceMemory,
-)
-from tensor_round_service.backends.cuda_kernels import ROUND_KERNELS, SPREAD_KERNELS
-from tensor_round_service.backends.cuda_threshold import SIZES
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
 

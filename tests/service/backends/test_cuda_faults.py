@@ -20,14 +20,14 @@ from tensor_round.dtypes import BY_NAME
 from tensor_round.errors import BackendFailed, DeviceOutOfMemory
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
-from tensor_round_service import conformance
 from tensor_round_service.backends import Bytes
-from tensor_round_service.backends.cpu import NumpyBackend
-from tensor_round_service.backends.cuda import CupyBackend, Sharing
-from tensor_round_service.backends.cuda_device import DeviceFailed, OutOfDeviceMemory
-from tensor_round_service.backends.cuda_pipeline import SourceLost
-from tensor_round_service.engine import Engine
-from tensor_round_service.job import Job
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.cuda.backend import CupyBackend, Sharing
+from tensor_round_service.backends.cuda.device import DeviceFailed, OutOfDeviceMemory
+from tensor_round_service.backends.cuda.pipeline import SourceLost
+from tensor_round_service.engine import conformance
+from tensor_round_service.engine.engine import Engine
+from tensor_round_service.engine.job import Job
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
 

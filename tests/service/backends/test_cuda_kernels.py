@@ -14,7 +14,7 @@ from support.host_kernels import NO_COMPILER, compiler, doubled, round_run
 from tensor_round.conformance.reference import FLOATS, ROUNDINGS, Bits
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.cuda_kernels import (
+from tensor_round_service.backends.cuda.kernels import (
     CARRIER_BYTES,
     ROUND_KERNELS,
     SPREAD_KERNELS,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from support.host_device import HostDevice
-from tensor_round_service.backends.cpu import MAPPED_BYTES
-from tensor_round_service.backends.cuda_memory import LockedMemory
+from tensor_round_service.backends.cpu.backend import MAPPED_BYTES
+from tensor_round_service.backends.cuda.memory import LockedMemory
 
 LARGE = MAPPED_BYTES + 3
 

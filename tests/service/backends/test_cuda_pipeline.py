@@ -16,9 +16,10 @@ from tensor_round.call import RoundCall
 from tensor_round.dtypes import BY_NAME
 from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends import Bytes, cuda_resident
-from tensor_round_service.backends.cuda_device import Span
-from tensor_round_service.backends.cuda_pipeline import (
+from tensor_round_service.backends import Bytes
+from tensor_round_service.backends.cuda import resident
+from tensor_round_service.backends.cuda.device import Span
+from tensor_round_service.backends.cuda.pipeline import (
     LANES,
     LEAST_PIECE_BYTES,
     PIECE_BYTES,
@@ -91,7 +92,7 @@ def test_strides_are_followed_on_the_device(pipeline: Pipeline) -> None:
 @pytest.mark.parametrize("launch", [1 << 12, 1 << 14])
 def test_launches_are_cut(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, launch: int) -> None:
     """Above a gigabyte there are several; here from a few kilobytes on."""
-    monkeypatch.setattr(cuda_resident, "LAUNCH", launch)
+    monkeypatch.setattr(resident, "LAUNCH", launch)
     assert_rounded(pipeline, transposition("float32"))
     for dtype in ("float16", "int32"):
         assert_resident(pipeline, flat_call(dtype, "ties_to_away", 30_001), 0)
@@ -121,7 +122,7 @@ def test_dimensions_are_folded_where_one_stride_serves_both() -> None:
     def folded(shape: list[int], given: list[int] | None, result: list[int] | None) -> list[int]:
         source, target = (Layout.of(BY_NAME["int8"], shape, s) for s in (given, result))
         call = RoundCall(Rounding.TIES_TO_EVEN, source, target, source.byte_length)
-        found: list[int] = cuda_resident.dims(call).view("<i8").tolist()
+        found: list[int] = resident.dims(call).view("<i8").tolist()
         return found
 
     assert folded([2, 3, 4], None, None) == [24, 1, 1]

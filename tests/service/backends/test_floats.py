@@ -9,7 +9,7 @@ from support.backend_calls import sample_pair, tame_pair
 from tensor_round.conformance.reference import FLOATS, Bits, is_nan, rounded
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.floats import kernel, round_floats
+from tensor_round_service.backends.cpu.floats import kernel, round_floats
 
 WIDE = ["float32", "float64"]
 

@@ -9,8 +9,8 @@ from support.backend_calls import sample_pair
 from tensor_round.conformance.reference import FLOATS, Bits
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.lanes import KERNELS, LEAST_BYTES, round_lanes
-from tensor_round_service.backends.tables import entries_of_16_bits
+from tensor_round_service.backends.cpu.lanes import KERNELS, LEAST_BYTES, round_lanes
+from tensor_round_service.backends.cpu.tables import entries_of_16_bits
 
 LANES = [(dtype.name, rounding) for dtype, rounding in KERNELS]
 

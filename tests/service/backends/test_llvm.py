@@ -14,20 +14,20 @@ import pytest
 from support.backend_calls import sample_pair
 from tensor_round.dtypes import BY_NAME, DType
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.choice import compiled_kernels
+from tensor_round_service.backends.select import compiled_kernels
 
 if compiled_kernels() is None:
     pytest.skip("llvmlite is not installed (extra compiled)", allow_module_level=True)
 
-from tensor_round_service.backends import llvm
-from tensor_round_service.backends.llvm import DTYPES, LlvmKernels, llvm_kernels
-from tensor_round_service.backends.llvm_kernels import module_text
+from tensor_round_service.backends.cpu import llvm
+from tensor_round_service.backends.cpu.llvm import DTYPES, LlvmKernels, llvm_kernels
+from tensor_round_service.backends.cpu.llvm_kernels import module_text
 
 #: Rounds through whatever backend is chosen, and says on what it is compiled.
 ROUND = """
 import logging, numpy as np
 from support.backend_calls import run_flat, sample_pair
-from tensor_round_service.backends.choice import choose
+from tensor_round_service.backends.select import choose
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 backend = choose("numpy", say=print)
 if backend._kernels: backend._kernels.wait()

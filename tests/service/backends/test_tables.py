@@ -7,7 +7,7 @@ from support.backend_calls import sample_pair
 from tensor_round.conformance.reference import ROUNDINGS
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.tables import table
+from tensor_round_service.backends.cpu.tables import table
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from tensor_round_service.http1 import eager
+from tensor_round_service.http1.connection import eager
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])

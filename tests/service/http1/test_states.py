@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import uvloop
 
-from tensor_round_service.http1.connection import Connection
+from tensor_round_service.http1.connection.connection import Connection
+from tensor_round_service.http1.connection.site import Limits, Site
+from tensor_round_service.http1.connection.states import MOVES, State
 from tensor_round_service.http1.head import Header
 from tensor_round_service.http1.request import Request
 from tensor_round_service.http1.response import FixedFields, Response
-from tensor_round_service.http1.site import Limits, Site
-from tensor_round_service.http1.states import MOVES, State
 
 
 def is_in(connection: Connection, state: State) -> bool:

@@ -1,0 +1,79 @@
+"""Which host a request may be for, and which page it may come from.
+
+A page of another site reaches a service on the same machine by a name of its own, which it
+lets stand for 127.0.0.1 (DNS rebinding): such a name is refused. What a page may send without
+asking is refused where it would change something.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from tensor_round.echo import shown
+from tensor_round.errors import ForeignOrigin, MisdirectedHost
+
+from ..http1.head import RequestHead
+from ..settings import Settings
+
+_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.%\w-]+\]|[^:\[\]]*)(?::\d*)?")
+_ORIGIN = b"origin"
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+#: Raises :class:`MisdirectedHost` for an authority of another host.
+HostCheck = Callable[[bytes | None], None]
+
+
+def host_check(settings: Settings) -> HostCheck | None:
+    """The check that settings ask for; None allows any host.
+
+    Allowed are IP addresses, localhost and ALLOWED_HOSTS. Where that is not set, a service on a
+    loopback address allows no names, and any other service all.
+    """
+    if settings.allowed_hosts is None:
+        is_local = settings.uds is None and _is_loopback(settings.host)
+        return allow_hosts(frozenset()) if is_local else None
+    names = (name.strip().lower() for name in settings.allowed_hosts.split(","))
+    return allow_hosts(frozenset(filter(None, names)))
+
+
+def allow_hosts(names: frozenset[str]) -> HostCheck:
+    """The check that allows these names, IP addresses and localhost."""
+
+    @lru_cache(maxsize=64)  # what is refused is not remembered
+    def check(authority: bytes | None) -> None:
+        text = "localhost" if authority is None else authority.decode("latin-1")
+        match = _AUTHORITY.fullmatch(text)
+        host = "" if match is None else match[1].lower().rstrip(".")
+        if not (host == "localhost" or _is_address(host) or host in names):
+            raise MisdirectedHost(
+                f"this service is not for the host {shown(text)}; its ALLOWED_HOSTS may name it"
+            )
+
+    return check
+
+
+def check_origin(head: RequestHead) -> None:
+    """Raise :class:`ForeignOrigin` for a change that a page of another origin asks for."""
+    origin = None if head.method in _SAFE_METHODS else head.values.get(_ORIGIN)
+    if origin is None:
+        return
+    page = origin.partition(b"://")[2]
+    # "null" names no host, and a request may name none: that is no match.
+    if not page or page != head.authority:
+        raise ForeignOrigin("a page of another origin may not change anything here")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)

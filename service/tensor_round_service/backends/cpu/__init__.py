@@ -1,0 +1,1 @@
+"""Rounding on CPUs: NumPy, and loops compiled by LLVM where llvmlite is installed."""

@@ -1,0 +1,1 @@
+"""Rounding on NVIDIA GPUs: kernels as text, devices, host tensors in pieces, device tensors."""

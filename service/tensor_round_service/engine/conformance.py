@@ -1,0 +1,56 @@
+"""The backend's own digests beside the published ones."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from tensor_round.call import RoundCall
+from tensor_round.dtypes import BY_NAME
+from tensor_round.errors import BackendFailed
+from tensor_round.layout import Layout
+from tensor_round.published import DIGESTS
+from tensor_round.rounding import Rounding
+
+from ..backends import Backend, Round
+from ..documents import Conformance, PatternDigest
+
+
+def digest(round_: Round, dtype_name: str, rounding: Rounding) -> str:
+    """The SHA-256 of the results for all bit patterns of a type, in ascending order."""
+    dtype = BY_NAME[dtype_name]
+    patterns = np.arange(1 << (8 * dtype.itemsize), dtype=dtype.bits).view(np.uint8)
+    call = RoundCall.packed_output(rounding, Layout.of(dtype, (patterns.size // dtype.itemsize,)))
+    round_(call, patterns, patterns)
+    return hashlib.sha256(patterns.data).hexdigest()
+
+
+def report(backend: Backend) -> Conformance:
+    """The digests of all that may round a tensor here, and whether they are the published ones.
+
+    Raises :class:`BackendFailed` where the backend fails at it.
+    """
+    try:
+        found = {name: _table(round_) for name, round_ in backend.arithmetics().items()}
+    except (MemoryError, RuntimeError) as error:
+        raise BackendFailed("the backend failed on the patterns", retry_after=1) from error
+    conforms = all(
+        cell["matches_published"]
+        for table in found.values()
+        for row in table.values()
+        for cell in row.values()
+    )
+    return {"conforms": conforms, "backends": found}
+
+
+def _table(round_: Round) -> dict[str, dict[str, PatternDigest]]:
+    """By dtype and direction."""
+    rows: dict[str, dict[str, PatternDigest]] = {}
+    for (dtype_name, rounding), published in DIGESTS.items():
+        found = digest(round_, dtype_name, Rounding(rounding))
+        rows.setdefault(dtype_name, {})[rounding] = {
+            "sha256": found,
+            "matches_published": found == published,
+        }
+    return rows

@@ -1,0 +1,1 @@
+"""One connection: its states, its deadline, the bytes that come in and go out."""

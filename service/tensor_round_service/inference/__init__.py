@@ -1,0 +1,1 @@
+"""The Open Inference Protocol behind its routes: models, plans, work, statistics."""

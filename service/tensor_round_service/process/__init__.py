@@ -1,0 +1,1 @@
+"""Processes of the service: the command line, the listener, workers, TLS, the drain."""
