@@ -1,4 +1,4 @@
-"""The arrows between the modules, as docs/architecture.md draws them."""
+"""The rooms of the house and the arrows between them, as docs/architecture.md draws them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,50 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-CONTRACT = ROOT / "client" / "tensor_round"
+CLIENT = ROOT / "client" / "tensor_round"
 SERVICE = ROOT / "service" / "tensor_round_service"
 WEB = {"fastapi", "starlette", "uvicorn"}
 IO = {"socket", "asyncio", "httpx2", "http.client", "urllib.request", "threading", "subprocess"}
+
+#: No file is longer, and no folder has more files of Python.
+MAX_LINES = 300
+MAX_FILES = 16
+
+#: The client's packages, each with those that it may import beside the root's modules.
+CLIENT_ARROWS: dict[str, set[str]] = {
+    "cli": {"conformance", "sdk", "transport", "messages", "arrays", "operators", "wire"},
+    "conformance": {"sdk"},
+    "sdk": {"cuda", "transport", "messages", "arrays", "operators", "wire"},
+    "cuda": {"transport", "messages", "arrays", "operators"},
+    "transport": {"messages", "wire"},
+    "messages": {"arrays", "operators", "wire"},
+    "arrays": {"operators", "wire"},
+    "operators": {"wire"},
+    "wire": set(),
+}
+#: A package that belongs to the root, as every package raises its classes.
+ERRORS = "errors"
+#: The service's packages, likewise.
+SERVICE_ARROWS: dict[str, set[str]] = {
+    "process": {"auth", "engine", "backends", "http1", "routes"},
+    "routes": {"auth", "openapi", "http1", "inference", "engine", "backends"},
+    "openapi": {"inference"},
+    "auth": {"http1"},
+    "inference": {"engine", "backends"},
+    "engine": {"backends"},
+    "http1": set(),
+    "backends": set(),
+}
+#: Modules at the root that belong to no package: who alone may import them.
+CLIENT_TOPS = {"__main__": set[str](), "onnx_backend": set[str]()}
+SERVICE_TOPS = {"__main__": set(), "app": {"process"}, "front": set(), "local": set()}
+TOPS = {"refusals": set[str](), **SERVICE_TOPS}
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -60,18 +94,79 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", files(CONTRACT), ids=lambda p: str(p.relative_to(ROOT)))
-def test_the_contract_knows_no_service(path: Path) -> None:
-    assert not uses(path, {"tensor_round_service", *WEB})
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def modules_of(package: Path) -> dict[str, Path]:
+    found = {}
+    for path in files(package):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
 
 
 @pytest.mark.parametrize(
-    "path",
-    [*files(CONTRACT / "wire"), *files(CONTRACT / "operators")],
-    ids=lambda p: str(p.relative_to(ROOT)),
+    ("root", "package", "allowed"),
+    [
+        *((CLIENT, package, allowed) for package, allowed in CLIENT_ARROWS.items()),
+        *((SERVICE, package, allowed) for package, allowed in SERVICE_ARROWS.items()),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_wire_and_operators_do_no_io(path: Path) -> None:
-    assert not uses(path, IO)
+def test_packages_import_along_their_arrows(root: Path, package: str, allowed: set[str]) -> None:
+    """From another package only where there is an arrow; from the root, no module of its top."""
+    arrows = CLIENT_ARROWS if root is CLIENT else SERVICE_ARROWS
+    others = arrows.keys() - {package}
+    tops = CLIENT_TOPS if root is CLIENT else TOPS
+    closed = {name for name, importers in tops.items() if package not in importers}
+    for path in files(root / package):
+        used = {name.split(".")[1] for name in imports(path) if name.startswith(f"{root.name}.")}
+        assert not used & (others - allowed), path
+        assert not used & closed, path
+
+
+def test_every_package_has_its_arrows() -> None:
+    for root, arrows in ((CLIENT, CLIENT_ARROWS), (SERVICE, SERVICE_ARROWS)):
+        packages = {path.parent.name for path in root.glob("*/__init__.py")} - {ERRORS}
+        assert packages == arrows.keys()
+
+
+@pytest.mark.parametrize("root", [CLIENT, SERVICE], ids=["client", "service"])
+def test_no_module_imports_itself_by_way_of_others(root: Path) -> None:
+    modules: Mapping[str, Path] = modules_of(root)
+    # A package's __init__ re-exports: it is loaded before its modules, and needs them.
+    arrows = {name: loaded(path) & modules.keys() - {name} for name, path in modules.items()}
+    for name, path in modules.items():
+        if path.name != "__init__.py":
+            arrows[name] = {used for used in arrows[name] if not name.startswith(f"{used}.")}
+    left = dict(arrows)
+    while done := {name for name, used in left.items() if not used & left.keys()}:
+        left = {name: used for name, used in left.items() if name not in done}
+    assert not left, "circles among " + ", ".join(sorted(left))
+
+
+@pytest.mark.parametrize(
+    "folder", ["client", "service", "tools", "bench", "tests"], ids=lambda folder: folder
+)
+def test_files_are_short_and_folders_small(folder: str) -> None:
+    found = files(ROOT / folder)
+    long = {relative(p): n for p in found if (n := len(p.read_text().splitlines())) > MAX_LINES}
+    assert not long
+    folders = {path.parent for path in found}
+    full = {relative(f): n for f in folders if (n := len(list(f.glob("*.py")))) > MAX_FILES}
+    assert not full
+
+
+@pytest.mark.parametrize("path", files(CLIENT), ids=relative)
+def test_the_client_knows_no_service(path: Path) -> None:
+    assert not uses(path, {"tensor_round_service", *WEB})
+
+
+@pytest.mark.parametrize("package", ["wire", "operators"])
+def test_wire_and_operators_do_no_io(package: str) -> None:
+    for path in files(CLIENT / package):
+        assert not uses(path, IO), path
 
 
 #: What the product is judged by.
@@ -80,40 +175,31 @@ JUDGES = ("reference", "patterns", "classes")
 
 @pytest.mark.parametrize("name", JUDGES)
 def test_the_reference_shares_nothing_with_the_product(name: str) -> None:
-    used = set(imports(CONTRACT / "conformance" / f"{name}.py"))
+    used = set(imports(CLIENT / "conformance" / f"{name}.py"))
     own = {module for module in used if module.startswith("tensor_round")}
     judges = tuple(f"tensor_round.conformance.{judge}" for judge in JUDGES)
     assert {module for module in own if not module.startswith(judges)} == set()
-    assert not uses(CONTRACT / "conformance" / f"{name}.py", {"ml_dtypes", *IO})
+    assert not uses(CLIENT / "conformance" / f"{name}.py", {"ml_dtypes", *IO})
 
 
-#: The service's packages, each with those that it may import. A root module belongs to all of it:
-#: it imports what it likes, but no package imports ``app``, ``front`` or ``local``.
-ARROWS: dict[str, set[str]] = {
-    "process": {"auth", "engine", "backends", "http1", "routes"},
-    "routes": {"auth", "openapi", "http1", "inference", "engine", "backends"},
-    "openapi": {"inference"},
-    "auth": {"http1"},
-    "inference": {"engine", "backends"},
-    "engine": {"backends"},
-    "http1": set(),
-    "backends": set(),
-}
-ROOT_OF_SERVICE = {"documents", "settings", "deployment", "catalog", "failures"}
-
-
-def package_of(module: str) -> str:
-    """The part of the service in which a module lies; nothing for other packages."""
-    root, _, rest = module.partition(".")
-    return rest.partition(".")[0] if root == "tensor_round_service" else ""
-
-
-@pytest.mark.parametrize("package", ARROWS)
-def test_packages_import_along_their_arrows(package: str) -> None:
+@pytest.mark.parametrize("package", ["engine", "backends", "inference"])
+def test_what_rounds_knows_no_http(package: str) -> None:
     for path in files(SERVICE / package):
-        used = {package_of(name) for name in imports(path)} - {"", package}
-        forbidden = used - ARROWS[package] - (ROOT_OF_SERVICE if package != "backends" else set())
-        assert not forbidden, path
+        assert not uses(path, WEB), path
+
+
+def test_routes_know_no_server() -> None:
+    assert not any(uses(path, {"uvicorn"}) for path in files(SERVICE / "routes"))
+
+
+@pytest.mark.parametrize("path", files(SERVICE / "http1"), ids=relative)
+def test_http_knows_no_tensor_and_no_framework(path: Path) -> None:
+    own = ("tensor_round_service.http1", "tensor_round.errors", "tensor_round.wire")
+    names = {name for name in imports(path) if name.startswith("tensor_round")}
+    assert not {name for name in names if not name.startswith(own)}
+    wire = {name for name in names if name.startswith("tensor_round.wire.")}
+    assert wire <= uses(path, {"tensor_round.wire.http1", "tensor_round.wire.native"})
+    assert not uses(path, {*WEB, "numpy", "pydantic", "httpx2"})
 
 
 def test_no_protocol_of_uvicorns_is_used() -> None:
@@ -122,30 +208,15 @@ def test_no_protocol_of_uvicorns_is_used() -> None:
         assert "uvicorn.protocols" not in path.read_text()
 
 
-def test_no_module_of_the_service_comes_back_to_itself() -> None:
-    modules = {module_of(path): path for path in files(SERVICE)}
-    arrows = {name: loaded(path) & modules.keys() - {name} for name, path in modules.items()}
-    left = dict(arrows)
-    while done := {name for name, uses_ in left.items() if not uses_ & left.keys()}:
-        left = {name: uses_ for name, uses_ in left.items() if name not in done}
-    assert not left, "circles among " + ", ".join(sorted(left))
-
-
-def module_of(path: Path) -> str:
-    parts = path.relative_to(ROOT / "service").with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-@pytest.mark.parametrize(
-    "path", [*files(CONTRACT), *files(SERVICE)], ids=lambda p: str(p.relative_to(ROOT))
-)
-def test_the_table_of_owners_has_every_module(path: Path) -> None:
-    """By its own name, or with its folder's."""
-    owned = (ROOT / "docs" / "architecture.md").read_text()
-    rows = re.findall(r"^\| (`.*?) \|", owned[owned.index("## Who owns what") :], re.M)
-    named = {name.rpartition("/")[2] for row in rows for name in re.findall(r"`([^`]+\.py)`", row)}
-    folders = {Path(name).name for row in rows for name in re.findall(r"`([^`]+)/`", row)}
-    assert path.name in {*named, "__init__.py"} or path.parent.name in folders
+@pytest.mark.parametrize("path", [*files(CLIENT), *files(SERVICE)], ids=relative)
+def test_the_table_of_rooms_has_every_module(path: Path) -> None:
+    """By its own name, in the row of its folder."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| `([a-z0-9_/]+)/` \| (.*) \|$", page, re.MULTILINE)
+    rooms = {name: set(re.findall(r"`([a-z0-9_]+)`", files_)) for name, files_ in rows}
+    if path.name != "__init__.py":
+        room = relative(path.parent).partition("/")[2]
+        assert path.stem in rooms[room]
 
 
 def test_the_engine_imports_without_a_web_framework() -> None:

@@ -14,8 +14,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from .aio import AsyncClient
-from .client import Client
 from .errors import (
     BackendFailed,
     CannotVerify,
@@ -64,15 +62,11 @@ from .operators import (
     OpenVINODescriptor,
     OpenVINOTensor,
 )
-from .readers import from_dxdispatch, from_onnx, from_openvino
-from .round_operators import (
-    DirectMLRound,
-    IEEE754Round,
-    OnnxRound,
-    OpenVINORound,
-    RoundOperator,
-)
+from .operators.objects import DirectMLRound, IEEE754Round, OnnxRound, OpenVINORound, RoundOperator
+from .operators.readers import from_dxdispatch, from_onnx, from_openvino
 from .rounding import Rounding
+from .sdk.async_client import AsyncClient
+from .sdk.client import Client
 from .sdk.output import Output
 from .version import __version__ as __version__
 

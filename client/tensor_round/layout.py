@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from .dtypes import DType
-from .echo import shown
 from .errors import Fault, InvalidDescriptor, TensorTooLarge
+from .quoting import shown
 
 #: Sizes and strides stay below this, so that every language can read a layout back.
 SIZE_LIMIT = 2**63

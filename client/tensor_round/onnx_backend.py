@@ -15,9 +15,9 @@ from onnx import ModelProto, NodeProto, checker, defs, numpy_helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 
-from .client import Client
 from .errors import InvalidArgument, InvalidDescriptor
-from .readers import from_onnx
+from .operators.readers import from_onnx
+from .sdk.client import Client
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from .auth.api_keys import KeyRing
-from .auth.authenticator import OPEN_PATHS, Authenticator
+from .auth.authenticator import Authenticator
 from .auth.hosts import host_check
 from .backends.select import DeviceOptions, choose
 from .deployment import Deployment
@@ -31,6 +31,7 @@ from .refusals import add_refusal_handlers
 from .routes.docs import docs_router
 from .routes.inference import inference_routes
 from .routes.inference_status import inference_status_router
+from .routes.open_paths import OPEN_PATHS
 from .routes.repository import repository_router
 from .routes.round import round_route
 from .routes.shared_memory import shared_memory_router
@@ -161,7 +162,9 @@ def create_app(
         app.framework,
         tensor_routes,
         host_check(settings),
-        None if settings.api_keys_file is None else Authenticator(KeyRing(settings.api_keys_file)),
+        None
+        if settings.api_keys_file is None
+        else Authenticator(KeyRing(settings.api_keys_file), OPEN_PATHS),
     )
     describe(app, OPEN_PATHS, has_keys=settings.api_keys_file is not None)
     return app

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from tensor_round.echo import shown
+from tensor_round.quoting import shown
 
 from .engine.engine import MAX_TENSOR_BYTES
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.fronts import DIRECT, FRONTS, Front
-from support.server import Service
+from support.services.fronts import DIRECT, FRONTS, Front
+from support.services.server import Service
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from support.pages import ROOT, examples
 from tensor_round_service.auth.api_keys import KeyRing
-from tensor_round_service.auth.authenticator import OPEN_PATHS
+from tensor_round_service.routes.open_paths import OPEN_PATHS
 
 PAGE = "docs/security.md"
 TEXT = (ROOT / PAGE).read_text()

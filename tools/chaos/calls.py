@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 import tensor_round as tr
-from support.array_cases import Array, bits, expected_bits, patterns
+from support.cases.array_cases import Array, bits, expected_bits, patterns
 from support.clients import KINDS, AnyClient
-from support.proxy import Proxy
+from support.http.proxy import Proxy
 from tensor_round.conformance.reference import ROUNDINGS, WIDTHS
 
 from .plans import plan

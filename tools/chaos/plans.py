@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from support.proxy import FAULTLESS, Fault
+from support.http.proxy import FAULTLESS, Fault
 
 #: Bytes of a run of garbled ones at the most: fewer than lie between a request's digest
 #: and its payload, as without the former nobody can tell that the latter has changed.

@@ -11,7 +11,7 @@ import numpy as np
 
 import tensor_round as tr
 from support.clients import KINDS
-from support.server import Service, tracebacks
+from support.services.server import Service, tracebacks
 
 from .calls import TIMEOUTS, Findings, session
 

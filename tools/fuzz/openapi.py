@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.server import Service
+from support.services.server import Service
 
 CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
 #: No 5xx but the protocol's own, no status and no type of content that the document does

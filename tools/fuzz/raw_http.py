@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from support.server import Service, tracebacks
+from support.services.server import Service, tracebacks
 from tensor_round.errors import REFUSALS
 
 from . import mutation, seeds

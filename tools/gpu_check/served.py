@@ -13,8 +13,8 @@ import cupy
 import numpy as np
 
 import tensor_round as tr
-from support.native_form import ieee754
-from support.server import Service
+from support.http.native_form import ieee754
+from support.services.server import Service
 from tensor_round_service.backends.cuda.cupy_device import CupyDevice
 
 from .speed import NotMeasured

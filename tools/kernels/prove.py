@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from tools.exhaustive.prove import c_reference, sweep
 
-from support.host_kernels import round_run
+from support.devices.host_kernels import round_run
 from tensor_round.conformance.reference import Bits
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding

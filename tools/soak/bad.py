@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fuzz import mutation, raw_http, seeds
-from support.inference_form import HEADER_LENGTH, binary, document, infer_path
-from support.native_form import ieee754
+from support.http.inference_form import HEADER_LENGTH, binary, document, infer_path
+from support.http.native_form import ieee754
 
 from .cases import Wrong
 from .lane import Lane

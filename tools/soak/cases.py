@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from support.array_cases import Array, bits, expected_bits, patterns
+from support.cases.array_cases import Array, bits, expected_bits, patterns
 from tensor_round.conformance.reference import ROUNDINGS, WIDTHS
 from tensor_round.dtypes import BY_NAME, DType
 

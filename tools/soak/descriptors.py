@@ -6,7 +6,7 @@ import json
 import random
 from typing import Any
 
-from support.native_form import ieee754
+from support.http.native_form import ieee754
 from tensor_round.rounding import ROUNDING_NAMES, RoundingName
 
 from .cases import Case

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from support.array_cases import Array
-from support.inference_form import HEADER_LENGTH, Answer, binary, document, infer_path, tensor
-from support.native_form import ieee754
+from support.cases.array_cases import Array
+from support.http.inference_form import HEADER_LENGTH, Answer, binary, document, infer_path, tensor
+from support.http.native_form import ieee754
 from tensor_round.dtypes import DType
 
 from .cases import Case, Wrong

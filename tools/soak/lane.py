@@ -12,8 +12,8 @@ from types import TracebackType
 
 import tensor_round as tr
 from support.clients import SteppedClient
-from support.native_form import ieee754
-from support.server import Reply, Service
+from support.http.native_form import ieee754
+from support.services.server import Reply, Service
 
 from .cases import Case, Wrong
 from .ledger import Ledger

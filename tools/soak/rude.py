@@ -7,7 +7,7 @@ import socket
 import struct
 import time
 
-from support.native_form import ieee754
+from support.http.native_form import ieee754
 
 from .cases import Case, Wrong
 from .lane import Lane

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gauges.flatness import growth, risen
 from gauges.vitals import MIB, REST_SECONDS, Vitals
-from support.server import Service, tracebacks
+from support.services.server import Service, tracebacks
 
 from .ledger import Ledger
 from .rude import OPTIONS

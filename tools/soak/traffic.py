@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from support.server import Service
+from support.services.server import Service
 
 from . import bad, good, rude, sdk
 from .lane import Lane

@@ -11,8 +11,8 @@ import time
 import numpy as np
 
 from gauges.vitals import MIB, REST_SECONDS, Vitals
-from support.native_form import ieee754, post
-from support.server import Service, tracebacks
+from support.http.native_form import ieee754, post
+from support.services.server import Service, tracebacks
 
 from .storm import exchanges
 from .verdict import Verdict

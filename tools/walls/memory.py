@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gauges.quantiles import milliseconds
 from gauges.vitals import MIB, Vitals, family, forget_peaks
-from support.server import Service
+from support.services.server import Service
 
 from .confinement import Confinement
 from .storm import Storm, exchanges

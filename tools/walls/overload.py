@@ -14,7 +14,7 @@ import time
 
 from gauges.quantiles import milliseconds, quantile
 from gauges.vitals import MIB, Vitals, forget_peaks
-from support.server import Service
+from support.services.server import Service
 
 from .storm import BUSIEST, Outcome, Storm, exchanges
 from .verdict import Verdict

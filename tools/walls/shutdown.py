@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from support.callers import Call, interrupted
-from support.server import Service
-from support.workers import replaced_after, serving
+from support.http.callers import Call, interrupted
+from support.services.server import Service
+from support.services.workers import replaced_after, serving
 
 from .verdict import Verdict
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from gauges.quantiles import milliseconds
 from gauges.vitals import Vitals
-from support.native_form import ieee754
-from support.server import Service
+from support.http.native_form import ieee754
+from support.services.server import Service
 
 from .storm import Storm, exchanges
 from .verdict import Verdict

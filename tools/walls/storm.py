@@ -14,7 +14,7 @@ from types import TracebackType
 
 import numpy as np
 
-from support.native_form import ieee754
+from support.http.native_form import ieee754
 from tensor_round.conformance import reference
 
 GENERATOR = Path("build/storm")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import typer
 
-from ..client import Client
 from ..errors import InvalidArgument, TensorRoundError
+from ..sdk.client import Client
 from .errors import complain, complain_of_file
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from ..published import DIGESTS
+from ..digests import DIGESTS
 from ..version import __version__
 from .connecting import connected
 from .options import (

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from .. import npyfiles
-from ..arrays import Array
+from ..arrays import npy_files
+from ..arrays.host import Array
 from ..call import RoundCall, wrong_size
 from ..errors import MalformedJSON
 from ..sdk.execution import read_descriptor
@@ -76,7 +76,7 @@ def execute(
             why = wrong_size(data.nbytes, call.lengths)
             raise typer.BadParameter(f"{source}: {why.detail}", param_hint="IN")
         shows = sys.stderr.isatty() if progress is None else progress
-        with npyfiles.created(target, b"", call.output.byte_length) as memory:
+        with npy_files.created(target, b"", call.output.byte_length) as memory:
             output = client.execute(text, data.data, out=memory.data, progress=shows)
     if as_json:
         layout = output.layout
@@ -90,7 +90,7 @@ def execute(
             "rounding": call.rounding.value,
             "seconds": round(time.monotonic() - began, 6),
         }
-        typer.echo(json.dumps(report), err=target == npyfiles.PIPE)
+        typer.echo(json.dumps(report), err=target == npy_files.PIPE)
 
 
 def _text(path: Path) -> bytes:
@@ -110,6 +110,6 @@ def _call(text: bytes, path: Path) -> RoundCall:
 
 def _read(source: str) -> Array:
     try:
-        return npyfiles.read_bytes(source)
+        return npy_files.read_bytes(source)
     except OSError as error:
         raise typer.BadParameter(f"{source}: {error.strerror}", param_hint="IN") from None

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import typer
 
-from .. import npyfiles
+from ..arrays import npy_files
 from ..dtypes import DTYPES
 from ..errors import MalformedNpy, UnsupportedMediaType
 
 
-def read_tensor(source: str, dtype: str | None) -> npyfiles.NpyArray:
+def read_tensor(source: str, dtype: str | None) -> npy_files.NpyArray:
     """The tensor in a .npy file or on standard input; raises ``typer.BadParameter``."""
     try:
-        return npyfiles.read(source, dtype)
-    except npyfiles.DTypeNeeded as error:
+        return npy_files.read(source, dtype)
+    except npy_files.DTypeNeeded as error:
         raise typer.BadParameter(f"{source}: {error}", param_hint="--dtype") from None
     except MalformedNpy as error:
         why = error.detail.replace("the body is", "this is", 1)
@@ -30,7 +30,7 @@ def read_tensor(source: str, dtype: str | None) -> npyfiles.NpyArray:
 
 def check_target(target: str) -> None:
     """Refuse a place where no file can be written, before anything is sent."""
-    if target == npyfiles.PIPE:
+    if target == npy_files.PIPE:
         return
     place = Path(target)
     if place.is_dir():

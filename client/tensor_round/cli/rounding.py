@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from .. import npyfiles
+from ..arrays import npy_files
 from ..dtypes import DTYPES
-from ..echo import shown
 from ..errors import InvalidDescriptor
-from ..operator_text import operator_from_text
-from ..round_operators import RoundOperator
+from ..operators.objects import RoundOperator
+from ..operators.text import operator_from_text
+from ..quoting import shown
 from ..rounding import Rounding
 from .connecting import connected
 from .files import check_target, read_tensor
@@ -92,7 +92,7 @@ def round_file(
         # Refused by its dialect, a tensor leaves no file behind.
         direction = by.plan(tensor.dtype.name, tensor.header.shape).call.rounding
         shows = sys.stderr.isatty() if progress is None else progress
-        with npyfiles.written(target, tensor) as rounded:
+        with npy_files.written(target, tensor) as rounded:
             client.round(tensor.array, by, out=rounded, progress=shows)
     seconds = time.monotonic() - began
     if as_json:
@@ -107,7 +107,7 @@ def round_file(
             "seconds": round(seconds, 6),
         }
         # Standard output may be the tensor.
-        typer.echo(json.dumps(report), err=target == npyfiles.PIPE)
+        typer.echo(json.dumps(report), err=target == npy_files.PIPE)
 
 
 def _operator(operator: str | None, rounding: str | None) -> RoundOperator:

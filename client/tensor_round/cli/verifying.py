@@ -21,9 +21,9 @@ from ..conformance import (
     junit_xml,
     verify,
 )
-from ..conformance.baseline import Complaints
-from ..conformance.judge import NANS, Nans
 from ..conformance.runtimes import TIMEOUT
+from ..conformance.verify.baseline import Complaints
+from ..conformance.verify.judge import NANS, Nans
 from ..names import DTypeName, RoundingName
 from .errors import complain, complain_of_file
 from .options import AsJson, Progress

@@ -14,17 +14,17 @@ and shares nothing with the rounding of this package.
 
 from __future__ import annotations
 
-from .baseline import Baseline, Complaints, complaints
 from .classes import PatternClass, classify
 from .errors import CannotVerify, NotTaken
 from .explain import Explanation
-from .junit import junit_xml
 from .models import MODELS, Model
 from .patterns import blocks, edges, random_patterns, samples
 from .reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, WIDTHS, all_patterns, is_nan, rounded
-from .results import ClassCount, Example, Lacking, Report, Verdict
 from .runtimes import RUNTIMES, Runtime
-from .verifying import verify
+from .verify.baseline import Baseline, Complaints, complaints
+from .verify.junit import junit_xml
+from .verify.results import ClassCount, Example, Lacking, Report, Verdict
+from .verify.run import verify
 
 __all__ = [
     "FLOATS",

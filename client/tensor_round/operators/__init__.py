@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ..call import RoundCall
-from ..echo import shown
 from ..errors import Fault, InvalidDescriptor
+from ..quoting import shown
 from ..wire import strictjson
 from . import directml, ieee754, onnx, openvino
 from .dialect import Dialect

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from ..dtypes import BY_DIRECTML, DType
-from ..echo import shown
 from ..errors import Fault
 from ..layout import FieldNames, Layout, layout_faults, packed_strides, span
+from ..quoting import shown
 from .faults import UNION_TAG
 from .fields import OneOf, PerDimension, c_enumeration
 from .model import Strict

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from ..echo import shown, shown_key
 from ..errors import Fault
+from ..quoting import shown, shown_key
 
 #: Faults beyond these are counted, not listed: an answer stays small whatever came.
 LISTED_FAULTS = 32

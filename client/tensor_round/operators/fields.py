@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
-from ..echo import shown
 from ..layout import SIZE_LIMIT
+from ..quoting import shown
 
 #: No dialect takes more dimensions; ONNX and OpenVINO name no limit, so this is ours.
 RANK_LIMIT = 32

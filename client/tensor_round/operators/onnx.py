@@ -13,9 +13,9 @@ from pydantic_core import PydanticCustomError
 
 from ..call import RoundCall
 from ..dtypes import BY_ONNX
-from ..echo import shown
 from ..errors import InvalidDescriptor
 from ..layout import Layout
+from ..quoting import shown
 from ..rounding import Rounding
 from .dialect import Dialect, Version
 from .fields import RANK_LIMIT, OneOf, Sizes

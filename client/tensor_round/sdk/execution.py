@@ -7,18 +7,18 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from .. import operators
-from ..arrays import Array
-from ..deadline import Deadline
-from ..echo import shown
+from ..arrays.host import Array
+from ..arrays.sinks import Landing
 from ..errors import HeadersTooLarge, InvalidArgumentType
-from ..exchange import Request, round_request, tensor_intake
-from ..intake import Intake
-from ..landing import Landing
+from ..messages.reader import Intake
+from ..messages.request import Request, round_request, tensor_intake
 from ..operators import Descriptor
 from ..operators.model import OperatorDescriptor
+from ..operators.objects import Plan, RoundOperator, operator_of, plan_of
 from ..progress import ProgressCallback, counted
-from ..round_operators import Plan, RoundOperator, operator_of, plan_of
+from ..quoting import shown
 from ..transport.concurrency import Concurrency
+from ..transport.deadline import Deadline
 from ..wire import native
 from . import tensors
 from .output import Output

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, bits, laid_out
+from ..arrays.host import Array, bits, laid_out
 from .tensors import Bytes, Tensor
 
 

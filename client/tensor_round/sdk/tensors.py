@@ -15,11 +15,11 @@ import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
-from .. import arrays
-from ..arrays import Array, bits, laid_out
+from ..arrays import host as arrays
+from ..arrays.host import Array, bits, laid_out
+from ..arrays.sinks import DirectLanding, Landing, StagedLanding, StridedLanding
 from ..call import RoundCall, wrong_size
 from ..errors import InvalidArgument
-from ..landing import DirectLanding, Landing, StagedLanding, StridedLanding
 from ..layout import Layout
 
 Bytes = npt.NDArray[np.uint8]

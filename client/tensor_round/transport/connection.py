@@ -5,11 +5,11 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
-from ..deadline import Deadline
 from ..errors import ConnectionFailed, DeadlineExceeded
-from ..intake import Intake
+from ..messages.reader import Intake
 from ..wire import http1
 from .address import Address
+from .deadline import Deadline
 from .wires import Opener, Wire
 
 #: Received at once where it is not yet known what comes: a head, and a small body with it.

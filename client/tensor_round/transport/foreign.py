@@ -8,12 +8,12 @@ from typing import Any
 
 import httpx2
 
-from ..deadline import Deadline
 from ..errors import ConnectionFailed, DeadlineExceeded, InvalidArgument, ProtocolViolation
-from ..exchange import Headers, Request
-from ..intake import Intake, feed
+from ..messages.reader import Intake, feed
+from ..messages.request import Headers, Request
 from ..wire.http1 import fields
 from .address import Address
+from .deadline import Deadline
 
 #: Bytes of a request's body at a time; large enough that pieces cost nothing.
 _PIECE_BYTES = 1 << 20

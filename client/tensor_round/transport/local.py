@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from ..call import RoundCall
-from ..deadline import Deadline
 from ..errors import InvalidArgument
-from ..exchange import Request
-from ..intake import Intake, feed
+from ..messages.reader import Intake, feed
+from ..messages.request import Request
 from ..wire import native, strictjson
+from .deadline import Deadline
 
 #: Rounded between two looks at the deadline: 10 to 60 ms, and enough for all cores.
 _PIECE_BYTES = 32 << 20

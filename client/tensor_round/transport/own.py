@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
-from ..deadline import Deadline
-from ..exchange import Headers, Request
-from ..intake import Intake
+from ..messages.reader import Intake
+from ..messages.request import Headers, Request
 from .address import Address
 from .connection import Connection
+from .deadline import Deadline
 
 #: Beginnings of requests that are remembered; a descriptor has a few hundred bytes.
 _REMEMBERED = 256

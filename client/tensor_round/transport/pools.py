@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
-from ..deadline import Deadline
 from ..errors import InvalidArgument
+from .deadline import Deadline
 
 
 class _Closable(Protocol):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
-from ..deadline import Deadline
-from ..exchange import Request
-from ..intake import Intake
+from ..messages.reader import Intake
+from ..messages.request import Request
+from .deadline import Deadline
 
 
 class Reply(Protocol):

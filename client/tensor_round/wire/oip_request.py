@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar
 
-from ..echo import shown, shown_key
 from ..errors import Fault, InvalidDescriptor, MalformedJSON, TensorTooLarge
+from ..quoting import shown, shown_key
 from . import nesting, strictjson
 from .oip import (
     HEADER_LENGTH,

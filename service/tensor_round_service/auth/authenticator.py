@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from tensor_round.errors import Unauthorized
 from tensor_round.wire import native
 
 from ..http1.head import RequestHead
 from ..http1.response import field_name
-from ..routes import docs
 from .api_keys import KeyRing
-
-#: What needs no key, by its exact paths: health, and the pages that say how to call the service.
-#: All else does, be there something or not.
-OPEN_PATHS = frozenset(
-    {
-        *("/livez", "/readyz", "/v2/health/live", "/v2/health/ready"),
-        *("/", "/openapi.json", *docs.PATHS),
-    }
-)
 
 _AUTHORIZATION = field_name("Authorization")
 _API_KEY = field_name(native.API_KEY)
@@ -29,14 +21,15 @@ _HOW = "send an API key, as Authorization: Bearer <key> or as X-API-Key: <key>"
 
 
 class Authenticator:
-    """Lets a request in if its path is open or its key is on the ring."""
+    """Lets a request in if its path is one of ``open_paths`` or its key is on the ring."""
 
-    def __init__(self, keys: KeyRing) -> None:
+    def __init__(self, keys: KeyRing, open_paths: Set[str]) -> None:
         self._keys = keys
+        self._open_paths = open_paths
 
     def check(self, head: RequestHead) -> None:
         """Return if the request may come in; else raise :class:`Unauthorized`."""
-        if head.path in OPEN_PATHS:
+        if head.path in self._open_paths:
             return
         values = head.values
         authorization, secret = values.get(_AUTHORIZATION), values.get(_API_KEY)

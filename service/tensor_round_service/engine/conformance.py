@@ -7,10 +7,10 @@ import hashlib
 import numpy as np
 
 from tensor_round.call import RoundCall
+from tensor_round.digests import DIGESTS
 from tensor_round.dtypes import BY_NAME
 from tensor_round.errors import BackendFailed
 from tensor_round.layout import Layout
-from tensor_round.published import DIGESTS
 from tensor_round.rounding import Rounding
 
 from ..backends import Backend, Round

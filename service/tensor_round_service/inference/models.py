@@ -12,18 +12,18 @@ from functools import cached_property, lru_cache, partial
 from typing import cast
 
 from tensor_round.dtypes import BY_NAME, BY_OIP, DTYPES, DType
-from tensor_round.echo import shown
 from tensor_round.errors import Fault, InvalidDescriptor, NotFound
 from tensor_round.names import FeatureLevel, OnnxOpset
 from tensor_round.operators import directml, ieee754, onnx, openvino
 from tensor_round.operators.dialect import Dialect, Version
-from tensor_round.round_operators import (
+from tensor_round.operators.objects import (
     DirectMLRound,
     IEEE754Round,
     OnnxRound,
     OpenVINORound,
     RoundOperator,
 )
+from tensor_round.quoting import shown
 
 #: Types that the protocol has no name for travel as these bits, named by the parameter dtype.
 CARRIER = BY_NAME["uint8"]

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from tensor_round.call import RoundCall
 from tensor_round.dtypes import BY_NAME, DType
-from tensor_round.echo import shown
 from tensor_round.errors import (
     Fault,
     InvalidDescriptor,
@@ -18,6 +17,7 @@ from tensor_round.errors import (
     TensorTooLarge,
 )
 from tensor_round.layout import Layout, check_size
+from tensor_round.quoting import shown
 from tensor_round.wire import jsontensor, oip, oip_answer, oip_request
 
 from .models import CARRIER, MODE_PARAMETERS, Model, element_type, operator_for

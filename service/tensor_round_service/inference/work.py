@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from tensor_round.call import RoundCall
-from tensor_round.echo import shown
 from tensor_round.errors import InvalidDescriptor, NotOffered
+from tensor_round.quoting import shown
 from tensor_round.wire import jsontensor, oip
 
 from ..backends import Bytes

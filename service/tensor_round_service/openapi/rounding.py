@@ -11,7 +11,7 @@ from pydantic_core import core_schema
 
 from tensor_round import operators
 from tensor_round.errors import REFUSALS
-from tensor_round.operator_text import SPELLINGS
+from tensor_round.operators.text import SPELLINGS
 from tensor_round.rounding import Rounding
 from tensor_round.wire import native
 

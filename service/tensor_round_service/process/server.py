@@ -5,7 +5,7 @@ have DRAIN_DELAY to look elsewhere. Then nothing new is accepted, what has begun
 DRAIN_TIMEOUT to end, and the process leaves with exit code 0. So it leaves when its device is
 lost, but with exit code 1: whoever looks after it starts another.
 
-What this and the connections need of uvicorn is held by ``tests/service/test_uvicorn.py``.
+What this and the connections need of uvicorn is held by ``tests/service/process/test_uvicorn.py``.
 """
 
 from __future__ import annotations

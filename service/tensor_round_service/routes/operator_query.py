@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tensor_round.echo import shown
 from tensor_round.errors import Fault, InvalidDescriptor
 from tensor_round.layout import Layout
-from tensor_round.operator_text import operator_from_text
-from tensor_round.round_operators import IEEE754Round, RoundOperator, as_operator
+from tensor_round.operators.objects import IEEE754Round, RoundOperator, as_operator
+from tensor_round.operators.text import operator_from_text
+from tensor_round.quoting import shown
 from tensor_round.rounding import Rounding
 
 

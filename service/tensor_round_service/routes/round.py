@@ -13,7 +13,6 @@ from urllib.parse import parse_qsl
 
 from tensor_round import operators
 from tensor_round.call import RoundCall, wrong_size
-from tensor_round.echo import shown
 from tensor_round.errors import (
     DuplicateDescriptor,
     Fault,
@@ -25,6 +24,7 @@ from tensor_round.errors import (
     UnsupportedMediaType,
 )
 from tensor_round.layout import check_size
+from tensor_round.quoting import shown
 from tensor_round.wire import native, npy
 from tensor_round.wire.census import census
 

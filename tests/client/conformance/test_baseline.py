@@ -22,8 +22,8 @@ from tensor_round.conformance import (
     rounded,
     verify,
 )
-from tensor_round.conformance.baseline import Known
 from tensor_round.conformance.runtimes.runtime import RoundBits
+from tensor_round.conformance.verify.baseline import Known
 
 Array = npt.NDArray[Any]
 PAIR = ("float16", "ties_to_even")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tensor_round.conformance import verify
-from tensor_round.conformance.effects import Effect, effects
+from tensor_round.conformance.verify.effects import Effect, effects
 
 
 @pytest.mark.parametrize(

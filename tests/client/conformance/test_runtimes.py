@@ -27,7 +27,7 @@ from tensor_round.conformance import (
 )
 from tensor_round.conformance.patterns import BLOCK
 from tensor_round.conformance.runtimes import open_runtime
-from tensor_round.conformance.verifying import usable_cores
+from tensor_round.conformance.verify.run import usable_cores
 from tensor_round.errors import InvalidArgument
 from tensor_round.rounding import Rounding
 

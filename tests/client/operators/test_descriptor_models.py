@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tensor_round as tr
-from support.descriptors import EXAMPLES
+from support.cases.descriptors import EXAMPLES
 from tensor_round import operators
 
 MADE: dict[str, operators.Descriptor] = {

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.descriptors import EXAMPLES, varied
+from support.cases.descriptors import EXAMPLES, varied
 from tensor_round.call import RoundCall
 from tensor_round.errors import InvalidDescriptor, MalformedJSON, RequestRefused, problem
 from tensor_round.operators import parse, resolve_json, validate

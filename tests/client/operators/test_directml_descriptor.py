@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.descriptors import ABSENT, Document, faults, resolved, varied
+from support.cases.descriptors import ABSENT, Document, faults, resolved, varied
 from tensor_round.conformance.reference import rounded
 from tensor_round.operators import catalog
 from tensor_round.rounding import Rounding

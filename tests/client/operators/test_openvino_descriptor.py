@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.descriptors import ABSENT, faults, resolved, varied
+from support.cases.descriptors import ABSENT, faults, resolved, varied
 from tensor_round.rounding import Rounding
 
 TYPES = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from support.descriptors import ABSENT, EXAMPLES, Document, faults, resolved, varied
+from support.cases.descriptors import ABSENT, EXAMPLES, Document, faults, resolved, varied
 from tensor_round import operators
 from tensor_round.errors import InvalidDescriptor, MalformedJSON
 from tensor_round.operators import Descriptor, catalog, parse, resolve_json, validate

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tensor_round as tr
-from tensor_round.deadline import Deadline
-from tensor_round.retries import FIRST_PAUSE, LONGEST_PAUSE, Retries, RetryBudget
+from tensor_round.sdk.retries import FIRST_PAUSE, LONGEST_PAUSE, Retries, RetryBudget
+from tensor_round.transport.deadline import Deadline
 
 NEVER = Deadline(None)
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.array_cases import patterns
-from support.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of
-from tensor_round.arrays import laid_out
+from support.cases.array_cases import patterns
+from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of
+from tensor_round.arrays.host import laid_out
 from tensor_round.sdk.tensors import fresh, landing, payload, read_input, read_output
 
 

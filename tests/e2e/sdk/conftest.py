@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.clients import KINDS, AnyClient
-from support.server import Service
+from support.services.server import Service
 
 #: Both clients on the service, and on the engine in their own process: one behaviour.
 PLACES = {

@@ -16,10 +16,10 @@ import pytest
 import uvloop
 
 import tensor_round as tr
-from support.array_cases import LAYOUTS, bits, expected_bits, patterns
-from support.proxy import Fault, Proxy
-from support.server import Service
-from tensor_round.session import LARGE_DIGEST_BYTES
+from support.cases.array_cases import LAYOUTS, bits, expected_bits, patterns
+from support.http.proxy import Fault, Proxy
+from support.services.server import Service
+from tensor_round.sdk.session import LARGE_DIGEST_BYTES
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 

@@ -2,7 +2,8 @@
 
 Whatever it does, a call ends by its deadline, in the right tensor or in an error of
 this package's; and what it leaves in the target is whole elements, so that calling
-again is always right. One fault at a time is looked at here; tests/e2e/test_chaos.py has them all.
+again is always right. One fault at a time is looked at here;
+tests/e2e/process/test_chaos.py has them all.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.array_cases import Array, bits, expected_bits, patterns
+from support.cases.array_cases import Array, bits, expected_bits, patterns
 from support.clients import AnyClient
-from support.proxy import FAULTLESS, Fault, Proxy
-from support.server import Service
-from tensor_round import retries
+from support.http.proxy import FAULTLESS, Fault, Proxy
+from support.services.server import Service
+from tensor_round.sdk import retries
 
 UNAVAILABLE = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 0\r\n"

@@ -12,12 +12,13 @@ import pytest
 
 import tensor_round as tr
 from support.clients import KINDS, AnyClient
-from support.device_service import DeviceService
-from support.host_kernels import NO_COMPILER, compiler
-from support.server import Service
-from support.shared_arrays import DeviceArray, SharedPool, pretend_imported
-from tensor_round import cuda_driver, device_arrays
+from support.devices.host_kernels import NO_COMPILER, compiler
+from support.devices.shared_arrays import DeviceArray, SharedPool, pretend_imported
+from support.services.device_service import DeviceService
+from support.services.server import Service
+from tensor_round.arrays import device as device_arrays
 from tensor_round.conformance.reference import FLOATS, all_patterns, rounded
+from tensor_round.cuda import driver as cuda_driver
 from tensor_round.dtypes import BY_NAME
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)

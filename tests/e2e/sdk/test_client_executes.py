@@ -9,13 +9,21 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.array_cases import Array, bits, patterns
+from support.cases.array_cases import Array, bits, patterns
+from support.cases.descriptors import Document
+from support.cases.executions import (
+    DOCUMENTS,
+    STRIDED,
+    TENSOR,
+    call_of,
+    ieee754,
+    payload_of,
+    reference,
+)
 from support.clients import AnyClient
-from support.descriptors import Document
-from support.executions import DOCUMENTS, STRIDED, TENSOR, call_of, ieee754, payload_of, reference
-from support.native_form import post
-from support.server import Service
-from tensor_round.arrays import laid_out
+from support.http.native_form import post
+from support.services.server import Service
+from tensor_round.arrays.host import laid_out
 
 MODEL = tr.DirectMLDescriptor(
     feature_level="3_0",

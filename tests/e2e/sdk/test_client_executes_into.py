@@ -10,12 +10,20 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.array_cases import bits, patterns
+from support.cases.array_cases import bits, patterns
+from support.cases.descriptors import EXAMPLES, Document
+from support.cases.executions import (
+    DOCUMENTS,
+    STRIDED,
+    TENSOR,
+    call_of,
+    ieee754,
+    payload_of,
+    reference,
+)
 from support.clients import AnyClient
-from support.descriptors import EXAMPLES, Document
-from support.executions import DOCUMENTS, STRIDED, TENSOR, call_of, ieee754, payload_of, reference
-from support.server import Service
-from tensor_round.arrays import laid_out
+from support.services.server import Service
+from tensor_round.arrays.host import laid_out
 
 
 def noted(done: list[int], count: int, total: int) -> None:

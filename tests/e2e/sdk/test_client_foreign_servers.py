@@ -15,7 +15,7 @@ import pytest
 
 import tensor_round as tr
 from support.clients import AnyClient
-from support.proxy import Fault, Proxy
+from support.http.proxy import Fault, Proxy
 
 X = np.zeros(3, np.float32)
 

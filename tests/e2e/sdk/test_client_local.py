@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.array_cases import bits, expected_bits, patterns
+from support.cases.array_cases import bits, expected_bits, patterns
+from support.cases.executions import ieee754
 from support.clients import AnyClient
-from support.executions import ieee754
 from tensor_round import errors
 from tensor_round.call import RoundCall
 from tensor_round_service import local
@@ -89,7 +89,7 @@ def test_elements_that_lie_across_words(kernels: str) -> None:
         "import sys\n"
         "if sys.argv[1] == 'numpy': sys.modules['llvmlite'] = None\n"
         "import numpy as np, tensor_round as tr\n"
-        "from support.array_cases import bits, expected_bits, patterns\n"
+        "from support.cases.array_cases import bits, expected_bits, patterns\n"
         "with tr.Client('local:') as client:\n"
         "    for name in ('float16', 'bfloat16', 'float32', 'float64'):\n"
         "        x = patterns(name, 5000)\n"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.array_cases import LAYOUTS, bits, dtype_name, expected_bits, patterns
+from support.cases.array_cases import LAYOUTS, bits, dtype_name, expected_bits, patterns
 from support.clients import AnyClient, SteppedClient
-from support.server import Service
+from support.services.server import Service
 from tensor_round.conformance.reference import ROUNDINGS, all_patterns, bits_type, rounded
 from tensor_round.dtypes import BY_NAME, DTYPES
 

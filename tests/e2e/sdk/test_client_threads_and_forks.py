@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.array_cases import bits, expected_bits, patterns
+from support.cases.array_cases import bits, expected_bits, patterns
 from support.clients import AnyClient
-from support.proxy import Proxy
-from support.server import Service
+from support.http.proxy import Proxy
+from support.services.server import Service
 from tensor_round.conformance.reference import ROUNDINGS
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.array_cases import LAYOUTS, bits, expected_bits, patterns
+from support.cases.array_cases import LAYOUTS, bits, expected_bits, patterns
 from support.clients import AnyClient
-from support.proxy import Fault, Proxy
-from support.server import Service
+from support.http.proxy import Fault, Proxy
+from support.services.server import Service
 
 
 @pytest.mark.parametrize("layout", ["flat", "fortran", "permuted", "every-other", "broadcast"])

@@ -11,15 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import support
 import tensor_round as tr
-from support.array_cases import bits, expected_bits, patterns
+from support.cases.array_cases import bits, expected_bits, patterns
 from support.clients import AnyClient
-from support.proxy import Fault, Proxy
-from support.server import Service
-
-CERTIFICATES = Path(support.__path__[0]) / "certificates"
-CA, SERVER, CLIENT = (CERTIFICATES / f"{name}.pem" for name in ("ca", "server", "client"))
+from support.http.proxy import Fault, Proxy
+from support.services.server import Service
+from support.services.tls import CA, CLIENT, SERVER
 
 
 def server_context(*, asks_for_certificate: bool) -> ssl.SSLContext:

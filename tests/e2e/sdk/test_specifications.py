@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.array_cases import Array, bits
+from support.cases.array_cases import Array, bits
+from support.cases.specifications import CASES, EXAMPLES, IDS, Example, shapes_of
 from support.clients import AnyClient
-from support.inference_form import Answer, binary, document, infer, tensor
-from support.native_form import post
-from support.server import Service
-from support.specifications import CASES, EXAMPLES, IDS, Example, shapes_of
+from support.http.inference_form import Answer, binary, document, infer, tensor
+from support.http.native_form import post
+from support.services.server import Service
 from tensor_round.dtypes import BY_NAME
 
 EACH = pytest.mark.parametrize(("name", "dtype"), CASES, ids=IDS)

@@ -16,11 +16,21 @@ import numpy as np
 import pytest
 import tritonclient.http as triton
 
-from support.device_service import DeviceService
-from support.host_kernels import NO_COMPILER, compiler
-from support.inference_form import AWAY, EVEN, Answer, X, binary, document, error_of, infer, tensor
+from support.devices.host_kernels import NO_COMPILER, compiler
+from support.http.inference_form import (
+    AWAY,
+    EVEN,
+    Answer,
+    X,
+    binary,
+    document,
+    error_of,
+    infer,
+    tensor,
+)
 from support.segments import PREFIX, Segment, segment
-from support.server import Reply, Service
+from support.services.device_service import DeviceService
+from support.services.server import Reply, Service
 from tensor_round.conformance.reference import all_patterns, rounded
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.inference_form import Answer, document, error_of, infer, tensor
+from support.cases.specifications import EXAMPLES
+from support.http.inference_form import Answer, document, error_of, infer, tensor
 from support.segments import PREFIX, Segment, segment
-from support.server import Service
-from support.specifications import EXAMPLES
+from support.services.server import Service
 
 MODEL = "directml_element_wise_round"
 LEVELS = ["2_1", "3_0"]

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.inference_form import EVEN, Answer, X, binary, document, error_of, infer, tensor
+from support.http.inference_form import EVEN, Answer, X, binary, document, error_of, infer, tensor
 from support.segments import OBJECTS, PREFIX, Segment, segment
-from support.server import Reply, Service
-from support.small_shm_service import NBYTES, SmallShmService, may_mount
+from support.services.server import Reply, Service
+from support.services.small_shm_service import NBYTES, SmallShmService, may_mount
 
 SIZE = 8 << 20  # so that two threads share it
 GIVEN = np.tile(np.array([0.75, -1.5, 2.5, 1e9], "<f4"), SIZE // 16)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from support.inference_form import EVEN, Answer, X, binary, document, error_of, infer
+from support.http.inference_form import EVEN, Answer, X, binary, document, error_of, infer
 from support.segments import PREFIX, segment
-from support.server import Reply, Service
+from support.services.server import Reply, Service
+from support.services.workers import replaced_after, serving
 from support.small_disk import small_disk
-from support.workers import replaced_after, serving
 
 TRIES = 12  # enough that both workers have had their turn
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.inference_form import Answer, document, infer, tensor
-from support.server import Service
+from support.http.inference_form import Answer, document, infer, tensor
+from support.services.server import Service
 
 STRICT: dict[str, Any] = {"parameters": {"strict_json": True}}
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.inference_form import (
+from support.http.inference_form import (
     AWAY,
     EVEN,
     HEADER_LENGTH,
@@ -26,7 +26,7 @@ from support.inference_form import (
     infer_path,
     tensor,
 )
-from support.server import Reply, Service
+from support.services.server import Reply, Service
 from tensor_round.conformance.patterns import samples
 from tensor_round.conformance.reference import is_nan, rounded
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.inference_form import (
+from support.http.inference_form import (
     EVEN,
     HEADER_LENGTH,
     Answer,
@@ -26,7 +26,7 @@ from support.inference_form import (
     infer_path,
     tensor,
 )
-from support.server import Reply, Service
+from support.services.server import Reply, Service
 
 PAYLOAD = X.tobytes()
 GOOD = document(binary("FP32", [10], 40), parameters={"binary_data_output": True})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from support.inference_form import (
+from support.http.inference_form import (
     EVEN,
     HEADER_LENGTH,
     Answer,
@@ -21,7 +21,7 @@ from support.inference_form import (
     infer,
     infer_path,
 )
-from support.server import Reply, Service
+from support.services.server import Reply, Service
 
 GOOD = document(binary("FP32", [10], 40), parameters={"binary_data_output": True})
 MIB = 1 << 20

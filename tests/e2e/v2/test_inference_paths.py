@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from support.inference_form import document, error_of, infer, tensor
-from support.server import Service
+from support.http.inference_form import document, error_of, infer, tensor
+from support.services.server import Service
 
 VERSIONS: dict[str, list[str]] = {
     "round": ["1"],

@@ -17,7 +17,7 @@ import tritonclient.http as triton
 import tritonclient.utils.shared_memory as client_memory
 from tritonclient.utils import InferenceServerException
 
-from support.inference_form import (
+from support.http.inference_form import (
     AWAY,
     EVEN,
     Answer,
@@ -30,7 +30,7 @@ from support.inference_form import (
     tensor,
 )
 from support.segments import PREFIX, Segment, segment
-from support.server import Reply, Service
+from support.services.server import Reply, Service
 from tensor_round.conformance.reference import all_patterns, rounded
 
 SIZE = 1 << 16

@@ -11,8 +11,8 @@ import pytest
 import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from support.inference_form import AWAY, EVEN, ZERO, X
-from support.server import Service
+from support.http.inference_form import AWAY, EVEN, ZERO, X
+from support.services.server import Service
 from tensor_round.conformance.patterns import samples
 from tensor_round.conformance.reference import FLOATS, INTEGER_WIDTHS, Bits, is_nan, rounded
 

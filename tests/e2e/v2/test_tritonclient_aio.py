@@ -14,8 +14,8 @@ import pytest
 import tritonclient.http.aio as triton
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from support.inference_form import AWAY, X
-from support.server import Service
+from support.http.inference_form import AWAY, X
+from support.services.server import Service
 from tensor_round.conformance.patterns import samples
 from tensor_round.conformance.reference import rounded
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.server import Service
+from support.services.server import Service
 
 KEY = "a-key-for-generated-clients"
 

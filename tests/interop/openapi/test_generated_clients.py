@@ -13,7 +13,7 @@ import pytest
 from openapi_spec_validator import validate
 from openapi_spec_validator.readers import read_from_filename
 
-from support.server import Service
+from support.services.server import Service
 
 HERE = Path(__file__).parent
 #: Where `make test-openapi` has installed what package.json names.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.oracle_ledger import HEADING, Ledger
+from support.cases.oracle_ledger import HEADING, Ledger
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 
 LEDGER = pytest.StashKey[Ledger]()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from support.oracle_ledger import Ledger
+from support.cases.oracle_ledger import Ledger
 from tensor_round.conformance.reference import FLOATS, Bits, Flags
 from tensor_round.dtypes import BY_NAME
 

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 from onnx.backend.test.case.node import collect_testcases
 from onnx.reference import ReferenceEvaluator
 
-from support.backend_calls import run_flat
-from support.oracle_ledger import Ledger
+from support.cases.backend_calls import run_flat
+from support.cases.oracle_ledger import Ledger
 from tensor_round.conformance.reference import Bits
 
 ELEMENTS: dict[str, tuple[int, Any]] = {

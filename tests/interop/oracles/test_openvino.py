@@ -13,8 +13,8 @@ import pytest
 from openvino import opset5
 
 import tensor_round as tr
-from support.array_cases import patterns
-from support.oracle_ledger import RANDOM_PATTERNS, Ledger
+from support.cases.array_cases import patterns
+from support.cases.oracle_ledger import RANDOM_PATTERNS, Ledger
 from tensor_round.conformance.patterns import samples
 from tensor_round.conformance.reference import FLOATS, WIDTHS, Bits, Flags, rounded
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from support.oracle_ledger import Ledger
+from support.cases.oracle_ledger import Ledger
 from tensor_round.conformance.reference import Bits
 
 OPERATORS = {

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import tensor_round as tr
-from support.array_cases import bits, expected_bits, patterns
+from support.cases.array_cases import bits, expected_bits, patterns
 from support.pages import URL, blocks
-from support.server import Service
+from support.services.server import Service
 
 
 @pytest.fixture(scope="module")

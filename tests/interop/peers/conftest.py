@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.server import Service
+from support.services.server import Service
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ import pytest
 from kserve import InferInput, InferRequest
 from kserve.inference_client import InferenceRESTClient, RESTConfig
 
-from support.inference_form import AWAY, X
-from support.server import Service
+from support.http.inference_form import AWAY, X
+from support.services.server import Service
 from tensor_round.conformance.patterns import samples
 from tensor_round.conformance.reference import rounded
 

@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto, helper
 from onnx.backend.test.runner import Runner
 
 import tensor_round as tr
-from support.server import Service
+from support.services.server import Service
 from tensor_round.onnx_backend import OnnxBackend
 
 

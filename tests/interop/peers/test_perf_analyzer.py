@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.server import Service
+from support.services.server import Service
 
 TOOL = Path(os.environ["PERF_ANALYZER"])
 

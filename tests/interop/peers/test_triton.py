@@ -21,9 +21,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.inference_form import HEADER_LENGTH, Answer, X, binary, document, infer_path, tensor
+from support.http.inference_form import (
+    HEADER_LENGTH,
+    Answer,
+    X,
+    binary,
+    document,
+    infer_path,
+    tensor,
+)
 from support.segments import PREFIX, segment
-from support.server import Reply, Service
+from support.services.server import Reply, Service
 from tensor_round.conformance.patterns import samples
 from tensor_round.conformance.reference import is_nan
 

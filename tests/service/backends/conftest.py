@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from support.host_device import HostDevice
-from support.host_kernels import NO_COMPILER, compiler
+from support.devices.host_device import HostDevice
+from support.devices.host_kernels import NO_COMPILER, compiler
 from tensor_round.dtypes import DType
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends import Backend

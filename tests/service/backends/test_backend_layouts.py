@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.backend_calls import expected, run
+from support.cases.backend_calls import expected, run
 from tensor_round.call import RoundCall
 from tensor_round.conformance.patterns import samples
 from tensor_round.conformance.reference import WIDTHS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.backend_calls import flat_call, run_flat, sample_pair, tame_pair
+from support.cases.backend_calls import flat_call, run_flat, sample_pair, tame_pair
 from tensor_round.conformance.reference import FLOATS, ROUNDINGS, WIDTHS
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding

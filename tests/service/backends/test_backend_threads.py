@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from support.backend_calls import run_flat, sample_pair
+from support.cases.backend_calls import run_flat, sample_pair
 from tensor_round.conformance.reference import FLOATS, ROUNDINGS
 from tensor_round_service.backends import Backend
 

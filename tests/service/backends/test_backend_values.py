@@ -5,10 +5,10 @@ import hashlib
 import numpy as np
 import pytest
 
-from support.backend_calls import run_flat, sample_pair
+from support.cases.backend_calls import run_flat, sample_pair
 from tensor_round.conformance.reference import ROUNDINGS, WIDTHS, all_patterns
+from tensor_round.digests import DIGESTS
 from tensor_round.dtypes import DTYPES
-from tensor_round.published import DIGESTS
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends import Backend
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support.backend_calls import run
-from support.specifications import CASES, EXAMPLES, IDS, shapes_of
+from support.cases.backend_calls import run
+from support.cases.specifications import CASES, EXAMPLES, IDS, shapes_of
 from tensor_round_service.backends import Backend
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from support.inference_form import HEADER_LENGTH, binary, document, infer_path
-from support.inference_form import tensor as source_of
-from support.native_form import ieee754
+from support.http.inference_form import HEADER_LENGTH, binary, document, infer_path
+from support.http.inference_form import tensor as source_of
+from support.http.native_form import ieee754
 
 from . import tensors
 from .exchange import After, Answer, Judge, Request, bare, composed, digest_of

@@ -6,8 +6,8 @@ import gzip
 import random
 from collections.abc import Callable
 
-from support.inference_form import infer_path
-from support.native_form import ieee754
+from support.http.inference_form import infer_path
+from support.http.native_form import ieee754
 
 from .exchange import HOST, After, Answer, Request, bare, composed, digest_of, refusal
 

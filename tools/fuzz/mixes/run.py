@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gauges.vitals import MIB, Vitals
-from support.native_form import ieee754
-from support.server import Service, tracebacks
-from support.tls import TlsService, caller_context
+from support.http.native_form import ieee754
+from support.services.server import Service, tracebacks
+from support.services.tls import TlsService, caller_context
 
 from .exchange import HOST
 from .scripts import is_encrypted, script

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...client import Client
 from ...errors import TensorRoundError
 from ...rounding import Rounding
+from ...sdk.client import Client
 from ..errors import CannotVerify
 from ..reference import ROUNDINGS, WIDTHS, Bits
 from .runtime import RoundBits, patterns, values

@@ -14,8 +14,8 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensor_round.echo import shown
 from tensor_round.errors import InvalidDescriptor, NotFound
+from tensor_round.quoting import shown
 from tensor_round.wire.oip import Region
 
 from ...backends import Bytes

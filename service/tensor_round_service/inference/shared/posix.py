@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from tensor_round.echo import shown
 from tensor_round.errors import InvalidDescriptor, NotFound, Overloaded
+from tensor_round.quoting import shown
 from tensor_round.wire.oip import Region
 
 from ...backends import Bytes

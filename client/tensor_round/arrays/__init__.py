@@ -1,0 +1,1 @@
+"""Arrays of callers: host arrays, GPU arrays, .npy files, tiles, and sinks for results."""

@@ -1,0 +1,1 @@
+"""Verification of a runtime: patterns judged in blocks, summed up, told, held to a baseline."""

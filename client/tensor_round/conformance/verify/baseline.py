@@ -1,0 +1,114 @@
+"""Known faults: a report of an earlier run, to which a new one is compared.
+
+What is worse than the baseline fails, and so does what is better: a baseline that no
+longer holds would hide the fault's return.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import CannotVerify
+from .results import Report, Verdict
+
+Pair = tuple[str, str]
+#: What is not as it should be, by type and direction, each in a sentence.
+Complaints = Mapping[Pair, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What an earlier run found of one type and direction."""
+
+    tried: int
+    wrong: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The faults of an earlier run, by type and direction."""
+
+    known: Mapping[Pair, Known]
+
+    @classmethod
+    def of(cls, report: Report) -> Baseline:
+        """A report's own faults."""
+        return cls.from_data(report.as_data())
+
+    @classmethod
+    def read(cls, path: Path) -> Baseline:
+        """The baseline in a file, which is a report as JSON; raises :class:`CannotVerify`."""
+        try:
+            data = json.loads(path.read_bytes())
+        except OSError as error:
+            raise CannotVerify(f"{path}: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
+            raise CannotVerify(f"{path} is not JSON: {error}") from None
+        try:
+            return cls.from_data(data)
+        except CannotVerify as error:
+            raise CannotVerify(f"{path}: {error.detail}") from None
+
+    @classmethod
+    def from_data(cls, data: Any) -> Baseline:
+        """A report as ``Report.as_data`` gives it; raises :class:`CannotVerify` for other data."""
+        try:
+            rows = [
+                (
+                    (row["dtype"], row["rounding"]),
+                    Known(int(row["tried"]), int(row["wrong"]), str(row["sha256"])),
+                )
+                for row in data["verdicts"]
+            ]
+            return cls(dict(rows))
+        except (KeyError, TypeError, ValueError) as error:
+            raise CannotVerify(
+                "a baseline is what verify --json prints: verdicts, each with dtype, rounding, "
+                f"tried, wrong and sha256; {type(error).__name__}: {error}"
+            ) from None
+
+    def complaints(self, report: Report) -> Complaints:
+        """Where a report is not as this baseline, of what the report is about.
+
+        Raises :class:`CannotVerify` where the two tried other patterns.
+        """
+        found = {}
+        for verdict in report.verdicts:
+            complaint = _complaint(verdict, self.known.get(verdict.pair))
+            if complaint is not None:
+                found[verdict.pair] = complaint
+        for row in report.lacking:
+            if row.pair in self.known:
+                found[row.pair] = f"no longer taken: {row.why}"
+        return found
+
+
+def complaints(report: Report, baseline: Baseline | None = None) -> Complaints:
+    """Every fault of a report, or, with a baseline, every difference from it."""
+    if baseline is not None:
+        return baseline.complaints(report)
+    return {v.pair: v.sentence for v in report.verdicts if v.wrong}
+
+
+def _complaint(verdict: Verdict, known: Known | None) -> str | None:
+    if known is None:
+        return f"not in the baseline: {verdict.sentence}" if verdict.wrong else None
+    if known.tried != verdict.tried:
+        raise CannotVerify(
+            f"the baseline tried {known.tried:,} patterns of {verdict.name}, this run "
+            f"{verdict.tried:,}: make the baseline anew with the same options"
+        )
+    if known.digest == verdict.digest:
+        return None
+    if not verdict.wrong:
+        return f"mended: {known.wrong:,} wrong in the baseline, none now; make the baseline anew"
+    if verdict.wrong < known.wrong:
+        return f"mended in part: {known.wrong:,} wrong in the baseline, now {verdict.sentence}"
+    if verdict.wrong > known.wrong:
+        return f"worse than the baseline, which has {known.wrong:,} wrong: {verdict.sentence}"
+    return f"other faults than the baseline's, as many: {verdict.sentence}"

@@ -1,0 +1,189 @@
+"""What verifying a runtime found: typed, told in sentences, and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import BY_NAME
+from ..classes import PatternClass
+from ..explain import Explanation
+from ..reference import FLOATS, WIDTHS, bits_type, is_nan
+from .effects import Effect
+from .text import report_text
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One wrong result: the operand, what the runtime returned, and what is right, as patterns."""
+
+    dtype: str
+    x: int
+    got: int
+    want: int
+
+    def __str__(self) -> str:
+        x, got, want = (_told(self.dtype, bits) for bits in (self.x, self.got, self.want))
+        return f"x {x}: got {got}, want {want}"
+
+    def as_data(self) -> dict[str, Any]:
+        """Each as its value's text and its bits in hexadecimal."""
+        return {
+            name: {"value": value_text(self.dtype, bits), "bits": bits_text(self.dtype, bits)}
+            for name, bits in (("x", self.x), ("got", self.got), ("want", self.want))
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCount:
+    """The wrong results for one class of patterns, the first of them as examples."""
+
+    pattern_class: PatternClass
+    tried: int
+    wrong: int
+    first: tuple[Example, ...]
+    effect: Effect
+
+    def sentence(self, dtype: str) -> str:
+        """How many of how many, and what they have in common, in words."""
+        name = self.pattern_class.plural(dtype)
+        effect = f" ({self.effect})" if str(self.effect) else ""
+        if name[0] in "+-":
+            return f"{name}{effect}"
+        if self.wrong == self.tried:
+            return f"all {self.wrong:,} {name}{effect}"
+        return f"{self.wrong:,} of {self.tried:,} {name}{effect}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one type and direction came to: ``wrong`` of ``tried`` patterns, by class.
+
+    ``digest`` is the SHA-256 of every wrong operand and result, in the order in which
+    they were tried: two runs with the same digest have the same faults.
+    """
+
+    dtype: str
+    rounding: str
+    tried: int
+    wrong: int
+    classes: tuple[ClassCount, ...]
+    explanation: Explanation
+    digest: str
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Type and direction."""
+        return self.dtype, self.rounding
+
+    @property
+    def name(self) -> str:
+        """``float32 ties_to_even``."""
+        return f"{self.dtype} {self.rounding}"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.sentence}"
+
+    @property
+    def sentence(self) -> str:
+        """How many are wrong, which, and what explains them."""
+        head = f"{self.wrong:,} of {self.tried:,} wrong"
+        if not self.wrong:
+            return head
+        which = ", ".join(count.sentence(self.dtype) for count in self.classes)
+        return f"{head}: {which}; {self.explanation}"
+
+    def as_data(self) -> dict[str, Any]:
+        """The verdict as JSON has it."""
+        return {
+            "dtype": self.dtype,
+            "rounding": self.rounding,
+            "tried": self.tried,
+            "wrong": self.wrong,
+            "classes": {
+                count.pattern_class.label: {
+                    "tried": count.tried,
+                    "wrong": count.wrong,
+                    "effect": str(count.effect) or None,
+                    "first": [example.as_data() for example in count.first],
+                }
+                for count in self.classes
+            },
+            "explained": self.explanation.complete,
+            "models": [model.name for model in self.explanation.models],
+            "sentence": str(self),
+            "sha256": self.digest,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A type and a direction that the runtime does not take, and why."""
+
+    dtype: str
+    rounding: str
+    why: str
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Type and direction."""
+        return self.dtype, self.rounding
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {self.rounding}: not taken: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A runtime, the verdict on each type and direction, and what the runtime does not take."""
+
+    runtime: str
+    verdicts: tuple[Verdict, ...]
+    lacking: tuple[Lacking, ...] = ()
+
+    @property
+    def right(self) -> bool:
+        """Whether every result is right, to the bit."""
+        return not any(verdict.wrong for verdict in self.verdicts)
+
+    def __str__(self) -> str:
+        return report_text(self)
+
+    def as_data(self) -> dict[str, Any]:
+        """The report as JSON has it; it is also the form of a baseline."""
+        return {
+            "runtime": self.runtime,
+            "right": self.right,
+            "verdicts": [verdict.as_data() for verdict in self.verdicts],
+            "lacking": [
+                {"dtype": row.dtype, "rounding": row.rounding, "why": row.why}
+                for row in self.lacking
+            ],
+        }
+
+
+def bits_text(dtype: str, bits: int) -> str:
+    """The pattern in hexadecimal, all digits of its width."""
+    return f"{bits:#0{WIDTHS[dtype] // 4 + 2}x}"
+
+
+def value_text(dtype: str, bits: int) -> str:
+    """The shortest decimal that stands for the pattern, of narrow types the exact one."""
+    pattern = np.array([bits], bits_type(dtype))
+    one = pattern.view(BY_NAME[dtype].numpy)
+    if dtype not in FLOATS:
+        return str(one[0])
+    if is_nan(dtype, pattern)[0]:
+        return "NaN"
+    number: np.floating = one[0] if np.issubdtype(one.dtype, np.floating) else np.float64(one[0])
+    if np.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0 or 1e-4 <= abs(float(number)) < 1e17:
+        return np.format_float_positional(number, trim="0")
+    return np.format_float_scientific(number, trim="0")
+
+
+def _told(dtype: str, bits: int) -> str:
+    return f"{value_text(dtype, bits)} ({bits_text(dtype, bits)})"

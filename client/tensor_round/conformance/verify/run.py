@@ -1,0 +1,187 @@
+"""Verifying a runtime: every pattern through it, beside the reference."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
+
+from ...errors import InvalidArgument
+from ...names import DTypeName, RoundingName
+from ...progress import ProgressCallback, counted
+from ...rounding import Rounding
+from ..errors import CannotVerify, NotTaken
+from ..explain import Hypotheses
+from ..patterns import blocks, pattern_count, samples
+from ..reference import ROUNDINGS, WIDTHS, Bits, bits_type
+from ..runtimes import TIMEOUT, PythonFunction, Runtime, open_runtime
+from ..runtimes.function import Function
+from ..runtimes.runtime import RoundBits
+from .judge import NANS, BlockVerdict, Nans, Tally, judge
+from .results import Lacking, Report, Verdict
+
+Pair = tuple[str, str]
+
+
+def verify(
+    runtime: str | Function | Runtime,
+    *,
+    dtypes: Sequence[DTypeName] = (),
+    roundings: Sequence[RoundingName | Rounding] = (),
+    every: bool = False,
+    nans: Nans = "bits",
+    progress: bool | ProgressCallback = False,
+    timeout: float = TIMEOUT,
+) -> Report:
+    """Round every pattern that :func:`blocks` gives by a runtime, and judge each result to the bit.
+
+    ``runtime`` is a name as on the command line (``onnxruntime``, ``cmd:./kernel``), or a
+    function that gets and returns a NumPy array. Without ``dtypes`` or ``roundings`` it is
+    verified in all that it takes. ``every`` tries all 2^32 patterns of types of 32 bits.
+    ``nans`` says how a NaN has to come back: with all its ``bits``, ``quiet`` where it was
+    signalling, as IEEE 754 has it, or as ``any`` NaN. ``timeout``, in seconds, bounds a block of
+    a program or a function and a call of a service. ``progress`` shows a bar on stderr, or is
+    called with bytes done and bytes in all.
+
+    Raises :class:`CannotVerify` where no verdict is possible: the runtime is missing, fails,
+    returns something that is no result, or takes nothing of what is asked for.
+    """
+    _check("dtypes", dtypes, tuple(WIDTHS))
+    _check("roundings", roundings, ROUNDINGS)
+    _check("nans", [nans], NANS)
+    with contextlib.closing(_opened(runtime, timeout)) as opened:
+        pairs = [
+            (dtype, rounding)
+            for dtype in dict.fromkeys(dtypes or opened.dtypes)
+            for rounding in dict.fromkeys(map(str, roundings or opened.roundings))
+        ]
+        sizes = {dtype: _bytes(dtype, every) for dtype, _ in pairs}
+        total = sum(sizes[dtype] for dtype, _ in pairs)
+        verdicts, lacking = [], []
+        with counted(progress, total, "verifying") as done, Judges(opened, nans, done) as judges:
+            for dtype, rounding in pairs:
+                try:
+                    verdicts.append(judges.verdict(dtype, rounding, every))
+                except NotTaken as error:
+                    lacking.append(Lacking(dtype, rounding, error.detail))
+                    done(sizes[dtype])
+        _check_taken(opened, dtypes, roundings, verdicts, lacking)
+        return Report(opened.name, tuple(verdicts), tuple(lacking))
+
+
+class Judges:
+    """Threads that round blocks and judge them, as many as there are cores."""
+
+    def __init__(self, runtime: Runtime, nans: Nans, done: Callable[[int], None]) -> None:
+        self._runtime = runtime
+        self._nans = nans
+        self._done = done
+        self._count = usable_cores()
+        self._pool = ThreadPoolExecutor(self._count, "judge")
+        # A runtime that serves one thread alone still rounds while another block is judged.
+        self._turn = contextlib.nullcontext() if runtime.concurrent else Lock()
+
+    def __enter__(self) -> Judges:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def verdict(self, dtype: str, rounding: str, every: bool) -> Verdict:
+        """What one type and direction come to; raises :class:`NotTaken`."""
+        kernel = self._runtime.kernel(dtype, rounding)
+        tally = Tally(dtype, rounding)
+        hypotheses: Hypotheses | None = None
+        if every and WIDTHS[dtype] == 32:
+            # The hardest patterns first, uncounted, to know which models to try on the rest.
+            hypotheses = self._judged(kernel, samples(dtype), dtype, rounding, None).hypotheses
+        patterns = blocks(dtype, every=every)
+        if hypotheses is None:
+            first = next(patterns)
+            block = self._judged(kernel, first, dtype, rounding, None)
+            hypotheses = block.hypotheses
+            self._add(tally, block, first.nbytes)
+        for block, size in self._in_order(patterns, kernel, dtype, rounding, hypotheses):
+            self._add(tally, block, size)
+        return tally.verdict()
+
+    def _add(self, tally: Tally, block: BlockVerdict, size: int) -> None:
+        tally.add(block)
+        self._done(size)
+
+    def _in_order(
+        self,
+        patterns: Iterator[Bits],
+        kernel: RoundBits,
+        dtype: str,
+        rounding: str,
+        hypotheses: Hypotheses,
+    ) -> Iterator[tuple[BlockVerdict, int]]:
+        """Each block's verdict and bytes; few blocks are held at a time."""
+        waiting: deque[tuple[Future[BlockVerdict], int]] = deque()
+        for block in patterns:
+            job = self._pool.submit(self._judged, kernel, block, dtype, rounding, hypotheses)
+            waiting.append((job, block.nbytes))
+            if len(waiting) > self._count:
+                done, size = waiting.popleft()
+                yield done.result(), size
+        for done, size in waiting:
+            yield done.result(), size
+
+    def _judged(
+        self,
+        kernel: RoundBits,
+        bits: Bits,
+        dtype: str,
+        rounding: str,
+        hypotheses: Hypotheses | None,
+    ) -> BlockVerdict:
+        with self._turn:
+            got = kernel(bits)
+        return judge(bits, got, dtype, rounding, hypotheses, self._nans)
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _bytes(dtype: str, every: bool) -> int:
+    return pattern_count(dtype, every=every) * bits_type(dtype).itemsize
+
+
+def _opened(runtime: str | Function | Runtime, timeout: float) -> Runtime:
+    if isinstance(runtime, str):
+        return open_runtime(runtime, timeout)
+    # A runtime has a method that gives kernels; a function is one.
+    return runtime if isinstance(runtime, Runtime) else PythonFunction(runtime, timeout)
+
+
+def _check(what: str, given: Sequence[str], known: Sequence[str]) -> None:
+    if isinstance(given, str):
+        raise InvalidArgument(f"{what} is a sequence of names, got the string {given!r}")
+    for name in given:
+        if name not in known:
+            raise InvalidArgument(f"{what}: {name!r} is none of {', '.join(known)}")
+
+
+def _check_taken(
+    runtime: Runtime,
+    dtypes: Sequence[str],
+    roundings: Sequence[str],
+    verdicts: Sequence[Verdict],
+    lacking: Sequence[Lacking],
+) -> None:
+    """Raise for a type or a direction that was asked for by name and is not taken at all."""
+    judged = {name for verdict in verdicts for name in (verdict.dtype, verdict.rounding)}
+    for name in (*dtypes, *roundings):
+        if name not in judged:
+            why = next(row.why for row in lacking if name in (row.dtype, row.rounding))
+            raise NotTaken(f"{runtime.name}: no verdict on {name}: {why}")
+    if not verdicts:
+        raise CannotVerify(f"{runtime.name} takes none of the types: {lacking[0].why}")

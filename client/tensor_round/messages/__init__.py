@@ -1,0 +1,1 @@
+"""Requests as values, and what responses mean. Pure functions: no I/O here."""

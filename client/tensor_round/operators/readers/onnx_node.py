@@ -1,0 +1,35 @@
+"""Nodes of ONNX models."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ...errors import Fault, InvalidArgument, InvalidDescriptor
+from ...names import OnnxOpset
+from ...quoting import shown
+from ..objects import OnnxRound
+
+
+# Any: onnx is no dependency, and its classes have no annotations.
+def from_onnx(node: Any, opset: int) -> OnnxRound:
+    """The operator that a node of an ONNX model is, under the model's default opset.
+
+    ``node`` is an ``onnx.NodeProto``, or anything with its fields. A node states no
+    tensor: ``.descriptor(dtype, shape)`` makes the descriptor of one. Raises
+    :class:`InvalidDescriptor` where it is not ONNX's Round as that opset has it.
+    """
+    try:
+        broken = (
+            ("op_type", node.op_type != "Round", f"is read, got {shown(node.op_type)}"),
+            ("domain", node.domain not in ("", "ai.onnx"), "is of the default domain"),
+            ("attribute", len(node.attribute) > 0, "has no attributes"),
+            ("input", len(node.input) != 1, "has exactly one input"),
+            ("output", len(node.output) != 1, "has exactly one output"),
+        )
+    except (AttributeError, TypeError) as error:
+        raise InvalidArgument(
+            f"the node must be an onnx.NodeProto, one of model.graph.node, got {shown(node)}"
+        ) from error
+    if faults := [Fault((field,), f"onnx: Round {rule}") for field, is_so, rule in broken if is_so]:
+        raise InvalidDescriptor.of(faults)
+    return OnnxRound(opset_version=cast(OnnxOpset, opset), domain=str(node.domain))

@@ -1,0 +1,56 @@
+"""Operators as one word, for command lines and queries: ``directml:TOWARD_INFINITY``."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, cast
+
+from ..errors import Fault, InvalidDescriptor
+from ..quoting import shown
+from ..rounding import Rounding
+from . import DIALECTS
+from .objects import DirectMLRound, IEEE754Round, OnnxRound, OpenVINORound, RoundOperator
+from .onnx import NEWEST_OPSET, OLDEST_OPSET
+
+#: What there is, for help texts and messages.
+SPELLINGS = (
+    f"{', '.join(Rounding)}; onnx or onnx:OPSET ({OLDEST_OPSET} to {NEWEST_OPSET}); "
+    f"openvino or openvino:MODE ({', '.join(DIALECTS['openvino'].modes)}); "
+    f"directml:MODE ({', '.join(DIALECTS['directml'].modes)}) or directml:MODE:FEATURE_LEVEL"
+)
+
+_INTEGER = re.compile(r"\d{1,9}", re.ASCII)
+
+
+@lru_cache(maxsize=64)
+def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> RoundOperator:
+    """The operator that ``text`` names, in its dialect's own words.
+
+    A direction of IEEE 754 stands for itself; the others are a dialect and, after colons, what
+    its operator can be told. Raises :class:`InvalidDescriptor` at ``loc``, naming what is allowed.
+    """
+    dialect, *words = text.split(":")
+    try:
+        return _operator(dialect, words)
+    except InvalidDescriptor as error:
+        faults = [Fault(loc, fault.msg) for fault in error.faults]
+    except LookupError:
+        faults = [Fault(loc, f"must be one of {SPELLINGS}, got {shown(text)}")]
+    raise InvalidDescriptor.of(faults)
+
+
+def _operator(dialect: str, words: list[str]) -> RoundOperator:
+    # The operators check what they are given: here it may still be anything.
+    given: list[Any] = [int(word) if _INTEGER.fullmatch(word) else word for word in words]
+    match dialect, len(given):
+        case ("onnx", 0 | 1) if all(isinstance(word, int) for word in given):
+            return OnnxRound(*given)
+        case ("openvino", 0 | 1):
+            return OpenVINORound(*given)
+        case ("directml", 1 | 2):
+            return DirectMLRound(*given)
+        case (rounding, 0) if rounding in Rounding.__members__.values():
+            return IEEE754Round(cast(Rounding, rounding))
+        case _:
+            raise LookupError

@@ -1,0 +1,125 @@
+"""The asynchronous client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from ..names import RoundingName
+from ..operators.objects import RoundOperator, as_operator
+from ..progress import ProgressCallback
+from ..rounding import Rounding
+from ..transport.address import Address
+from ..transport.concurrency.tasks import Tasks
+from ..transport.select import async_transport
+from ..transport.tls import Cert, Verify
+from .common_headers import headers_from
+from .configured import Configured
+from .execution import AnyDescriptor
+from .output import Output
+from .session import Session
+from .settings import Settings, with_environment
+
+if TYPE_CHECKING:
+    import httpx2
+
+A = TypeVar("A")
+
+
+class AsyncClient(Configured):
+    """:class:`~tensor_round.Client` for asyncio: the same arguments, the same calls, awaited.
+
+    ``transport`` is an ``httpx2.AsyncBaseTransport``; ``httpx2.ASGITransport`` calls a
+    service in this process. A client belongs to one event loop.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_key: str | None = None,
+        verify: Verify = True,
+        cert: Cert | None = None,
+        timeout: float | None = 30.0,
+        retries: int = 3,
+        connections: int = 4,
+        tile_bytes: int = 64 << 20,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        digest: bool = False,
+    ) -> None:
+        where, key = with_environment(url, api_key)
+        self._settings = Settings(
+            where,
+            key,
+            verify,
+            cert,
+            timeout,
+            retries,
+            connections,
+            tile_bytes,
+            headers,
+            transport,
+            digest,
+        )
+        chosen = async_transport(
+            Address.parse(where),
+            headers_from(key, headers),
+            verify=verify,
+            cert=cert,
+            connections=connections,
+            foreign=transport,
+        )
+        self._session = Session(chosen, Tasks(), self._settings)
+
+    async def round(
+        self,
+        x: A,
+        operator: RoundOperator | RoundingName | Rounding | None = None,
+        *,
+        rounding: RoundingName | Rounding | None = None,
+        out: A | None = None,
+        progress: bool | ProgressCallback = False,
+    ) -> A:
+        """Round every element of ``x``; see :meth:`Client.round`."""
+        rounded: A = await self._session.round(x, as_operator(operator, rounding), out, progress)
+        return rounded
+
+    async def execute(
+        self,
+        descriptor: AnyDescriptor,
+        data: object,
+        *,
+        out: object = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Output:
+        """Execute an operator descriptor as it is; see :meth:`Client.execute`."""
+        return await self._session.execute(descriptor, data, out, progress)
+
+    async def operators(self) -> dict[str, Any]:
+        """What the service takes: dialects, versions, modes, dtypes and limits."""
+        return await self._session.document("/operators")
+
+    async def conformance(self) -> dict[str, Any]:
+        """The service's proof of exactness: digests of its results for all bit patterns."""
+        return await self._session.document("/conformance")
+
+    async def ready(self) -> bool:
+        """Whether the service can be reached and would serve now."""
+        return await self._session.ready()
+
+    async def close(self) -> None:
+        """Close every connection; calls after it raise :class:`InvalidArgument`."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()

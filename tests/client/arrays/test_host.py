@@ -1,0 +1,198 @@
+"""Arrays of many kinds, seen as NumPy arrays and given back as what they were."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tensor_round import InvalidArgument
+from tensor_round.arrays.host import empty_like, read, writable
+
+VALUES = np.array([0.5, -1.5, 2.5], np.float32)
+
+
+class Exporter:
+    """Has an array, and shows it by the given protocols alone."""
+
+    def __init__(self, held: Any, *protocols: str) -> None:
+        self._held = held
+        self._protocols = protocols
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._protocols:
+            return getattr(self._held, name)
+        raise AttributeError(name)
+
+
+class StandardArray(Exporter):
+    """An array of the array API standard, of its own type."""
+
+    def __init__(self, held: Any) -> None:
+        super().__init__(held, "__dlpack__", "__dlpack_device__", "dtype")
+
+    def __array_namespace__(self) -> Any:
+        return StandardNamespace
+
+    def numpy(self) -> Any:
+        return self._held
+
+
+class StandardNamespace:
+    asarray = StandardArray
+
+
+class OnTheGpu:
+    def __dlpack__(self) -> Any:
+        raise AssertionError("must not be exported")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+
+KINDS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "ndarray": (VALUES, lambda y: y),
+    "numpy-scalar": (np.float32(2.5), lambda y: np.asarray(y)),
+    "ml_dtypes-scalar": (ml_dtypes.bfloat16(2.5), lambda y: np.asarray(y)),
+    "bytes": (VALUES.tobytes(), lambda y: np.frombuffer(y, np.uint8)),
+    "bytearray": (bytearray(VALUES.tobytes()), lambda y: np.frombuffer(y, np.uint8)),
+    "memoryview": (VALUES.reshape(3, 1).data, lambda y: np.asarray(y)),
+    "memoryview-big-endian": (VALUES.astype(">f4").data, lambda y: np.asarray(y)),
+    "array.array": (array.array("d", [0.5, 2.5]), lambda y: np.asarray(y)),
+    "standard-array": (StandardArray(VALUES), lambda y: y.numpy()),
+}
+
+
+@pytest.mark.parametrize(("x", "seen"), KINDS.values(), ids=KINDS)
+def test_the_same_kind_comes_back(x: Any, seen: Callable[[Any], Any]) -> None:
+    operand = read(x)
+    given = operand.give(operand.array.copy())
+    assert type(given) is type(x)
+    assert seen(given).dtype == seen(x).dtype
+    assert seen(given).shape == seen(x).shape
+    assert seen(given).tobytes() == seen(x).tobytes()
+
+
+OTHERS: dict[str, Any] = {
+    "array-interface": Exporter(VALUES, "__array_interface__"),
+    "dlpack": Exporter(VALUES, "__dlpack__", "__dlpack_device__"),
+    "ctypes": (ctypes.c_float * 3)(*VALUES),
+}
+
+
+@pytest.mark.parametrize("x", OTHERS.values(), ids=OTHERS)
+def test_what_has_no_kind_of_its_own_comes_back_as_numpy(x: Any) -> None:
+    operand = read(x)
+    assert operand.dtype == "float32"
+    assert operand.array.tobytes() == VALUES.tobytes()
+    assert operand.give(operand.array) is operand.array
+
+
+def test_reading_copies_nothing() -> None:
+    for x in (VALUES, VALUES.data, *list(OTHERS.values())[:2]):
+        assert np.shares_memory(read(x).array, VALUES)
+
+
+NO_ARRAYS: dict[str, tuple[Any, str]] = {
+    "a-list": ([0.5, 1.5], "x: list is no array.*numpy.asarray"),
+    "a-number": (2.5, "float is no array"),
+    "none": (None, "NoneType is no array"),
+    "text": ("0.5", "str is no array"),
+    "on-a-gpu": (OnTheGpu(), "not in main memory"),
+    "broken-interface": (
+        Exporter(type("I", (), {"__array_interface__": {"shape": "?"}}), "__array_interface__"),
+        "cannot be read",
+    ),
+}
+
+
+@pytest.mark.parametrize(("x", "why"), NO_ARRAYS.values(), ids=NO_ARRAYS)
+def test_what_is_no_array_is_refused(x: Any, why: str) -> None:
+    with pytest.raises(InvalidArgument, match=why):
+        read(x)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("complex64", "c8"), ("bool", "?"), ("object", "O"), ("str32", "U1")]
+)
+def test_other_types_are_named_for_the_descriptor_to_refuse(name: str, dtype: str) -> None:
+    assert read(np.zeros(2, dtype)).dtype == name
+
+
+def test_fresh_memory_lies_as_numpy_copy_would() -> None:
+    cube = np.zeros((2, 3, 4), ">f4").transpose(1, 2, 0)
+    for x in (cube, cube[::-1, ::2], np.asfortranarray(cube), np.zeros((2, 0), "f2")):
+        fresh, copy = empty_like(x), np.copy(x, order="K")
+        assert (fresh.dtype, fresh.shape, fresh.strides) == (copy.dtype, copy.shape, copy.strides)
+
+
+OUTS: dict[str, tuple[Any, str | None]] = {
+    "fits": (np.zeros((2, 3), "f4"), None),
+    "other-order": (np.zeros((3, 2), "f4").T, None),
+    "other-byte-order": (np.zeros((2, 3), ">f4"), None),
+    "gaps": (np.zeros((2, 6), "f4")[:, ::2], None),
+    "backwards": (np.zeros((2, 3), "f4")[::-1], None),
+    "memoryview": (np.zeros((2, 3), "f4").data, None),
+    "other-shape": (np.zeros((3, 2), "f4"), "out has shape"),
+    "broadcastable": (np.zeros((1, 3), "f4"), "out has shape"),
+    "other-dtype": (np.zeros((2, 3), "i4"), "out has dtype int32, x has float32"),
+    "read-only": (np.broadcast_to(np.float32(0), (2, 3)), "read-only"),
+    "bytes": (bytes(24), "out has shape"),
+    "overlapping": (
+        np.lib.stride_tricks.as_strided(np.zeros(8, "f4"), (2, 3), (4, 4)),
+        "share memory",
+    ),
+    "no-array": ([[0.0] * 3] * 2, "out: list is no array"),
+}
+
+
+@pytest.mark.parametrize(("out", "why"), OUTS.values(), ids=OUTS)
+def test_an_out_must_fit(out: Any, why: str | None) -> None:
+    operand = read(np.ones((2, 3), "f4"))
+    if why is None:
+        assert writable(out, operand).shape == (2, 3)
+    else:
+        with pytest.raises(InvalidArgument, match=why):
+            writable(out, operand)
+
+
+MASKS = {
+    "some": [True, False, True],
+    "none": np.ma.nomask,
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_a_masked_array_keeps_its_mask(mask: Any) -> None:
+    x = np.ma.MaskedArray(VALUES, mask, fill_value=7)
+    operand = read(x)
+    y = operand.give(operand.array + 1)
+    assert isinstance(y, np.ma.MaskedArray)
+    assert np.array_equal(y.data, VALUES + 1)
+    assert np.array_equal(np.ma.getmaskarray(y), np.ma.getmaskarray(x))
+    assert y.fill_value == 7
+    y[0] = np.ma.masked
+    assert np.array_equal(np.ma.getmaskarray(x), np.broadcast_to(mask, 3))
+
+
+def test_what_has_an_array_as_its_data_is_taken_as_one() -> None:
+    class Tensor:
+        data = VALUES.copy()
+
+    operand = read(Tensor())
+    assert operand.array.ctypes.data == Tensor.data.ctypes.data
+    assert operand.give(VALUES) is VALUES
+
+
+def test_data_of_another_type_than_the_tensor_s_own_are_not_taken_for_it() -> None:
+    class Tensor:
+        dtype = "bfloat16"
+        data = VALUES.astype(np.float16)
+
+    with pytest.raises(InvalidArgument, match="no array"):
+        read(Tensor())

@@ -1,0 +1,163 @@
+"""Tiles: every element once, in its place, whatever the layouts are and wherever an answer ends."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from support.cases.array_cases import LAYOUTS, Array, bits, patterns
+from tensor_round import DirectMLRound, IEEE754Round, OnnxRound, RoundOperator
+from tensor_round.arrays.host import empty_like
+from tensor_round.arrays.sinks import Landing, StagedLanding
+from tensor_round.arrays.tiles import Cut, cut
+from tensor_round.messages.reader import feed
+from tensor_round.messages.request import tensor_intake
+
+EVEN = IEEE754Round()
+
+
+def cut_up(x: Array, out: Array, tile_bytes: int, operator: RoundOperator = EVEN) -> Cut:
+    plan = operator.plan(x.dtype.newbyteorder("<").name, x.shape)
+    return cut(operator, plan, x, out, tile_bytes, aliased=np.may_share_memory(x, out))
+
+
+def land(landing: Landing, data: bytes) -> None:
+    while data:
+        room = landing.room()
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        landing.took(count)
+        data = data[count:]
+
+
+def complement(x: Array, out: Array, tile_bytes: int, *, verified: bool = False) -> list[int]:
+    """Fill ``out`` with the complement of ``x`` tile by tile; the tiles' lengths in bytes."""
+    lengths = []
+    for tile in cut_up(x, out, tile_bytes).tiles:
+        payload = tile.payload()
+        assert len(payload) == tile.nbytes == tile.plan.call.input.byte_length
+        lengths.append(len(payload))
+        landing = tile.landing(verified=verified)
+        land(landing, (~np.frombuffer(payload, np.uint8)).tobytes())
+        landing.finish()
+    return lengths
+
+
+@pytest.mark.parametrize("tile_bytes", [1, 24, 100, 1 << 20])
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_element_goes_to_its_place(layout: str, order: Any, tile_bytes: int) -> None:
+    flat = patterns("float32", 96)
+    x = LAYOUTS[layout](flat.astype(flat.dtype.newbyteorder(order)))
+    before = bits(x).copy()
+    out = empty_like(x)
+    lengths = complement(x, out, tile_bytes)
+    assert np.array_equal(bits(out), ~before)
+    assert sum(lengths) == x.nbytes
+    assert all(length <= max(tile_bytes, x.itemsize) for length in lengths)
+    assert np.array_equal(bits(x), before)
+
+
+@pytest.mark.parametrize("verified", [False, True], ids=["", "verified"])
+@pytest.mark.parametrize("layout", ["cube", "fortran", "every-other", "reversed", "permuted"])
+def test_in_place_each_element_changes_once(layout: str, verified: bool) -> None:
+    x = LAYOUTS[layout](patterns("float64", 96))
+    before = bits(x).copy()
+    complement(x, x, 64, verified=verified)
+    assert np.array_equal(bits(x), ~before)
+
+
+@given(st.data())
+def test_any_slices_of_any_shapes(data: st.DataObject) -> None:
+    shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=5))
+    whole = np.arange(math.prod(shape), dtype="<u2").reshape(shape)
+    axes = data.draw(st.permutations(range(len(shape))))
+    x = whole.transpose(axes)
+    if shape:
+        x = x[data.draw(hnp.basic_indices(x.shape, allow_newaxis=False))]
+        x = np.asarray(x)
+    room = np.zeros(tuple(2 * side for side in x.shape), data.draw(st.sampled_from(["<u2", ">u2"])))
+    corner: Any = (..., *(slice(None, side) for side in x.shape))
+    out = room[corner]
+    out = data.draw(st.sampled_from([out, empty_like(x)]))
+    complement(x, out, data.draw(st.integers(1, 64)))
+    assert np.array_equal(out, ~x)
+
+
+def test_a_dense_tensor_of_any_order_is_not_copied() -> None:
+    for layout in ("flat", "cube", "fortran", "permuted"):
+        x = LAYOUTS[layout](patterns("float32", 96))
+        out = empty_like(x)
+        for tile_bytes in (40, 1 << 20):
+            for tile in cut_up(x, out, tile_bytes).tiles:
+                assert np.shares_memory(np.frombuffer(tile.payload(), np.uint8), x)
+                room = np.frombuffer(tile.landing(verified=True).room(), np.uint8)
+                assert np.shares_memory(room, out)
+
+
+def test_memory_stays_bounded_where_tiles_are_copied() -> None:
+    x = np.zeros((1000, 1000), "<f4")[:, ::2]
+    for tile in cut_up(x, empty_like(x), 4000).tiles:
+        assert len(tile.payload()) <= 4000
+
+
+@pytest.mark.parametrize(
+    ("operator", "flat"),
+    [(EVEN, (9,)), (OnnxRound(), (9,)), (DirectMLRound(feature_level="2_1"), (1, 1, 1, 9))],
+    ids=["ieee754", "onnx", "directml"],
+)
+def test_tiles_are_lawful_in_the_dialect(operator: RoundOperator, flat: tuple[int, ...]) -> None:
+    x = np.zeros((1, 3, 3, 3), "<f4")
+    (whole,) = cut_up(x, empty_like(x), 108, operator).tiles
+    assert whole.plan.call.input.shape == x.shape
+    for tile in cut_up(x, empty_like(x), 36, operator).tiles:
+        assert tile.plan.call.input.shape == flat
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "float8_e5m2"])
+def test_wherever_an_answer_ends_no_element_is_torn(dtype: str) -> None:
+    """The operand is the target: an element half old and half new could not be sent again."""
+    before = patterns(dtype, 9)
+    after = ~bits(before)
+    answer = after.tobytes()
+    for length in range(len(answer) + 1):
+        x = before.copy()
+        target = x.view(after.dtype)
+        landing = StagedLanding(target, hold=False)
+        # A scratch so small that it is committed several times.
+        landing._scratch = landing._scratch[:2]
+        landing._memory = landing._memory[: 2 * x.itemsize]
+        land(landing, answer[:length])
+        if length == len(answer):
+            landing.finish()
+        for old, new, got in zip(bits(before), after, target, strict=True):
+            assert got in (old, new)
+
+
+def test_nothing_is_committed_before_it_is_verified() -> None:
+    x = patterns("float32", 5)
+    before = x.tobytes()
+    landing = StagedLanding(bits(x), hold=True)
+    land(landing, bytes(20))
+    assert x.tobytes() == before
+
+
+def test_directml_pads_three_halves_to_eight_bytes() -> None:
+    plan = DirectMLRound().plan("float16", (3,))
+    assert plan.call.output.byte_length == 8
+    out: Any = np.zeros(3, "<u2")
+    (tile,) = cut_up(patterns("float16", 3), out.view("<f2"), 1 << 20, DirectMLRound()).tiles
+    headers = {
+        "content-type": "application/octet-stream",
+        "output-descriptor": '{"dtype":"float16","shape":[3],"strides":[1],"byte_length":8}',
+    }
+    intake = tensor_intake(200, headers, plan, lambda: tile.landing(verified=False), digest=False)
+    feed(intake, b"\1\0\2\0\3\0\0\0")
+    intake.end()
+    assert out.tolist() == [1, 2, 3]

@@ -1,0 +1,89 @@
+"""``tensor-round execute``: descriptors and bytes in files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.cases.descriptors import Document
+from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of, reference
+from support.services.server import Service
+
+
+def execute(
+    folder: Path, document: Document | str, payload: bytes, *arguments: str, url: str
+) -> subprocess.CompletedProcess[bytes]:
+    text = document if isinstance(document, str) else json.dumps(document)
+    (folder / "round.json").write_text(text)
+    (folder / "in.bin").write_bytes(payload)
+    return subprocess.run(
+        [sys.executable, "-m", "tensor_round", "execute", "--descriptor", "round.json", *arguments],
+        cwd=folder,
+        input=payload,
+        capture_output=True,
+        env={**os.environ, "TENSOR_ROUND_URL": url, "COLUMNS": "300", "NO_COLOR": "1"},
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["ieee754", "directml-strided", "directml-odd-halves", "gaps", "empty", "broadcast"]
+)
+@pytest.mark.parametrize("target", ["out.bin", "-"])
+def test_bytes_lie_as_the_descriptor_says(
+    service: Service, tmp_path: Path, name: str, target: str
+) -> None:
+    call = call_of(DOCUMENTS[name])
+    payload = payload_of(call)
+    source = "-" if target == "-" else "in.bin"
+    done = execute(tmp_path, DOCUMENTS[name], payload, source, target, url=service.url)
+    assert done.returncode == 0, done.stderr
+    result = done.stdout if target == "-" else (tmp_path / target).read_bytes()
+    assert result == reference(call, payload)
+
+
+def test_a_file_may_be_its_own_target_and_needs_no_service(tmp_path: Path) -> None:
+    call = call_of(DOCUMENTS["ieee754"])
+    payload = payload_of(call)
+    done = execute(
+        tmp_path, DOCUMENTS["ieee754"], payload, "in.bin", "in.bin", "--json", url="local:"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "in.bin").read_bytes() == reference(call, payload)
+    report = json.loads(done.stdout)
+    assert (report["dtype"], report["shape"], report["strides"]) == ("float32", [2, 3], [3, 1])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.bin", "round.json"]
+
+
+WRONG: dict[str, tuple[int, Document | str, bytes, str]] = {
+    "no-json": (2, "{", b"", "round.json: not JSON"),
+    "length": (2, ieee754("float32", [3]), bytes(11), "in.bin: the payload must have 12 bytes"),
+    "rule": (1, {**STRIDED, "feature_level": "2_1"}, bytes(40), "exactly 4 dimensions, got 2"),
+    "dialect": (1, {"dialect": "tflite"}, b"", "must be one of ieee754, onnx"),
+}
+
+
+@pytest.mark.parametrize(("code", "document", "payload", "why"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_named(
+    tmp_path: Path, code: int, document: Document | str, payload: bytes, why: str
+) -> None:
+    done = execute(tmp_path, document, payload, "in.bin", "out.bin", "--json", url="local:")
+    assert done.returncode == code, done.stderr
+    assert why in json.loads(done.stderr)["error"]["detail"]
+    assert not (tmp_path / "out.bin").exists()
+
+
+def test_a_descriptor_is_needed(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tensor_round", "execute", "in.bin", "out.bin", "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "--descriptor" in json.loads(done.stderr)["error"]["detail"]

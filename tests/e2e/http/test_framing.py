@@ -1,0 +1,192 @@
+"""Where a request ends and the next begins: what others could read otherwise is refused or fixed.
+
+And what waits of them: many requests at once, trailers and extensions without end, are bytes that
+the service does not take, not memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from support.http.native_form import ieee754
+from support.services.server import Service
+
+MIB = 1 << 20
+X = np.array([0.5, 1.5, -2.5, 3.5], "<f4")
+BODY, ROUNDED = X.tobytes(), np.rint(X).tobytes()
+FIELD = f"Operator-Descriptor: {ieee754('float32', [4])}\r\n".encode()
+HEAD = b"POST /round HTTP/1.1\r\nHost: x\r\n" + FIELD
+LIVE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+LENGTH = b"Content-Length: 16\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+CHUNKS = b"10\r\n" + BODY + b"\r\n0\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with Service() as running:
+        yield running
+
+
+def statuses(service: Service, sent: bytes, pieces: int = 1) -> list[int]:
+    """The answers to all that is sent, and then a request that asks for the end."""
+    sent += LIVE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    with contextlib.closing(service.connect(timeout=10)) as plug:
+        size = -(-len(sent) // pieces)
+        with contextlib.suppress(ConnectionError):
+            for begin in range(0, len(sent), size):
+                plug.sendall(sent[begin : begin + size])
+        with plug.makefile("rb") as file:
+            return list(map(int, re.findall(rb"HTTP/1\.1 (\d+) ", file.read())))
+
+
+AMBIGUOUS = [
+    ("two-lengths", LENGTH * 2, BODY),
+    ("a-list-of-lengths", b"Content-Length: 16, 16\r\n", BODY),
+    ("a-signed-length", b"Content-Length: +16\r\n", BODY),
+    ("space-before-the-colon", b"Content-Length : 16\r\n", BODY),
+    ("length-and-chunked", LENGTH + CHUNKED, CHUNKS),
+    ("chunked-and-length", CHUNKED + LENGTH, CHUNKS),
+    ("chunked-twice", CHUNKED * 2, CHUNKS),
+    ("unknown-coding", b"Transfer-Encoding: xchunked\r\n", CHUNKS),
+    ("chunked-not-last", b"Transfer-Encoding: chunked, identity\r\n", CHUNKS),
+    ("another-coding-below", b"Transfer-Encoding: gzip, chunked\r\n", CHUNKS),
+    ("a-folded-field", b"X-A: b\r\n c\r\n" + LENGTH, BODY),
+    ("a-folded-length", b"Content-Length:\r\n 16\r\n", BODY),
+    ("a-bare-cr", b"X-A: b\rContent-Length: 4\r\n" + LENGTH, BODY),
+    ("a-nul", b"X-A: b\0\r\n" + LENGTH, BODY),
+    ("a-chunk-that-ends-in-lf", CHUNKED, CHUNKS.replace(b"\r\n", b"\n")),
+    ("a-chunk-too-long", CHUNKED, b"1" + b"0" * 16 + b"\r\n" + BODY),
+    ("a-chunk-without-end", CHUNKED, CHUNKS.replace(b"\r\n0", b"XX0")),
+]
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+@pytest.mark.parametrize(
+    ("fields", "body"), [case[1:] for case in AMBIGUOUS], ids=[case[0] for case in AMBIGUOUS]
+)
+def test_what_can_be_read_in_two_ways_is_the_last(
+    service: Service, fields: bytes, body: bytes, pieces: int
+) -> None:
+    (status,) = statuses(service, HEAD + fields + b"\r\n" + body, pieces)
+    assert status in (400, 415)
+
+
+def test_who_sends_no_http_reads_so_while_it_sends_on(service: Service) -> None:
+    for begin in (b"no HTTP\r\n\r\n", HEAD + CHUNKED + b"\r\n4\r\nno chunk"):
+        with contextlib.closing(service.connect(timeout=10)) as plug:
+            plug.sendall(begin)
+            for _ in range(20):
+                plug.sendall(bytes(200 << 10))
+            with plug.makefile("rb") as file:
+                answer = file.read()
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert answer.count(b"HTTP/1.1") == 1
+
+
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 50])
+@pytest.mark.parametrize(
+    ("framing", "form"), [(LENGTH, BODY), (CHUNKED, CHUNKS)], ids=["length", "chunked"]
+)
+def test_who_asks_for_another_protocol_is_served_in_this_one(
+    service: Service, framing: bytes, form: bytes, pieces: int
+) -> None:
+    """As Java's HttpClient asks by default, and curl --http2."""
+    assert statuses(service, (HEAD + UPGRADE + framing + b"\r\n" + form) * 2, pieces) == [200] * 3
+
+
+@pytest.mark.parametrize("size", [100, 64 << 10, MIB])
+def test_no_request_hides_in_the_body_of_an_upgrade(service: Service, size: int) -> None:
+    body = (LIVE + bytes(size))[:size]
+    with contextlib.closing(service.connection()) as connection:
+        for _ in range(2):
+            fields = {"Connection": "upgrade", "Upgrade": "websocket"}
+            fields["Operator-Descriptor"] = ieee754("uint8", [size])
+            connection.request("POST", "/round", body, fields)
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (200, body)
+
+
+def test_behind_connect_nothing_is_read(service: Service) -> None:
+    assert len(statuses(service, b"CONNECT /livez HTTP/1.1\r\nHost: x\r\n\r\n" + LIVE)) == 1
+
+
+def test_trailers_are_no_header_fields(service: Service) -> None:
+    head = b"POST /round HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + CHUNKED
+    with contextlib.closing(service.connect(timeout=10)) as plug:
+        plug.sendall(head + b"\r\n" + CHUNKS[:-2] + FIELD + b"\r\n")
+        with plug.makefile("rb") as file:
+            content = file.read().partition(b"\r\n\r\n")[2]
+    assert json.loads(content)["code"] == "missing_descriptor"
+    assert (
+        statuses(service, HEAD + CHUNKED + b"\r\n" + CHUNKS[:-2] + b"X-A: b\r\n\r\n") == [200] * 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        pytest.param(b"\r\n", b"X-A: b\r\n", id="trailers"),
+        pytest.param(b"\r\n", b"a" * 8, id="one-trailer"),
+        pytest.param(b";", b"a" * 8, id="extension"),
+    ],
+)
+def test_what_frames_a_body_has_an_end(service: Service, begin: bytes, more: bytes) -> None:
+    with contextlib.closing(service.connect(timeout=10)) as plug:
+        plug.sendall(HEAD + CHUNKED + b"\r\n" + CHUNKS[:-4] + begin)
+        with contextlib.suppress(ConnectionError):
+            plug.sendall(more * (5 << 10))
+        with plug.makefile("rb") as file:
+            assert file.read().startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_head_that_is_not_read_yet_is_not_late() -> None:
+    """The first piece ends within a head, whose rest waits behind the requests before it."""
+    count = 150
+    requested = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    with (
+        Service("--receive-timeout", "0.5", "--min-send-rate", "0") as service,
+        contextlib.closing(service.connect(timeout=10)) as plug,
+    ):
+        plug.sendall(requested * (count - 1) + requested[:-2] + b"Connection: close\r\n\r\n")
+        time.sleep(1.5)
+        with plug.makefile("rb") as file:
+            assert file.read().count(b"HTTP/1.1 200 ") == count
+
+
+@pytest.mark.parametrize(
+    "requested",
+    [
+        pytest.param(LIVE, id="framework"),
+        pytest.param(HEAD + LENGTH + b"\r\n" + BODY, id="direct"),
+        pytest.param(HEAD + CHUNKED + b"\r\n" + CHUNKS, id="chunked"),
+    ],
+)
+def test_requests_sent_all_at_once_wait_where_they_cost_little(requested: bytes) -> None:
+    count = 10_000
+    with Service() as service, contextlib.closing(service.connect()) as plug:
+        statuses(service, requested * 500)
+        before = service.rss()
+        sender = threading.Thread(target=plug.sendall, args=(requested * count,))
+        sender.start()
+        answered, end = 0, b""
+        while answered < count:
+            came = plug.recv(1 << 16)
+            assert came, "the connection ended early"
+            answered += (end + came).count(b"HTTP/1.1 200 ")
+            end = came[-12:]
+            if answered > count // 4:
+                # What the heap keeps, and a little; made into objects they took 30 MiB.
+                assert service.rss() - before < 12 * MIB
+        sender.join()

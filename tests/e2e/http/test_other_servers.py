@@ -1,0 +1,202 @@
+"""The application under servers of others gives the same answers as under its own."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import socket
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from support.http.inference_form import Answer, binary, document, infer, infer_path, tensor
+from support.http.native_form import ieee754, post
+from support.services.other_servers import SERVERS, OtherService
+from support.services.server import Reply, Service
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def other(request: pytest.FixtureRequest) -> Iterator[OtherService]:
+    with OtherService(request.param) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Service]:
+    with Service("--max-bytes-in-flight", str(256 * MIB)) as running:
+        yield running
+
+
+def npy(x: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, x)
+    return file.getvalue()
+
+
+def digest(content: bytes) -> str:
+    return f"sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
+
+
+SMALL = np.array([0.5, -0.3, np.nan, 2.5, -np.inf], "<f4")
+LARGE = np.random.default_rng(1).integers(0, 2**32, MIB // 4, np.uint32).view("<f4")
+JSON = {"Content-Type": "application/json"}
+NPY = {"Content-Type": "application/x-npy"}
+NUMBERS = json.dumps({"descriptor": json.loads(ieee754("float32", [2])), "data": [0.5, -0.3]})
+HEAD = json.dumps(document(tensor("FP32", [2], data=[0.5, -0.3]))).encode()
+LONG = json.dumps({"descriptor": json.loads(ieee754("int8", [100_000])), "data": [1] * 100_000})
+
+
+def octets(x: np.ndarray) -> dict[str, str]:
+    return {"Operator-Descriptor": ieee754("float32", [x.size])}
+
+
+Request = tuple[str, str, bytes | list[bytes], dict[str, str]]
+CHUNKED = {"Transfer-Encoding": "chunked"}
+GZIP = {"Content-Encoding": "gzip"}
+REQUESTS: dict[str, Request] = {
+    "small": ("POST", "/round", SMALL.tobytes(), octets(SMALL)),
+    "empty": ("POST", "/round", b"", {"Operator-Descriptor": ieee754("float32", [0])}),
+    "large": ("POST", "/round", LARGE.tobytes(), octets(LARGE)),
+    "chunked": (
+        *("POST", "/round", [LARGE.tobytes()[:1000], LARGE.tobytes()[1000:]]),
+        {**octets(LARGE), **CHUNKED},
+    ),
+    "gzip": ("POST", "/round", gzip.compress(LARGE.tobytes(), 1), {**octets(LARGE), **GZIP}),
+    "digest": (
+        *("POST", "/round", LARGE.tobytes()),
+        {
+            **octets(LARGE),
+            "Content-Digest": digest(LARGE.tobytes()),
+            "Want-Content-Digest": "sha-256=1",
+        },
+    ),
+    "npy": ("POST", "/round?rounding=toward_zero", npy(LARGE), NPY),
+    "big-endian": ("POST", "/round", npy(LARGE.astype(">f4")), NPY),
+    "json": ("POST", "/round", NUMBERS.encode(), JSON),
+    "long json": ("POST", "/round", LONG.encode(), JSON),
+    "infer": ("POST", infer_path("round"), HEAD, JSON),
+    "packed infer": ("POST", infer_path("round"), HEAD, {**JSON, "Accept-Encoding": "gzip"}),
+    "livez": ("GET", "/livez", b"", {}),
+    "docs": ("GET", "/docs", b"", {}),
+    "operators": ("GET", "/operators", b"", {}),
+    "HEAD": ("HEAD", "/operators", b"", {}),
+    "index": ("POST", "/v2/repository/index", b"{}", JSON),
+    "not found": ("GET", "/nothing", b"", {}),
+    "not found, v2": ("GET", "/v2/nothing", b"", {}),
+    "method": ("GET", "/round", b"", {}),
+    "no descriptor": ("POST", "/round", SMALL.tobytes(), {}),
+    "too short": ("POST", "/round", SMALL.tobytes()[1:], octets(SMALL)),
+    "too long": ("POST", "/round", SMALL.tobytes() + b"1234", {**octets(SMALL)}),
+    "not gzip": ("POST", "/round", SMALL.tobytes(), {**octets(SMALL), **GZIP}),
+    "wrong digest": (
+        *("POST", "/round", SMALL.tobytes()),
+        {**octets(SMALL), "Content-Digest": digest(b"")},
+    ),
+    "not json": ("POST", "/round", b"[", JSON),
+    "infer nothing": ("POST", infer_path("round"), b"{}", JSON),
+    "host": ("GET", "/livez", b"", {"Host": "evil.example"}),
+    "origin": ("POST", "/v2/repository/index", b"", {"Origin": "http://evil.example"}),
+}
+#: Each has its own of these.
+TIMES = {"server-timing", "date", "server", "x-request-id", "connection", "transfer-encoding"}
+
+
+def ask(service: Service, name: str) -> Reply:
+    method, path, body, fields = REQUESTS[name]
+    sent = iter(body) if isinstance(body, list) else body
+    return service.request(method, path, sent, {**fields, "X-Request-ID": f"test-{len(name)}"})
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_answer_is_that_of_our_own_server(other: OtherService, own: Service, name: str) -> None:
+    theirs, ours = ask(other, name), ask(own, name)
+    assert (theirs.status, theirs.content) == (ours.status, ours.content)
+    fields = [
+        sorted((k.lower(), v) for k, v in reply.headers.items() if k.lower() not in TIMES)
+        for reply in (theirs, ours)
+    ]
+    assert fields[0] == fields[1]
+    for reply in (theirs, ours):
+        assert reply.headers["X-Request-ID"] == f"test-{len(name)}"
+        assert reply.headers["X-Content-Type-Options"] == "nosniff"
+    assert other.settled()
+
+
+def test_what_is_asked_for_is_answered(other: OtherService) -> None:
+    """Not only the same: right."""
+    x = np.arange(-8, 8, dtype="<f4") / 2
+    assert post(other, ieee754("float32", [16]), x.tobytes()).content == np.rint(x).tobytes()
+    request = document(
+        binary("FP32", [16], x.nbytes), outputs=[{"name": "Y", "parameters": {"binary_data": True}}]
+    )
+    assert Answer.of(infer(other, request, x.tobytes())).payload == np.rint(x).tobytes()
+
+
+def test_requests_follow_one_another(other: OtherService) -> None:
+    with contextlib.closing(other.connection()) as connection:
+        for name in ("HEAD", "small", "large", "json", "livez", "method", "infer"):
+            method, path, body, fields = REQUESTS[name]
+            connection.request(method, path, body, fields)
+            assert Reply.read(connection).status == (405 if name == "method" else 200)
+
+
+def test_a_refusal_waits_for_no_body(other: OtherService) -> None:
+    for fields in ("X-Nothing: 1", f"Operator-Descriptor: {ieee754('float32', [3])}"):
+        with contextlib.closing(other.connect(5)) as plug:
+            plug.sendall(
+                f"POST /round HTTP/1.1\r\nHost: x\r\nContent-Length: {64 * MIB}\r\n{fields}\r\n\r\n"
+                "beginning".encode()
+            )
+            assert plug.recv(12) == b"HTTP/1.1 400"
+    assert other.settled()
+
+
+def test_a_coding_that_is_not_undone_is_not_taken_for_numbers(other: OtherService) -> None:
+    """Some servers refuse it themselves, each with another status."""
+    with contextlib.closing(other.connect(5)) as plug:
+        plug.sendall(
+            "POST /round HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n"
+            f"Operator-Descriptor: {ieee754('uint8', [3])}\r\n\r\n3\r\nabc\r\n0\r\n\r\n".encode()
+        )
+        assert plug.recv(12)[9:] in (b"400", b"415", b"501")
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.parametrize("path", ["/round", infer_path("round"), "/v2/repository/index"])
+def test_who_hangs_up_leaves_nothing(
+    other: OtherService, path: str, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {LARGE.nbytes}\r\n"
+        f"Operator-Descriptor: {ieee754('float32', [LARGE.size])}\r\n\r\n"
+    ).encode()
+    for _ in range(3):
+        with contextlib.closing(other.connect()) as plug:
+            plug.sendall(head + LARGE.tobytes()[: MIB // 2])
+            if how == "reset":
+                plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert other.get("/livez").status == 200
+    assert other.settled()
+    assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
+
+
+def test_who_does_not_take_the_answer_leaves_nothing(other: OtherService) -> None:
+    x = np.full(8 * MIB, 1.5, "<f4")
+    with contextlib.closing(other.connect()) as plug:
+        plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        plug.sendall(
+            f"POST /round HTTP/1.1\r\nHost: x\r\nContent-Length: {x.nbytes}\r\n"
+            f"Operator-Descriptor: {ieee754('float32', [x.size])}\r\n\r\n".encode()
+        )
+        plug.sendall(x.data)
+        assert plug.recv(12) == b"HTTP/1.1 200"
+        plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert other.settled()

@@ -1,0 +1,165 @@
+"""README and docs, read as a newcomer does: every block runs where it stands, in order.
+
+A page's blocks go into one terminal and one Python, in an empty folder; README's in a copy of the
+tree. What a block shows in a comment is what it prints, and none overwrites a file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from support.pages import ROOT, Block, Reader, blocks
+from support.services.server import Service
+from tensor_round import operators
+
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md"))
+)
+PROGRAMS = Path(sys.executable).parent
+RUN = ("sh", "python", "json")
+
+#: Blocks that do not run here, as their first line tells a reader: `# needs ...`.
+ELSEWHERE = [
+    ("README.md", "onnxruntime, and a kernel of yours"),  # make test-oracles
+    ("bench/README.md", "the clone, and minutes of a quiet machine"),
+    ("docs/gpu.md", "an NVIDIA GPU"),
+    ("docs/gpu.md", "Docker, and an NVIDIA GPU"),
+    ("docs/gpu.md", "an NVIDIA GPU, and pip install 'tritonclient[http]' cuda-python"),
+    ("docs/gpu.md", "an NVIDIA GPU"),
+    ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
+    ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
+    ("docs/sdk.md", "torch"),  # make test-oracles
+    ("docs/verify.md", "a release; until then, in a clone: pip install . onnxruntime"),
+    ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_verify_page.py
+    ("docs/verify.md", "openvino"),  # make test-oracles
+]
+#: Blocks that are no code: figures, and signatures in sdk.md's reference (test_sdk_page.py).
+NO_CODE = {
+    ("docs/architecture.md", "text"): 2,
+    ("docs/exactness.md", "text"): 2,
+    ("docs/verify.md", ""): 1,
+    ("docs/verify.md", "text"): 1,
+    ("docs/verify.md", "c"): 1,  # test_verify_page.py
+}
+
+
+def own_blocks(page: str) -> list[Block]:
+    """A page's blocks, but for those of a reference that is made by a program."""
+    text = (ROOT / page).read_text()
+    made = text.count("\n", 0, text.find("<!-- reference: begin -->"))
+    return [block for block in blocks(page) if made <= 0 or block.line < made]
+
+
+class Started(Service):
+    """The service as a block starts it, but on a port that is free."""
+
+    def __init__(self, block: Block, reader: Reader) -> None:
+        super().__init__()
+        self._block, self._reader = block, reader
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            ["bash", "-euc", self._block.text],
+            cwd=self._reader.folder,
+            env={**self._reader.environment, "PORT": "0", "TENSOR_ROUND_PORT": "0"},
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+
+    def __exit__(self, *_fault: object) -> None:
+        os.killpg(self.process.pid, signal.SIGINT)  # Ctrl-C
+        self.process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Service]:
+    """`make serve`, where a page does not start a service itself."""
+    with Service() as running:
+        yield running
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The tree, with an environment that is set up: what it needs is here already."""
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist")
+    folder = Path(shutil.copytree(ROOT, tmp_path / "clone", ignore=left_out))
+    environment = folder / ".venv"
+    environment.mkdir()
+    for entry in Path(sys.prefix).iterdir():
+        (environment / entry.name).symlink_to(entry)
+    for mark in (".service", ".cuda12", ".cuda13"):  # what make would install, on a GPU too
+        (environment / mark).unlink(missing_ok=True)
+        (environment / mark).touch()
+    return folder
+
+
+def read(page: str, reader: Reader, plain: Service) -> int:
+    """Run a page; how many blocks ran."""
+    service, ran = plain, 0
+    with reader, ExitStack() as started:
+        for block in own_blocks(page):
+            if block.needs or block.language not in RUN:
+                continue
+            ran += 1
+            if block.serves:
+                started.close()  # the one before makes room for it
+                service = started.enter_context(Started(block, reader))
+            elif block.language == "json":
+                operators.parse(block.text.encode()).resolve()
+            else:
+                reader.read(block, service.url)
+    return ran
+
+
+def test_the_readme_from_a_clone(clone: Path, plain: Service) -> None:
+    assert read("README.md", Reader(clone), plain) >= 8
+
+
+WITH_CODE = [page for page in PAGES if page != "README.md" and own_blocks(page)]
+
+
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_a_page_in_an_empty_folder(page: str, tmp_path: Path, plain: Service) -> None:
+    runs = [b for b in own_blocks(page) if b.language in RUN and not b.needs]
+    assert read(page, Reader(tmp_path, PROGRAMS), plain) == len(runs)
+
+
+def test_no_block_stays_unrun_in_silence() -> None:
+    found = [(page, block) for page in PAGES for block in own_blocks(page)]
+    assert [(page, b.needs) for page, b in found if b.needs] == ELSEWHERE
+    unrun = Counter((page, b.language) for page, b in found if b.language not in RUN)
+    assert unrun == NO_CODE
+
+
+def test_every_fence_is_a_block() -> None:
+    for page in PAGES:
+        fences = re.findall(r"^\s*```", (ROOT / page).read_text(), re.M)
+        assert len(fences) == 2 * len(blocks(page)), page
+
+
+def test_every_link_leads_to_a_file() -> None:
+    for page in PAGES:
+        document = ROOT / page
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+            if "://" not in target:
+                assert (document.parent / target).exists(), f"{page}: {target}"
+
+
+def test_every_table_has_a_head() -> None:
+    for page in PAGES:
+        heads = re.findall(r"^\|(.*)\|\n\|[-|: ]+\|$", (ROOT / page).read_text(), re.M)
+        bare = [head for head in heads if not head.replace("|", "").strip()]
+        assert not bare, page

@@ -1,0 +1,80 @@
+"""The service with a device: what it says of it, and what becomes of it when it is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from support.devices.host_kernels import NO_COMPILER, compiler
+from support.http.native_form import ieee754, post
+from support.services.device_service import DeviceService
+from support.services.server import Reply
+
+needs_compiler = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
+
+LARGE = np.linspace(-1e4, 1e4, 3 << 18, dtype="<f4")
+SMALL = LARGE[:100]
+
+
+def rounded(service: DeviceService, x: np.ndarray, dtype: str = "float32") -> Reply:
+    reply = post(service, ieee754(dtype, [x.size]), x.tobytes())
+    if reply.status == 200:
+        assert reply.content == (np.rint(x) if x.dtype.kind == "f" else x).tobytes()
+    return reply
+
+
+@needs_compiler
+def test_answers_say_what_rounded_them() -> None:
+    with DeviceService("--backend", "auto", "--gpu-min-bytes", "1MiB") as service:
+        assert rounded(service, LARGE).headers["Execution-Backend"] == "cupy"
+        assert rounded(service, SMALL).headers["Execution-Backend"] == "numpy"
+        whole = LARGE.view("<i4")
+        assert rounded(service, whole, "int32").headers["Execution-Backend"] == "numpy"
+        tensor = {"name": "X", "shape": [3], "datatype": "FP32", "data": [0.5, 1.5, 2.5]}
+        request = json.dumps({"inputs": [tensor]}).encode()
+        reply = service.request("POST", "/v2/models/round/infer", request)
+        assert (reply.status, reply.headers["Execution-Backend"]) == (200, "numpy")
+        report = service.get("/conformance").json()
+        assert report["conforms"]
+        assert set(report["backends"]) == {"cupy", "numpy"}
+        assert report["backends"]["cupy"] == report["backends"]["numpy"]
+        assert service.get("/readyz").json()["backend"] == "cupy"
+
+
+@needs_compiler
+@pytest.mark.parametrize("backend", ["auto", "cupy"])
+def test_a_full_device_is_numpys_turn_or_a_503(backend: str) -> None:
+    with DeviceService("--backend", backend, "--gpu-min-bytes", "0") as service:
+        assert rounded(service, LARGE).headers["Execution-Backend"] == "cupy"
+        service.fill()
+        reply = rounded(service, LARGE)
+        if backend == "auto":
+            assert (reply.status, reply.headers["Execution-Backend"]) == (200, "numpy")
+        else:
+            assert (reply.status, reply.json()["code"]) == (503, "device_out_of_memory")
+            assert reply.headers["Retry-After"] == "1"
+
+
+@needs_compiler
+def test_a_service_whose_device_is_lost_answers_drains_and_leaves() -> None:
+    with DeviceService("--backend", "cupy", "--drain-delay", "2") as service:
+        service.fault()
+        assert rounded(service, LARGE).headers["Execution-Backend"] == "numpy"
+        assert service.get("/readyz").status == 503
+        assert rounded(service, SMALL).headers["Execution-Backend"] == "numpy"
+        assert service.get("/livez").status == 200
+        assert service.process.wait(20) == 1
+    assert any("lost host device" in line for line in service.log)
+
+
+def test_cupy_without_a_device_fails_at_start_in_one_line() -> None:
+    """Only where there is none, to be sure; where there is one, number 99 is missing."""
+    command = [sys.executable, "-m", "tensor_round_service", "--backend", "cupy", "--devices", "99"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("tensor-round-service: BACKEND=cupy: ")

@@ -1,0 +1,234 @@
+"""Every stage of a request failing, once and always: the right refusal, nothing kept, no harm."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import http.client
+import io
+import json
+import resource
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.faults import STAGES, OutOfMemoryError, Point, failing
+from support.http.native_form import ieee754, post
+from support.services.hosted import HostedService
+from support.services.server import Reply, Service
+from tensor_round_service.http1.connection import connection
+
+#: Where the failure is the device's, what it is called.
+DEVICE = {"copy_in", "launch", "copy_out"}
+PAGE = resource.getpagesize()
+ERRORS = [MemoryError, OutOfMemoryError, RuntimeError]
+
+X = np.linspace(-3, 3, 40, dtype="<f4")
+LARGE = np.linspace(-1e4, 1e4, 3 << 18, dtype="<f4")
+
+
+def npy(x: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, x)
+    return file.getvalue()
+
+
+@dataclass(frozen=True)
+class Form:
+    """A sound request in one of the service's forms, and the answer it must get."""
+
+    body: bytes
+    answer: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+    path: str = "/round"
+
+    def send(self, service: HostedService) -> Reply:
+        return service.request("POST", self.path, self.body, self.headers)
+
+
+def octets(x: np.ndarray, descriptor: str, body: bytes, **headers: str) -> Form:
+    fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Form(body, np.rint(x).tobytes(), {"Operator-Descriptor": descriptor, **fields})
+
+
+def strided(x: np.ndarray) -> tuple[str, bytes]:
+    """A descriptor and payload of a tensor with a gap after each element."""
+    spread = np.zeros((x.size, 2), "<f4")
+    spread[:, 0] = x
+    return ieee754("float32", [x.size], strides=[2]), spread.tobytes()[:-4]
+
+
+PLAIN = {name: ieee754("float32", [x.size]) for name, x in (("small", X), ("large", LARGE))}
+DOCUMENT = {"descriptor": json.loads(PLAIN["small"]), "data": X.tolist()}
+
+
+def inferred(**answer: object) -> bytes:
+    """An answer of the Open Inference Protocol's, without a space."""
+    output = {"name": "Y", "datatype": "FP32", "shape": [X.size], **answer}
+    document = {"model_name": "round", "model_version": "1", "outputs": [output]}
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+TENSOR = {"name": "X", "datatype": "FP32", "shape": [X.size]}
+TEXT = json.dumps({"inputs": [{**TENSOR, "data": X.tolist()}]}).encode()
+BINARY = json.dumps(
+    {
+        "inputs": [{**TENSOR, "parameters": {"binary_data_size": X.nbytes}}],
+        "parameters": {"binary_data_output": True},
+    }
+).encode()
+INFER = "/v2/models/round/infer"
+LENGTH = "Inference-Header-Content-Length"
+
+FORMS = {
+    "small": octets(X, PLAIN["small"], X.tobytes()),
+    "large": octets(LARGE, PLAIN["large"], LARGE.tobytes()),
+    "strided": octets(X, *strided(X)),
+    "strided-large": octets(LARGE, *strided(LARGE)),
+    "gzip": octets(X, PLAIN["small"], gzip.compress(X.tobytes()), Content_Encoding="gzip"),
+    "digest": octets(X, PLAIN["small"], X.tobytes(), Want_Content_Digest="sha-256=1"),
+    "npy": Form(npy(X), npy(np.rint(X)), {"Content-Type": "application/x-npy"}),
+    "json": Form(
+        json.dumps(DOCUMENT).encode(),
+        json.dumps(
+            {"output": {"dtype": "float32", "shape": [X.size]}, "data": np.rint(X).tolist()},
+            separators=(",", ":"),
+        ).encode(),
+        {"Content-Type": "application/json"},
+    ),
+    "inference-json": Form(TEXT, inferred(data=np.rint(X).tolist()), path=INFER),
+    "inference-binary": Form(
+        BINARY + X.tobytes(),
+        inferred(parameters={"binary_data_size": X.nbytes}) + np.rint(X).tobytes(),
+        {LENGTH: str(len(BINARY))},
+        path=INFER,
+    ),
+}
+
+POINTS = [
+    pytest.param(stage, point, id=f"{stage}-{point}")
+    for stage, points in STAGES.items()
+    for point in points
+]
+
+
+@pytest.fixture(scope="module")
+def hosted() -> Iterator[HostedService]:
+    with HostedService() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[HostedService]:
+    with HostedService() as running:
+        yield running
+
+
+def check_refusal(reply: Reply, form: Form, stage: str, error: type[Exception]) -> None:
+    assert reply.status == 503, reply.content
+    assert int(reply.headers["Retry-After"]) >= 1
+    assert b"injected" not in reply.content
+    if form.path == INFER:  # which knows no codes
+        assert set(reply.json()) == {"error"}
+        return
+    code = reply.json()["code"]
+    if issubclass(error, MemoryError):
+        assert code == ("device_out_of_memory" if stage in DEVICE else "overloaded")
+    else:
+        assert code == "backend_failed"
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_every_form_is_sound(hosted: HostedService, form: Form) -> None:
+    reply = form.send(hosted)
+    assert (reply.status, reply.content) == (200, form.answer)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(("stage", "point"), POINTS)
+def test_a_stage_fails_once(
+    hosted: HostedService, stage: str, point: Point, error: type[Exception]
+) -> None:
+    struck = 0
+    for name, form in FORMS.items():
+        with failing(point, error, times=1) as fault:
+            reply = form.send(hosted)
+        struck += fault.count
+        if fault.count:
+            check_refusal(reply, form, stage, error)
+        else:
+            assert reply.content == form.answer, name
+        assert hosted.settled(), f"{name}: something is still held"
+        after = form.send(hosted)
+        assert (after.status, after.content) == (200, form.answer), name
+    assert struck
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(("stage", "point"), POINTS)
+def test_a_stage_fails_always(
+    service: HostedService, stage: str, point: Point, error: type[Exception]
+) -> None:
+    with failing(point, error) as fault:
+        for form in FORMS.values():
+            before = fault.count
+            try:
+                reply = form.send(service)
+            except (http.client.HTTPException, ConnectionError):
+                # Where not even a refusal can be sent, the connection ends.
+                assert stage == "send"
+                continue
+            if fault.count > before:
+                check_refusal(reply, form, stage, error)
+        if stage != "send":  # by which health is told too
+            assert service.get("/livez").status == 200
+    assert service.settled()
+    for name, form in FORMS.items():
+        assert form.send(service).content == form.answer, name
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_answer_that_can_never_be_made_is_503(
+    hosted: HostedService, error: type[Exception]
+) -> None:
+    """What was made beforehand is left."""
+    with failing(Point(connection, "head_bytes"), error):
+        for form in FORMS.values():
+            check_refusal(form.send(hosted), form, "send", error)
+    assert hosted.settled()
+    for form in FORMS.values():
+        assert form.send(hosted).content == form.answer
+
+
+def test_memory_that_the_system_refuses_is_503() -> None:
+    """No injection here: the process may have no more address space than it has."""
+    large = np.full(64 << 20, 1.5, "<f4")
+    descriptor = ieee754("float32", [large.size])
+    with Service() as service:
+        assert post(service, PLAIN["large"], LARGE.tobytes()).status == 200
+        unlimited = resource.prlimit(service.pid, resource.RLIMIT_AS)
+        in_use = int(Path(f"/proc/{service.pid}/statm").read_text().split()[0]) * PAGE
+        resource.prlimit(service.pid, resource.RLIMIT_AS, (in_use + (64 << 20), unlimited[1]))
+        for _ in range(3):
+            reply = post(service, descriptor, large.data.cast("B"))
+            assert (reply.status, reply.json()["code"]) == (503, "overloaded")
+            assert int(reply.headers["Retry-After"]) >= 1
+        assert post(service, PLAIN["small"], X.tobytes()).content == np.rint(X).tobytes()
+        resource.prlimit(service.pid, resource.RLIMIT_AS, unlimited)
+        assert post(service, descriptor, large.data.cast("B")).status == 200
+
+
+def test_failures_leave_no_memory_behind(service: HostedService) -> None:
+    """A budget of a few tensors outlives a hundred failures of each stage."""
+    before = service.engine.memory.in_use
+    for points in STAGES.values():
+        with failing(points[0], MemoryError):
+            for _ in range(100):
+                with contextlib.suppress(http.client.HTTPException, ConnectionError):
+                    FORMS["large"].send(service)
+    assert service.settled()
+    assert service.engine.memory.in_use == before == 0
+    assert FORMS["large"].send(service).content == FORMS["large"].answer

@@ -1,0 +1,211 @@
+"""The process: its options, its signals, its sockets, its memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.http.native_form import ieee754, post
+from support.services.server import Reply, Service
+from tensor_round import operators
+from tensor_round_service.process.command_line import unknown_variables
+
+X = np.array([0.5, 1.5, -2.5], "<f4")
+
+
+def start(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tensor_round_service", *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": "/usr/bin:/bin", **environment},
+    )
+
+
+def test_help_names_every_setting() -> None:
+    from tensor_round_service.settings import Settings
+
+    shown = start("--help")
+    assert shown.returncode == 0
+    for name, field in Settings.model_fields.items():
+        assert f"--{name.replace('_', '-')}" in shown.stdout
+        assert field.description is not None
+
+
+def test_version() -> None:
+    shown = start("--version")
+    assert (shown.returncode, shown.stdout) == (
+        0,
+        f"tensor-round-service {version('tensor-round')}\n",
+    )
+
+
+def test_an_unknown_variable_is_a_warning_that_names_the_nearest_setting() -> None:
+    environment = {
+        "TENSOR_ROUND_PROT": "9000",
+        "TENSOR_ROUND_MAX_TENSORBYTES": "8",
+        # Of the client, of Kubernetes, of others.
+        "TENSOR_ROUND_URL": "http://127.0.0.1:8000",
+        "TENSOR_ROUND_API_KEY": "secret",
+        "TENSOR_ROUND_SERVICE_HOST": "10.0.0.7",
+        "TENSOR_ROUND_PORT_8000_TCP_ADDR": "10.0.0.7",
+        "TENSOR": "round",
+    }
+    with Service(environment=environment) as service:
+        warnings = [line.split(maxsplit=1)[1] for line in service.log if "WARNING" in line]
+    nothing = "is no setting and changes nothing; the nearest is"
+    assert warnings == [
+        f"TENSOR_ROUND_MAX_TENSORBYTES {nothing} TENSOR_ROUND_MAX_TENSOR_BYTES\n",
+        f"TENSOR_ROUND_PROT {nothing} TENSOR_ROUND_PORT\n",
+    ]
+
+
+def test_every_variable_of_the_client_is_known() -> None:
+    client = Path(__file__).parents[3] / "client"
+    sources = "".join(path.read_text() for path in client.rglob("*.py"))
+    read = {*re.findall(r"TENSOR_ROUND_\w+", sources)}
+    assert {"TENSOR_ROUND_URL", "TENSOR_ROUND_API_KEY"} <= read
+    assert [*unknown_variables(read)] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "says"),
+    [
+        (["--port", "99999"], {}, "--port (TENSOR_ROUND_PORT): must be less than"),
+        ([], {"TENSOR_ROUND_WORKERS": "none"}, "--workers (TENSOR_ROUND_WORKERS): must be"),
+        (["--max-tensor-bytes", "big"], {}, "--max-tensor-bytes (TENSOR_ROUND_MAX_TENSOR_BYTES):"),
+        (["--ssl-keyfile", "/none"], {}, "(TENSOR_ROUND_SSL_KEYFILE): means nothing without"),
+        (["--allowed-hosts", "http://x"], {}, 'must be names, as in x.example, got "http://x"'),
+        (["--allowed-hosts", "a,b:8000"], {}, 'must be names, as in x.example, got "b:8000"'),
+    ],
+)
+def test_a_wrong_setting_is_named(
+    options: list[str], environment: dict[str, str], says: str
+) -> None:
+    ended = start(*options, **environment)
+    assert ended.returncode == 2
+    assert says in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "Value error" not in ended.stderr
+
+
+def test_cupy_without_a_device_is_one_clear_line() -> None:
+    ended = start("--backend", "cupy")
+    if ended.returncode == 0:  # there is a device, and the port was free
+        pytest.skip("this machine has a usable GPU")
+    assert ended.returncode == 1
+    (line,) = ended.stderr.strip().splitlines()
+    assert "cupy" in line.lower()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_exit_code_0(signum: signal.Signals) -> None:
+    with Service() as service:
+        service.process.send_signal(signum)
+        assert service.process.wait(30) == 0
+
+
+def test_a_request_under_way_is_finished_before_leaving() -> None:
+    with Service() as service, contextlib.closing(service.connection()) as connection:
+        connection.putrequest("POST", "/round")
+        connection.putheader("Operator-Descriptor", ieee754("float32", [3]))
+        connection.putheader("Content-Length", "12")
+        connection.endheaders(X.tobytes()[:5])
+        time.sleep(0.3)
+        service.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        connection.send(X.tobytes()[5:])
+        assert Reply.read(connection).content == np.rint(X).tobytes()
+        assert service.process.wait(30) == 0
+
+
+def test_a_unix_socket(tmp_path: Path) -> None:
+    path = tmp_path / "round.sock"
+    with Service("--uds", str(path)) as service:
+        assert post(service, ieee754("float32", [3]), X.tobytes()).status == 200
+    assert not path.exists()
+
+
+def test_settings_from_the_environment() -> None:
+    with Service(environment={"TENSOR_ROUND_MAX_TENSOR_BYTES": "8"}) as service:
+        assert service.get("/operators").json()["limits"]["max_tensor_bytes"] == 8
+        reply = post(service, ieee754("float32", [3]), X.tobytes())
+        assert reply.status == 413
+        assert reply.json()["limit_bytes"] == 8
+        assert reply.json()["got_bytes"] == 12
+        assert post(service, ieee754("float32", [2]), X.tobytes()[:8]).status == 200
+
+
+def test_several_workers_serve_one_port() -> None:
+    with Service("--workers", "2", "--max-tensor-bytes", "12") as service:
+        for _ in range(20):
+            assert post(service, ieee754("float32", [3]), X.tobytes()).status == 200
+            assert post(service, ieee754("float32", [4]), X.tobytes()).status == 413
+
+
+def test_a_large_tensor_is_held_once(service: Service) -> None:
+    # The service was used before: what it loads lazily is loaded.
+    payload = np.full(64 << 20, 1.5, "<f4")
+    post(service, ieee754("float32", [3]), X.tobytes())
+    before = service.rss()
+    reply = post(service, ieee754("float32", [payload.size]), payload.data.cast("B"))
+    assert reply.status == 200
+    assert bytes(reply.content[:4]) == np.float32(2).tobytes()
+    assert (np.frombuffer(reply.content, "<f4") == 2).all()
+    grown = service.peak_rss() - before
+    assert grown <= 1.15 * payload.nbytes, f"grew by {grown / payload.nbytes:.2f} payloads"
+
+
+def test_a_long_request_does_not_hold_up_the_others(service: Service) -> None:
+    # A transposing copy of 256 MiB takes a second or so; health is asked meanwhile.
+    side = 8192
+    descriptor = ieee754("float32", [side, side], strides=[1, side])
+    payload = np.zeros(side * side, "<f4")
+    replies: list[Reply] = []
+    worker = threading.Thread(
+        target=lambda: replies.append(post(service, descriptor, payload.data.cast("B")))
+    )
+    slowest = 0.0
+    worker.start()
+    while worker.is_alive():
+        began = time.monotonic()
+        assert service.get("/livez").status == 200
+        slowest = max(slowest, time.monotonic() - began)
+    worker.join()
+    assert replies[0].status == 200
+    assert slowest < 1, f"health waited {slowest:.2f} s"
+
+
+def test_operators_are_the_catalog_and_the_limits(service: Service) -> None:
+    told = service.get("/operators").json()
+    assert told["dialects"] == json.loads(json.dumps(operators.catalog()))
+    assert set(told) == {"dialects", "roundings", "dtypes", "limits", "service"}
+
+
+def test_docs_need_no_other_host(service: Service) -> None:
+    page = service.get("/docs")
+    assert page.status == 200
+    text = page.content.decode()
+    for outside in ("https://", "http://", "//cdn"):
+        assert outside not in text
+    for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png"):
+        assert f"docs/{name}" in text
+        assert service.get(f"/docs/{name}").status == 200
+    assert service.get("/docs/../settings.py").status == 404
+
+
+def test_the_log_says_which_backend_serves() -> None:
+    with Service("--backend", "auto") as service:
+        assert sum("backend: " in line for line in service.log) == 1

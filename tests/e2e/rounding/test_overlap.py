@@ -1,0 +1,304 @@
+"""Large tensors rounded while they come in: the same bits, and no harm if they never come whole."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gc
+import hashlib
+import io
+import json
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.http.inference_form import HEADER_LENGTH, binary, document, infer_path
+from support.http.native_form import ieee754
+from support.http.responses import Answers
+from support.segments import PREFIX, segment
+from support.services.hosted import HostedService
+from support.services.server import Reply, Service
+from support.services.tls import SERVER, caller_context
+from tensor_round.call import RoundCall
+from tensor_round.conformance import reference
+from tensor_round.conformance.patterns import samples
+from tensor_round_service.backends import Bytes
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.engine.overlap import LEAST_BYTES, PIECE_BYTES, Overlap
+
+#: A few elements more than whole pieces, of any type.
+NBYTES = LEAST_BYTES + 24
+
+
+class WatchedBackend(NumpyBackend):
+    """Rounds, and remembers what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Bytes of each call, in turn.
+        self.sizes: list[int] = []
+        #: What happens before a call of that many bytes is done.
+        self.before: Callable[[int], object] = bool
+
+    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+        self.before(target.size)
+        done_by = super().round(call, source, target)
+        self.sizes.append(target.size)
+        return done_by
+
+    def wait_for_a_piece(self) -> None:
+        deadline = time.monotonic() + 10
+        while PIECE_BYTES not in self.sizes:
+            assert time.monotonic() < deadline, "nothing was rounded of what came"
+            time.sleep(0.001)
+
+
+@pytest.fixture(scope="module")
+def hosted() -> Iterator[HostedService]:
+    with HostedService() as running:
+        yield running
+
+
+@pytest.fixture
+def backend(hosted: HostedService) -> Iterator[WatchedBackend]:
+    with watched(hosted) as backend:
+        yield backend
+
+
+@contextlib.contextmanager
+def watched(hosted: HostedService) -> Iterator[WatchedBackend]:
+    """What a service rounds with, for a while."""
+    backend, plain = WatchedBackend(), hosted.engine.backend
+    hosted.engine.backend = backend
+    yield backend
+    assert hosted.settled()
+    hosted.engine.backend = plain
+    backend.close()
+
+
+def edges_of_pieces(dtype: str, rounding: str) -> tuple[reference.Bits, reference.Bits]:
+    """Hard patterns, over and over, with a NaN on each side of where pieces meet; and the answer.
+
+    The NaNs are signalling where the type has such, and of the other sign behind than before.
+    """
+    hard = samples(dtype, random_count=1 << 12)
+    nan = hard[reference.is_nan(dtype, hard)].min()
+    meeting = np.arange(PIECE_BYTES, NBYTES, PIECE_BYTES) // hard.itemsize
+    both = []
+    for some in (hard, reference.rounded(hard, dtype, rounding)):
+        patterns = np.resize(some, NBYTES // some.itemsize)
+        patterns[meeting - 1] = nan
+        patterns[meeting] = nan | hard.dtype.type(reference.FLOATS[dtype].sign_bit)
+        both.append(patterns)
+    return both[0], both[1]
+
+
+FP16, _even = edges_of_pieces("float16", "ties_to_even")
+EVEN = _even.tobytes()
+OCTETS = {"Operator-Descriptor": ieee754("float16", [FP16.size])}
+
+
+def message(body: bytes, fields: Mapping[str, str], path: str = "/round") -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in fields.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def answer_on(plug: socket.socket) -> Reply:
+    return Reply(*Answers(plug).next())
+
+
+@contextlib.contextmanager
+def half_sent(service: Service, whole: bytes) -> Iterator[socket.socket]:
+    """A connection over which the first half of a request has gone."""
+    with contextlib.closing(service.connect()) as plug:
+        plug.sendall(whole[: len(whole) // 2])
+        yield plug
+
+
+def ask_with_a_pause(service: Service, whole: bytes) -> Reply:
+    """The answer to a request of which nothing may be rounded before it has all come."""
+    with half_sent(service, whole) as plug:
+        time.sleep(0.1)
+        plug.sendall(whole[len(whole) // 2 :])
+        return answer_on(plug)
+
+
+def ask_slowly(service: HostedService, backend: WatchedBackend, whole: bytes) -> Reply:
+    """The answer to a request of which something is rounded before it has all come."""
+    with half_sent(service, whole) as plug:
+        backend.wait_for_a_piece()
+        plug.sendall(whole[len(whole) // 2 :])
+        return answer_on(plug)
+
+
+@pytest.mark.parametrize("rounding", reference.ROUNDINGS)
+@pytest.mark.parametrize("dtype", reference.FLOATS)
+def test_pieces_and_the_rest_have_the_bits_of_the_whole(
+    hosted: HostedService, backend: WatchedBackend, dtype: str, rounding: str
+) -> None:
+    patterns, right = edges_of_pieces(dtype, rounding)
+    fields = {"Operator-Descriptor": ieee754(dtype, [patterns.size], rounding)}
+    answer = ask_slowly(hosted, backend, message(patterns.tobytes(), fields))
+    assert answer.status == 200, answer.content
+    assert answer.content == right.tobytes()
+    *pieces, rest = backend.sizes
+    assert set(pieces) == {PIECE_BYTES}
+    assert sum(pieces) + rest == NBYTES
+    assert answer.headers["Execution-Backend"] == "numpy"
+
+
+def npy(x: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, x)
+    return message(file.getvalue(), {"Content-Type": "application/x-npy"})
+
+
+def test_a_file(hosted: HostedService, backend: WatchedBackend) -> None:
+    whole = npy(FP16.view("<f2"))
+    assert ask_slowly(hosted, backend, whole).content[-NBYTES:] == EVEN
+
+
+def test_an_inference(hosted: HostedService, backend: WatchedBackend) -> None:
+    whole = inference(parameters={"binary_data_output": True})
+    assert ask_slowly(hosted, backend, whole).content[-NBYTES:] == EVEN
+
+
+def inference(**members: Any) -> bytes:
+    head = json.dumps(document(binary("FP16", [FP16.size], NBYTES), **members)).encode()
+    fields = {HEADER_LENGTH: str(len(head))}
+    return message(head + FP16.tobytes(), fields, infer_path("round"))
+
+
+def test_an_inference_into_shared_memory_is_rounded_on_its_way_there() -> None:
+    with Service("--shared-memory-prefix", PREFIX) as service, segment(NBYTES) as owned:
+        place = json.dumps({"key": "/" + owned.key, "offset": 0, "byte_size": NBYTES}).encode()
+        path = "/v2/systemsharedmemory/region/r/register"
+        assert service.request("POST", path, place).status == 200
+        region = {"shared_memory_region": "r", "shared_memory_byte_size": NBYTES}
+        whole = inference(outputs=[{"name": "Y", "parameters": region}])
+        assert ask_with_a_pause(service, whole).status == 200
+        assert owned.memory.tobytes() == EVEN
+
+
+def test_the_time_of_pieces_is_the_execution_s(
+    hosted: HostedService, backend: WatchedBackend
+) -> None:
+    backend.before = lambda _nbytes: time.sleep(0.02)
+    answer = ask_slowly(hosted, backend, message(FP16.tobytes(), OCTETS))
+    durations = map(float, re.findall("dur=([0-9.]+)", answer.headers["Server-Timing"]))
+    receive, _queue, execute = durations
+    assert execute >= 20 * len(backend.sizes)
+    assert receive >= 0
+
+
+def digest_of(data: bytes) -> str:
+    return f"sha-256=:{base64.b64encode(hashlib.sha256(data).digest()).decode()}:"
+
+
+@pytest.mark.parametrize(
+    ("sent", "stated", "status"),
+    [
+        pytest.param(FP16.tobytes(), FP16.tobytes(), 200, id="right"),
+        pytest.param(FP16.tobytes(), EVEN, 400, id="of-the-answer"),
+    ],
+)
+def test_a_digest_is_of_the_bytes_as_they_came(
+    hosted: HostedService, backend: WatchedBackend, sent: bytes, stated: bytes, status: int
+) -> None:
+    whole = message(sent, {**OCTETS, "Content-Digest": digest_of(stated)})
+    answer = ask_with_a_pause(hosted, whole)
+    assert answer.status == status
+    assert status != 200 or answer.content == EVEN
+    assert PIECE_BYTES not in backend.sizes
+
+
+def test_bytes_in_the_other_order_wait_for_the_last(
+    hosted: HostedService, backend: WatchedBackend
+) -> None:
+    whole = npy(FP16.byteswap().view(">f2"))
+    content = ask_with_a_pause(hosted, whole).content
+    assert np.frombuffer(content[-NBYTES:], ">u2").astype("<u2").tobytes() == EVEN
+    assert backend.sizes == [NBYTES]
+
+
+def test_not_while_another_large_tensor_is_here(
+    hosted: HostedService, backend: WatchedBackend
+) -> None:
+    whole = message(FP16.tobytes(), OCTETS)
+    with half_sent(hosted, whole):
+        backend.wait_for_a_piece()
+        assert hosted.request("POST", "/round", FP16.tobytes(), OCTETS).content == EVEN
+        assert NBYTES in backend.sizes
+
+
+def test_not_where_deciphering_takes_the_time() -> None:
+    with HostedService(certificate=SERVER) as hosted, watched(hosted) as backend:
+        plug = caller_context().wrap_socket(hosted.connect(), server_hostname="localhost")
+        with contextlib.closing(plug):
+            whole = message(FP16.tobytes(), OCTETS)
+            plug.sendall(whole[:-1000])
+            time.sleep(0.1)
+            plug.sendall(whole[-1000:])
+            assert answer_on(plug).content == EVEN
+        assert backend.sizes == [NBYTES]
+
+
+def test_a_sender_that_stops_half_way_leaves_sound_memory(
+    hosted: HostedService, backend: WatchedBackend
+) -> None:
+    with half_sent(hosted, message(FP16.tobytes(), OCTETS)):
+        backend.wait_for_a_piece()
+    assert hosted.settled()
+    assert NBYTES not in backend.sizes
+    assert hosted.request("POST", "/round", FP16.tobytes(), OCTETS).content == EVEN
+
+
+def test_nothing_is_left_for_the_garbage_collector(
+    hosted: HostedService, backend: WatchedBackend
+) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        assert ask_slowly(hosted, backend, message(FP16.tobytes(), OCTETS)).status == 200
+        assert hosted.settled()
+        assert not [one for one in gc.get_objects() if type(one) is Overlap]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MemoryError, "device_out_of_memory"),
+        (RuntimeError, "backend_failed"),
+        (ValueError, "internal_error"),
+    ],
+)
+def test_a_piece_that_fails_is_told_at_the_end(
+    hosted: HostedService, backend: WatchedBackend, error: type[Exception], code: str
+) -> None:
+    failed: list[int] = []
+
+    def fail(nbytes: int) -> None:
+        failed.append(nbytes)
+        raise error
+
+    backend.before = fail
+    whole = message(FP16.tobytes(), OCTETS)
+    with half_sent(hosted, whole) as plug:
+        deadline = time.monotonic() + 10
+        while not failed:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        plug.sendall(whole[len(whole) // 2 :])
+        assert answer_on(plug).json()["code"] == code
+        assert failed == [PIECE_BYTES]
+        backend.before = bool
+        plug.sendall(whole)
+        assert answer_on(plug).content == EVEN

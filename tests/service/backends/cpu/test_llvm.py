@@ -1,0 +1,121 @@
+"""The kernels compiled by LLVM: what becomes of them where they cannot be had, or are wrong.
+
+That they round right is every backend test's subject.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from support.cases.backend_calls import sample_pair
+from tensor_round.dtypes import BY_NAME, DType
+from tensor_round.rounding import Rounding
+from tensor_round_service.backends.select import compiled_kernels
+
+if compiled_kernels() is None:
+    pytest.skip("llvmlite is not installed (extra compiled)", allow_module_level=True)
+
+from tensor_round_service.backends.cpu import llvm
+from tensor_round_service.backends.cpu.llvm import DTYPES, LlvmKernels, llvm_kernels
+from tensor_round_service.backends.cpu.llvm_kernels import module_text
+
+#: Rounds through whatever backend is chosen, and says on what it is compiled.
+ROUND = """
+import logging, numpy as np
+from support.cases.backend_calls import run_flat, sample_pair
+from tensor_round_service.backends.select import choose
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+backend = choose("numpy", say=print)
+if backend._kernels: backend._kernels.wait()
+patterns, right = sample_pair("bfloat16", "ties_to_away")
+assert np.array_equal(run_flat(backend, "bfloat16", "ties_to_away", patterns), right)
+"""
+
+
+def output_of(preparation: str) -> str:
+    """What a process that rounds says, on both of its outputs."""
+    done = subprocess.run(
+        [sys.executable, "-c", preparation + ROUND],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={"PYTHONPATH": "tests"},
+    )
+    return done.stdout
+
+
+def test_all_of_them_are_there_in_the_end() -> None:
+    kernels = llvm_kernels()
+    kernels.wait()
+    assert {d.name for d in BY_NAME.values() if d.is_float} == {d.name for d in DTYPES}
+    for dtype in DTYPES:
+        for rounding in Rounding:
+            assert kernels.get(dtype, rounding) is not None
+    assert kernels.get(BY_NAME["int32"], Rounding.TIES_TO_EVEN) is None
+
+
+def test_who_starts_is_told() -> None:
+    assert output_of("").startswith("kernels: compiled by LLVM ")
+
+
+def test_without_llvmlite_numpy_rounds() -> None:
+    assert output_of("import sys; sys.modules['llvmlite'] = None\n") == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_MDWE is Linux's")
+def test_where_no_new_code_may_run_numpy_rounds() -> None:
+    """As under systemd's MemoryDenyWriteExecute."""
+    deny = "import ctypes; assert ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) == 0\n"
+    assert "NumPy's (LLVM's cannot be used: this process may not make" in output_of(deny)
+
+
+def test_a_kernel_that_gives_one_other_bit_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That of one direction is another's; those before it stay in use."""
+
+    def swapped(dtype: DType) -> str:
+        text = module_text(dtype)
+        return text.replace("llvm.ceil", "llvm.floor") if dtype.name == "bfloat16" else text
+
+    monkeypatch.setattr(llvm, "module_text", swapped)
+    kernels = LlvmKernels()
+    kernels.wait()
+    assert "bfloat16 toward_positive differs from NumPy's" in caplog.text
+    for name, used in (("float32", True), ("bfloat16", False)):
+        assert (kernels.get(BY_NAME[name], Rounding.TOWARD_POSITIVE) is not None) is used
+
+
+def test_text_that_llvm_does_not_understand_leaves_numpy(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(llvm, "module_text", lambda dtype: module_text(dtype) + "nonsense")
+    kernels = LlvmKernels()
+    kernels.wait()
+    assert kernels.get(BY_NAME["float32"], Rounding.TIES_TO_EVEN) is None
+    assert "LLVM's cannot be used" in caplog.text
+
+
+@pytest.mark.parametrize("rounding", Rounding)
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+def test_every_length_rounds_all_and_no_more(dtype: DType, rounding: Rounding) -> None:
+    """Up to twice what the widest vector loop takes at once, in place and apart."""
+    kernels = llvm_kernels()
+    kernels.wait()
+    kernel = kernels.get(dtype, rounding)
+    assert kernel is not None
+    patterns, right = (each[-600:] for each in sample_pair(dtype.name, rounding))
+    for count in range(len(patterns)):
+        source, apart = patterns.copy(), patterns.copy()
+        wanted = np.concatenate([right[:count], patterns[count:]])
+        run = source.view(np.uint8)[: count * dtype.itemsize]
+        kernel.round(run, apart.view(np.uint8)[: run.size])
+        np.testing.assert_array_equal(source, patterns)
+        np.testing.assert_array_equal(apart, wanted)
+        kernel.round(run, run)
+        np.testing.assert_array_equal(source, wanted)

@@ -1,0 +1,284 @@
+"""What becomes of a request, and of those after it, when a device gives way at any point.
+
+The faults are put into the device; all that has to cope with them is run as it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from support.cases.backend_calls import flat_call, sample_pair
+from support.devices.host_device import HostDevice
+from support.devices.host_kernels import NO_COMPILER, compiler
+from tensor_round.call import RoundCall
+from tensor_round.dtypes import BY_NAME
+from tensor_round.errors import BackendFailed, DeviceOutOfMemory
+from tensor_round.layout import Layout
+from tensor_round.rounding import Rounding
+from tensor_round_service.backends import Bytes
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.cuda.backend import CupyBackend, Sharing
+from tensor_round_service.backends.cuda.device import DeviceFailed, OutOfDeviceMemory
+from tensor_round_service.backends.cuda.pipeline import SourceLost
+from tensor_round_service.engine import conformance
+from tensor_round_service.engine.engine import Engine
+from tensor_round_service.engine.job import Job
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
+
+#: Several pieces, and a tail.
+COUNT = (3 << 20) // 4 + 5
+
+
+@pytest.fixture
+def device() -> HostDevice:
+    return HostDevice()
+
+
+@pytest.fixture
+def backend(device: HostDevice) -> Iterator[CupyBackend]:
+    backend = CupyBackend([device], NumpyBackend())
+    yield backend
+    backend.close()
+
+
+class Once:
+    """Fails an operation the ``nth`` time, and again from then on if ``always``."""
+
+    def __init__(
+        self, operation: str, failure: Exception, *, nth: int = 1, always: bool = False
+    ) -> None:
+        self._operation = operation
+        self._failure = failure
+        self._left = nth
+        self._always = always
+        self._lock = threading.Lock()
+
+    def __call__(self, operation: str) -> None:
+        if operation != self._operation:
+            return
+        with self._lock:
+            self._left -= 1
+            strikes = self._left == 0 or (self._always and self._left < 0)
+        if strikes:
+            raise self._failure
+
+
+def operands(backend: CupyBackend, in_place: bool) -> tuple[RoundCall, Bytes, Bytes, bytes]:
+    """A call, its memory, and the right answer; the memory is page-locked."""
+    patterns, right = sample_pair("float32", "toward_negative")
+    source = backend.allocate(COUNT * 4)
+    source[:] = np.resize(patterns, COUNT).view(np.uint8)
+    target = source if in_place else backend.allocate(COUNT * 4)
+    backend.settle()
+    call = flat_call("float32", "toward_negative", COUNT)
+    return call, source, target, np.resize(right, COUNT).tobytes()
+
+
+def assert_right(backend: CupyBackend, by: str, in_place: bool = False) -> None:
+    call, source, target, right = operands(backend, in_place)
+    assert backend.round(call, source, target) == by
+    assert target.tobytes() == right
+
+
+def spaced_call() -> RoundCall:
+    """One that takes memory of its own on the device."""
+    layout = Layout.of(BY_NAME["float32"], (1000,), (2,))
+    return RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+
+
+IN_PLACE = pytest.mark.parametrize("in_place", [False, True], ids=["out-of-place", "in-place"])
+
+
+@IN_PLACE
+@pytest.mark.parametrize("operation", ["copy in", "round", "copy out"])
+def test_memory_that_ran_out_once_is_had_at_the_second_try(
+    device: HostDevice, backend: CupyBackend, operation: str, in_place: bool
+) -> None:
+    device.when_asked = Once(operation, OutOfDeviceMemory("full"), nth=2)
+    device.operations.clear()
+    assert_right(backend, "cupy", in_place)
+    assert "trim" in device.operations
+    assert backend.is_healthy
+
+
+@IN_PLACE
+@pytest.mark.parametrize("operation", ["copy in", "round", "copy out"])
+def test_memory_that_stays_out_makes_numpy_take_the_tensor(
+    device: HostDevice, backend: CupyBackend, operation: str, in_place: bool
+) -> None:
+    device.when_asked = Once(operation, OutOfDeviceMemory("full"), nth=2, always=True)
+    assert_right(backend, "numpy", in_place)
+    device.when_asked = lambda _operation: None
+    assert_right(backend, "cupy", in_place)
+    assert backend.is_healthy
+
+
+def test_memory_that_stays_out_is_said_where_numpy_must_not_help(
+    device: HostDevice, backend: CupyBackend
+) -> None:
+    backend.sharing = Sharing(spills=False)
+    call, source, target, _ = operands(backend, in_place=False)
+    device.when_asked = Once("round", OutOfDeviceMemory("full"), always=True)
+    with pytest.raises(DeviceOutOfMemory) as told:
+        backend.round(call, source, target)
+    assert told.value.status == 503
+    assert told.value.retry_after == 1
+    device.when_asked = lambda _operation: None
+    assert_right(backend, "cupy")
+
+
+def test_a_call_with_strides_has_what_was_kept_given_back_for_it(
+    device: HostDevice, backend: CupyBackend
+) -> None:
+    """The device's own bookkeeping: freed memory is in the way until it is trimmed."""
+    call = spaced_call()
+    source = np.zeros(call.input.byte_length, np.uint8)
+    target = np.empty(call.output.byte_length, np.uint8)
+    device.allocate(1 << 20)  # in use, and at once kept
+    device.memory_bytes = device.used + device.kept + 100
+    assert backend.round(call, source, target) == "cupy"
+    device.memory_bytes = device.used + 100
+    assert backend.round(call, source, target) == "numpy"
+    backend.sharing = Sharing(spills=False)
+    with pytest.raises(DeviceOutOfMemory):
+        backend.round(call, source, target)
+
+
+@pytest.mark.parametrize(
+    ("nth", "in_place"),
+    [(1, True), (1, False), (3, False)],
+    ids=["first-piece-in-place", "first-piece", "third-piece"],
+)
+@pytest.mark.parametrize("operation", ["copy in", "round"])
+@pytest.mark.parametrize("spills", [True, False], ids=["auto", "cupy"])
+def test_a_device_lost_before_it_writes_costs_no_request(
+    device: HostDevice,
+    backend: CupyBackend,
+    operation: str,
+    nth: int,
+    in_place: bool,
+    spills: bool,
+) -> None:
+    backend.sharing = Sharing(spills=spills)
+    device.when_done = Once(operation, DeviceFailed("illegal address"), nth=nth)
+    assert_right(backend, "numpy", in_place)
+    assert_lost(device, backend)
+
+
+@pytest.mark.parametrize("nth", range(2, 8))
+@pytest.mark.parametrize("operation", ["copy in", "round"])
+def test_a_device_lost_while_another_piece_may_go_out_gives_the_right_answer_or_none(
+    device: HostDevice, backend: CupyBackend, operation: str, nth: int
+) -> None:
+    device.when_done = Once(operation, DeviceFailed("illegal address"), nth=nth)
+    call, source, target, right = operands(backend, in_place=True)
+    with suppress(SourceLost):
+        by = backend.round(call, source, target)
+        assert (by, target.tobytes()) == ("numpy" if not backend.is_healthy else "cupy", right)
+
+
+def test_a_device_lost_while_it_writes_elsewhere_costs_no_request(
+    device: HostDevice, backend: CupyBackend
+) -> None:
+    device.when_done = Once("copy out", DeviceFailed("ECC"), nth=2)
+    assert_right(backend, "numpy", in_place=False)
+    assert_lost(device, backend)
+
+
+def test_a_device_lost_while_it_writes_over_its_source_costs_that_request_alone(
+    device: HostDevice, backend: CupyBackend
+) -> None:
+    device.when_done = Once("copy out", DeviceFailed("ECC"), nth=2)
+    call, source, target, _ = operands(backend, in_place=True)
+    with pytest.raises(SourceLost):
+        backend.round(call, source, target)
+    assert_lost(device, backend)
+
+
+def test_a_source_that_is_staged_is_never_lost(device: HostDevice, backend: CupyBackend) -> None:
+    device.can_pin = False
+    device.when_done = Once("copy out", DeviceFailed("ECC"), nth=2)
+    assert_right(backend, "numpy", in_place=True)
+    assert_lost(device, backend)
+
+
+def assert_lost(device: HostDevice, backend: CupyBackend) -> None:
+    """For good: nothing but NumPy from now on, and whoever watches can see it."""
+    assert not backend.is_healthy
+    device.when_done = lambda _operation: None
+    device.operations.clear()
+    for in_place in (False, True):
+        assert_right(backend, "numpy", in_place)
+    assert device.operations == []
+    report = conformance.report(backend)
+    assert report["conforms"]
+    assert list(report["backends"]) == ["numpy"]
+
+
+def test_a_call_that_is_refused_by_a_device_that_lives_is_numpys_and_no_more(
+    device: HostDevice, backend: CupyBackend
+) -> None:
+    device.when_asked = Once("round", DeviceFailed("invalid argument"))
+    assert_right(backend, "numpy")
+    assert backend.is_healthy
+    assert_right(backend, "cupy")
+
+
+def test_a_device_that_gives_wrong_bits_after_a_failure_counts_as_lost(
+    device: HostDevice, backend: CupyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device.when_asked = Once("round", DeviceFailed("invalid argument"))
+    monkeypatch.setattr("support.devices.host_device._move", lambda *_: None)
+    call, source, target, right = operands(backend, in_place=False)
+    assert backend.round(call, source, target) == "numpy"
+    assert target.tobytes() == right
+    assert not backend.is_healthy
+
+
+def test_requests_under_way_when_the_device_is_lost_are_all_answered(
+    device: HostDevice, backend: CupyBackend
+) -> None:
+    outcomes: list[str] = []
+
+    def request() -> None:
+        call, source, target, right = operands(backend, in_place=False)
+        by = backend.round(call, source, target)
+        outcomes.append(by if target.tobytes() == right else "wrong")
+
+    device.when_done = Once("round", DeviceFailed("launch failure"), nth=9)
+    callers = [threading.Thread(target=request) for _ in range(6)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert len(outcomes) == 6
+    assert set(outcomes) <= {"cupy", "numpy"}
+    assert_lost(device, backend)
+
+
+def test_the_engine_says_503_for_a_source_that_was_lost(
+    device: HostDevice, backend: CupyBackend
+) -> None:
+    device.when_done = Once("copy out", DeviceFailed("ECC"))
+    engine = Engine(backend)
+    call, source, _, _ = operands(backend, in_place=True)
+    with pytest.raises(BackendFailed) as told:
+        engine.round(call, source, Job(engine.memory))
+    assert told.value.status == 503
+
+
+def test_two_devices_take_turns(device: HostDevice) -> None:
+    second = HostDevice("second", number=1)
+    backend = CupyBackend([device, second], NumpyBackend())
+    device.operations.clear()
+    second.operations.clear()
+    for _ in range(4):
+        assert_right(backend, "cupy")
+    assert device.operations.count("round") == second.operations.count("round") > 0
+    backend.close()

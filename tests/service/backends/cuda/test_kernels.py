@@ -1,0 +1,100 @@
+"""The kernels' text, compiled for this CPU and run on every pattern.
+
+The arithmetic is IEEE 754 addition and integers, so that what holds here holds on a GPU;
+that its compiler makes the same of the text is `make kernels`' and `make gpu-check`'s to show.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from support.cases.backend_calls import sample_pair
+from support.devices.host_kernels import NO_COMPILER, compiler, doubled, round_run
+from tensor_round.conformance.reference import FLOATS, ROUNDINGS, Bits
+from tensor_round.dtypes import BY_NAME
+from tensor_round.rounding import Rounding
+from tensor_round_service.backends.cuda.kernels import (
+    CARRIER_BYTES,
+    ROUND_KERNELS,
+    SPREAD_KERNELS,
+    run_size,
+)
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
+
+#: What a test finds in a target where nothing was written.
+STALE = 0xAA
+
+
+def aligned(nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    memory = np.full(nbytes + CARRIER_BYTES, STALE, np.uint8)
+    start = -memory.ctypes.data % CARRIER_BYTES
+    return memory[start : start + nbytes]
+
+
+def run(dtype: str, rounding: str, patterns: Bits, *, flushed: bool, room: int = 0) -> Bits:
+    """The kernel's answers, and ``room`` elements of the target behind them."""
+    source = aligned(patterns.nbytes)
+    source[:] = patterns.view(np.uint8)
+    target = aligned(patterns.nbytes + room * patterns.itemsize)
+    round_run(
+        ROUND_KERNELS[BY_NAME[dtype], Rounding(rounding)],
+        source.ctypes.data,
+        source.nbytes,
+        target.ctypes.data,
+        run_size(source.nbytes),
+        flushed=flushed,
+    )
+    return target.view(patterns.dtype)
+
+
+@pytest.mark.parametrize("flushed", [True, False], ids=["flushed", "ieee"])
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_every_pattern(dtype: str, rounding: str, flushed: bool) -> None:
+    """All of 8 and 16 bits, the edges and many others of 32 and 64; subnormals flushed or not.
+
+    A GPU flushes them, as CuPy compiles; float64 is never flushed there.
+    """
+    patterns, right = sample_pair(dtype, rounding)
+    answer = run(dtype, rounding, patterns, flushed=flushed and dtype != "float64")
+    wrong = np.flatnonzero(answer != right)[:5]
+    assert [f"{patterns[i]:#x} -> {answer[i]:#x}, not {right[i]:#x}" for i in wrong] == []
+
+
+def test_flushing_is_real() -> None:
+    least_normal = float(np.finfo(np.float32).smallest_normal)
+    assert doubled(least_normal / 2, flushed=False) == least_normal
+    assert doubled(least_normal / 2, flushed=True) == 0
+    assert doubled(least_normal, flushed=True) == 2 * least_normal
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_no_lane_of_a_carrier_bears_on_another(dtype: str) -> None:
+    """All patterns again, beside other neighbours."""
+    for rounding in ROUNDINGS:
+        patterns, right = sample_pair(dtype, rounding)
+        order = np.random.default_rng(3).permutation(patterns.size)
+        answer = run(dtype, rounding, patterns[order], flushed=dtype != "float64")
+        np.testing.assert_array_equal(answer, right[order])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_tails_are_rounded_and_nothing_behind_them_is_touched(dtype: str) -> None:
+    patterns, right = sample_pair(dtype, "toward_negative")
+    room = CARRIER_BYTES // patterns.itemsize
+    for count in range(3 * room + 1):
+        last = slice(patterns.size - count, None)
+        answer = run(dtype, "toward_negative", patterns[last], flushed=False, room=room)
+        np.testing.assert_array_equal(answer[:count], right[last])
+        assert set(answer[count:].tobytes()) == {STALE}
+
+
+def test_there_is_a_kernel_for_every_float_and_direction_and_for_every_width() -> None:
+    assert {(d.name, str(r)) for d, r in ROUND_KERNELS} == {
+        (d, r) for d in FLOATS for r in ROUNDINGS
+    }
+    assert set(SPREAD_KERNELS) == {1, 2, 4, 8}
+    kernels = [*ROUND_KERNELS.values(), *SPREAD_KERNELS.values()]
+    assert len({kernel.name for kernel in kernels}) == len(kernels)

@@ -1,0 +1,182 @@
+"""Which backend is chosen, what a device must show first, and which tensors it gets."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from support.cases.backend_calls import flat_call
+from support.devices import host_device
+from support.devices.host_device import HostDevice
+from support.devices.host_kernels import NO_COMPILER, compiler
+from tensor_round.dtypes import BY_NAME, DTYPES
+from tensor_round.rounding import Rounding
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.cuda.backend import CupyBackend
+from tensor_round_service.backends.cuda.device import (
+    Device,
+    DeviceFailed,
+    DeviceMissing,
+    OutOfDeviceMemory,
+)
+from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, SPREAD_KERNELS
+from tensor_round_service.backends.cuda.threshold import SIZES
+from tensor_round_service.backends.select import (
+    BackendUnavailable,
+    DeviceOptions,
+    OpenDevices,
+    choose,
+    open_cupy,
+)
+
+needs_compiler = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
+
+
+def devices(*found: Device) -> OpenDevices:
+    return lambda _numbers, _pool_bytes: found
+
+
+def failing(error: Exception) -> OpenDevices:
+    def open_devices(_numbers: Sequence[int] | None, _pool_bytes: int | None) -> list[Device]:
+        raise error
+
+    return open_devices
+
+
+def chosen(name: str, least_bytes: int | None = None) -> CupyBackend:
+    backend = choose(name, DeviceOptions(least_bytes=least_bytes), devices(HostDevice()))
+    assert isinstance(backend, CupyBackend)
+    return backend
+
+
+def rounded_by(backend: CupyBackend, dtype: str, nbytes: int) -> str:
+    count = nbytes // BY_NAME[dtype].itemsize
+    memory = np.zeros(nbytes, np.uint8)
+    return backend.round(flat_call(dtype, "ties_to_even", count), memory, memory)
+
+
+def test_numpy_never_looks_for_a_device() -> None:
+    backend = choose("numpy", open_devices=failing(AssertionError("looked")))
+    assert isinstance(backend, NumpyBackend)
+
+
+MISSING = [
+    DeviceMissing("NVRTC is missing; the extras cuda12 and cuda13 have it"),
+    OutOfDeviceMemory("out of memory allocating 16777216 bytes"),
+    DeviceFailed("cudaErrorUnsupportedPtxVersion: the provided PTX was compiled\nand more"),
+]
+
+
+@pytest.mark.parametrize("error", MISSING, ids=lambda error: type(error).__name__)
+def test_cupy_without_a_usable_device_says_why_in_one_line(error: Exception) -> None:
+    with pytest.raises(BackendUnavailable) as told:
+        choose("cupy", open_devices=failing(error))
+    assert str(told.value) == f"BACKEND=cupy: {str(error).splitlines()[0]}"
+
+
+@pytest.mark.parametrize("error", MISSING, ids=lambda error: type(error).__name__)
+def test_auto_without_a_usable_device_is_numpy_and_says_so_once(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tensor_round_service")
+    assert isinstance(choose("auto", open_devices=failing(error)), NumpyBackend)
+    (line,) = [line for line in caplog.messages if line.startswith("backend")]
+    assert line == f"backend: numpy (no usable GPU: {str(error).splitlines()[0]})"
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["auto", "cupy"])
+@pytest.mark.parametrize(
+    ("dtype", "rounding"),
+    [("float64", Rounding.TOWARD_POSITIVE), ("float8_e5m2", Rounding.TIES_TO_AWAY)],
+)
+def test_a_device_that_gives_one_other_bit_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, rounding: Rounding
+) -> None:
+    """Its kernel for one direction is another's."""
+    other = ROUND_KERNELS[BY_NAME[dtype], Rounding.TIES_TO_EVEN]
+    kernels = {**ROUND_KERNELS, (BY_NAME[dtype], rounding): other}
+    monkeypatch.setattr(host_device, "ROUND_KERNELS", kernels)
+    if name == "auto":
+        assert isinstance(choose(name, open_devices=devices(HostDevice())), NumpyBackend)
+    else:
+        with pytest.raises(BackendUnavailable, match=rf"{dtype} {rounding} differs from NumPy's"):
+            choose(name, open_devices=devices(HostDevice()))
+
+
+@needs_compiler
+def test_one_bad_device_among_two_is_enough_and_nothing_is_left_of_the_other() -> None:
+    bad = HostDevice("bad", memory_bytes=1 << 20)
+    before = set(threading.enumerate())
+    with pytest.raises(BackendUnavailable, match="no 16777216 bytes"):
+        choose("cupy", open_devices=devices(HostDevice(), bad))
+    left = {thread.name for thread in set(threading.enumerate()) - before}
+    assert not [name for name in left if name.startswith("tensor-round")]
+
+
+@needs_compiler
+def test_every_kernel_has_run_when_a_backend_is_chosen() -> None:
+    """A kernel is compiled at its first launch, for which no request should wait."""
+    device = HostDevice()
+    choose("cupy", open_devices=devices(device)).close()
+    assert device.launched == set(ROUND_KERNELS)
+    assert device.operations.count("spread") >= len(SPREAD_KERNELS)
+
+
+@needs_compiler
+def test_cupy_is_taken_at_its_word_and_integers_are_copied_by_the_host() -> None:
+    backend = chosen("cupy")
+    assert rounded_by(backend, "float32", 4) == "cupy"
+    assert rounded_by(backend, "int32", 4) == "numpy"
+    assert backend.inline_bytes < 0, "even an empty tensor must not keep the event loop waiting"
+    backend.close()
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["auto", "cupy"])
+def test_the_least_size_for_a_device_can_be_given(name: str) -> None:
+    backend = chosen(name, 8192)
+    assert backend.inline_bytes == 8191
+    for dtype in ("float8_e4m3fn", "float64"):
+        assert rounded_by(backend, dtype, 8184) == "numpy"
+        assert rounded_by(backend, dtype, 8192) == "cupy"
+    backend.close()
+
+
+@needs_compiler
+def test_auto_measures_the_least_size_for_each_dtype() -> None:
+    backend = chosen("auto")
+    least = backend.sharing.least_bytes
+    assert set(least) == {dtype for dtype in DTYPES if dtype.is_float}
+    assert set(least.values()) <= set(SIZES)
+    assert backend.sharing.spills
+    assert rounded_by(backend, "float32", SIZES[0] // 2) == "numpy"
+    assert rounded_by(backend, "float32", SIZES[-1]) == "cupy"
+    backend.close()
+
+
+def test_which_devices_and_how_much_of_them_is_passed_on() -> None:
+    asked: list[object] = []
+
+    def open_devices(numbers: Sequence[int] | None, pool_bytes: int | None) -> list[Device]:
+        asked.append((numbers, pool_bytes))
+        raise DeviceMissing("none")
+
+    choose("auto", DeviceOptions(numbers=(1, 0), pool_bytes=5), open_devices)
+    choose("auto", DeviceOptions(), open_devices)
+    assert asked == [((1, 0), 5), (None, None)]
+
+
+def test_what_is_missing_here_is_said() -> None:
+    """On this machine as it is: CuPy, the driver or the device; or nothing is missing."""
+    said = ""
+    try:
+        found: Sequence[Device] = open_cupy(None, None)
+    except DeviceMissing as missing:
+        found, said = [], str(missing)
+    assert found or any(word in said for word in ("CuPy", "driver", "NVRTC", "device"))
+    assert "\n" not in said

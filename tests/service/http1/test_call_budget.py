@@ -1,0 +1,105 @@
+"""How many Python functions one small request has the service call. No clock.
+
+All functions count that run on the event loop's thread, the libraries' too: work that moves
+into a library costs no less there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.calls import each, first_thread_profiled
+from support.http.native_form import ieee754
+from support.services.hosted import HostedService
+
+KEY = "a-key-of-the-tests"
+TENSOR = np.random.default_rng(1).normal(scale=9, size=256).astype("<f4")
+ROUNDED = np.rint(TENSOR).tobytes()
+#: Descriptors of that many elements, each unlike the others.
+SHAPES = [[1 << power, 256 >> power] for power in range(9)]
+#: The process's first requests load what later ones find: they are not counted.
+WARM_UP = 3
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Requests of one kind by their number, how many count, and the most calls of one."""
+
+    request: Callable[[int], bytes]
+    budget: int
+    requests: int = 100
+    has_keys: bool = False
+
+
+def request(shape: list[int], *fields: str) -> bytes:
+    """A request with its length, and these fields."""
+    return head(shape, f"Content-Length: {TENSOR.nbytes}", *fields) + TENSOR.tobytes()
+
+
+def chunked(shape: list[int]) -> bytes:
+    """The same in one chunk."""
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (TENSOR.nbytes, TENSOR.tobytes())
+    return head(shape, "Transfer-Encoding: chunked") + body
+
+
+def head(shape: list[int], *fields: str) -> bytes:
+    descriptor = f"Operator-Descriptor: {ieee754('float32', shape)}"
+    lines = ("POST /round HTTP/1.1", "Host: 127.0.0.1", *fields, descriptor, "", "")
+    return "\r\n".join(lines).encode()
+
+
+def ids(number: int) -> str:
+    """A W3C trace context, unlike the others."""
+    return f"traceparent: 00-{number + 1:032x}-{number + 1:016x}-01"
+
+
+KINDS = {
+    "first of its kind": Kind(lambda n: request(SHAPES[n]), 130, requests=len(SHAPES) - WARM_UP),
+    "later": Kind(lambda _: request([256]), 40),
+    "X-API-Key": Kind(lambda _: request([256], f"X-API-Key: {KEY}"), 50, has_keys=True),
+    "Bearer": Kind(lambda _: request([256], f"Authorization: Bearer {KEY}"), 50, has_keys=True),
+    "x-request-id": Kind(lambda n: request([256], f"x-request-id: {n:016x}"), 50),
+    "traceparent": Kind(lambda n: request([256], ids(n)), 50),
+    "chunked": Kind(lambda _: chunked([256]), 65),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_calls_of_a_request(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kind.has_keys:
+        keys = tmp_path / "keys"
+        keys.write_text(hashlib.sha256(KEY.encode()).hexdigest())
+        monkeypatch.setenv("TENSOR_ROUND_API_KEYS_FILE", str(keys))
+    with (
+        first_thread_profiled() as calls,
+        HostedService() as service,
+        service.connect() as sock,
+    ):
+        for number in range(WARM_UP):
+            exchange(sock, kind.request(number))
+        before = calls.at_rest()
+        for number in range(WARM_UP, WARM_UP + kind.requests):
+            exchange(sock, kind.request(number))
+        counts = each(calls.at_rest() - before, kind.requests)
+    assert counts, "the service's thread was not profiled"
+    total = counts.total()
+    listed = "\n".join(f"{count:4} {name}" for name, count in counts.most_common())
+    assert total <= kind.budget, f"{total} calls a request:\n{listed}"
+
+
+def exchange(sock: socket.socket, sent: bytes) -> None:
+    """One request, and its whole response."""
+    sock.sendall(sent)
+    response = b""
+    while not response.endswith(b"\r\n\r\n" + ROUNDED):
+        received = sock.recv(1 << 16)
+        assert received, response
+        response += received
+    assert response.startswith(b"HTTP/1.1 200 "), response

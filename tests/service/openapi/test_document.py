@@ -1,0 +1,214 @@
+"""The OpenAPI document tells of everything that routes take and answer, as generators read it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.cases.descriptors import EXAMPLES
+from support.devices.host_device import HostDevice
+from support.devices.host_kernels import NO_COMPILER, compiler
+from tensor_round import operators
+from tensor_round.errors import REFUSALS
+from tensor_round_service.app import create_app
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.cuda.backend import CupyBackend
+from tensor_round_service.engine.engine import Engine
+from tensor_round_service.openapi.errors import EXAMPLES as REFUSED
+from tensor_round_service.settings import Settings
+
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def document() -> Document:
+    """Of a service with everything off."""
+    return create_app(Settings(backend="numpy")).openapi()
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Document:
+    """Of a service with everything on."""
+    if compiler() is None:
+        pytest.skip(NO_COMPILER)
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text(hashlib.sha256(b"secret").hexdigest())
+    settings = Settings(shared_memory_prefix="x", cuda_shared_memory=True, api_keys_file=keys)
+    engine = Engine(CupyBackend([HostDevice()], NumpyBackend()), 64 << 20)
+    try:
+        return create_app(settings, engine).openapi()
+    finally:
+        engine.close()
+
+
+@pytest.fixture(params=["document", "full"])
+def either(request: pytest.FixtureRequest) -> Document:
+    found: Document = request.getfixturevalue(request.param)
+    return found
+
+
+def operations(document: Document) -> Iterator[tuple[str, str, Document]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield path, method, operation
+
+
+def objects(node: Any) -> Iterator[Document]:
+    """Every JSON object in a document, but in examples."""
+    if isinstance(node, dict):
+        yield node
+        for name, value in node.items():
+            if name not in ("example", "examples"):
+                yield from objects(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from objects(value)
+
+
+def test_every_reference_leads_somewhere(either: Document) -> None:
+    for reference in {found["$ref"] for found in objects(either) if "$ref" in found}:
+        node = either
+        for part in reference.removeprefix("#/").split("/"):
+            node = node[part]
+
+
+# What follows is what openapi-python-client and openapi-typescript make nothing, or too little, of.
+
+
+def test_every_parameter_has_a_schema_that_is_never_null(either: Document) -> None:
+    for path, _, operation in operations(either):
+        for parameter in operation.get("parameters", []):
+            assert "content" not in parameter, path
+            assert "null" not in json.dumps(parameter["schema"]), path
+            assert (parameter["in"] == "path") == (f"{{{parameter['name']}}}" in path)
+
+
+def test_every_enumeration_is_of_one_type(either: Document) -> None:
+    types = {"string": str, "integer": int}
+    for found in objects(either):
+        if isinstance(found.get("enum"), list):
+            assert {type(value) for value in found["enum"]} == {types[found["type"]]}
+
+
+def test_no_member_has_a_default(either: Document) -> None:
+    for found in objects(either):
+        assert "default" not in found or isinstance(found["default"], dict)
+
+
+def test_every_array_says_what_it_is_of(either: Document) -> None:
+    for found in objects(either):
+        assert found.get("type") != "array" or "items" in found
+
+
+def test_every_status_document_has_members(either: Document) -> None:
+    """None but one that says no more than that it was done."""
+    for path, _, operation in operations(either):
+        for content in operation["responses"]["200"]["content"].values():
+            schema = content["schema"]
+            schema = schema.get("items", schema) if schema.get("type") == "array" else schema
+            if schema == {"type": "string", "format": "binary"}:
+                continue
+            name = schema["$ref"].rpartition("/")[2]
+            assert either["components"]["schemas"][name]["properties"] or name == "Nothing", path
+
+
+IDS = {
+    "round",
+    *("service_info", "list_operators", "show_conformance", "livez", "readyz"),
+    *("infer", "infer_version"),
+    *("server_metadata", "server_live", "server_ready", "all_statistics"),
+    *("model_metadata", "model_ready", "model_config", "model_statistics"),
+    *("model_version_metadata", "model_version_ready"),
+    *("model_version_config", "model_version_statistics"),
+    *("repository_index", "load_model", "log_settings", "trace_settings", "model_trace_settings"),
+}
+MEMORY_IDS = {
+    f"{verb}{kind}_region{many}"
+    for verb in ("", "register_", "unregister_")
+    for kind in ("system", "cuda")
+    for many in ("", "s")
+} - {"register_system_regions", "register_cuda_regions"}
+
+
+def ids(document: Document) -> dict[str, str]:
+    found = {op["operationId"]: f"{method} {path}" for path, method, op in operations(document)}
+    assert len(found) == sum(1 for _ in operations(document))
+    return found
+
+
+def test_operation_ids_are_no_matter_of_settings(document: Document, full: Document) -> None:
+    assert ids(document).keys() == IDS
+    assert ids(full).keys() == IDS | MEMORY_IDS
+    assert ids(document).items() <= ids(full).items()
+    assert document["components"]["schemas"].items() <= full["components"]["schemas"].items()
+
+
+def test_it_says_what_it_is_of(either: Document) -> None:
+    assert either["openapi"].startswith("3.1")
+    assert either["info"]["license"]["identifier"] == "Apache-2.0"
+    assert either["servers"][0]["url"] == "/"
+    assert "-0.0 as 0" in either["info"]["description"]
+    named = {tag["name"] for tag in either["tags"]}
+    assert {tag for _, _, op in operations(either) for tag in op["tags"]} == named
+
+
+def test_the_page_begins_with_round_as_json(document: Document) -> None:
+    assert next(iter(document["paths"])) == "/round"
+    assert document["tags"][0]["name"] == "round"
+    content = document["paths"]["/round"]["post"]["requestBody"]["content"]
+    assert list(content) == [
+        "application/json",
+        "application/octet-stream",
+        "application/x-npy",
+    ]
+    # A header that is filled in beforehand would be sent with the JSON.
+    for parameter in document["paths"]["/round"]["post"]["parameters"]:
+        assert not {"example", "examples"} & parameter.keys()
+        assert not {"example", "default"} & parameter["schema"].keys()
+
+
+def test_the_descriptors_are_components(document: Document) -> None:
+    schemas = document["components"]["schemas"]
+    mapping = schemas["Descriptor"]["discriminator"]["mapping"]
+    assert mapping.keys() == EXAMPLES.keys()
+    for dialect, reference in mapping.items():
+        name = reference.rpartition("/")[2]
+        # Generators name their classes by titles, where there are any.
+        assert schemas[name].get("title", name) == name
+        assert "dialect" in schemas[name]["required"]
+        (example,) = schemas[name]["examples"]
+        assert example == EXAMPLES[dialect]
+    (header, *_) = document["paths"]["/round"]["post"]["parameters"]
+    assert header["name"] == "Operator-Descriptor"
+    assert header["schema"].keys() == {"type", "examples"}
+    (text,) = header["schema"]["examples"]
+    assert operators.parse(text.encode())
+    assert text in header["description"]
+
+
+def test_every_refusal_has_an_example_of_its_code(document: Document) -> None:
+    responses = document["paths"]["/round"]["post"]["responses"]
+    told = set()
+    for status, response in responses.items():
+        if status != "200":
+            (content,) = response["content"].values()
+            for code, example in content["examples"].items():
+                assert example["value"]["code"] == code
+                assert example["value"]["status"] == REFUSALS[code].status == int(status)
+                assert f"`{code}`" in response["description"]
+                told.add(code)
+    assert told == REFUSALS.keys() - {"not_found", "method_not_allowed", "internal_error"}
+    assert REFUSED.keys() == REFUSALS.keys()
+    problem = document["components"]["schemas"]["Problem"]
+    assert set(problem["properties"]["code"]["enum"]) == REFUSALS.keys()
+
+
+def test_the_check_of_hosts_is_documented_everywhere(either: Document) -> None:
+    for path, method, operation in operations(either):
+        assert "421" in operation["responses"], (method, path)
+        changes = method == "post" and path.startswith("/v2")
+        assert changes == ("403" in operation["responses"]), path

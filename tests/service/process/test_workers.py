@@ -1,0 +1,72 @@
+"""What a supervisor does about workers that fail, over and over or just once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parents[2] / "support" / "services" / "supervised.py"
+
+
+@contextmanager
+def supervised(kind: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, str(PROGRAM), kind, str(folder)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def next_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def test_who_dies_in_its_start_is_started_at_once_and_then_later_and_later(tmp_path: Path) -> None:
+    with supervised("dying", tmp_path) as process:
+        times = []
+        for _ in range(3):
+            assert next_line(process) == "started\n"
+            times.append(time.monotonic())
+        assert times[2] - times[1] > 1
+        process.send_signal(signal.SIGTERM)
+        # Nothing is started any more, and nobody waited for.
+        assert process.wait(5) == 0
+        assert next_line(process) == ""
+        assert time.monotonic() - times[2] < 1.5
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("unwilling", "cannot serve: there is no such device\n"),
+        ("crashing", "cannot serve: a worker ended with exit code 3 in its start\n"),
+    ],
+)
+def test_if_none_has_ever_served_it_gives_up(kind: str, says: str, tmp_path: Path) -> None:
+    with supervised(kind, tmp_path) as process:
+        _, errors = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert errors == says
+
+
+def test_once_it_has_served_it_does_not_give_up(tmp_path: Path) -> None:
+    with supervised("once", tmp_path) as process:
+        os.kill(int(next_line(process).removeprefix("serving ")), signal.SIGKILL)
+        assert [next_line(process) for _ in range(2)] == ["started\n"] * 2
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert "SIGKILL; it is replaced" in errors
+        assert "the device is gone; it is replaced" in errors

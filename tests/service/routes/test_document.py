@@ -1,0 +1,116 @@
+"""The JSON form of a request: what a document takes, and what is refused unread."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from support.http.native_form import ieee754
+from tensor_round.errors import InvalidDescriptor, MalformedJSON, RequestRefused
+from tensor_round.wire import nesting, strictjson
+from tensor_round.wire.census import census
+from tensor_round_service.routes.document import Document
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def document(data: str, shape: list[int], dtype: str = "float32") -> bytes:
+    return b'{"descriptor":%s,"data":%s}' % (ieee754(dtype, shape).encode(), data.encode())
+
+
+def listed(item: str, count: int) -> str:
+    return f"[{','.join([item] * count)}]"
+
+
+def peak(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def answered(text: bytes) -> bytes:
+    read = Document.read(text)
+    payload = read.payload()
+    return read.answer(np.rint(np.frombuffer(payload, read.call.input.dtype.numpy)).data.cast("B"))
+
+
+COUNT = 30_000
+ANSWERED = {
+    "digits": document(listed("0", COUNT), [COUNT]),
+    "long answers": document(listed("9e15", COUNT), [COUNT], "float64"),
+    "floats": document(listed("-0.12345678901234567", COUNT), [COUNT], "float64"),
+    "halves": document(listed("1.00048828125", COUNT), [COUNT], "float16"),
+    "column": document(listed("[0]", COUNT), [COUNT, 1]),
+    "deep": document(listed("[" * 31 + "1.5" + "]" * 31, COUNT // 30), [COUNT // 30] + [1] * 31),
+    "specials": document(listed('"-Infinity"', COUNT), [COUNT]),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_a_document_and_its_answer_take_no_more_than_the_census_says(name: str) -> None:
+    text = ANSWERED[name]
+    assert json.loads(answered(text))["output"]["shape"][0] > 1
+    assert peak(lambda: answered(text)) <= census(text).nbytes
+
+
+def test_as_many_arrays_as_there_may_be_are_read() -> None:
+    around = 3  # the document, its descriptor, the descriptor's input
+    shape_and_data = 2
+    count = nesting.MAX_CONTAINERS - around - shape_and_data
+    text = document(listed("[1]", count), [count, 1], "int8")
+    assert Document.read(text).payload() == bytes([1]) * count
+    with pytest.raises(MalformedJSON, match="one flat array"):
+        Document.read(document(listed("[1]", count + 1), [count + 1, 1], "int8"))
+
+
+HOSTILE: dict[str, tuple[bytes, type[RequestRefused]]] = {
+    "empty arrays": (document(listed("[]", 4 * MIB), [4 * MIB, 0]), MalformedJSON),
+    "rows of one": (document(listed("[0]", 3 * MIB), [3 * MIB, 1]), MalformedJSON),
+    "deep rows": (document(listed("[" * 60 + "]" * 60, 120 * KIB), [1]), MalformedJSON),
+    "objects": (document(listed('{"a":[]}', MIB), [MIB]), MalformedJSON),
+    "fields": (json.dumps(dict.fromkeys(map(hex, range(MIB)))).encode(), MalformedJSON),
+    "fields of a descriptor": (
+        b'{"descriptor":%s,"data":0}' % json.dumps(dict.fromkeys(map(hex, range(MIB)))).encode(),
+        MalformedJSON,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_no_tensor_has_is_refused_before_anything_is_made_of_it(name: str) -> None:
+    text, kind = HOSTILE[name]
+
+    def refused() -> None:
+        with pytest.raises(kind):
+            Document.read(text)
+
+    assert peak(refused) < 5 * MIB
+
+
+def test_a_descriptor_of_very_many_sizes_is_not_read_through() -> None:
+    sizes = [0] * (256 * KIB)
+    calls: Counter[str] = Counter()
+    sys.setprofile(lambda frame, event, _: calls.update([frame.f_code.co_name] * (event == "call")))
+    try:
+        with pytest.raises(InvalidDescriptor, match="at most") as caught:
+            Document.read(document("0", sizes))
+    finally:
+        sys.setprofile(None)
+    assert len(caught.value.faults) == 1
+    del calls[strictjson._text.__name__]  # of numbers, each of which the parser asks about
+    assert calls.total() < 1000
+
+
+def test_a_layout_is_told_where_it_may_stand() -> None:
+    stated = ieee754("float32", [2], strides=[1]).encode()
+    with pytest.raises(InvalidDescriptor, match=r"strides: .* is for application/octet-stream"):
+        Document.read(b'{"descriptor":%s,"data":[1,2]}' % stated)

@@ -1,0 +1,41 @@
+"""Requests in the octet-stream form, for tests that speak HTTP themselves."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from support.services.server import Reply, Service
+
+
+def ieee754(dtype: str, shape: list[int], rounding: str = "ties_to_even", **more: Any) -> str:
+    """An ``ieee754`` descriptor as a header's value."""
+    layout = {"dtype": dtype, "shape": shape, **more}
+    return json.dumps({"dialect": "ieee754", "rounding": rounding, "input": layout})
+
+
+def post(service: Service, descriptor: str, payload: bytes | memoryview, **headers: str) -> Reply:
+    """``POST /round`` with this descriptor; underscores in header names stand for dashes."""
+    fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return service.request(
+        "POST",
+        "/round",
+        payload,
+        {
+            "Content-Type": "application/octet-stream",
+            "Operator-Descriptor": descriptor,
+            **fields,
+        },
+    )
+
+
+def round_bits(
+    service: Service, patterns: npt.NDArray[np.unsignedinteger], dtype: str, rounding: str
+) -> npt.NDArray[np.unsignedinteger]:
+    """These patterns rounded by the service."""
+    reply = post(service, ieee754(dtype, [patterns.size], rounding), patterns.tobytes())
+    assert reply.status == 200, reply.content
+    return np.frombuffer(reply.content, patterns.dtype)

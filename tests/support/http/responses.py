@@ -1,0 +1,43 @@
+"""Requests as the bytes of a message, and the responses that come on one connection."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+
+import numpy as np
+
+from support.http.native_form import ieee754
+
+
+def tensor(nbytes: int, seed: int = 0) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    return (np.random.default_rng(seed).standard_normal(nbytes // 4) * 100).astype(np.float32)
+
+
+def message(x: np.ndarray, version: str = "1.1", more: str = "") -> bytes:
+    head = (
+        f"POST /round HTTP/{version}\r\nHost: x\r\nContent-Length: {x.nbytes}\r\n{more}"
+        f"Operator-Descriptor: {ieee754('float32', [x.size])}\r\n\r\n"
+    )
+    return head.encode() + x.tobytes()
+
+
+class Answers:
+    """The answers on one connection, one after another."""
+
+    def __init__(self, plug: socket.socket) -> None:
+        self.file = plug.makefile("rb")
+
+    def next(self) -> tuple[int, http.client.HTTPMessage, bytes]:
+        status = int(self.file.readline().split()[1])
+        headers = http.client.parse_headers(self.file)
+        return status, headers, self.file.read(int(headers["Content-Length"]))
+
+    def expect(self, *tensors: np.ndarray) -> None:
+        for x in tensors:
+            status, _, content = self.next()
+            assert status == 200, content
+            assert content == np.rint(x).tobytes()
+
+    def at_end(self) -> bool:
+        return self.file.read(1) == b""

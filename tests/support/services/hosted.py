@@ -1,0 +1,76 @@
+"""A real service on a real socket in this very process, so that a test can look inside."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+
+import uvicorn
+
+from support.services.server import Service
+from tensor_round_service.app import create_app
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.engine.engine import Engine
+from tensor_round_service.http1.connection.protocol import http_protocol
+from tensor_round_service.http1.connection.site import Limits
+from tensor_round_service.settings import Settings
+
+
+class HostedService(Service):
+    """The service in a thread; ``certificate`` is for TLS, ``keep_alive`` seconds of idleness."""
+
+    def __init__(
+        self,
+        max_bytes_in_flight: int = 256 << 20,
+        *,
+        certificate: Path | None = None,
+        keep_alive: float = 5.0,
+    ) -> None:
+        super().__init__()
+        self.engine = Engine(NumpyBackend(), max_bytes_in_flight)
+        app = create_app(Settings(allowed_hosts="x"), self.engine)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                port=0,
+                http=cast(Any, http_protocol(app.front, Limits(keep_alive=keep_alive))),
+                ws="none",
+                proxy_headers=False,
+                lifespan="on",
+                access_log=False,
+                log_config=None,
+                ssl_certfile=certificate,
+            )
+        )
+        self._thread = threading.Thread(target=self._server.run)
+
+    def __enter__(self) -> HostedService:
+        self._thread.start()
+        while not self._server.started:
+            assert self._thread.is_alive(), "the service did not start"
+            time.sleep(0.01)
+        self.port = self._server.servers[0].sockets[0].getsockname()[1]
+        return self
+
+    def settled(self, within: float = 5.0) -> bool:
+        """Whether, in that many seconds, no request holds anything any more."""
+        deadline = time.monotonic() + within
+        while self.engine.memory.in_use or self._server.server_state.connections:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.001)
+        return True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join(30)
+        self.engine.close()
+        assert not self._thread.is_alive()

@@ -1,0 +1,41 @@
+"""The service under TLS, and the certificates of tests/support/services/certificates."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+
+from support.services.server import Service
+
+_FOLDER = Path(__file__).parent / "certificates"
+#: Of one authority; each but the first has its key with it.
+CA, SERVER, CLIENT = (_FOLDER / f"{name}.pem" for name in ("ca", "server", "client"))
+#: Of nobody but itself; and the same with its key encrypted.
+STRANGER, ENCRYPTED = (_FOLDER / f"{name}.pem" for name in ("stranger", "encrypted"))
+
+
+def caller_context(certificate: Path | None = None) -> ssl.SSLContext:
+    """What a caller trusts, and who it is."""
+    context = ssl.create_default_context(cafile=CA)
+    if certificate is not None:
+        context.load_cert_chain(certificate)
+    return context
+
+
+class TlsService(Service):
+    """The service with a certificate; ``caller`` is how tests connect to it."""
+
+    def __init__(self, *options: str, caller: ssl.SSLContext | None = None) -> None:
+        super().__init__("--ssl-certfile", str(SERVER), *options)
+        self.caller = caller or caller_context()
+
+    @property
+    def url(self) -> str:
+        return f"https://localhost:{self.port}"
+
+    def connect(self, timeout: float = 60) -> socket.socket:
+        plug = super().connect(timeout)
+        if plug.family != socket.AF_UNIX:
+            plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self.caller.wrap_socket(plug, server_hostname="localhost")
