@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi test-web bench bench-peers bench-report docs clean
+.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi test-web bench bench-peers bench-report docs release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -223,6 +223,17 @@ types: $(VENV)/.lint ## Check types, strictly
 format: $(VENV)/.lint ## Put the code in the project's form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+RELEASE := .venvs/release
+release: ## Build wheel and sdist in dist/, check them, and use the wheel in an empty environment
+	rm -rf dist $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
+	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
+	$(RELEASE)/build/bin/python -m build --outdir dist
+	$(RELEASE)/build/bin/twine check --strict dist/*
+	$(RELEASE)/empty/bin/pip install -q "$$(ls dist/*.whl)[service]"
+	cd dist && ../$(RELEASE)/empty/bin/tensor-round --version && ../$(RELEASE)/empty/bin/tensor-round-service --version
+	cd dist && ../$(RELEASE)/empty/bin/python -c 'import numpy as np, tensor_round as tr; \
+	assert tr.Client("local:").round(np.array([0.5, 1.5, -2.5])).tolist() == [0, 2, -2]'
 
 clean: ## Remove what the recipes made
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import support
 from support.cases.array_cases import bits, expected_bits, patterns
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
+from support.services.tls import CA, SERVER
 from tensor_round.dtypes import BY_NAME
-
-CERTIFICATES = Path(support.__path__[0]) / "certificates"
 
 
 def command(
@@ -289,10 +287,10 @@ def test_refusals_are_exit_code_1_and_say_what_helps(tmp_path: Path) -> None:
 
 def test_certificates_that_are_not_trusted_are_told_of(service: Service) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATES / "server.pem")
+    context.load_cert_chain(SERVER)
     with Proxy(service.address, tls=context) as proxy:
         bad(1, "--ca-file names the certificates to trust", "ping", url=proxy.url)
-        good("ping", "--ca-file", CERTIFICATES / "ca.pem", url=proxy.url)
+        good("ping", "--ca-file", CA, url=proxy.url)
 
 
 def test_another_server_is_told_of() -> None:
