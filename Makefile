@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi test-web bench bench-peers bench-report docs release clean
+.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi web test-web screenshots bench bench-peers bench-report docs release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -180,11 +180,17 @@ $(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
 test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB, own venv)
 	OPENAPI_NODE=$(OPENAPI)/node $(OPENAPI)/bin/pytest tests/interop/openapi $(ARGS)
 
-# The page at / and the client for JavaScript: sources in web/, nothing of them is needed to serve.
+# The page at / and the client for JavaScript, from web/: the service works without either.
 web/node_modules/.installed: web/package.json web/package-lock.json
 	@command -v node >/dev/null && command -v npm >/dev/null || \
 		{ echo "node and npm are not installed; on Debian: apt-get install nodejs npm (node 20.19 or newer)" >&2; exit 1; }
 	cd web && npm ci --silent --no-fund --no-audit
+	@touch $@
+
+WEB_SOURCES := $(shell find web/src web/client/src web/index.html web/vite.config.ts web/tsconfig*.json)
+web: service/tensor_round_service/web/index.html ## Build the page at / (node 20.19); wheels and images made after that have it
+service/tensor_round_service/web/index.html: web/node_modules/.installed $(WEB_SOURCES)
+	cd web && npm run --silent build
 	@touch $@
 
 test-web: $(VENV)/.service web/node_modules/.installed ## Test the client for JavaScript (node 20.19)

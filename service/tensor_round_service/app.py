@@ -33,6 +33,7 @@ from .routes.docs import docs_router
 from .routes.inference import inference_routes
 from .routes.inference_status import inference_status_router
 from .routes.open_paths import OPEN_PATHS
+from .routes.page import page_router
 from .routes.repository import repository_router
 from .routes.round import round_route
 from .routes.shared_memory import shared_memory_router
@@ -164,6 +165,7 @@ def create_app(
     app.include_router(repository_router())
     app.include_router(shared_memory_router(shared_memory, cuda_memory))
     app.include_router(docs_router(NAME))
+    app.include_router(page_router())
     add_refusal_handlers(app)
     app.front = Front(
         app.framework,

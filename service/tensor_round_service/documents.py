@@ -78,10 +78,18 @@ class Catalog(TypedDict):
     limits: Limits
 
 
+class Execution(TypedDict):
+    """What rounds: the backend, and its devices."""
+
+    backend: str
+    devices: list[str]
+
+
 class Operators(Catalog):
-    """What can be asked for, and on what terms."""
+    """What can be asked for, on what terms, and what rounds."""
 
     service: Terms
+    execution: Execution
 
 
 class PatternDigest(TypedDict):

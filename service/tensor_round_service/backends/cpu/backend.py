@@ -106,6 +106,7 @@ class NumpyBackend:
     """
 
     name = "numpy"
+    devices = ("CPU",)
     #: Any size: this waits for nobody.
     inline_bytes = sys.maxsize
 

@@ -61,13 +61,18 @@ class CupyBackend:
             raise
 
     def __str__(self) -> str:
-        names = ", ".join(pipeline.device.name for pipeline in self._pipelines)
+        names = ", ".join(self.devices)
         least = ", ".join(
             f"{dtype.name} {nbytes}"
             for dtype, nbytes in self.sharing.least_bytes.items()
             if dtype.is_float
         )
         return f"{self.name} on {names}" + (f" for tensors from bytes: {least}" if least else "")
+
+    @property
+    def devices(self) -> list[str]:
+        """The GPUs, with their numbers."""
+        return [pipeline.device.name for pipeline in self._pipelines]
 
     @property
     def is_healthy(self) -> bool:

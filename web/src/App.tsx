@@ -1,0 +1,157 @@
+/** The page: what goes in, what comes out, where directions differ, and how to call it. */
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { descriptorOf } from "../client/src/operators.ts";
+import { type Choice, operatorOf, roundingOf, settle, versionOf } from "./catalog.ts";
+import { Controls } from "./Controls.tsx";
+import { Comparison } from "./Comparison.tsx";
+import { useWork } from "./hooks.ts";
+import { Input } from "./Input.tsx";
+import { type NpyFile, tensorOf, withTensor } from "./npy.ts";
+import { Plot } from "./Plot.tsx";
+import { about, type About, clientWith, execute, inEach, sentenceOf, wantsKey } from "./service.ts";
+import { Snippets } from "./Snippets.tsx";
+import { fragmentOf, shapeOf, type State, stateOf } from "./state.ts";
+import { fromText, head, length, type Tensor } from "./tensor.ts";
+import { Values } from "./Values.tsx";
+
+/** So many elements are compared in every direction. */
+const COMPARED = 1 << 16;
+
+export function App() {
+  const [key, setKey] = useState("");
+  const client = useMemo(() => clientWith(key), [key]);
+  const service = useWork(`about ${key}`, 0, () => about(client));
+  if (wantsKey(service.error)) return <KeyForm isWrong={key !== ""} onKey={setKey} />;
+  if (service.value === undefined) {
+    return <main>{service.error ? <p role="alert">{sentenceOf(service.error)}</p> : <p role="status">Asking the service …</p>}</main>;
+  }
+  return <Workbench client={client} service={service.value} />;
+}
+
+function Workbench({ client, service: { catalog, version } }: { client: ReturnType<typeof clientWith>; service: About }) {
+  const [state, setState] = useState<State>(() => stateOf(location.hash));
+  const [{ file, opened }, setOpened] = useState<{ file?: NpyFile; opened: number }>({ opened: 0 });
+  const [unreadable, setUnreadable] = useState("");
+  const change = (some: Partial<State>): void => setState((old) => ({ ...old, ...some }));
+  const choice = useMemo(() => settle(catalog, state), [catalog, state.dialect, state.version, state.mode, state.dtype]);
+  const chosen = roundingOf(catalog, choice);
+
+  useEffect(() => {
+    // Not at once: browsers limit how often a page may do so.
+    const timer = setTimeout(() => history.replaceState(null, "", fragmentOf({ ...state, ...choice }) || location.pathname + location.search), 200);
+    return () => clearTimeout(timer);
+  }, [state, choice]);
+  useEffect(() => {
+    const read = (): void => setState(stateOf(location.hash));
+    addEventListener("hashchange", read);
+    return () => removeEventListener("hashchange", read);
+  }, []);
+
+  const read = useMemo((): { x?: Tensor; fault?: string } => {
+    try {
+      return { x: file ? tensorOf(file, choice.dtype) : typed(state, choice, versionOf(catalog, choice).min_rank) };
+    } catch (error) {
+      return { fault: sentenceOf(error) };
+    }
+  }, [file, state.values, state.shape, choice]);
+  const { x } = read;
+  const work = useWork(JSON.stringify([state.values, state.shape, choice, opened]), 120, x && (async (signal) => {
+    const done = await execute(client, descriptorOf(operatorOf(choice), x.dtype, x.shape), x, signal);
+    const some = head(x, COMPARED);
+    return { ...done, x, choice, some, results: await inEach(client, catalog.roundings, some, signal) };
+  }));
+  const shown = read.fault === undefined && work.value?.x.dtype === choice.dtype ? work.value : undefined;
+  const fault = unreadable || read.fault || (work.error ? sentenceOf(work.error) : "");
+
+  const open = async (dropped: File, take: (file: File) => Promise<NpyFile>): Promise<void> => {
+    try {
+      if (dropped.size > catalog.limits.max_tensor_bytes) throw new Error(`${dropped.name} is larger than this service takes.`);
+      const taken = await take(dropped);
+      setUnreadable("");
+      setOpened({ file: taken, opened: opened + 1 });
+      if (taken.dtype) change({ dtype: taken.dtype, ...(settle(catalog, { ...choice, dtype: taken.dtype }).dtype === taken.dtype ? {} : { dialect: "ieee754" }) });
+      else if (taken.size === 1 && !choice.dtype.startsWith("float8")) change({ dialect: "ieee754", dtype: "float8_e4m3fn" });
+      else if (taken.size === 2) change({ dialect: "ieee754", dtype: "bfloat16" });
+    } catch (error) {
+      setUnreadable(sentenceOf(error));
+    }
+  };
+
+  return (
+    <>
+      <header>
+        <h1>tensor-round</h1>
+        <p>Exact rounding, to the last bit. <span id="about">Version {version}, {work.value?.backend || catalog.execution.backend} on {catalog.execution.devices.join(", ")}</span></p>
+        <nav aria-label="Elsewhere"><a href="docs">Interface</a> <a href="operators">Operators</a> <a href="conformance">Conformance</a></nav>
+      </header>
+      <main>
+        <section aria-labelledby="in">
+          <h2 id="in">Numbers</h2>
+          <Input state={state} file={file} onChange={(some) => { setUnreadable(""); change(some); }} onFile={open} onType={() => setOpened({ opened: opened + 1 })} />
+          <Controls catalog={catalog} choice={choice} file={file} onChange={change} />
+          <p role="alert" id="fault">{fault}</p>
+        </section>
+        <section aria-labelledby="out" aria-busy={!shown && !fault}>
+          <h2 id="out">Results</h2>
+          {shown && !fault && <Values x={shown.x} y={shown.y} />}
+          {shown && !fault && file && <Download file={file} y={shown.y} />}
+          <p role="status" id="done">{shown && !fault ? `${length(shown.x).toLocaleString("en")} rounded by ${shown.backend} in ${shown.ms.toFixed(3)} ms.` : ""}</p>
+        </section>
+        {shown && !fault && (
+          <section aria-labelledby="differences">
+            <h2 id="differences">Where directions differ</h2>
+            {length(shown.x) > COMPARED && <p>Compared are the first {COMPARED.toLocaleString("en")} values.</p>}
+            <Comparison catalog={catalog} x={shown.some} results={shown.results} chosen={chosen} />
+          </section>
+        )}
+        <section aria-labelledby="staircase">
+          <h2 id="staircase">The staircase of {choice.dtype}</h2>
+          <Plot client={client} catalog={catalog} dtype={choice.dtype} chosen={chosen} plotted={state.plotted} from={state.from} to={state.to} onChange={change} />
+        </section>
+        {x && (
+          <section aria-labelledby="call">
+            <h2 id="call">The same from a program</h2>
+            <Snippets catalog={catalog} choice={choice} x={x} file={file} />
+          </section>
+        )}
+      </main>
+    </>
+  );
+}
+
+/** The typed tensor; without a shape it is of as few dimensions as the operator takes. */
+function typed(state: State, { dtype }: Choice, minRank: number): Tensor {
+  const x = fromText(state.values, dtype, shapeOf(state.shape));
+  if (state.shape.trim()) {
+    const wanted = x.shape.reduce((a, b) => a * b, 1);
+    if (wanted !== length(x)) throw new Error(`The shape has room for ${wanted}, and there are ${length(x)} numbers.`);
+    return x;
+  }
+  return { ...x, shape: [...Array<number>(Math.max(0, minRank - 1)).fill(1), length(x)] };
+}
+
+function Download({ file, y }: { file: NpyFile; y: Tensor }) {
+  const [url, setUrl] = useState("");
+  useEffect(() => {
+    const made = URL.createObjectURL(withTensor(file, y));
+    setUrl(made);
+    return () => URL.revokeObjectURL(made);
+  }, [file, y]);
+  return <p><a href={url} download={file.name.replace(/(\.npy)?$/, "-rounded.npy")}>Download the result as .npy</a></p>;
+}
+
+function KeyForm({ isWrong, onKey }: { isWrong: boolean; onKey: (key: string) => void }) {
+  const [typed, setTyped] = useState("");
+  return (
+    <main>
+      <h1>tensor-round</h1>
+      <form onSubmit={(event) => { event.preventDefault(); onKey(typed); }}>
+        <label for="key">This service asks for an API key. It is kept until this page is closed.</label>
+        <input id="key" type="password" autocomplete="off" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+        <button type="submit">Use it</button>
+        <p role="alert">{isWrong ? "The service does not know this key." : ""}</p>
+      </form>
+    </main>
+  );
+}

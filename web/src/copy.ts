@@ -1,0 +1,11 @@
+/** The clipboard: also where a page that came over plain HTTP has none of its own. */
+
+export async function copy(text: string): Promise<void> {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const holder = document.createElement("textarea");
+  holder.value = text;
+  document.body.append(holder);
+  holder.select();
+  document.execCommand("copy");
+  holder.remove();
+}

@@ -1,0 +1,52 @@
+/** The service that the page came from. */
+
+import { Client } from "../client/src/client.ts";
+import { ConnectionFailed, RequestRefused } from "../client/src/errors.ts";
+import { type Descriptor, descriptorOf, type Rounding } from "../client/src/operators.ts";
+import type { Catalog } from "./catalog.ts";
+import type { Tensor } from "./tensor.ts";
+
+/** Where the service is: beside the page. */
+export const BASE = new URL(".", location.href).href.replace(/#.*/, "");
+
+export interface About {
+  readonly catalog: Catalog;
+  readonly version: string;
+}
+
+/** A client that has this key, if it is one. */
+export const clientWith = (apiKey: string): Client => new Client(BASE, { retries: 1, ...(apiKey ? { apiKey } : {}) });
+
+/** What the service is and offers. */
+export async function about(client: Client): Promise<About> {
+  const [catalog, info] = await Promise.all([client.get<Catalog>("operators"), client.get<{ version: string }>("")]);
+  return { catalog, version: info.version };
+}
+
+/** A tensor, rounded. */
+export async function execute(client: Client, descriptor: Descriptor, x: Tensor, signal: AbortSignal): Promise<{ y: Tensor; backend: string; ms: number }> {
+  const result = await client.execute(descriptor, x.bytes, { signal });
+  const bytes = new Uint8Array(result.data, 0, x.bytes.length); // DirectML's lengths are multiples of 4
+  return { y: { ...x, bytes }, backend: result.backend, ms: result.timing["execute"] ?? 0 };
+}
+
+/** A tensor rounded in each of these directions. */
+export async function inEach(client: Client, roundings: readonly Rounding[], x: Tensor, signal: AbortSignal): Promise<Map<Rounding, Tensor>> {
+  const results = roundings.map(async (rounding) => {
+    const descriptor = descriptorOf(rounding, x.dtype, x.shape);
+    return [rounding, (await execute(client, descriptor, x, signal)).y] as const;
+  });
+  return new Map(await Promise.all(results));
+}
+
+/** What went wrong, as a sentence. */
+export function sentenceOf(error: unknown): string {
+  if (error instanceof ConnectionFailed) return "The service does not answer. Is it still running?";
+  const text = error instanceof Error ? error.message : String(error);
+  const sentence = text.charAt(0).toUpperCase() + text.slice(1);
+  const end = /[.!?]$/.test(sentence) ? "" : ".";
+  return error instanceof RequestRefused ? `The service refuses: ${text}${end}` : `${sentence}${end}`;
+}
+
+/** Whether it is a key that is missing or wrong. */
+export const wantsKey = (error: unknown): boolean => error instanceof RequestRefused && error.status === 401;
