@@ -14,6 +14,7 @@ import typer
 from ..version import __version__
 from .describing import conformance, operators, ping
 from .errors import run_as_json, wants_json
+from .examining import doctor
 from .executing import execute
 from .rounding import round_file
 from .verifying import verify_runtime
@@ -29,6 +30,7 @@ app.command()(execute)
 app.command()(operators)
 app.command()(conformance)
 app.command()(ping)
+app.command()(doctor)
 app.command("verify")(verify_runtime)
 
 
