@@ -61,9 +61,9 @@ Classes = dict[str, ClassDifference]
 
 @dataclass(frozen=True, slots=True)
 class PairDifference:
-    """In how many elements the results of two rounding directions differ, by class."""
+    """In how many elements the results of two ``roundings`` differ, by class."""
 
-    roundings: tuple[str, str]
+    roundings: tuple[str, ...]
     different: int
     classes: Classes
 
@@ -126,10 +126,11 @@ def adapter() -> TypeAdapter[Differences]:
 def which(classes: Classes) -> str:
     """Of which classes elements are, and the first element: what a sentence ends in."""
     found = list(classes.values())
-    if len(found) == 1:
-        told = f"all {found[0].name}" if found[0].different > 1 else f"of the {found[0].name}"
+    if len(found) == 1 and found[0].different > 1:
+        told = f"all {found[0].name}"
     else:
-        told = ", ".join(f"{row.different:,} {row.name}" for row in found)
+        counts = (f"{row.different:,}{' of the' * (row.different == 1)}" for row in found)
+        told = ", ".join(f"{count} {row.name}" for count, row in zip(counts, found, strict=True))
     element = min((e for row in found for e in row.first), key=attrgetter("index"))
     return f", {told}; first {element}"
 

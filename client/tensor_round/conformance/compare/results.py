@@ -8,6 +8,9 @@ from typing import Any
 
 from ...messages.differences import Classes, table, which
 
+#: Rules beside the first that a sentence names: there are four directions beside one.
+NAMED = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -54,11 +57,14 @@ class Comparison:
             elements = "element" if self.elements == 1 else "elements"
             told += f", but for {self.different:,} of {self.elements:,} {elements}"
             return told + which(self.classes)
-        return f"{told}; {words(self.also)} would do the same" if self.also else told
+        if not self.also:
+            return told
+        more = [f"{len(self.also) - NAMED:,} more"] if len(self.also) > NAMED else []
+        return f"{told}; {words([*self.also[:NAMED], *more])} would do the same"
 
     def __str__(self) -> str:
         lines = [self.sentence]
-        if self.operators:
+        if self.operators and self.explained:
             lines.append(f"operators: {', '.join(self.operators)}")
         for row in self.classes.values():
             lines += [f"  {row.different:,} {row.name}", *(f"    {e}" for e in row.first)]
