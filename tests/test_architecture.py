@@ -25,7 +25,7 @@ MAX_FILES = 16
 CLIENT_ARROWS: dict[str, set[str]] = {
     "cli": {"doctor", "conformance", "sdk", "transport", "messages", "arrays", "operators", "wire"},
     "doctor": {"sdk"},
-    "conformance": {"sdk"},
+    "conformance": {"sdk", "messages", "arrays", "operators"},
     "sdk": {"cuda", "transport", "messages", "arrays", "operators", "wire"},
     "cuda": {"transport", "messages", "arrays", "operators"},
     "transport": {"messages", "wire"},

@@ -12,7 +12,7 @@ the client's side of it::
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import (
     BackendFailed,
@@ -50,6 +50,7 @@ from .errors import (
     UnsupportedEncoding,
     UnsupportedMediaType,
 )
+from .messages.differences import Differences
 from .operators import (
     BufferTensorDesc,
     DirectMLDescriptor,
@@ -70,6 +71,9 @@ from .sdk.client import Client
 from .sdk.output import Output
 from .version import __version__ as __version__
 
+if TYPE_CHECKING:
+    from .conformance import compare
+
 __all__ = [
     "AsyncClient",
     "BackendFailed",
@@ -79,6 +83,7 @@ __all__ = [
     "ConnectionFailed",
     "DeadlineExceeded",
     "DeviceOutOfMemory",
+    "Differences",
     "DigestMismatch",
     "DirectMLDescriptor",
     "DirectMLRound",
@@ -124,6 +129,7 @@ __all__ = [
     "UnknownRefusal",
     "UnsupportedEncoding",
     "UnsupportedMediaType",
+    "compare",
     "from_dxdispatch",
     "from_onnx",
     "from_openvino",
@@ -139,6 +145,8 @@ def __getattr__(name: str) -> Any:
     # Whoever rounds has no need of what judges rounding.
     if name == "conformance":
         return import_module(".conformance", __name__)
+    if name == "compare":
+        return import_module(".conformance", __name__).compare
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

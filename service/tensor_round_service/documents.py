@@ -21,6 +21,7 @@ class Links(TypedDict):
     livez: str
     readyz: str
     round: str
+    compare: str
     v2: str
 
 

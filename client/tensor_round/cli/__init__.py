@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from ..version import __version__
+from .comparing import compare_files
 from .describing import conformance, operators, ping
 from .errors import run_as_json, wants_json
 from .examining import doctor
@@ -32,6 +33,7 @@ app.command()(conformance)
 app.command()(ping)
 app.command()(doctor)
 app.command("verify")(verify_runtime)
+app.command("compare")(compare_files)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from functools import lru_cache
 from typing import Any, cast
@@ -18,6 +19,13 @@ SPELLINGS = (
     f"{', '.join(Rounding)}; onnx or onnx:OPSET ({OLDEST_OPSET} to {NEWEST_OPSET}); "
     f"openvino or openvino:MODE ({', '.join(DIALECTS['openvino'].modes)}); "
     f"directml:MODE ({', '.join(DIALECTS['directml'].modes)}) or directml:MODE:FEATURE_LEVEL"
+)
+
+#: Each dialect's operator in each of its modes.
+_WORDS = (
+    "onnx",
+    *(f"openvino:{mode}" for mode in DIALECTS["openvino"].modes),
+    *(f"directml:{mode}" for mode in DIALECTS["directml"].modes),
 )
 
 _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
@@ -38,6 +46,16 @@ def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> Round
     except LookupError:
         faults = [Fault(loc, f"must be one of {SPELLINGS}, got {shown(text)}")]
     raise InvalidDescriptor.of(faults)
+
+
+def operators_on(dtype: str, shape: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
+    """The dialects' operators that take a packed tensor, by the direction in which they round."""
+    found: dict[str, tuple[str, ...]] = {rounding.value: () for rounding in Rounding}
+    for text in _WORDS:
+        with contextlib.suppress(InvalidDescriptor):
+            rounding = operator_from_text(text).plan(dtype, shape).call.rounding.value
+            found[rounding] = (*found[rounding], text)
+    return found
 
 
 def _operator(dialect: str, words: list[str]) -> RoundOperator:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ..messages.differences import Differences
 from ..names import RoundingName
 from ..operators.objects import RoundOperator, as_operator
 from ..progress import ProgressCallback
@@ -129,6 +130,19 @@ class Client(Configured):
         """
         rounded: A = run(self._session.round(x, as_operator(operator, rounding), out, progress))
         return rounded
+
+    def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
+        """Where the dialects' operators, and the rounding directions, differ on ``x``.
+
+        ``x`` is an array in main memory as :meth:`round` takes it; elements under a mask count
+        too. Counts are by pair of directions and by class of elements, with the first elements of
+        each. Arrays over ``tile_bytes`` travel in tiles. ``progress`` is as in :meth:`round`.
+        :func:`tensor_round.compare` does the same without a service, and tells what turned one
+        array into another.
+
+        Raises as :meth:`round` does.
+        """
+        return run(self._session.compare(x, progress))
 
     def execute(
         self,
