@@ -61,8 +61,17 @@ from .operators import (
     OpenVINOData,
     OpenVINODescriptor,
     OpenVINOTensor,
+    WebNNDescriptor,
+    WebNNTensor,
 )
-from .operators.objects import DirectMLRound, IEEE754Round, OnnxRound, OpenVINORound, RoundOperator
+from .operators.objects import (
+    DirectMLRound,
+    IEEE754Round,
+    OnnxRound,
+    OpenVINORound,
+    RoundOperator,
+    WebNNRoundEven,
+)
 from .operators.readers import from_dxdispatch, from_onnx, from_openvino
 from .rounding import Rounding
 from .sdk.async_client import AsyncClient
@@ -124,6 +133,9 @@ __all__ = [
     "UnknownRefusal",
     "UnsupportedEncoding",
     "UnsupportedMediaType",
+    "WebNNDescriptor",
+    "WebNNRoundEven",
+    "WebNNTensor",
     "from_dxdispatch",
     "from_onnx",
     "from_openvino",

@@ -13,7 +13,7 @@ from .cases import Case
 
 #: Element types that a dialect takes, by their canonical names.
 _ONNX = {"float16": 21, "float32": 21, "float64": 21, "bfloat16": 22}
-_DIRECTML = ("float16", "float32")
+_HALF_AND_SINGLE = ("float16", "float32")
 
 
 def descriptor(case: Case, shape: list[int], chance: random.Random) -> tuple[str, int]:
@@ -43,7 +43,7 @@ def _others(case: Case, shape: list[int], words: RoundingName) -> dict[str, dict
             "data": {"mode": words.openvino},
             "input": {"element_type": case.dtype.openvino, "shape": shape},
         }
-    if words.directml and case.dtype.name in _DIRECTML and case.x.size:
+    if words.directml and case.dtype.name in _HALF_AND_SINGLE and case.x.size:
         desc = {"DataType": case.dtype.directml, "Sizes": shape}
         found["directml"] = {
             "feature_level": "3_0",
@@ -54,4 +54,7 @@ def _others(case: Case, shape: list[int], words: RoundingName) -> dict[str, dict
                 "RoundingMode": words.directml,
             },
         }
+    if words.onnx and case.dtype.name in _HALF_AND_SINGLE and case.x.size:
+        tensor = {"dataType": case.dtype.name, "shape": shape}
+        found["webnn"] = {"op": "roundEven", "input": tensor}
     return found

@@ -10,14 +10,21 @@ from ..errors import Fault, InvalidDescriptor
 from ..quoting import shown
 from ..rounding import Rounding
 from . import DIALECTS
-from .objects import DirectMLRound, IEEE754Round, OnnxRound, OpenVINORound, RoundOperator
+from .objects import (
+    DirectMLRound,
+    IEEE754Round,
+    OnnxRound,
+    OpenVINORound,
+    RoundOperator,
+    WebNNRoundEven,
+)
 from .onnx import NEWEST_OPSET, OLDEST_OPSET
 
 #: What there is, for help texts and messages.
 SPELLINGS = (
     f"{', '.join(Rounding)}; onnx or onnx:OPSET ({OLDEST_OPSET} to {NEWEST_OPSET}); "
     f"openvino or openvino:MODE ({', '.join(DIALECTS['openvino'].modes)}); "
-    f"directml:MODE ({', '.join(DIALECTS['directml'].modes)}) or directml:MODE:FEATURE_LEVEL"
+    f"directml:MODE ({', '.join(DIALECTS['directml'].modes)}) or directml:MODE:FEATURE_LEVEL; webnn"
 )
 
 _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
@@ -50,6 +57,8 @@ def _operator(dialect: str, words: list[str]) -> RoundOperator:
             return OpenVINORound(*given)
         case ("directml", 1 | 2):
             return DirectMLRound(*given)
+        case ("webnn", 0):
+            return WebNNRoundEven()
         case (rounding, 0) if rounding in Rounding.__members__.values():
             return IEEE754Round(cast(Rounding, rounding))
         case _:

@@ -14,7 +14,7 @@ from typing import cast
 from tensor_round.dtypes import BY_NAME, BY_OIP, DTYPES, DType
 from tensor_round.errors import Fault, InvalidDescriptor, NotFound
 from tensor_round.names import FeatureLevel, OnnxOpset
-from tensor_round.operators import directml, ieee754, onnx, openvino
+from tensor_round.operators import directml, ieee754, onnx, openvino, webnn
 from tensor_round.operators.dialect import Dialect, Version
 from tensor_round.operators.objects import (
     DirectMLRound,
@@ -22,6 +22,7 @@ from tensor_round.operators.objects import (
     OnnxRound,
     OpenVINORound,
     RoundOperator,
+    WebNNRoundEven,
 )
 from tensor_round.quoting import shown
 
@@ -92,6 +93,16 @@ MODELS: tuple[Model, ...] = (
         "openvino_round", "5", "X", "Y", openvino.DIALECT, openvino.VERSION, "mode", OpenVINORound
     ),
     *map(_directml_round, directml.VERSIONS.values()),
+    Model(
+        "webnn_round_even",
+        "1",
+        "input",
+        "output",
+        webnn.DIALECT,
+        webnn.VERSION,
+        None,
+        WebNNRoundEven,
+    ),
 )
 MODE_PARAMETERS = frozenset(
     model.mode_parameter for model in MODELS if model.mode_parameter is not None

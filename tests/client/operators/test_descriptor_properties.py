@@ -52,6 +52,7 @@ FIELDS_OF: dict[str, tuple[str, ...]] = {
         *("desc.InputTensor.Desc", "desc.OutputTensor.Sizes", "desc.OutputTensor.Strides"),
         "desc.OutputTensor.GuaranteedBaseOffsetAlignment",
     ),
+    "webnn": ("dialect", "op", "input", "input.dataType", "input.shape"),
 }
 
 

@@ -21,6 +21,7 @@ OPERATORS: dict[str, tuple[tr.RoundOperator, str]] = {
     "onnx": (tr.OnnxRound(opset_version=22), "float16"),
     "openvino": (tr.OpenVINORound(mode="half_to_even"), "float32"),
     "directml": (tr.DirectMLRound("HALVES_TO_NEAREST_EVEN", feature_level="3_0"), "float32"),
+    "webnn": (tr.WebNNRoundEven(), "float16"),
 }
 
 
@@ -33,7 +34,8 @@ def test_an_operator_makes_the_published_example(dialect: str) -> None:
 
 
 def test_defaults_are_halves_to_even() -> None:
-    for operator in (tr.IEEE754Round(), tr.OnnxRound(), tr.OpenVINORound(), tr.DirectMLRound()):
+    for operator, _ in OPERATORS.values():
+        assert type(operator)() == operator
         assert operator.plan("float32", (1,)).call.rounding == "ties_to_even"
 
 

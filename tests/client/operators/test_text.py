@@ -18,6 +18,7 @@ OPERATORS: dict[str, tr.RoundOperator] = {
     "directml:2": tr.DirectMLRound("TOWARD_INFINITY"),
     "directml:TOWARD_ZERO:2_1": tr.DirectMLRound("TOWARD_ZERO", "2_1"),
     "directml:TOWARD_ZERO:DML_FEATURE_LEVEL_5_0": tr.DirectMLRound("TOWARD_ZERO", "5_0"),
+    "webnn": tr.WebNNRoundEven(),
 }
 
 
@@ -28,7 +29,7 @@ def test_an_operator_in_one_word(text: str) -> None:
 
 REFUSED = {
     "": "must be one of ties_to_even, ties_to_away",
-    "up": 'directml:MODE:FEATURE_LEVEL, got "up"',
+    "up": 'directml:MODE:FEATURE_LEVEL; webnn, got "up"',
     "ties_to_even:2": "must be one of",
     "ieee754": "must be one of",
     "onnx:": "onnx:OPSET (11 to 28)",
@@ -41,6 +42,7 @@ REFUSED = {
     "directml:up": 'takes HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY, TOWARD_ZERO, got "up"',
     "directml:TOWARD_ZERO:1_0": "introduced in feature level 2_1",
     "directml:1:2:3": "must be one of",
+    "webnn:roundEven": "must be one of",
     "x" * 10_000: "...",
 }
 

@@ -170,6 +170,7 @@ KNOWS = {
     "onnx_round": None,
     "openvino_round": "mode",
     DIRECTML: "rounding_mode",
+    "webnn_round_even": None,
 }
 
 

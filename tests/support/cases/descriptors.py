@@ -43,6 +43,11 @@ EXAMPLES: dict[str, Document] = {
             "RoundingMode": "HALVES_TO_NEAREST_EVEN",
         },
     },
+    "webnn": {
+        "dialect": "webnn",
+        "op": "roundEven",
+        "input": {"dataType": "float16", "shape": [2, 3]},
+    },
 }
 
 #: As a value for :func:`varied`: the field is taken out.

@@ -52,6 +52,11 @@ _DIRECTML: dict[Any, tuple[float, ...]] = {
     "TOWARD_ZERO": (-2, -1, -1, -1, 0, 1, 1, 1, 2),
     "TOWARD_INFINITY": (-3, -2, -2, -1, 0, 1, 2, 2, 3),
 }
+#: The example that its API has for roundEven.
+_WEBNN = (
+    (0.1, 0.9, 1.1, 1.9, -3.5, -2.5, -1.5, 1.5, 2.5, 3.5),
+    (0, 1, 1, 2, -4, -2, -2, 2, 2, 4),
+)
 _ROUND_11 = ("float16", "float32", "float64")
 
 EXAMPLES: dict[str, Example] = {
@@ -106,6 +111,15 @@ EXAMPLES: dict[str, Example] = {
         for level, shapes in (("2_1", ((1, 1, 3, 3),)), ("3_0", ((9,), (3, 3))), ("6_4", ((9,),)))
         for mode, result in _DIRECTML.items()
     },
+    "webnn, roundEven": Example(
+        tr.WebNNRoundEven(),
+        *_WEBNN,
+        ("float32", "float16"),
+        "webnn_round_even",
+        "1",
+        names=("input", "output"),
+        shapes=((10,), (5, 2)),
+    ),
 }
 #: Name of an example, and each dtype that it is for.
 CASES = [(name, dtype) for name, example in EXAMPLES.items() for dtype in example.dtypes]

@@ -13,12 +13,20 @@ from typing import cast
 from ...errors import InvalidArgument
 from ...names import DirectMLMode, FeatureLevel, OnnxOpset, OpenVINOMode, RoundingName
 from ...rounding import Rounding
-from .. import Descriptor, DirectMLDescriptor, IEEE754Descriptor, OnnxDescriptor, OpenVINODescriptor
+from .. import (
+    Descriptor,
+    DirectMLDescriptor,
+    IEEE754Descriptor,
+    OnnxDescriptor,
+    OpenVINODescriptor,
+    WebNNDescriptor,
+)
 from .directml import DirectMLRound
 from .ieee754 import IEEE754Round
 from .onnx import OnnxRound
 from .openvino import OpenVINORound
 from .operator import Plan, RoundOperator, plan_of
+from .webnn import WebNNRoundEven
 
 __all__ = [
     "DirectMLRound",
@@ -27,6 +35,7 @@ __all__ = [
     "OpenVINORound",
     "Plan",
     "RoundOperator",
+    "WebNNRoundEven",
     "as_operator",
     "operator_of",
     "plan_of",
@@ -64,6 +73,8 @@ def operator_of(descriptor: Descriptor) -> RoundOperator:
             return OpenVINORound(cast(OpenVINOMode, descriptor.mode))
         case DirectMLDescriptor(desc=desc, feature_level=level):
             return DirectMLRound(cast(DirectMLMode, desc.RoundingMode), cast(FeatureLevel, level))
+        case WebNNDescriptor():
+            return WebNNRoundEven()
 
 
 @lru_cache(maxsize=len(Rounding))
