@@ -51,6 +51,8 @@ from .errors import (
     UnsupportedMediaType,
 )
 from .operators import (
+    ArrayAPIArray,
+    ArrayAPIDescriptor,
     BufferTensorDesc,
     DirectMLDescriptor,
     ElementWiseRoundDesc,
@@ -61,15 +63,18 @@ from .operators import (
     OpenVINOData,
     OpenVINODescriptor,
     OpenVINOTensor,
+    StableHLODescriptor,
     WebNNDescriptor,
     WebNNTensor,
 )
 from .operators.objects import (
+    ArrayAPIRound,
     DirectMLRound,
     IEEE754Round,
     OnnxRound,
     OpenVINORound,
     RoundOperator,
+    StableHLORound,
     WebNNRoundEven,
 )
 from .operators.readers import from_dxdispatch, from_onnx, from_openvino
@@ -80,6 +85,9 @@ from .sdk.output import Output
 from .version import __version__ as __version__
 
 __all__ = [
+    "ArrayAPIArray",
+    "ArrayAPIDescriptor",
+    "ArrayAPIRound",
     "AsyncClient",
     "BackendFailed",
     "BufferTensorDesc",
@@ -127,6 +135,8 @@ __all__ = [
     "RequestRefused",
     "RoundOperator",
     "Rounding",
+    "StableHLODescriptor",
+    "StableHLORound",
     "TensorRoundError",
     "TensorTooLarge",
     "Unauthorized",

@@ -51,6 +51,8 @@ DESCRIPTORS: list[dict[str, Any]] = [
         },
     },
     {"dialect": "webnn", "op": "roundEven", "input": {"dataType": "float32", "shape": [2, 3]}},
+    {"dialect": "stablehlo", "op": "round_nearest_afz", "operand": "tensor<2x3xf32>"},
+    {"dialect": "array_api", "op": "floor", "x": {"dtype": "float32", "shape": [2, 3]}},
 ]
 
 MODELS: list[dict[str, Any]] = [
@@ -113,7 +115,7 @@ DOCUMENTS: list[dict[str, Any]] = [
 #: Operators in one word.
 OPERATORS = [
     *(b"toward_zero", b"onnx:22", b"openvino:half_to_even", b"directml:TOWARD_ZERO:5_0"),
-    *(b"webnn",),
+    *(b"webnn", b"stablehlo:round_nearest_afz", b"array_api:floor"),
 ]
 
 

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 from support.http.native_form import ieee754
+from tensor_round.operators import DIALECTS
 from tensor_round.rounding import ROUNDING_NAMES, RoundingName
 
 from .cases import Case
@@ -57,4 +58,13 @@ def _others(case: Case, shape: list[int], words: RoundingName) -> dict[str, dict
     if words.onnx and case.dtype.name in _HALF_AND_SINGLE and case.x.size:
         tensor = {"dataType": case.dtype.name, "shape": shape}
         found["webnn"] = {"op": "roundEven", "input": tensor}
+    if words.stablehlo and case.dtype.stablehlo:
+        sizes = "".join(f"{size}x" for size in shape)
+        operand = f"tensor<{sizes}{case.dtype.stablehlo}>"
+        found["stablehlo"] = {"op": words.stablehlo, "operand": operand}
+    if words.array_api and case.dtype.name in DIALECTS["array_api"].dtypes:
+        found["array_api"] = {
+            "op": words.array_api,
+            "x": {"dtype": case.dtype.name, "shape": shape},
+        }
     return found

@@ -11,11 +11,13 @@ from ..quoting import shown
 from ..rounding import Rounding
 from . import DIALECTS
 from .objects import (
+    ArrayAPIRound,
     DirectMLRound,
     IEEE754Round,
     OnnxRound,
     OpenVINORound,
     RoundOperator,
+    StableHLORound,
     WebNNRoundEven,
 )
 from .onnx import NEWEST_OPSET, OLDEST_OPSET
@@ -24,7 +26,9 @@ from .onnx import NEWEST_OPSET, OLDEST_OPSET
 SPELLINGS = (
     f"{', '.join(Rounding)}; onnx or onnx:OPSET ({OLDEST_OPSET} to {NEWEST_OPSET}); "
     f"openvino or openvino:MODE ({', '.join(DIALECTS['openvino'].modes)}); "
-    f"directml:MODE ({', '.join(DIALECTS['directml'].modes)}) or directml:MODE:FEATURE_LEVEL; webnn"
+    f"directml:MODE ({', '.join(DIALECTS['directml'].modes)}) or directml:MODE:FEATURE_LEVEL; "
+    f"webnn; stablehlo:OP ({', '.join(DIALECTS['stablehlo'].modes)}); "
+    f"array_api:OP ({', '.join(DIALECTS['array_api'].modes)})"
 )
 
 _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
@@ -59,6 +63,10 @@ def _operator(dialect: str, words: list[str]) -> RoundOperator:
             return DirectMLRound(*given)
         case ("webnn", 0):
             return WebNNRoundEven()
+        case ("stablehlo", 1):
+            return StableHLORound(*given)
+        case ("array_api", 1):
+            return ArrayAPIRound(*given)
         case (rounding, 0) if rounding in Rounding.__members__.values():
             return IEEE754Round(cast(Rounding, rounding))
         case _:

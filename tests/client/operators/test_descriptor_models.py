@@ -42,6 +42,10 @@ MADE: dict[str, operators.Descriptor] = {
     "webnn": tr.WebNNDescriptor(
         op="roundEven", input=tr.WebNNTensor(dataType="float16", shape=(2, 3))
     ),
+    "stablehlo": tr.StableHLODescriptor(op="round_nearest_afz", operand="tensor<2x3xf16>"),
+    "array_api": tr.ArrayAPIDescriptor(
+        op="round", x=tr.ArrayAPIArray(dtype="float32", shape=[2, 3])
+    ),
 }
 
 
@@ -144,6 +148,9 @@ def test_operators_make_the_models_of_their_dialects() -> None:
     assert tr.OpenVINORound().descriptor("f4", (2, 3)) == MADE["openvino"]
     assert tr.DirectMLRound().descriptor("float32", [2, 3]) == MADE["directml"]
     assert tr.WebNNRoundEven().descriptor("float16", [2, 3]) == MADE["webnn"]
+    away = tr.StableHLORound("stablehlo.round_nearest_afz")
+    assert away.descriptor("float16", [2, 3]) == MADE["stablehlo"]
+    assert tr.ArrayAPIRound().descriptor("float32", [2, 3]) == MADE["array_api"]
     anything: Any
     for anything in (object(), [1]):
         with pytest.raises(tr.InvalidArgument, match="dtype must be"):

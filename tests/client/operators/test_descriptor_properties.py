@@ -53,6 +53,8 @@ FIELDS_OF: dict[str, tuple[str, ...]] = {
         "desc.OutputTensor.GuaranteedBaseOffsetAlignment",
     ),
     "webnn": ("dialect", "op", "input", "input.dataType", "input.shape"),
+    "stablehlo": ("dialect", "op", "operand"),
+    "array_api": ("dialect", "op", "x", "x.dtype", "x.shape"),
 }
 
 

@@ -14,7 +14,7 @@ from tensor_round import operators
 from tensor_round.errors import InvalidDescriptor, MalformedJSON
 from tensor_round.operators import Descriptor, catalog, parse, resolve_json, validate
 
-DIALECTS = ("ieee754", "onnx", "openvino", "directml", "webnn")
+DIALECTS = ("ieee754", "onnx", "openvino", "directml", "webnn", "stablehlo", "array_api")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

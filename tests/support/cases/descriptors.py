@@ -48,6 +48,16 @@ EXAMPLES: dict[str, Document] = {
         "op": "roundEven",
         "input": {"dataType": "float16", "shape": [2, 3]},
     },
+    "stablehlo": {
+        "dialect": "stablehlo",
+        "op": "round_nearest_afz",
+        "operand": "tensor<2x3xf16>",
+    },
+    "array_api": {
+        "dialect": "array_api",
+        "op": "round",
+        "x": {"dtype": "float32", "shape": [2, 3]},
+    },
 }
 
 #: As a value for :func:`varied`: the field is taken out.

@@ -11,30 +11,44 @@ from functools import lru_cache
 from typing import cast
 
 from ...errors import InvalidArgument
-from ...names import DirectMLMode, FeatureLevel, OnnxOpset, OpenVINOMode, RoundingName
+from ...names import (
+    ArrayAPIFunction,
+    DirectMLMode,
+    FeatureLevel,
+    OnnxOpset,
+    OpenVINOMode,
+    RoundingName,
+    StableHLOOp,
+)
 from ...rounding import Rounding
 from .. import (
+    ArrayAPIDescriptor,
     Descriptor,
     DirectMLDescriptor,
     IEEE754Descriptor,
     OnnxDescriptor,
     OpenVINODescriptor,
+    StableHLODescriptor,
     WebNNDescriptor,
 )
+from .array_api import ArrayAPIRound
 from .directml import DirectMLRound
 from .ieee754 import IEEE754Round
 from .onnx import OnnxRound
 from .openvino import OpenVINORound
 from .operator import Plan, RoundOperator, plan_of
+from .stablehlo import StableHLORound
 from .webnn import WebNNRoundEven
 
 __all__ = [
+    "ArrayAPIRound",
     "DirectMLRound",
     "IEEE754Round",
     "OnnxRound",
     "OpenVINORound",
     "Plan",
     "RoundOperator",
+    "StableHLORound",
     "WebNNRoundEven",
     "as_operator",
     "operator_of",
@@ -75,6 +89,10 @@ def operator_of(descriptor: Descriptor) -> RoundOperator:
             return DirectMLRound(cast(DirectMLMode, desc.RoundingMode), cast(FeatureLevel, level))
         case WebNNDescriptor():
             return WebNNRoundEven()
+        case StableHLODescriptor():
+            return StableHLORound(cast(StableHLOOp, descriptor.op))
+        case ArrayAPIDescriptor():
+            return ArrayAPIRound(cast(ArrayAPIFunction, descriptor.op))
 
 
 @lru_cache(maxsize=len(Rounding))
