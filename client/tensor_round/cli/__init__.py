@@ -16,6 +16,7 @@ from .describing import conformance, operators, ping
 from .errors import run_as_json, wants_json
 from .executing import execute
 from .rounding import round_file
+from .specs import specs
 from .verifying import verify_runtime
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ app.command()(execute)
 app.command()(operators)
 app.command()(conformance)
 app.command()(ping)
+app.command()(specs)
 app.command("verify")(verify_runtime)
 
 
