@@ -18,6 +18,7 @@ from .errors import run_as_json, wants_json
 from .examining import doctor
 from .executing import execute
 from .rounding import round_file
+from .specs import specs
 from .verifying import verify_runtime
 
 app = typer.Typer(
@@ -32,6 +33,7 @@ app.command()(operators)
 app.command()(conformance)
 app.command()(ping)
 app.command()(doctor)
+app.command()(specs)
 app.command("verify")(verify_runtime)
 app.command("compare")(compare_files)
 
