@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi bench bench-peers bench-report docs release clean
+.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi test-web bench bench-peers bench-report docs release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -179,6 +179,16 @@ $(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
 
 test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB, own venv)
 	OPENAPI_NODE=$(OPENAPI)/node $(OPENAPI)/bin/pytest tests/interop/openapi $(ARGS)
+
+# The page at / and the client for JavaScript: sources in web/, nothing of them is needed to serve.
+web/node_modules/.installed: web/package.json web/package-lock.json
+	@command -v node >/dev/null && command -v npm >/dev/null || \
+		{ echo "node and npm are not installed; on Debian: apt-get install nodejs npm (node 20.19 or newer)" >&2; exit 1; }
+	cd web && npm ci --silent --no-fund --no-audit
+	@touch $@
+
+test-web: $(VENV)/.service web/node_modules/.installed ## Test the client for JavaScript (node 20.19)
+	cd web && npm run --silent test
 
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Set up what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
 
