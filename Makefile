@@ -214,9 +214,10 @@ lock: $(LOCKS)/bin/uv ## Lock what .ci and the images install, by hashes: locks/
 	for extra in service compiled cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
-docs: $(VENV)/.service ## Write what programs write of docs/: the client's reference, the settings
+docs: $(VENV)/.service ## Write what programs write of docs/: the client's reference, the settings, specifications
 	$(BIN)/python tools/sdk_reference.py
 	$(BIN)/python tools/settings_page.py
+	$(BIN)/python tools/specifications_page.py
 
 lint: $(VENV)/.lint ## Check style
 	$(BIN)/ruff check .

@@ -29,6 +29,7 @@ from .inference.shared.regions import Registry
 from .inference.statistics import Statistics
 from .openapi.document import describe
 from .refusals import add_refusal_handlers
+from .routes.compare import compare_route
 from .routes.docs import docs_router
 from .routes.inference import inference_routes
 from .routes.inference_status import inference_status_router
@@ -145,6 +146,7 @@ def create_app(
     cors = Cors.of(settings)
     tensor_routes: Mapping[str, TensorRoute] = {
         "/round": round_route(serving, settings.max_tensor_bytes),
+        "/compare": compare_route(serving, settings.max_tensor_bytes),
         **inference_routes(
             serving,
             settings.max_tensor_bytes,
