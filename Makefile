@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi web test-web screenshots bench bench-peers bench-report docs release clean
+.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi web chromium test-web screenshots bench bench-peers bench-report docs release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -193,8 +193,18 @@ service/tensor_round_service/web/index.html: web/node_modules/.installed $(WEB_S
 	cd web && npm run --silent build
 	@touch $@
 
-test-web: $(VENV)/.service web/node_modules/.installed ## Test the client for JavaScript (node 20.19)
-	cd web && npm run --silent test
+FIND_CHROMIUM := command -v $${CHROMIUM:-chromium} || command -v chromium-browser || command -v google-chrome
+chromium:
+	@{ $(FIND_CHROMIUM); } >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || true
+	@{ $(FIND_CHROMIUM); } >/dev/null || { echo "Chromium is not installed; on Debian: apt-get install chromium;" \
+		"or set CHROMIUM to a path" >&2; exit 1; }
+
+test-web: $(VENV)/.test web chromium ## Test the page and the client for JavaScript in node and Chromium (5 minutes)
+	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent test
+
+screenshots: $(VENV)/.service web chromium ## Make the pictures of docs/images
+	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent screenshots
 
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Set up what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
 
@@ -244,3 +254,4 @@ release: ## Build wheel and sdist in dist/, check them, and use the wheel in an 
 
 clean: ## Remove what the recipes made
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf web/node_modules web/build web/client/dist service/tensor_round_service/web

@@ -9,13 +9,13 @@ import { useWork } from "./hooks.ts";
 import { Input } from "./Input.tsx";
 import { type NpyFile, tensorOf, withTensor } from "./npy.ts";
 import { Plot } from "./Plot.tsx";
-import { about, type About, clientWith, execute, inEach, sentenceOf, wantsKey } from "./service.ts";
+import { about, type About, clientWith, differences, execute, inEach, sentenceOf, wantsKey } from "./service.ts";
 import { Snippets } from "./Snippets.tsx";
 import { fragmentOf, shapeOf, type State, stateOf } from "./state.ts";
 import { fromText, head, length, type Tensor } from "./tensor.ts";
 import { Values } from "./Values.tsx";
 
-/** So many elements are compared in every direction. */
+/** So many elements are rounded in every direction, for the table. */
 const COMPARED = 1 << 16;
 
 export function App() {
@@ -59,7 +59,11 @@ function Workbench({ client, service: { catalog, version } }: { client: ReturnTy
   const work = useWork(JSON.stringify([state.values, state.shape, choice, opened]), 120, x && (async (signal) => {
     const done = await execute(client, descriptorOf(operatorOf(choice), x.dtype, x.shape), x, signal);
     const some = head(x, COMPARED);
-    return { ...done, x, choice, some, results: await inEach(client, catalog.roundings, some, signal) };
+    const [found, results] = await Promise.all([
+      differences(client, descriptorOf("ties_to_even", x.dtype, x.shape), x, signal),
+      inEach(client, catalog.roundings, some, signal),
+    ]);
+    return { ...done, x, choice, some, found, results };
   }));
   const shown = read.fault === undefined && work.value?.x.dtype === choice.dtype ? work.value : undefined;
   const fault = unreadable || read.fault || (work.error ? sentenceOf(work.error) : "");
@@ -101,8 +105,7 @@ function Workbench({ client, service: { catalog, version } }: { client: ReturnTy
         {shown && !fault && (
           <section aria-labelledby="differences">
             <h2 id="differences">Where directions differ</h2>
-            {length(shown.x) > COMPARED && <p>Compared are the first {COMPARED.toLocaleString("en")} values.</p>}
-            <Comparison catalog={catalog} x={shown.some} results={shown.results} chosen={chosen} />
+            <Comparison catalog={catalog} found={shown.found} x={shown.some} results={shown.results} chosen={roundingOf(catalog, shown.choice)} />
           </section>
         )}
         <section aria-labelledby="staircase">

@@ -3,28 +3,29 @@
 import { useMemo } from "preact/hooks";
 import type { Rounding } from "../client/src/operators.ts";
 import { type Catalog, operatorsBy } from "./catalog.ts";
-import { compare, sentences } from "./compare.ts";
+import type { Differences } from "../client/src/differences.ts";
+import { differingRows, sentences } from "./compare.ts";
 import { format } from "./numbers.ts";
-import type { Tensor } from "./tensor.ts";
+import { length, type Tensor } from "./tensor.ts";
 
 const LISTED = 32;
 
 interface Props {
   readonly catalog: Catalog;
+  readonly found: Differences;
+  /** The first elements, and their results. */
   readonly x: Tensor;
   readonly results: ReadonlyMap<Rounding, Tensor>;
   readonly chosen: Rounding;
 }
 
-export function Comparison({ catalog, x, results, chosen }: Props) {
-  const found = useMemo(() => compare(x, results, chosen, LISTED), [x, results, chosen]);
-  const [first, ...rest] = sentences(catalog, found, chosen, x);
+export function Comparison({ catalog, found, x, results, chosen }: Props) {
+  const { rows, count } = useMemo(() => differingRows(x, results, LISTED), [x, results]);
   return (
     <>
-      <p id="verdict">{first}</p>
-      <ul>{rest.map((line) => <li key={line}>{line}</li>)}</ul>
-      {found.rows.length > 0 && (
-        <div class="scroll" role="region" aria-label="Where directions differ" tabIndex={0}>
+      <ul id="verdict">{sentences(catalog, found, chosen, x.dtype).map((line) => <li key={line}>{line}</li>)}</ul>
+      {rows.length > 0 && (
+        <div class="scroll" role="region" aria-label="Differences, value by value" tabIndex={0}>
           <table id="differences-table">
             <thead>
               <tr>
@@ -38,7 +39,7 @@ export function Comparison({ catalog, x, results, chosen }: Props) {
               </tr>
             </thead>
             <tbody>
-              {found.rows.map(({ index, input, results: row }) => (
+              {rows.map(({ index, input, results: row }) => (
                 <tr key={index}>
                   <th scope="row" class="number">{format(input, x.dtype)}</th>
                   {Array.from(row, ([rounding, bits]) => (
@@ -50,7 +51,7 @@ export function Comparison({ catalog, x, results, chosen }: Props) {
           </table>
         </div>
       )}
-      {found.count > found.rows.length && <p>The first {found.rows.length} of {found.count.toLocaleString("en")}.</p>}
+      {count > rows.length && <p>The first {rows.length} of {count.toLocaleString("en")}{found.elements > length(x) && ` among the first ${length(x).toLocaleString("en")}`}.</p>}
     </>
   );
 }

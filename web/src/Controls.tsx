@@ -30,14 +30,15 @@ export function Controls({ catalog, choice, file, onChange }: Props) {
 }
 
 function Select({ label, value, options, onChange }: { label: string; value: string; options: readonly (readonly [string, string])[]; onChange: (value: string) => void }) {
+  const id = `choice-${label}`;
   return (
-    <label>
-      {label}
-      <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+    <div>
+      <label for={id}>{label}</label>
+      <select id={id} value={value} onChange={(event) => onChange(event.currentTarget.value)}>
         {options.map(([own, text]) => (
           <option key={own} value={own}>{text}</option>
         ))}
       </select>
-    </label>
+    </div>
   );
 }

@@ -40,6 +40,9 @@ const NAMES: Readonly<Record<string, string>> = {
   onnx: "ONNX",
   openvino: "OpenVINO",
   directml: "DirectML",
+  webnn: "WebNN",
+  stablehlo: "StableHLO",
+  array_api: "Array API",
 };
 
 /** A dialect's name as people write it. */
@@ -88,6 +91,8 @@ export function operatorOf({ dialect, version, mode }: Choice): Operator {
     onnx: { opset_version: Number(version) },
     openvino: { version, mode },
     directml: { feature_level: version, rounding_mode: mode },
+    stablehlo: { op: mode },
+    array_api: { op: mode },
   }[dialect];
   return { dialect, ...fields } as Operator; // of the service's own words
 }
@@ -98,7 +103,11 @@ export function wordOf({ dialect, version, mode }: Choice): string {
     case "onnx":
       return `onnx:${version}`;
     case "openvino":
-      return `openvino:${mode}`;
+    case "stablehlo":
+    case "array_api":
+      return `${dialect}:${mode}`;
+    case "webnn":
+      return dialect;
     case "directml":
       return `directml:${mode}:${version}`;
     default:

@@ -1,5 +1,7 @@
-/** Where the rounding directions differ on a tensor, as a table and as sentences. */
+/** Where the rounding directions differ on a tensor, as sentences and as rows of a table. */
 
+import type { DType } from "../client/src/dtypes.ts";
+import type { Differences, PairDifference } from "../client/src/differences.ts";
 import type { Rounding } from "../client/src/operators.ts";
 import { type Catalog, operatorsBy } from "./catalog.ts";
 import { format } from "./numbers.ts";
@@ -11,71 +13,41 @@ export interface Row {
   readonly results: ReadonlyMap<Rounding, bigint>;
 }
 
-export interface Differences {
-  /** The first elements on which not all directions agree. */
-  readonly rows: readonly Row[];
-  /** How many there are. */
-  readonly count: number;
-  /** How many elements were compared. */
-  readonly of: number;
-  /** On how many each direction differs from the chosen one, and the first such inputs. */
-  readonly from: ReadonlyMap<Rounding, { readonly count: number; readonly first: readonly string[] }>;
-}
-
-const LISTED = 3;
-
-/** Compare the results of every direction on `x`, element by element. */
-export function compare(
-  x: Tensor,
-  results: ReadonlyMap<Rounding, Tensor>,
-  chosen: Rounding,
-  maxRows: number,
-): Differences {
+/** The first elements on which not all directions agree, and how many there are. */
+export function differingRows(x: Tensor, results: ReadonlyMap<Rounding, Tensor>, most: number): { rows: Row[]; count: number } {
   const rows: Row[] = [];
-  const from = new Map([...results.keys()].filter((r) => r !== chosen).map((r) => [r, { count: 0, first: [] as string[] }]));
-  const own = results.get(chosen)!;
   let count = 0;
   for (let index = 0; index < length(x); index++) {
-    const wanted = patternAt(own, index);
-    let differs = false;
-    for (const [rounding, tally] of from) {
-      if (patternAt(results.get(rounding)!, index) === wanted) continue;
-      differs = true;
-      tally.count += 1;
-      const text = tally.first.length <= LISTED ? format(patternAt(x, index), x.dtype) : "";
-      if (text && !tally.first.includes(text)) tally.first.push(text);
-    }
-    if (!differs) continue;
+    const row = new Map(Array.from(results, ([rounding, y]) => [rounding, patternAt(y, index)]));
+    if (new Set(row.values()).size === 1) continue;
     count += 1;
-    if (rows.length < maxRows) {
-      const input = patternAt(x, index);
-      rows.push({ index, input, results: new Map(Array.from(results, ([r, y]) => [r, patternAt(y, index)])) });
-    }
+    if (rows.length < most) rows.push({ index, input: patternAt(x, index), results: row });
   }
-  return { rows, count, of: length(x), from };
+  return { rows, count };
 }
 
-/** What a comparison found. */
-export function sentences(catalog: Catalog, found: Differences, chosen: Rounding, x: Tensor): string[] {
-  const values = (count: number): string => (count === 1 ? "1 value" : `${count.toLocaleString("en")} values`);
-  if (found.of === 0) return ["There is nothing to compare."];
-  if (found.count === 0) {
-    const all = found.of === 1 ? "The value is" : `All ${values(found.of)} are`;
-    return [`${all} rounded alike in every direction.`];
-  }
-  const named = (rounding: Rounding): string => {
-    const others = operatorsBy(catalog, rounding, x.dtype);
-    return others.length ? `${rounding} (${others.join(", ")})` : rounding;
+/** What a comparison found, from the chosen direction's side. */
+export function sentences(catalog: Catalog, { elements, pairs }: Differences, chosen: Rounding, dtype: DType): string[] {
+  if (elements === 0) return ["There is nothing to compare."];
+  const values = elements === 1 ? "the value" : `all ${elements.toLocaleString("en")} values`;
+  if (pairs.every(({ different }) => different === 0)) return [`The directions agree on ${values}.`];
+  const own = pairs.filter(({ roundings }) => roundings.includes(chosen));
+  const other = ({ roundings: [a, b] }: PairDifference): Rounding => (a === chosen ? b : a);
+  const named = (pair: PairDifference): string => {
+    const others = operatorsBy(catalog, other(pair), dtype);
+    return others.length ? `${other(pair)} (${others.join(", ")})` : other(pair);
   };
-  const lines = [`The directions differ on ${found.count.toLocaleString("en")} of ${values(found.of)}.`];
-  const alike: string[] = [];
-  for (const [rounding, { count, first }] of found.from) {
-    if (count === 0) alike.push(named(rounding));
-    else {
-      const more = count > LISTED || first.length > LISTED ? " …" : "";
-      lines.push(`${named(rounding)} differs from ${chosen} on ${count.toLocaleString("en")}: ${first.slice(0, LISTED).join(", ")}${more}`);
-    }
+  const agreeing = own.filter(({ different }) => different === 0).map(named);
+  return [
+    ...(agreeing.length ? [`${agreeing.join(", ")}: the same as ${chosen} on ${values}.`] : []),
+    ...own.filter(({ different }) => different > 0).map((pair) => `${named(pair)}: other than ${chosen} on ${pair.different.toLocaleString("en")}: ${which(pair)}.`),
+  ];
+
+  function which(pair: PairDifference): string {
+    const kinds = Object.values(pair.classes).map(({ name, different, first: [first] }) => {
+      const result = (rounding: Rounding): string => format(BigInt(first!.results[rounding]!.bits), dtype);
+      return `${name} (${different.toLocaleString("en")}), as ${format(BigInt(first!.x.bits), dtype)} → ${result(other(pair))}, not ${result(chosen)}`;
+    });
+    return kinds.join("; ");
   }
-  if (alike.length) lines.push(`As ${chosen}: ${alike.join("; ")}.`);
-  return lines;
 }

@@ -3,6 +3,7 @@
 import { Client } from "../client/src/client.ts";
 import { ConnectionFailed, RequestRefused } from "../client/src/errors.ts";
 import { type Descriptor, descriptorOf, type Rounding } from "../client/src/operators.ts";
+import type { Differences } from "../client/src/differences.ts";
 import type { Catalog } from "./catalog.ts";
 import type { Tensor } from "./tensor.ts";
 
@@ -39,13 +40,16 @@ export async function inEach(client: Client, roundings: readonly Rounding[], x: 
   return new Map(await Promise.all(results));
 }
 
+/** Where directions differ on a whole tensor. */
+export const differences = (client: Client, descriptor: Descriptor, x: Tensor, signal: AbortSignal): Promise<Differences> =>
+  client.compare(descriptor, x.bytes, { signal });
+
 /** What went wrong, as a sentence. */
 export function sentenceOf(error: unknown): string {
   if (error instanceof ConnectionFailed) return "The service does not answer. Is it still running?";
   const text = error instanceof Error ? error.message : String(error);
-  const sentence = text.charAt(0).toUpperCase() + text.slice(1);
-  const end = /[.!?]$/.test(sentence) ? "" : ".";
-  return error instanceof RequestRefused ? `The service refuses: ${text}${end}` : `${sentence}${end}`;
+  const end = /[.!?]$/.test(text) ? "" : ".";
+  return error instanceof RequestRefused ? `The service refuses: ${text}${end}` : `${text}${end}`;
 }
 
 /** Whether it is a key that is missing or wrong. */

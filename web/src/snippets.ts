@@ -44,16 +44,18 @@ function curl(shown: Shown): string {
 }
 
 function python(shown: Shown): string {
-  const { url, choice, x, catalog } = shown;
-  const modes = Object.keys(catalog.dialects[choice.dialect]!.modes).length > 0;
+  const { url, choice } = shown;
   const operator = {
     ieee754: `"${choice.mode}"`,
     onnx: `tr.OnnxRound(opset_version=${choice.version})`,
     openvino: `tr.OpenVINORound(mode="${choice.mode}")`,
     directml: `tr.DirectMLRound(rounding_mode="${choice.mode}", feature_level="${choice.version}")`,
-  }[choice.dialect] ?? (modes ? `"${choice.mode}"` : "");
+    webnn: "tr.WebNNRoundEven()",
+    stablehlo: `tr.StableHLORound("${choice.mode}")`,
+    array_api: `tr.ArrayAPIRound("${choice.mode}")`,
+  }[choice.dialect];
   return [
-    `import ${imports(x)}numpy as np, tensor_round as tr`,
+    `import ${imports(shown.x)}numpy as np, tensor_round as tr`,
     "",
     ...(needsKey(shown) ? [`# The key is read from ${KEY}.`] : []),
     `x = ${numpyArray(shown)}`,
@@ -92,18 +94,20 @@ function javascript(shown: Shown): string {
 
 function tritonclient(shown: Shown): string {
   const { url, choice, x, catalog } = shown;
-  const [model, name, version] = {
-    onnx: ["onnx_round", "X", versionOf(catalog, choice).name.replace(/\D+/, "")],
-    openvino: ["openvino_round", "X", "5"],
-    directml: ["directml_element_wise_round", "InputTensor", choice.version],
-  }[choice.dialect] ?? ["round", "X", "1"];
+  const [model, name, output, version] = {
+    onnx: ["onnx_round", "X", "Y", versionOf(catalog, choice).name.replace(/\D+/, "")],
+    openvino: ["openvino_round", "X", "Y", "5"],
+    directml: ["directml_element_wise_round", "InputTensor", "OutputTensor", choice.version],
+    webnn: ["webnn_round_even", "input", "output", "1"],
+    stablehlo: ["stablehlo_round_nearest", "operand", "result", "1"],
+    array_api: ["array_api_round", "x", "out", "2021.12"],
+  }[choice.dialect] ?? ["round", "X", "Y", "1"];
   const isSmall = FORMATS[x.dtype].kind === "float" && FORMATS[x.dtype].bits === 8;
-  const mode = { ieee754: "rounding", openvino: "mode", directml: "rounding_mode" }[choice.dialect];
+  const mode = { ieee754: "rounding", openvino: "mode", directml: "rounding_mode", stablehlo: "op", array_api: "op" }[choice.dialect];
   const parameters = { ...(mode ? { [mode]: choice.mode } : {}), ...(isSmall ? { dtype: x.dtype } : {}) };
   const host = new URL(url);
   const ssl = host.protocol === "https:" ? ", ssl=True" : "";
   const headers = needsKey(shown) ? `, headers={"Authorization": f"Bearer {os.environ['${KEY}']}"}` : "";
-  const output = name === "X" ? "Y" : "OutputTensor";
   return [
     `import ${needsKey(shown) ? "os, " : ""}${imports(x)}numpy as np, tritonclient.http as triton`,
     "",

@@ -89,11 +89,11 @@ export function ticks(from: number, to: number): { at: number; text: string }[] 
   const raw = (to - from) / 8;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= raw) ?? raw;
-  const found = [];
+  const found: { at: number; text: string }[] = [];
   const digits = Math.min(17, Math.max(1, Math.ceil(Math.log10(Math.max(Math.abs(from), Math.abs(to)) / step)) + 1));
   for (let n = Math.ceil(from / step); n * step <= to; n++) {
     const at = n * step;
-    found.push({ at, text: n === 0 ? "0" : String(Number(at.toPrecision(digits))) });
+    if (at !== found.at(-1)?.at) found.push({ at, text: n === 0 ? "0" : String(Number(at.toPrecision(digits))) });
     if (found.length > 12) break;
   }
   return found;

@@ -1,5 +1,6 @@
 /** The client: tensors over `POST /round`, in any runtime that has `fetch`. */
 
+import type { Differences } from "./differences.ts";
 import { type DType, dtypeOf, type TypedArray } from "./dtypes.ts";
 import { ConnectionFailed, ProtocolViolation, RequestRefused, refusalOf } from "./errors.ts";
 import { type Descriptor, descriptorOf, type Operator } from "./operators.ts";
@@ -84,14 +85,7 @@ export class Client {
 
   /** The output of any descriptor, with strides and lengths, on bytes that lie as it says. */
   async execute(descriptor: Descriptor, data: Data, options: CallOptions = {}): Promise<Result> {
-    const headers = {
-      "Content-Type": "application/octet-stream",
-      "Operator-Descriptor": JSON.stringify(descriptor),
-    };
-    const init: RequestInit & { duplex?: "half" } = { method: "POST", headers };
-    if (!(data instanceof ReadableStream)) init.body = data;
-    else if (STREAMS) Object.assign(init, { body: data, duplex: "half" });
-    else init.body = await new Response(data).blob();
+    const init = await posted(descriptor, data);
     const { response, content } = await this.#send("round", init, options, (r) => r.arrayBuffer());
     const stated = response.headers.get("Output-Descriptor");
     const layout = stated === null ? undefined : (JSON.parse(stated) as Layout);
@@ -105,6 +99,12 @@ export class Client {
       timing: timingOf(response.headers.get("Server-Timing") ?? ""),
       requestId: response.headers.get("X-Request-ID") ?? "",
     };
+  }
+
+  /** Where the rounding directions differ on a tensor that lies as a descriptor says. */
+  async compare(descriptor: Descriptor, data: Data, options: CallOptions = {}): Promise<Differences> {
+    const init = await posted(descriptor, data);
+    return (await this.#send("compare", init, options, (r) => r.json() as Promise<Differences>)).content;
   }
 
   /** The document at a path of the service: `operators`, `conformance`, `readyz` ... */
@@ -149,6 +149,18 @@ export class Client {
       await pause(after * 1000, signal);
     }
   }
+}
+
+async function posted(descriptor: Descriptor, data: Data): Promise<RequestInit> {
+  const headers = {
+    "Content-Type": "application/octet-stream",
+    "Operator-Descriptor": JSON.stringify(descriptor),
+  };
+  const init: RequestInit & { duplex?: "half" } = { method: "POST", headers };
+  if (!(data instanceof ReadableStream)) init.body = data;
+  else if (STREAMS) Object.assign(init, { body: data, duplex: "half" });
+  else init.body = await new Response(data).blob();
+  return init;
 }
 
 function timingOf(field: string): Record<string, number> {

@@ -1,0 +1,28 @@
+/** Makes the pictures of docs/images, over a real service. */
+
+import { mkdirSync } from "node:fs";
+import { launch, Watched } from "./browser/browser.ts";
+import { Service, TREE } from "./service.ts";
+
+const PICTURES = {
+  page: ["", { viewport: { width: 1000, height: 800 } }, { width: 1000, height: 1480 }],
+  "page-phone": [
+    "#dialect=directml&mode=TOWARD_INFINITY&dtype=float16&values=2047.5&from=1022&to=1026&plotted=ties_to_even",
+    { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true, colorScheme: "dark" },
+    { width: 390, height: 1700 },
+  ],
+} as const;
+
+const folder = `${TREE}docs/images`;
+mkdirSync(folder, { recursive: true });
+const service = await Service.start();
+const browser = await launch("--disable-lcd-text"); // grey letters make small files
+for (const [name, [fragment, look, size]] of Object.entries(PICTURES)) {
+  const on = await Watched.open(browser, `${service.url}/${fragment}`, look);
+  await on.page.waitForSelector("#values-table");
+  await on.range();
+  await on.page.screenshot({ path: `${folder}/${name}.png`, clip: { x: 0, y: 0, ...size }, fullPage: true });
+  await on.close();
+}
+await browser.close();
+await service.stop();
