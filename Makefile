@@ -242,7 +242,7 @@ format: $(VENV)/.lint ## Put the code in the project's form
 	$(BIN)/ruff format .
 
 RELEASE := .venvs/release
-release: ## Build wheel and sdist in dist/, check them, and use the wheel in an empty environment
+release: web ## Build wheel and sdist in dist/, check them, and use the wheel in an empty environment
 	rm -rf dist $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
 	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
 	$(RELEASE)/build/bin/python -m build --outdir dist

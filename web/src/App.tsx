@@ -8,11 +8,12 @@ import { Comparison } from "./Comparison.tsx";
 import { useWork } from "./hooks.ts";
 import { Input } from "./Input.tsx";
 import { type NpyFile, tensorOf, withTensor } from "./npy.ts";
+import { FORMATS } from "./numbers.ts";
 import { Plot } from "./Plot.tsx";
 import { about, type About, clientWith, differences, execute, inEach, sentenceOf, wantsKey } from "./service.ts";
 import { Snippets } from "./Snippets.tsx";
 import { fragmentOf, shapeOf, type State, stateOf } from "./state.ts";
-import { fromText, head, length, type Tensor } from "./tensor.ts";
+import { fromText, head, length, replaced, type Tensor } from "./tensor.ts";
 import { Values } from "./Values.tsx";
 
 /** So many elements are rounded in every direction, for the table. */
@@ -99,6 +100,7 @@ function Workbench({ client, service: { catalog, version } }: { client: ReturnTy
         <section aria-labelledby="out" aria-busy={!shown && !fault}>
           <h2 id="out">Results</h2>
           {shown && !fault && <Values x={shown.x} y={shown.y} />}
+          {x && !file && !fault && <Replaced text={state.values} x={x} />}
           {shown && !fault && file && <Download file={file} y={shown.y} />}
           <p role="status" id="done">{shown && !fault ? `${length(shown.x).toLocaleString("en")} rounded by ${shown.backend} in ${shown.ms.toFixed(3)} ms.` : ""}</p>
         </section>
@@ -132,6 +134,12 @@ function typed(state: State, { dtype }: Choice, minRank: number): Tensor {
     return x;
   }
   return { ...x, shape: [...Array<number>(Math.max(0, minRank - 1)).fill(1), length(x)] };
+}
+
+function Replaced({ text, x: { dtype } }: { text: string; x: Tensor }) {
+  const found = useMemo(() => (FORMATS[dtype].kind === "float" ? replaced(text, dtype) : []), [text, dtype]);
+  const lines = found.map(([typed, own]) => `${dtype} has no ${typed}: it is read as ${own}.`);
+  return found.length ? <p id="replaced">{lines.join(" ")}</p> : null;
 }
 
 function Download({ file, y }: { file: NpyFile; y: Tensor }) {

@@ -51,16 +51,21 @@ export function draw(canvas: HTMLCanvasElement, view: View): void {
   c.strokeStyle = colour("line");
   c.fillStyle = colour("dim");
   c.lineWidth = 1;
-  for (const { at, text } of ticks(view.from, view.to)) {
+  const rule = (...[x, y, toX, toY]: [number, number, number, number]): void => {
     c.beginPath();
-    c.moveTo(px(at), 0);
-    c.lineTo(px(at), height - BOTTOM);
-    c.moveTo(LEFT, py(at));
-    c.lineTo(width, py(at));
+    c.moveTo(x, y);
+    c.lineTo(toX, toY);
     c.stroke();
+  };
+  const widest = Math.max(...ticks(view.from, view.to, 4).map(({ text }) => c.measureText(text).width));
+  for (const { at, text } of ticks(view.from, view.to, Math.max(2, Math.min(12, (width - LEFT) / (widest + 24))))) {
+    rule(px(at), 0, px(at), height - BOTTOM);
     const half = c.measureText(text).width / 2;
-    c.fillText(text, Math.min(Math.max(px(at) - half, LEFT), width - 2 * half), height - 6);
-    c.fillText(text, Math.max(2, LEFT - 6 - 2 * half), py(at) + 4, LEFT - 8);
+    c.fillText(text, Math.min(Math.max(px(at) - half, LEFT), width - 2 * half - 2), height - 6);
+  }
+  for (const { at, text } of ticks(view.from, view.to, Math.max(2, height / 36))) {
+    rule(LEFT, py(at), width, py(at));
+    c.fillText(text, Math.max(2, LEFT - 8 - c.measureText(text).width), py(at) + 4, LEFT - 10);
   }
   c.save();
   c.beginPath();

@@ -84,9 +84,9 @@ export function heldRange(from: number, to: number, dtype: DType): [number, numb
   return [middle - width / 2, middle + width / 2];
 }
 
-/** Round numbers between two ends, some five of them, and how each is written. */
-export function ticks(from: number, to: number): { at: number; text: string }[] {
-  const raw = (to - from) / 8;
+/** Round numbers between two ends, as many as `most` or fewer, and how each is written. */
+export function ticks(from: number, to: number, most: number): { at: number; text: string }[] {
+  const raw = (to - from) / most;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= raw) ?? raw;
   const found: { at: number; text: string }[] = [];
@@ -94,7 +94,7 @@ export function ticks(from: number, to: number): { at: number; text: string }[] 
   for (let n = Math.ceil(from / step); n * step <= to; n++) {
     const at = n * step;
     if (at !== found.at(-1)?.at) found.push({ at, text: n === 0 ? "0" : String(Number(at.toPrecision(digits))) });
-    if (found.length > 12) break;
+    if (found.length > most + 1) break;
   }
   return found;
 }

@@ -1,7 +1,7 @@
 /** A tensor as the page has it: packed little-endian bytes. */
 
 import { type DType, DTYPES } from "../client/src/dtypes.ts";
-import { parse } from "./numbers.ts";
+import { format, parse } from "./numbers.ts";
 
 export interface Tensor {
   readonly dtype: DType;
@@ -30,10 +30,23 @@ export function fromPatterns(patterns: readonly bigint[], dtype: DType, shape: r
   return { dtype, shape, bytes };
 }
 
+const wordsOf = (text: string): string[] => text.split(/[\s,;[\]()]+/).filter(Boolean);
+
 /** The tensor that was typed: numbers with spaces, commas, brackets or line ends between. */
 export function fromText(text: string, dtype: DType, shape?: readonly number[]): Tensor {
-  const words = text.split(/[\s,;[\]()]+/).filter(Boolean);
+  const words = wordsOf(text);
   return fromPatterns(words.map((word) => parse(word, dtype)), dtype, shape ?? [words.length]);
+}
+
+/** The typed numbers for which a dtype has another one, and that one: a few of them. */
+export function replaced(text: string, dtype: DType, most = 3): [string, string][] {
+  const found: [string, string][] = [];
+  for (const word of wordsOf(text)) {
+    if (found.length === most || word.length > 40 || word.startsWith("0x")) continue;
+    const shown = format(parse(word, dtype), dtype);
+    if (parse(shown, "float64") !== parse(word, "float64")) found.push([word, shown]);
+  }
+  return found;
 }
 
 /** The first elements of a tensor, as one dimension. */

@@ -75,6 +75,9 @@ test("dialects, versions, modes and dtypes are those of the service", async () =
   await select("dtype").selectOption("bfloat16");
   await select("opset_version").selectOption("11");
   assert.equal(await select("dtype").inputValue(), "float32");
+  await on.page.fill("#values", "16777217");
+  await on.results("16777216");
+  assert.equal(await on.page.locator("#replaced").textContent(), "float32 has no 16777217: it is read as 16777216.");
   await on.close();
 });
 

@@ -6,7 +6,7 @@ import { readNpy, tensorOf, withTensor } from "../../src/npy.ts";
 import { numberOf, ordinal } from "../../src/numbers.ts";
 import { fragmentOf, shapeOf, START, type State, stateOf } from "../../src/state.ts";
 import { heldRange, levels, sample, ticks } from "../../src/staircase.ts";
-import { fromText, patternAt } from "../../src/tensor.ts";
+import { fromText, patternAt, replaced } from "../../src/tensor.ts";
 
 function file(header: string, data: number[], major = 1): ArrayBuffer {
   const start = major === 1 ? 10 : 12;
@@ -63,6 +63,12 @@ test("what is typed", () => {
   assert.deepEqual(fromText("", "float32").shape, [0]);
 });
 
+test("numbers that a dtype lacks are told, and what stands for them", () => {
+  assert.deepEqual(replaced("2047.5 0.1 NaN -0 1e9 0x3c00", "float16"), [["2047.5", "2048"], ["1e9", "Infinity"]]);
+  assert.deepEqual(replaced("0.1 16777217 -0.30", "float32"), [["16777217", "16777216"]]);
+  assert.deepEqual(replaced("0.30 1e-45 Infinity", "float64"), []);
+});
+
 test("a narrow range has every value, a wide one the steps or a trend", () => {
   const every = sample(1, 1 + 2 ** -20, "float32");
   assert.equal(every.kind, "every");
@@ -102,9 +108,9 @@ test("ranges are held to what a dtype has", () => {
 
 test("ticks are few, round and unlike each other", () => {
   for (const [from, to] of [[-3.25, 3.25], [1, 1 + 2 ** -50], [1e6, 1e6 + 0.001], [-1e300, 1e300], [2 ** 24, 2 ** 24 + 8]] as const) {
-    const found = ticks(from, to);
+    const found = ticks(from, to, 8);
     assert.ok(found.length >= 3 && found.length <= 13, `${from} ${to}: ${found.length}`);
     assert.equal(new Set(found.map(({ text }) => text)).size, found.length, JSON.stringify(found));
   }
-  assert.deepEqual(ticks(-3.25, 3.25).map(({ text }) => text), ["-3", "-2", "-1", "0", "1", "2", "3"]);
+  assert.deepEqual(ticks(-3.25, 3.25, 8).map(({ text }) => text), ["-3", "-2", "-1", "0", "1", "2", "3"]);
 });
