@@ -1,8 +1,7 @@
-"""The rounding directions, and the name each dialect has for them.
+"""The rounding directions and their names in each dialect.
 
-One row a direction. Every mapping between dialects is derived from this table;
-the trap it disarms is DirectML's ``TOWARD_INFINITY``, which is no directed
-rounding at all but nearest with halves away from zero.
+Every mapping between dialects is derived from one table with one row per direction. DirectML's
+``TOWARD_INFINITY`` is not a directed rounding: it is nearest, ties away from zero.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Rounding(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class RoundingName:
-    """What the dialects call one rounding direction; None where they have no word for it."""
+    """The dialects' names of one rounding direction; None where a dialect does not have it."""
 
     rounding: Rounding
     onnx: bool
@@ -39,7 +38,7 @@ ROUNDING_NAMES: tuple[RoundingName, ...] = (
     RoundingName(Rounding.TIES_TO_EVEN, True, "half_to_even", "HALVES_TO_NEAREST_EVEN", 0),
     RoundingName(Rounding.TIES_TO_AWAY, False, "half_away_from_zero", "TOWARD_INFINITY", 2),
     RoundingName(Rounding.TOWARD_ZERO, False, None, "TOWARD_ZERO", 1),
-    # DirectML has these two as operators of their own, CEIL and FLOOR.
+    # In DirectML these two are the operators CEIL and FLOOR.
     RoundingName(Rounding.TOWARD_POSITIVE, False, None, None, None),
     RoundingName(Rounding.TOWARD_NEGATIVE, False, None, None, None),
 )

@@ -1,8 +1,8 @@
-"""Operators as objects: what to round by, in each dialect's own words.
+"""Operators as objects: each dialect's rounding operator with its attributes.
 
-An operator may be of any tensor; :meth:`RoundOperator.descriptor` makes the descriptor
-for one, through the same models as the service's, so that what the service would
-refuse is refused here first, with the same :class:`InvalidDescriptor`.
+An operator is independent of any tensor. :meth:`RoundOperator.descriptor` makes the descriptor of
+the operator on one tensor. It validates by the service's own models, so an invalid descriptor is
+refused before it is sent, with the same :class:`InvalidDescriptor`.
 """
 
 from __future__ import annotations
@@ -30,55 +30,53 @@ from ..wire import native
 from . import Descriptor, DirectMLDescriptor, IEEE754Descriptor, OnnxDescriptor, OpenVINODescriptor
 from .directml import DEFAULT_MODE
 from .directml_tensor import AnyTensorDesc
-from .tensor_names import canonical_name, name_in, sizes_of
+from .tensor_arguments import canonical_name, name_in, sizes_of
 
 _DEFAULT_MODE = cast(DirectMLMode, DEFAULT_MODE)
-#: Plans kept; a header has a few hundred bytes.
-_CACHED_PLANS = 1024
+#: Prepared descriptors that are cached; each has a few hundred bytes.
+_CACHE_SIZE = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """A descriptor as it is sent, and what it means.
+class PreparedDescriptor:
+    """A descriptor, resolved, with everything that its requests and responses have in common.
 
-    ``descriptor`` is the value of the Operator-Descriptor header, ``call`` what it
-    resolves to. ``headers`` are those that every request of it has, and ``stated`` is
-    the Output-Descriptor of its answers, as this project's service writes it.
+    ``descriptor`` is the value of the Operator-Descriptor header, and ``call`` is the call that it
+    resolves to. ``headers`` are the fixed request headers. ``output_descriptor`` is the
+    response's Output-Descriptor, as this project's service writes it.
     """
 
     descriptor: bytes
     call: RoundCall
     headers: tuple[tuple[bytes, bytes], ...]
-    stated: str
+    output_descriptor: str
 
 
-def plan_of(descriptor: Descriptor) -> Plan:
-    """The plan for a descriptor; raises :class:`InvalidDescriptor`."""
+def prepare_descriptor(descriptor: Descriptor) -> PreparedDescriptor:
+    """Resolve a descriptor and encode its headers; raises :class:`InvalidDescriptor`."""
     call, text = descriptor.resolve(), descriptor.to_json()
     headers = (
         (native.CONTENT_TYPE.encode(), native.OCTET_STREAM.encode()),
         (native.OPERATOR_DESCRIPTOR.encode(), text),
     )
-    return Plan(text, call, headers, native.output_descriptor(call.output).decode())
+    output = native.output_descriptor(call.output).decode()
+    return PreparedDescriptor(text, call, headers, output)
 
 
 class RoundOperator(abc.ABC):
     """One dialect's rounding operator, with its attributes; immutable and hashable.
 
-    Attributes are held as the dialect's canonical names, however they were spelled: operators
-    that mean the same are equal.
-
-    One that was read from where it was written down may state a tensor; that is no part
-    of what it is compared by.
+    Attributes are stored by their canonical names, so operators with the same meaning are equal.
+    An operator that was read from another format may state a tensor, which comparison ignores.
     """
 
     __slots__ = ()
 
-    #: Where the dialect's descriptor has each attribute.
+    #: The path of each attribute in the dialect's descriptor.
     _paths: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
-        # Attributes are checked on a tensor that every version of every dialect takes.
+        # Attributes are checked on a tensor that every version of every dialect accepts.
         descriptor = self.descriptor("float32", (1, 1, 1, 1))
         descriptor.resolve()
         for attribute, path in self._paths.items():
@@ -88,27 +86,26 @@ class RoundOperator(abc.ABC):
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> Descriptor:
-        """The descriptor of the operator on a packed tensor, or on the one that it states.
+        """The descriptor of the operator on a packed tensor, or on the tensor that it states.
 
-        ``dtype`` is a canonical name, or a NumPy type in either byte order. Raises
-        :class:`InvalidDescriptor` for a tensor that the operator does not take, and
-        :class:`InvalidArgument` where neither the arguments nor the operator say what
-        the tensor is.
+        ``dtype`` is a canonical name, or a NumPy dtype in either byte order. Raises
+        :class:`InvalidDescriptor` for a tensor that the operator does not accept, and
+        :class:`InvalidArgument` if neither the arguments nor the operator state the tensor.
         """
 
     def flat_shape(self, count: int) -> tuple[int, ...]:
-        """A shape that the operator takes for ``count`` elements in a row."""
+        """A shape of ``count`` elements that the operator accepts."""
         return (count,)
 
-    def plan(self, dtype: str, shape: tuple[int, ...]) -> Plan:
-        """The plan for a packed tensor; raises :class:`InvalidDescriptor`."""
-        return _plan_for(self, dtype, shape)
+    def prepare(self, dtype: str, shape: tuple[int, ...]) -> PreparedDescriptor:
+        """The prepared descriptor of a packed tensor; raises :class:`InvalidDescriptor`."""
+        return _prepared(self, dtype, shape)
 
 
-@lru_cache(maxsize=_CACHED_PLANS)
-def _plan_for(by: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Plan:
-    # Any other name is the dialect's model's to refuse.
-    return plan_of(by.descriptor(cast(DTypeName, dtype), shape))
+@lru_cache(maxsize=_CACHE_SIZE)
+def _prepared(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> PreparedDescriptor:
+    # The dialect's model refuses any other name.
+    return prepare_descriptor(operator.descriptor(cast(DTypeName, dtype), shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +130,9 @@ class IEEE754Round(RoundOperator):
 
 @dataclass(frozen=True, slots=True)
 class OnnxRound(RoundOperator):
-    """ONNX Round: halves to even, on the floats that the operator set's version takes.
+    """ONNX Round: ties to even, on the float types of the opset.
 
-    ``domain`` is the default one, under either of its names.
+    ``domain`` is the default domain, by either of its names.
     """
 
     opset_version: OnnxOpset = 22
@@ -162,7 +159,7 @@ class OnnxRound(RoundOperator):
 class OpenVINORound(RoundOperator):
     """OpenVINO Round-5; ``mode`` is ``half_to_even`` or ``half_away_from_zero``.
 
-    ``dtype`` and ``shape`` are what a layer of an IR states of its tensor.
+    ``dtype`` and ``shape`` are those that a layer of an IR states for its tensor.
     """
 
     _paths: ClassVar[Mapping[str, str]] = {"mode": "mode"}
@@ -174,7 +171,7 @@ class OpenVINORound(RoundOperator):
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> OpenVINODescriptor:
-        """The ``openvino`` descriptor for a tensor; what is not given is the layer's."""
+        """The ``openvino`` descriptor for a tensor; arguments default to the layer's tensor."""
         name = canonical_name(self.dtype if dtype is None else dtype)
         sizes = sizes_of(self.shape if shape is None else shape)
         return OpenVINODescriptor.read(
@@ -192,10 +189,10 @@ class DirectMLRound(RoundOperator):
     """DirectML's ELEMENT_WISE_ROUND, on float32 and float16.
 
     ``rounding_mode`` is ``HALVES_TO_NEAREST_EVEN``, ``TOWARD_ZERO`` or
-    ``TOWARD_INFINITY`` (which is nearest, halves away from zero), with or without
-    ``DML_ROUNDING_MODE_``, or the C integer. ``feature_level`` decides which ranks
-    there are: exactly 4 at ``2_1``, 1 to 8 from ``3_0`` on. ``tensors`` are the
-    InputTensor and the OutputTensor that DxDispatch's JSON states.
+    ``TOWARD_INFINITY`` (nearest, halves away from zero), with or without
+    ``DML_ROUNDING_MODE_``, or the C integer. ``feature_level`` decides the rank: exactly 4 at
+    ``2_1``, 1 to 8 from ``3_0`` on. ``tensors`` are the InputTensor and the OutputTensor of
+    DxDispatch's JSON.
     """
 
     _paths: ClassVar[Mapping[str, str]] = {
@@ -212,7 +209,7 @@ class DirectMLRound(RoundOperator):
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> DirectMLDescriptor:
-        """The ``directml`` descriptor: both tensors as stated, or packed and alike."""
+        """The ``directml`` descriptor, on the stated tensors or on two equal packed ones."""
         stated = self.tensors if dtype is None and shape is None else None
         if stated is None:
             tensor = {
@@ -232,7 +229,7 @@ class DirectMLRound(RoundOperator):
         )
 
     def flat_shape(self, count: int) -> tuple[int, ...]:
-        """Four dimensions, which every feature level takes."""
+        """Four dimensions, which every feature level accepts."""
         return (1, 1, 1, count)
 
 
@@ -240,14 +237,13 @@ def as_operator(
     operator: RoundOperator | RoundingName | Rounding | None,
     rounding: RoundingName | Rounding | None = None,
 ) -> RoundOperator:
-    """The operator that a caller named, by itself or by its IEEE 754 direction; one of the two.
+    """The operator that a caller gave, or that of a direction; ``ties_to_even`` if neither.
 
-    Neither is ``ties_to_even``. Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument`
-    for both.
+    Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` if both are given.
     """
     if rounding is not None:
         if operator is not None:
-            raise InvalidArgument("rounding is the operator's own: give one of the two")
+            raise InvalidArgument("an operator has its own rounding: give one of the two")
         operator = rounding
     if operator is None:
         operator = "ties_to_even"
@@ -257,7 +253,7 @@ def as_operator(
 
 
 def operator_of(descriptor: Descriptor) -> RoundOperator:
-    """The operator that a descriptor puts to its tensor."""
+    """The operator of a descriptor."""
     match descriptor:
         case IEEE754Descriptor():
             return IEEE754Round(Rounding(descriptor.rounding))

@@ -1,4 +1,4 @@
-"""Operators as one word, for command lines and queries: ``directml:TOWARD_INFINITY``."""
+"""Operators as text, for command lines and queries: ``directml:TOWARD_INFINITY``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import DIALECTS
 from .objects import DirectMLRound, IEEE754Round, OnnxRound, OpenVINORound, RoundOperator
 from .onnx import NEWEST_OPSET, OLDEST_OPSET
 
-#: What there is, for help texts and messages.
+#: The accepted texts, for help and error messages.
 SPELLINGS = (
     f"{', '.join(Rounding)}; onnx or onnx:OPSET ({OLDEST_OPSET} to {NEWEST_OPSET}); "
     f"openvino or openvino:MODE ({', '.join(DIALECTS['openvino'].modes)}); "
@@ -25,10 +25,10 @@ _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
 
 @lru_cache(maxsize=64)
 def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> RoundOperator:
-    """The operator that ``text`` names, in its dialect's own words.
+    """The operator that ``text`` names.
 
-    A direction of IEEE 754 stands for itself; the others are a dialect and, after colons, what
-    its operator can be told. Raises :class:`InvalidDescriptor` at ``loc``, naming what is allowed.
+    ``text`` is an IEEE 754 rounding direction, or a dialect and, after colons, its operator's
+    attributes. Raises :class:`InvalidDescriptor` at ``loc`` with the accepted texts.
     """
     dialect, *words = text.split(":")
     try:
@@ -41,7 +41,7 @@ def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> Round
 
 
 def _operator(dialect: str, words: list[str]) -> RoundOperator:
-    # The operators check what they are given: here it may still be anything.
+    # Any: the operators check their own attributes.
     given: list[Any] = [int(word) if _INTEGER.fullmatch(word) else word for word in words]
     match dialect, len(given):
         case ("onnx", 0 | 1) if all(isinstance(word, int) for word in given):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tensor_round.dtypes import BY_NAME
 from tensor_round.errors import InvalidDescriptor, MalformedJSON, RequestRefused, TensorTooLarge
 from tensor_round.wire import jsontensor, oip, oip_request
-from tensor_round.wire.census import census
+from tensor_round.wire.json_size import measure_json
 
 X: dict[str, Any] = {"name": "X", "shape": [2], "datatype": "FP32"}
 INLINE: dict[str, Any] = {**X, "data": [0.5, 1.5]}
@@ -399,6 +399,6 @@ def test_a_request_and_its_numbers_take_no_more_than_the_census_says() -> None:
             assert isinstance(tensor.source, oip.Inline)
             dtype = BY_NAME["float32"]
             jsontensor.read(tensor.source.data, dtype, tensor.shape, any_nesting=True)
-            assert tracemalloc.get_traced_memory()[1] <= census(head).nbytes
+            assert tracemalloc.get_traced_memory()[1] <= measure_json(head).nbytes
         finally:
             tracemalloc.stop()
