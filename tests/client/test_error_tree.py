@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.clients import LIBRARIES, AnyClient
+from support.clients import KINDS, AnyClient
 from support.http.proxy import Fault, Proxy
 from tensor_round import errors
 
@@ -42,7 +42,7 @@ def on_the_wire(refusal: errors.RequestRefused) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-@pytest.mark.parametrize("client", LIBRARIES.values(), ids=LIBRARIES)
+@pytest.mark.parametrize("client", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("kind", errors.REFUSALS.values(), ids=errors.REFUSALS)
 def test_a_refusal_comes_back_as_itself(
     kind: type[errors.RequestRefused], client: type[AnyClient]

@@ -49,8 +49,8 @@ def descendants(kind: type[RequestRefused]) -> Iterator[type[RequestRefused]]:
 
 
 # Those without a code are never problem documents: Open Inference Protocol's, and the unknown one.
-LIBRARIES = sorted({k for k in descendants(RequestRefused) if k.code}, key=lambda kind: kind.code)
-each_kind = pytest.mark.parametrize("kind", LIBRARIES, ids=lambda kind: kind.code)
+KINDS = sorted({k for k in descendants(RequestRefused) if k.code}, key=lambda kind: kind.code)
+each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
 
 
 def carried(refusal: RequestRefused, retry_after: float | None = None) -> RequestRefused:
@@ -60,11 +60,11 @@ def carried(refusal: RequestRefused, retry_after: float | None = None) -> Reques
 
 
 def test_the_codes_and_statuses_are_the_published_ones() -> None:
-    assert {kind.code: kind.status for kind in LIBRARIES} == PUBLISHED
+    assert {kind.code: kind.status for kind in KINDS} == PUBLISHED
 
 
 def test_every_class_is_found_by_its_code() -> None:
-    assert {kind.code: kind for kind in LIBRARIES} == REFUSALS
+    assert {kind.code: kind for kind in KINDS} == REFUSALS
 
 
 @each_kind

@@ -23,8 +23,8 @@ EVEN = IEEE754Round()
 
 
 def cut_up(x: Array, out: Array, tile_bytes: int, operator: RoundOperator = EVEN) -> Tiling:
-    plan = operator.prepare(x.dtype.newbyteorder("<").name, x.shape)
-    return cut(operator, plan, x, out, tile_bytes, aliased=np.may_share_memory(x, out))
+    prepared = operator.prepare(x.dtype.newbyteorder("<").name, x.shape)
+    return cut(operator, prepared, x, out, tile_bytes, aliased=np.may_share_memory(x, out))
 
 
 def land(sink: Sink, data: bytes) -> None:
@@ -41,7 +41,7 @@ def complement(x: Array, out: Array, tile_bytes: int, *, verified: bool = False)
     lengths = []
     for tile in cut_up(x, out, tile_bytes).tiles:
         payload = tile.payload()
-        assert len(payload) == tile.nbytes == tile.plan.call.input.byte_length
+        assert len(payload) == tile.nbytes == tile.prepared.call.input.byte_length
         lengths.append(len(payload))
         sink = tile.sink(verified=verified)
         land(sink, (~np.frombuffer(payload, np.uint8)).tobytes())
@@ -115,9 +115,9 @@ def test_memory_stays_bounded_where_tiles_are_copied() -> None:
 def test_tiles_are_lawful_in_the_dialect(operator: RoundOperator, flat: tuple[int, ...]) -> None:
     x = np.zeros((1, 3, 3, 3), "<f4")
     (whole,) = cut_up(x, empty_like(x), 108, operator).tiles
-    assert whole.plan.call.input.shape == x.shape
+    assert whole.prepared.call.input.shape == x.shape
     for tile in cut_up(x, empty_like(x), 36, operator).tiles:
-        assert tile.plan.call.input.shape == flat
+        assert tile.prepared.call.input.shape == flat
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "float8_e5m2"])
@@ -149,15 +149,15 @@ def test_nothing_is_committed_before_it_is_verified() -> None:
 
 
 def test_directml_pads_three_halves_to_eight_bytes() -> None:
-    plan = DirectMLRound().prepare("float16", (3,))
-    assert plan.call.output.byte_length == 8
+    prepared = DirectMLRound().prepare("float16", (3,))
+    assert prepared.call.output.byte_length == 8
     out: Any = np.zeros(3, "<u2")
     (tile,) = cut_up(patterns("float16", 3), out.view("<f2"), 1 << 20, DirectMLRound()).tiles
     headers = {
         "content-type": "application/octet-stream",
         "output-descriptor": '{"dtype":"float16","shape":[3],"strides":[1],"byte_length":8}',
     }
-    reader = tensor_reader(200, headers, plan, lambda: tile.sink(verified=False), digest=False)
+    reader = tensor_reader(200, headers, prepared, lambda: tile.sink(verified=False), digest=False)
     copy_into(reader, b"\1\0\2\0\3\0\0\0")
     reader.finish()
     assert out.tolist() == [1, 2, 3]

@@ -51,15 +51,15 @@ def test_pauses_double_with_chance_in_them() -> None:
 
 
 def test_retry_after_is_waited_for() -> None:
-    pause = Retries(1, verified=False).pause(tr.Overloaded("x", retry_after=7.0), 0, NEVER)
+    pause = Retries(1, verified=False).backoff(tr.Overloaded("x", retry_after=7.0), 0, NEVER)
     assert 7 < pause <= 7 + FIRST_PAUSE
 
 
 def test_no_wait_outlasts_the_deadline() -> None:
     error = tr.Overloaded("x", retry_after=7.0)
     with pytest.raises(tr.Overloaded):
-        Retries(1, verified=False).pause(error, 0, Deadline(5))
-    assert Retries(1, verified=False).pause(error, 0, Deadline(60)) > 7
+        Retries(1, verified=False).backoff(error, 0, Deadline(5))
+    assert Retries(1, verified=False).backoff(error, 0, Deadline(60)) > 7
 
 
 def test_tries_are_counted() -> None:
@@ -69,7 +69,7 @@ def test_tries_are_counted() -> None:
     with pytest.raises(tr.ConnectionFailed):
         retries.backoff(tr.ConnectionFailed("x"), 2, NEVER)
     with pytest.raises(tr.ConnectionFailed):
-        Retries(0, verified=False).pause(tr.ConnectionFailed("x"), 0, NEVER)
+        Retries(0, verified=False).backoff(tr.ConnectionFailed("x"), 0, NEVER)
 
 
 def test_an_outage_spends_the_budget_and_successes_earn_it_back() -> None:

@@ -109,7 +109,7 @@ def test_what_came_before_the_end_is_still_there() -> None:
     async def test(wire: AsyncStream, peer: socket.socket) -> None:
         peer.sendall(b"last words")
         peer.shutdown(socket.SHUT_WR)
-        await until(lambda: wire._is_over)
+        await until(lambda: wire._has_ended)
         assert await received(wire, 4) == b"last"
         assert await received(wire, 10) == b" words"
         assert await received(wire, 10) == b""
