@@ -9,6 +9,9 @@ result that differs from them is a fault of the product, so a published digest n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 # One line per row.
 # ruff: noqa: E501
 # fmt: off
@@ -57,3 +60,12 @@ DIGESTS: dict[tuple[str, str], str] = {
     ("uint16", "toward_negative"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
 }
 # fmt: on
+
+
+def differing(rows: Mapping[str, Any]) -> list[str]:
+    """The dtypes and roundings of one backend in ``GET /conformance`` with another digest."""
+    return [
+        f"{dtype} {rounding}"
+        for (dtype, rounding), published in DIGESTS.items()
+        if rows.get(dtype, {}).get(rounding, {}).get("sha256") != published
+    ]

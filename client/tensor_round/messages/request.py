@@ -43,15 +43,17 @@ class Request(NamedTuple):
         return [*self.fixed, *self.varying]
 
 
-def round_request(prepared: PreparedDescriptor, payload: memoryview, *, digest: bool) -> Request:
-    """``POST /round`` with an octet-stream body."""
+def tensor_request(
+    prepared: PreparedDescriptor, payload: memoryview, *, digest: bool, path: str = "/round"
+) -> Request:
+    """``POST /round``, or another path that accepts a tensor, with an octet-stream body."""
     id = _new_id()
     varying = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(payload))]
     if digest:
         stated = native.content_digest(hashlib.sha256(payload).digest())
         varying.append((b"Content-Digest", stated.encode()))
         varying.append((b"Want-Content-Digest", b"sha-256=1"))
-    return Request("POST", "/round", id, prepared.headers, varying, payload)
+    return Request("POST", path, id, prepared.headers, varying, payload)
 
 
 def json_request(path: str, document: Mapping[str, Any]) -> Request:
@@ -83,7 +85,7 @@ def tensor_reader(
     *,
     digest: bool,
 ) -> ResponseReader[None]:
-    """The reader of the response to :func:`round_request`.
+    """The reader of the response to :func:`tensor_request` on ``/round``.
 
     ``make_sink`` is called once the headers are found right. Raises :class:`ProtocolViolation`
     for headers that do not belong to the output of ``prepared``.
@@ -106,12 +108,14 @@ def tensor_reader(
     return TensorReader(make_sink(), output.byte_length, sha256)
 
 
-def document_reader(status: int, headers: Mapping[str, str]) -> ResponseReader[dict[str, Any]]:
+def document_reader(
+    status: int, headers: Mapping[str, str], *, digest: bool = False
+) -> ResponseReader[dict[str, Any]]:
     """The reader of a JSON response; raises :class:`ProtocolViolation` for another type."""
     if status != 200:
         return RefusalReader(status, headers)
     _check_media_type(headers, native.JSON)
-    return DocumentReader()
+    return DocumentReader(_stated_digest(headers) if digest else None)
 
 
 def _check_media_type(headers: Mapping[str, str], expected: str) -> None:

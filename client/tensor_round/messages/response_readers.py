@@ -80,13 +80,14 @@ class TensorReader:
 
 
 class DocumentReader:
-    """Reads a JSON object."""
+    """Reads a JSON object, and compares its digest if one is given."""
 
-    __slots__ = ("_buffer", "_text")
+    __slots__ = ("_buffer", "_expected", "_text")
 
-    def __init__(self) -> None:
+    def __init__(self, sha256: bytes | None = None) -> None:
         self._text = bytearray()
         self._buffer = bytearray(_TEXT_BUFFER_BYTES)
+        self._expected = sha256
 
     def get_buffer(self) -> memoryview:
         """A buffer that is used again for each piece."""
@@ -100,6 +101,8 @@ class DocumentReader:
 
     def finish(self) -> dict[str, Any]:
         """The object; raises :class:`ProtocolViolation` for anything else."""
+        if self._expected not in (None, hashlib.sha256(self._text).digest()):
+            raise ProtocolViolation("the response's bytes do not match its Content-Digest")
         try:
             value = strictjson.loads(self._text, max_depth=MAX_DOCUMENT_DEPTH)
         except MalformedJSON as error:

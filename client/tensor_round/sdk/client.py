@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ..messages.differences import Differences
 from ..names import RoundingName
 from ..operators.objects import RoundOperator, as_operator
 from ..progress import ProgressCallback
@@ -115,6 +116,19 @@ class Client(Copyable):
         rounded: A = run(self._session.round(x, as_operator(operator, rounding), out, progress))
         return rounded
 
+    def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
+        """Where the dialects' operators, and the rounding directions, differ on ``x``.
+
+        ``x`` is an array in host memory, as for :meth:`round`; masked elements count too. The
+        result has the number of differing elements, and the first of them, for each pair of
+        directions and class of elements. Arrays over ``tile_bytes`` are sent in tiles.
+        ``progress`` is as in :meth:`round`. :func:`tensor_round.compare` does the same without a
+        service, and can also explain the difference of two arrays.
+
+        Raises the errors of :meth:`round`.
+        """
+        return run(self._session.compare(x, progress))
+
     def execute(
         self,
         descriptor: AnyDescriptor,
@@ -125,11 +139,10 @@ class Client(Copyable):
     ) -> Output:
         """Execute an operator descriptor, with the layouts that it states.
 
-        ``descriptor`` is a model of any dialect (:class:`IEEE754Descriptor`,
-        :class:`OnnxDescriptor`, :class:`OpenVINODescriptor`, :class:`DirectMLDescriptor`), a
-        mapping of the same fields, or JSON text. ``data`` is the input's buffer as bytes, or an
-        array of its dtype and shape. An array with the input's strides is sent without a copy, the
-        bytes between its elements included; any other is copied into the stated layout.
+        ``descriptor`` is a model of any dialect, such as :class:`OnnxDescriptor`, a mapping of the
+        same fields, or JSON text. ``data`` is the input's buffer as bytes, or an array of its dtype
+        and shape. An array with the input's strides is sent without a copy, the bytes between its
+        elements included; any other is copied into the stated layout.
 
         ``out`` is a writable buffer of the output's length, or an array of its dtype and shape;
         the memory between an array's elements is not changed. ``out`` may be the input's memory if

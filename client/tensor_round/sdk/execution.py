@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .. import operators
 from ..arrays.sinks import TensorSink
 from ..cuda.device_rounding import RoundTiles
 from ..errors import HeadersTooLarge, InvalidArgumentType
-from ..messages.request import Request, round_request, tensor_reader
+from ..messages.request import Request, tensor_reader, tensor_request
 from ..messages.response_readers import ResponseReader
 from ..operators import Descriptor
 from ..operators.model import OperatorDescriptor
@@ -29,6 +29,7 @@ from . import tensors
 from .output import Output
 from .tensors import Exporter, Tensor
 
+T = TypeVar("T")
 #: A descriptor: a model of any dialect, a mapping, or its JSON text.
 AnyDescriptor = Descriptor | Mapping[str, Any] | str | bytes
 
@@ -38,17 +39,17 @@ _CACHE_SIZE = 256
 _LARGE_BYTES = 256 << 10
 
 
-class Send(Protocol):
+class Send(Protocol[T]):
     """Sends a request with retries until a response is complete."""
 
     def __call__(
         self,
         make_request: Callable[[], Request],
-        make_reader: Callable[[int, Mapping[str, str]], ResponseReader[None]],
+        make_reader: Callable[[int, Mapping[str, str]], ResponseReader[T]],
         deadline: Deadline,
         *,
         computes: bool = False,
-    ) -> Awaitable[None]:
+    ) -> Awaitable[T]:
         """Send it; each try makes a new request and a new reader."""
 
 
@@ -61,7 +62,7 @@ class DescriptorExecutor:
 
     def __init__(
         self,
-        send: Send,
+        send: Send[None],
         round_tiles: RoundTiles,
         concurrency: Concurrency,
         tile_bytes: int,
@@ -136,7 +137,7 @@ class DescriptorExecutor:
             return tensors.payload(source, call)
 
         def make_request() -> Request:
-            return round_request(prepared, payload, digest=digest)
+            return tensor_request(prepared, payload, digest=digest)
 
         def make_reader(status: int, fields: Mapping[str, str]) -> ResponseReader[None]:
             return tensor_reader(status, fields, prepared, make_sink, digest=digest)

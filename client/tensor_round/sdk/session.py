@@ -26,13 +26,15 @@ from ..errors import (
     RequestRefused,
     TensorRoundError,
 )
-from ..messages.request import Request, document_reader, get_request, round_request, tensor_reader
+from ..messages.differences import Differences
+from ..messages.request import Request, document_reader, get_request, tensor_reader, tensor_request
 from ..messages.response_readers import ResponseReader
 from ..operators.objects import PreparedDescriptor, RoundOperator
 from ..progress import ProgressCallback, counted
 from ..transport.concurrency import Concurrency
 from ..transport.deadline import Deadline
 from ..transport.interface import Transport
+from .comparisons import Comparisons
 from .execution import AnyDescriptor, DescriptorExecutor
 from .output import Output
 from .retries import Retries
@@ -56,6 +58,7 @@ class Session:
         self._digest = settings.digest and not transport.is_in_process
         self._retries = Retries(settings.retries, verified=self._digest)
         self.is_closed = False
+        self._comparisons = Comparisons(self._send, concurrency, settings, digest=self._digest)
         self._devices = DeviceRounder(self._send_for_document, self._round_tiles)
         self._executor = DescriptorExecutor(
             self._send, self._round_tiles, concurrency, settings.tile_bytes, digest=self._digest
@@ -94,6 +97,13 @@ class Session:
         else:
             await self._round_tiles(operator, prepared, source, target, progress, deadline)
         return out
+
+    async def compare(self, x: Any, progress: bool | ProgressCallback) -> Differences:
+        """Compare the rounding directions on ``x``; see :meth:`Client.compare`."""
+        deadline = self._start()
+        _check_progress(progress)
+        operand = read_array(x)
+        return await self._comparisons.compare(operand.array, operand.dtype, progress, deadline)
 
     async def execute(
         self,
@@ -175,7 +185,7 @@ class Session:
     def _round_tile(self, tile: Tile, deadline: Deadline) -> Awaitable[None]:
         digest, can_tear = self._digest, not self._transport.is_in_process
         return self._send(
-            lambda: round_request(tile.prepared, tile.payload(), digest=digest),
+            lambda: tensor_request(tile.prepared, tile.payload(), digest=digest),
             lambda status, fields: tensor_reader(
                 status,
                 fields,

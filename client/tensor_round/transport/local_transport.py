@@ -37,6 +37,9 @@ class Engine(Protocol):
     ) -> None:
         """Round a call of any layout; pass the output to ``take``, which must copy it."""
 
+    def compare(self, call: RoundCall, payload: memoryview) -> dict[str, Any]:
+        """The service's JSON response to a tensor at ``/compare``."""
+
     def document(self, method: str, path: str) -> dict[str, Any]:
         """The service's JSON response at a path."""
 
@@ -75,8 +78,13 @@ class LocalTransport:
         engine = open_engine()  # a forked child has its own
         run = engine.run if self._is_async else _run_here
         descriptor = dict(request.headers).get(_DESCRIPTOR)
-        if request.path == "/round" and descriptor is not None:
+        document: dict[str, Any] = {}
+        if request.path in ("/round", "/compare") and descriptor is not None:
             call = engine.resolve(descriptor, len(request.body))
+            if request.path == "/compare":
+                compare = partial(engine.compare, call, request.body)
+                await run(lambda: document.update(compare()), _PIECE_BYTES)
+                return LocalResponse({"content-type": native.JSON}, _Document(document))
             return LocalResponse(
                 {
                     "content-type": native.OCTET_STREAM,
@@ -84,7 +92,6 @@ class LocalTransport:
                 },
                 _Tensor(engine, call, request.body, run),
             )
-        document: dict[str, Any] = {}
         await run(
             lambda: document.update(engine.document(request.method, request.path)), _PIECE_BYTES
         )

@@ -13,7 +13,12 @@ from tensor_round import ConnectionFailed, IEEE754Round, ProtocolViolation, Requ
 from tensor_round.arrays.sinks import DirectSink
 from tensor_round.errors import UnknownRefusal
 from tensor_round.messages.refusal import parse_retry_after, refusal
-from tensor_round.messages.request import document_reader, get_request, round_request, tensor_reader
+from tensor_round.messages.request import (
+    document_reader,
+    get_request,
+    tensor_reader,
+    tensor_request,
+)
 from tensor_round.messages.response_readers import MAX_DOCUMENT_BYTES, ResponseReader, copy_into
 from tensor_round.wire import native
 
@@ -46,7 +51,7 @@ def eat(reader: ResponseReader[Any], body: bytes, piece: int) -> Any:
 
 
 def test_a_request_says_all_that_the_service_must_know() -> None:
-    request = round_request(PREPARED, memoryview(BODY), digest=True)
+    request = tensor_request(PREPARED, memoryview(BODY), digest=True)
     headers = dict(request.headers)
     assert (request.method, request.path, bytes(request.body)) == ("POST", "/round", BODY)
     assert headers[b"Content-Length"] == b"12"
@@ -59,7 +64,7 @@ def test_a_request_says_all_that_the_service_must_know() -> None:
 
 
 def test_without_digest_none_is_made() -> None:
-    names = {name for name, _ in round_request(PREPARED, memoryview(BODY), digest=False).headers}
+    names = {name for name, _ in tensor_request(PREPARED, memoryview(BODY), digest=False).headers}
     assert not names & {b"Content-Digest", b"Want-Content-Digest"}
 
 
