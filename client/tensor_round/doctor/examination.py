@@ -91,9 +91,9 @@ def _times(work: Callable[[], Any], rounds: int) -> list[float]:
 def check_readiness(client: Client) -> Iterator[Finding]:
     """Check that the service is ready."""
     if client.ready():
-        yield Finding("ready", Level.OK, "The service answers, and says that it is ready.")
+        yield Finding("ready", Level.OK, "The service is reachable and ready.")
     else:
-        yield Finding("ready", Level.FAULT, "The service answers, but says that it is not ready.")
+        yield Finding("ready", Level.FAULT, "The service is reachable, but not ready.")
 
 
 def check_version(service: dict[str, Any] | None) -> Iterator[Finding]:
@@ -144,10 +144,10 @@ def check_settings(url: str, catalog: dict[str, Any]) -> Iterator[Finding]:
     if not _is_local(url):
         if urlsplit(url).scheme == "http":
             keys = ", and API keys with them" if service.get("api_keys") else ""
-            text = f"Tensors{keys} travel to another host without TLS."
+            text = f"Tensors{keys} are sent to another host without TLS."
             yield Finding("encryption", Level.ADVICE, text)
         if not service.get("api_keys") and not service.get("tls"):
-            text = "Whoever reaches the service may use it: it asks for no API key."
+            text = "Every host that reaches the service may use it: no API key is required."
             yield Finding("access", Level.ADVICE, text)
     most, in_flight = limits["max_tensor_bytes"], limits["max_bytes_in_flight"]
     if in_flight < 2 * most:

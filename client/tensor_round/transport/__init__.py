@@ -1,4 +1,4 @@
-"""The transport: how requests and responses travel. Each layer uses the next one only.
+"""The transport of requests and responses. Each layer uses the next one only.
 
 ``interface``         the protocol of a transport and its responses, as a session uses them
 ``select``            the transport for a client's URL and options
