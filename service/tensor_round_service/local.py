@@ -37,7 +37,7 @@ _REMEMBERED_CALLS = 1024
 
 
 class LocalEngine:
-    """The calls of ``tensor_round.transport.local``; safe to share between threads."""
+    """The calls of ``tensor_round.transport.local_transport``; safe to share between threads."""
 
     def __init__(self) -> None:
         self._engine = Engine(choose("numpy"))

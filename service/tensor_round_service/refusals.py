@@ -18,7 +18,7 @@ from tensor_round.errors import (
     RequestRefused,
     problem,
 )
-from tensor_round.wire import native, oip_answer
+from tensor_round.wire import native, oip_response
 
 from .failures import refusal_for
 from .http1.head import Header
@@ -37,7 +37,7 @@ def refusal_response(path: str, refusal: RequestRefused) -> Response:
     """
     if is_v2(path):
         status = 400 if refusal.status == 422 else refusal.status
-        media_type, content = native.JSON, oip_answer.write_error(refusal.detail)
+        media_type, content = native.JSON, oip_response.write_error(refusal.detail)
     else:
         status = refusal.status
         media_type, content = native.PROBLEM_JSON, json.dumps(problem(refusal)).encode()

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from tensor_round import operators
 from tensor_round.errors import RequestRefused
 from tensor_round.layout import check_size
-from tensor_round.messages.response import MAX_PROBLEM_BYTES, refusal
+from tensor_round.messages.refusal import MAX_PROBLEM_BYTES, refusal
 from tensor_round.operators.readers import from_dxdispatch, from_openvino
 from tensor_round.operators.text import operator_from_text
 from tensor_round.wire import native, npy

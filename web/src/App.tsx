@@ -1,8 +1,9 @@
 /** The page: what goes in, what comes out, where directions differ, and how to call it. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Client } from "../client/src/client.ts";
 import { descriptorOf } from "../client/src/operators.ts";
-import { type Choice, operatorOf, roundingOf, settle, versionOf } from "./catalog.ts";
+import { type Catalog, type Choice, operatorOf, roundingOf, settle, versionOf } from "./catalog.ts";
 import { Controls } from "./Controls.tsx";
 import { Comparison } from "./Comparison.tsx";
 import { useWork } from "./hooks.ts";
@@ -10,7 +11,7 @@ import { Input } from "./Input.tsx";
 import { type NpyFile, tensorOf, withTensor } from "./npy.ts";
 import { FORMATS } from "./numbers.ts";
 import { Plot } from "./Plot.tsx";
-import { about, type About, clientWith, differences, execute, inEach, sentenceOf, wantsKey } from "./service.ts";
+import { about, clientWith, differences, execute, inEach, sentenceOf, wantsKey } from "./service.ts";
 import { Snippets } from "./Snippets.tsx";
 import { fragmentOf, shapeOf, type State, stateOf } from "./state.ts";
 import { fromText, head, length, replaced, type Tensor } from "./tensor.ts";
@@ -27,10 +28,10 @@ export function App() {
   if (service.value === undefined) {
     return <main>{service.error ? <p role="alert">{sentenceOf(service.error)}</p> : <p role="status">Asking the service …</p>}</main>;
   }
-  return <Workbench client={client} service={service.value} />;
+  return <Workbench client={client} catalog={service.value} />;
 }
 
-function Workbench({ client, service: { catalog, version } }: { client: ReturnType<typeof clientWith>; service: About }) {
+function Workbench({ client, catalog }: { client: Client; catalog: Catalog }) {
   const [state, setState] = useState<State>(() => stateOf(location.hash));
   const [{ file, opened }, setOpened] = useState<{ file?: NpyFile; opened: number }>({ opened: 0 });
   const [unreadable, setUnreadable] = useState("");
@@ -87,7 +88,7 @@ function Workbench({ client, service: { catalog, version } }: { client: ReturnTy
     <>
       <header>
         <h1>tensor-round</h1>
-        <p>Exact rounding, to the last bit. <span id="about">Version {version}, {work.value?.backend || catalog.execution.backend} on {catalog.execution.devices.join(", ")}</span></p>
+        <p>Exact rounding, to the last bit. <span id="about">Version {catalog.service.version}, {work.value?.backend || catalog.execution.backend} on {catalog.execution.devices.join(", ")}</span></p>
         <nav aria-label="Elsewhere"><a href="docs">Interface</a> <a href="operators">Operators</a> <a href="conformance">Conformance</a></nav>
       </header>
       <main>

@@ -23,7 +23,7 @@ export interface Catalog {
   readonly dialects: Readonly<Record<string, Dialect>>;
   readonly roundings: readonly Rounding[];
   readonly limits: { readonly max_tensor_bytes: number };
-  readonly service: { readonly api_keys: boolean };
+  readonly service: { readonly version: string; readonly api_keys: boolean };
   readonly execution: { readonly backend: string; readonly devices: readonly string[] };
 }
 

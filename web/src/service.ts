@@ -10,19 +10,11 @@ import type { Tensor } from "./tensor.ts";
 /** Where the service is: beside the page. */
 export const BASE = new URL(".", location.href).href.replace(/#.*/, "");
 
-export interface About {
-  readonly catalog: Catalog;
-  readonly version: string;
-}
-
 /** A client that has this key, if it is one. */
 export const clientWith = (apiKey: string): Client => new Client(BASE, { retries: 1, ...(apiKey ? { apiKey } : {}) });
 
 /** What the service is and offers. */
-export async function about(client: Client): Promise<About> {
-  const [catalog, info] = await Promise.all([client.get<Catalog>("operators"), client.get<{ version: string }>("")]);
-  return { catalog, version: info.version };
-}
+export const about = (client: Client): Promise<Catalog> => client.get<Catalog>("operators");
 
 /** A tensor, rounded. */
 export async function execute(client: Client, descriptor: Descriptor, x: Tensor, signal: AbortSignal): Promise<{ y: Tensor; backend: string; ms: number }> {

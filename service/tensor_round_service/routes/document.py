@@ -55,7 +55,7 @@ class Document:
             faults.append(Fault(("data",), "is required"))
         if faults:
             raise InvalidDescriptor.of(faults)
-        operators.refuse_vast(document["descriptor"])
+        operators.refuse_oversized(document["descriptor"])
         descriptor = strictjson.plain(document["descriptor"])
         resolved = operators.validate(descriptor).resolve()
         if faults := list(_layout_faults(descriptor, ("descriptor",))):

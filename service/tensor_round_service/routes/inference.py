@@ -14,7 +14,7 @@ from time import perf_counter_ns
 from tensor_round.errors import Fault, InvalidDescriptor, PayloadSizeMismatch, TensorTooLarge
 from tensor_round.wire import native, oip, oip_request
 from tensor_round.wire.accept import IDENTITY, preferred_coding
-from tensor_round.wire.census import census
+from tensor_round.wire.json_size import measure_json
 
 from ..auth.hosts import check_origin
 from ..backends import Bytes
@@ -156,7 +156,7 @@ class _Inference:
 
     def _read_long_header(self, header: bytes, job: Job) -> Plan:
         """Count what there is to read, reserve the memory for it, and read."""
-        job.reserve(census(header).nbytes)
+        job.reserve(measure_json(header).nbytes)
         return self._make_plan(header)
 
     async def _receive(
@@ -209,7 +209,7 @@ async def _header(
 ) -> bytes:
     """The request's JSON."""
     if json_length is None:
-        return bytes(await read(source, oip.MAX_HEAD_LENGTH, job.reserve, length or 0))
+        return bytes(await read(source, oip.MAX_HEADER_LENGTH, job.reserve, length or 0))
     if length is None:
         job.reserve(json_length)
     header = await take(source, json_length)
@@ -228,14 +228,14 @@ def _json_length(head: RequestHead, content: int | None, limit_bytes: int) -> in
     """
     stated = head.values.get(_HEADER_LENGTH)
     if stated is None:
-        oip_request.check_head_length(content or 0)
+        oip_request.check_header_length(content or 0)
         return None
     length = oip_request.read_header_length(stated.decode("latin-1"))
     nbytes = 0 if content is None else content - length
     if nbytes < 0:
         rule = f"is beyond the {content} bytes of the body"
         raise InvalidDescriptor.of([Fault((oip.HEADER_LENGTH,), rule)])
-    oip_request.check_head_length(length)
+    oip_request.check_header_length(length)
     if nbytes > limit_bytes:
         raise TensorTooLarge(
             f"the body has {nbytes} bytes of binary data, the limit is {limit_bytes}",

@@ -29,4 +29,4 @@ def rounding_of(operator: RoundOperator, layout: Layout) -> Rounding:
     """The direction; raises :class:`InvalidDescriptor` for a tensor that its dialect refuses."""
     if isinstance(operator, IEEE754Round):
         return Rounding(operator.rounding)  # of any rank that a file may have
-    return operator.plan(layout.dtype.name, layout.shape).call.rounding
+    return operator.prepare(layout.dtype.name, layout.shape).call.rounding

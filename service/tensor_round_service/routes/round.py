@@ -14,7 +14,7 @@ from tensor_round import operators
 from tensor_round.call import RoundCall, wrong_size
 from tensor_round.layout import check_size
 from tensor_round.wire import native, npy
-from tensor_round.wire.census import census
+from tensor_round.wire.json_size import measure_json
 
 from ..backends import Bytes
 from ..engine.engine import JSON_WEIGHT, Engine, effort
@@ -144,7 +144,7 @@ class _Round:
         return response(JSON_FIELDS, [text], job, received)
 
     def _round_document(self, text: bytes, job: Job) -> bytes:
-        job.reserve(census(text).nbytes)
+        job.reserve(measure_json(text).nbytes)
         document = Document.read(text)
         self._check_sizes(document.call)
         job.reserve(document.call.nbytes)

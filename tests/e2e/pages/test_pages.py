@@ -44,8 +44,8 @@ ELSEWHERE = [
     ("docs/verify.md", "a release; until then, in a clone: pip install . onnxruntime"),
     ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_verify_page.py
     ("docs/verify.md", "openvino"),  # make test-oracles
-    ("docs/web.md", "the clone, node and npm"),  # make test-web
-    ("docs/web.md", "the clone, node and npm"),  # make test-web
+    ("docs/web.md", "the clone, node (20.19 or newer) and npm"),  # make test-web
+    ("docs/web.md", "the clone, node (20.19 or newer) and npm"),  # make test-web
 ]
 #: Blocks that are no code: figures, and signatures in sdk.md's reference (test_sdk_page.py).
 NO_CODE = {
