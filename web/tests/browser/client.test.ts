@@ -58,7 +58,7 @@ test("typed arrays, Float16Array, streams and what responses say", async () => {
   assert.deepEqual(found, {
     plain: ["-2", "0", "0", "2", "2"],
     half: ["Float16Array", 0, 2],
-    away: [-3, 0, 1, 2, 3],
+    away: [-3, -0, 1, 2, 3],
     bits: [0x4000],
     said: ["numpy", 20, true, "receive,queue,execute"],
     ready: true,
