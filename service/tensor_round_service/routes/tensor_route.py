@@ -1,4 +1,4 @@
-"""What every route that takes tensors shares: a job, and the content of its requests."""
+"""The common part of all tensor routes: jobs, request content and digests."""
 
 from __future__ import annotations
 
@@ -23,47 +23,44 @@ _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
 _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
 _WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
 
-#: So much of a body must come before all its memory is reserved: nearly FIRST_BYTES, as much as
-#: comes with a head in one segment of the loopback's 64 KiB.
+#: Bytes of a body that must be received before the rest of its memory is reserved. With the head
+#: they fit into one 64 KiB segment of the loopback interface.
 ENOUGH_BYTES = 60 << 10
 
-_REMEMBERED_CHOICES = 64
+_REMEMBERED_HANDLERS = 64
 
-#: Reads a request and works on it; raises the refusal that there is to tell.
-Work = Callable[[Request, Job], Awaitable[Response]]
+#: Reads a request and returns the response; raises refusals.
+Handler = Callable[[Request, Job], Awaitable[Response]]
 
 
 class TensorRoute:
-    """A route: ``choose`` says what works on a request, by its Content-Type and by whether it has
-    a descriptor.
-    """
+    """A route. ``select_handler`` selects a handler by Content-Type and by having a descriptor."""
 
-    def __init__(self, engine: Engine, choose: Callable[[bytes, bool], Work]) -> None:
+    def __init__(self, engine: Engine, select_handler: Callable[[bytes, bool], Handler]) -> None:
         self._engine = engine
-        self._choose = lru_cache(_REMEMBERED_CHOICES)(choose)
+        self._select_handler = lru_cache(_REMEMBERED_HANDLERS)(select_handler)
 
     async def __call__(self, request: Request) -> Response:
-        """The response to one request, which holds the job's memory until it is sent."""
+        """Return the response to a request; it owns the job's memory until it is sent."""
         values = request.head.values
-        work = self._choose(values.get(_CONTENT_TYPE, b""), DESCRIPTOR in values)
+        handler = self._select_handler(values.get(_CONTENT_TYPE, b""), DESCRIPTOR in values)
         job = Job(self._engine.memory)
         try:
-            response = await work(request, job)
+            response = await handler(request, job)
             if _WANT_CONTENT_DIGEST in values:
                 await self._state_digest(request.head, response)
         except asyncio.CancelledError:
-            # The server leaves. Where a thread still works on the buffers it goes on: they are
-            # nobody else's any more.
-            job.end(settled=False)
+            # The server stops. A thread may still use the buffers, so they are not pooled.
+            job.end(reusable=False)
             raise
         except BaseException:
-            job.end(settled=True)
+            job.end(reusable=True)
             raise
-        response.holder = job
+        response.owner = job
         return response
 
     async def _state_digest(self, head: RequestHead, response: Response) -> None:
-        """Give a response the digest of its content (RFC 9530), if its request asks for SHA-256."""
+        """Add the SHA-256 of the content (RFC 9530) if the request asks for it."""
         if native.wants_digest([text(head, _WANT_CONTENT_DIGEST)]):
             parts = response.parts
             digest = await self._engine.run(partial(_sha256, parts), sum(map(len, parts)))
@@ -71,10 +68,10 @@ class TensorRoute:
 
 
 def content_of(request: Request) -> tuple[ByteSource, int | None]:
-    """The request's content, its digest verified and its coding undone; and its length in bytes.
+    """The content of a request, verified and decoded, and its length in bytes.
 
-    The length is None where nobody said, as of a chunked or encoded body. Raises
-    :class:`DigestMismatch` or :class:`UnsupportedEncoding` for fields that say no such.
+    The length is None if it is unknown: the body is chunked or encoded. Raises
+    :class:`DigestMismatch` for a malformed Content-Digest, and :class:`UnsupportedEncoding`.
     """
     head = request.head
     source: ByteSource = request
@@ -91,23 +88,24 @@ def content_of(request: Request) -> tuple[ByteSource, int | None]:
 
 
 def text(head: RequestHead, name: bytes) -> str:
-    """The value of a field, empty without it."""
+    """The value of a field; empty if it is missing."""
     return head.values.get(name, b"").decode("latin-1")
 
 
 async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
-    """Reserve what a request needs; if it is much, a little first, the rest once its body comes.
+    """Reserve the memory of a request; of a large one the most only after its body has begun.
 
-    The source has the bytes that came. Raises :class:`TensorTooLarge` or :class:`Overloaded`.
+    The returned source replaces ``source``. Raises :class:`TensorTooLarge` or
+    :class:`Overloaded`.
     """
     if nbytes <= FIRST_BYTES:
         job.reserve(nbytes)
         return source
     job.reserve_first(nbytes)
     first = memoryview(bytearray(ENOUGH_BYTES))
-    came = await source.receive_into(first)
+    received = await source.receive_into(first)
     job.reserve_rest()
-    return Prefixed(first[:came], source)
+    return Prefixed(first[:received], source)
 
 
 def _sha256(parts: Parts) -> bytes:

@@ -29,10 +29,10 @@ from tensor_round.conformance import reference
 from tensor_round.conformance.patterns import samples
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
-from tensor_round_service.engine.overlap import LEAST_BYTES, PIECE_BYTES, Overlap
+from tensor_round_service.engine.overlap import MIN_BYTES, PIECE_BYTES, Overlap
 
 #: A few elements more than whole pieces, of any type.
-NBYTES = LEAST_BYTES + 24
+NBYTES = MIN_BYTES + 24
 
 
 class WatchedBackend(NumpyBackend):

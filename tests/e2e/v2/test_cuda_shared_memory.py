@@ -226,7 +226,7 @@ def test_a_region_that_is_not_registered_is_not_found(service: Service) -> None:
     [
         ({"byte_size": SIZE + 1}, f"the allocation has {SIZE} bytes"),
         ({"byte_size": 0}, "byte_size"),
-        ({"device_id": 3}, "device 3 is none of this service's"),
+        ({"device_id": 3}, "this service does not use device 3"),
         ({"device_id": -1}, "device_id"),
         ({"device_id": True}, "device_id"),
         ({"raw_handle": None}, "64 bytes"),

@@ -20,7 +20,7 @@ from tensor_round_service.http1.coding import (
     Decoder,
     decoder_for,
     encode,
-    most_encoded,
+    max_encoded_length,
 )
 
 TEXT = b"one fact a sentence. " * 500
@@ -187,7 +187,7 @@ def test_encoding_is_undone_and_bounded(coding: str, content: bytes) -> None:
     for size in (1, 1000, 1 << 20) if len(content) < 1000 else (4097, 1 << 20):
         encoded = encode([memoryview(part) for part in cut(content, size)], coding)
         assert all(encoded)
-        assert sum(map(len, encoded)) <= most_encoded(len(content))
+        assert sum(map(len, encoded)) <= max_encoded_length(len(content))
         assert decoded(coding, encoded) == content
 
 
