@@ -232,7 +232,7 @@ def test_a_region_that_is_not_registered_is_not_found(service: Service) -> None:
         ({"raw_handle": None}, "64 bytes"),
         ({"raw_handle": {"b64": "####"}}, "64 bytes"),
         ({"raw_handle": {"b64": base64.b64encode(b"x" * 63).decode()}}, "64 bytes"),
-        ({"raw_handle": {"b64": base64.b64encode(b"x" * 64).decode()}}, "opens no memory"),
+        ({"raw_handle": {"b64": base64.b64encode(b"x" * 64).decode()}}, "cannot be opened"),
     ],
 )
 def test_refused_registrations(
