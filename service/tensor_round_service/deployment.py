@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from pydantic import ByteSize
 
+from tensor_round.version import __version__
+
 from .documents import Limits, Terms
 from .engine.memory import largest_request, memory_limit
 from .settings import Settings
@@ -46,8 +48,13 @@ class Deployment:
 
     @property
     def terms(self) -> Terms:
-        """Workers, API keys and TLS, for ``GET /operators``."""
-        return {"workers": self.workers, "api_keys": self.has_api_keys, "tls": self.has_tls}
+        """Version, workers, API keys and TLS, for ``GET /operators``."""
+        return {
+            "version": __version__,
+            "workers": self.workers,
+            "api_keys": self.has_api_keys,
+            "tls": self.has_tls,
+        }
 
     def __str__(self) -> str:
         workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"

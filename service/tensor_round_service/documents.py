@@ -21,6 +21,7 @@ class Links(TypedDict):
     livez: str
     readyz: str
     round: str
+    compare: str
     v2: str
 
 
@@ -62,8 +63,9 @@ class Limits(TypedDict):
 
 
 class Terms(TypedDict):
-    """Number of workers, and whether the service has API keys and TLS."""
+    """Version of the service, number of workers, and whether it has API keys and TLS."""
 
+    version: str
     workers: int
     api_keys: bool
     tls: bool

@@ -25,6 +25,7 @@ from .backends.select import select_backend
 from .catalog import catalog
 from .documents import Limits
 from .engine import conformance
+from .engine.comparison import check_dense, compared
 from .engine.engine import INLINE_BYTES, MAX_TENSOR_BYTES, Engine
 from .engine.job import Job
 from .engine.memory import largest_request
@@ -70,6 +71,12 @@ class LocalEngine:
                 take(self._engine.round(call, _bytes(payload), job, target).data)
         finally:
             job.end(reusable=True)
+
+    def compare(self, call: RoundCall, payload: memoryview) -> dict[str, Any]:
+        """The document that the service returns for a tensor at ``/compare``."""
+        with _refusals():
+            check_dense(call.input)
+            return compared(_bytes(payload), call.input)
 
     def document(self, method: str, path: str) -> dict[str, Any]:
         """The JSON document that the service has at a path."""

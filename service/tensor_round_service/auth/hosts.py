@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import lru_cache
 
 from tensor_round.errors import ForeignOrigin, MisdirectedHost
@@ -56,10 +56,13 @@ def allow_hosts(names: frozenset[str]) -> HostCheck:
     return check
 
 
-def check_origin(head: RequestHead) -> None:
-    """Raise :class:`ForeignOrigin` for an unsafe request of a page of another origin."""
+def check_origin(head: RequestHead, listed: Set[bytes] = frozenset()) -> None:
+    """Raise :class:`ForeignOrigin` for an unsafe request of a page of another origin.
+
+    The ``listed`` origins are allowed.
+    """
     origin = None if head.method in _SAFE_METHODS else head.values.get(_ORIGIN)
-    if origin is None:
+    if origin is None or origin in listed:
         return
     page = origin.partition(b"://")[2]
     # The origin "null" has no host, nor has every request: that must not count as a match.

@@ -101,7 +101,7 @@ class Decoded:
 async def expect_end(source: ByteSource, nbytes: int) -> None:
     """Raise :class:`PayloadSizeMismatch` if bytes follow the ``nbytes`` that were read."""
     if not source.is_at_end and await source.receive_into(memoryview(bytearray(1))):
-        raise PayloadSizeMismatch(f"the payload has more bytes than the expected {nbytes}")
+        raise PayloadSizeMismatch(f"the payload has more than the expected {nbytes} bytes")
 
 
 async def read_all(

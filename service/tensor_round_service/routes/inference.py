@@ -7,6 +7,7 @@ shared memory.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import lru_cache, partial
 from time import perf_counter_ns
 
@@ -56,12 +57,13 @@ def inference_routes(
     shared_memory: PosixSharedMemory | None,
     counts: Statistics,
     cuda_memory: CudaSharedMemory | None = None,
+    listed_origins: Set[bytes] = frozenset(),
 ) -> dict[str, TensorRoute]:
     """The route of each model and version, by path."""
 
     def route(model: Model) -> TensorRoute:
         executor = InferenceExecutor(engine, shared_memory, cuda_memory)
-        inference = _Inference(engine, max_tensor_bytes, executor, counts, model)
+        inference = _Inference(engine, max_tensor_bytes, executor, counts, model, listed_origins)
         return TensorRoute(engine, inference.select_handler)
 
     routes = {}
@@ -79,12 +81,14 @@ class _Inference:
         executor: InferenceExecutor,
         counts: Statistics,
         model: Model,
+        listed_origins: Set[bytes],
     ) -> None:
         self._engine = engine
         self._executor = executor
         self._limit = max_tensor_bytes
         self._counts = counts
         self._model = model
+        self._listed_origins = listed_origins
         # Refusals are not cached.
         self._cached_plan = lru_cache(_CACHED_PLANS)(self._make_plan)
 
@@ -122,7 +126,8 @@ class _Inference:
                 work = partial(self._plan_long_header, header, job)
                 plan = await self._engine.run(work, len(header) * JSON_COST)
         if plan.uses_regions:
-            check_origin(head)  # the request may change memory of another client
+            # The request may change memory of another client.
+            check_origin(head, self._listed_origins)
         tensor = await self._receive(plan, source, job, length, len(header))
         received = perf_counter_ns()
         nbytes = self._executor.payload_bytes(plan, len(header))

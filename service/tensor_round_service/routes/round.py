@@ -9,35 +9,31 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from urllib.parse import parse_qsl
 
 from tensor_round import operators
 from tensor_round.call import RoundCall, wrong_size
-from tensor_round.errors import (
-    DuplicateDescriptor,
-    Fault,
-    HeadersTooLarge,
-    InvalidDescriptor,
-    MalformedNpy,
-    MissingDescriptor,
-    RequestRefused,
-    UnsupportedMediaType,
-)
 from tensor_round.layout import check_size
-from tensor_round.quoting import shown
 from tensor_round.wire import native, npy
 from tensor_round.wire.census import census
 
 from ..backends import Bytes
 from ..engine.engine import JSON_COST, Engine, rounding_cost
 from ..engine.job import FIRST_BYTES, Job
-from ..http1.content import expect_end, read_all, read_up_to
-from ..http1.head import RequestHead
+from ..http1.content import expect_end, read_all
 from ..http1.request import Request
 from ..http1.response import FixedFields, Response, field_name
 from .document import Document
 from .operator_query import operator_of, rounding_of
-from .tensor_route import DESCRIPTOR, Handler, TensorRoute, admit, content_of
+from .tensor_route import (
+    Handler,
+    TensorRoute,
+    admit,
+    content_of,
+    descriptor_of,
+    npy_header,
+    parameters,
+    representation,
+)
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _OUTPUT_DESCRIPTOR = field_name(native.OUTPUT_DESCRIPTOR)
@@ -74,35 +70,19 @@ class _Round:
 
     def select_handler(self, content_type: bytes, has_descriptor: bool) -> Handler:
         """The handler of a representation; raises :class:`UnsupportedMediaType`."""
-        match native.media_type(content_type.decode("latin-1")):
-            case "" | native.OCTET_STREAM:
-                return self._octets
-            case native.FORM if has_descriptor:
-                return self._octets
-            case native.JSON | native.NPY as other if has_descriptor:
-                raise UnsupportedMediaType(
-                    f"with the header {native.OPERATOR_DESCRIPTOR}, Content-Type must be "
-                    f"{native.OCTET_STREAM}, got {other}"
-                )
-            case native.JSON:
-                return self._json
-            case native.NPY:
-                return self._npy
-        raise UnsupportedMediaType(
-            f"Content-Type must be {native.OCTET_STREAM} with the header "
-            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}, "
-            f"got {shown(content_type.decode('latin-1'))}"
-        )
+        handlers = {
+            native.OCTET_STREAM: self._octets,
+            native.JSON: self._json,
+            native.NPY: self._npy,
+        }
+        return handlers[representation(content_type, has_descriptor)]
 
     async def _octets(self, request: Request, job: Job) -> Response:
         """A tensor's bytes; the header ``Operator-Descriptor`` has the descriptor."""
         head = request.head
         if head.query:
-            _parameters(head)
-        descriptor = head.values.get(DESCRIPTOR)
-        if descriptor is None or DESCRIPTOR in head.repeated:
-            raise _no_descriptor(head)
-        plan = self._plan(descriptor)
+            parameters(head)
+        plan = self._plan(descriptor_of(head))
         source, length = content_of(request)
         if length is not None and length not in plan.lengths:
             raise wrong_size(length, plan.lengths)
@@ -125,20 +105,15 @@ class _Round:
         received = time.perf_counter() - began
         work = partial(self._engine.round, call, memory, job)
         target = await self._engine.run(work, call.nbytes, plan.cost, job)
-        return _response(plan.fixed, [target.data], job, received)
+        return response(plan.fixed, [target.data], job, received)
 
     async def _npy(self, request: Request, job: Job) -> Response:
         """A .npy file; the response has the same .npy header."""
-        query = _parameters(request.head, "operator", "rounding", "dtype")
+        query = parameters(request.head, "operator", "rounding", "dtype")
         operator = operator_of(query)
         began = time.perf_counter()
         source, length = content_of(request)
-        start = b""
-        while (header := npy.read_header(start)) is None:
-            piece = await read_up_to(source, npy.missing_length(start))
-            if not piece:
-                raise MalformedNpy("the file ends within its header")
-            start += piece
+        header = await npy_header(source)
         dtype = npy.resolve_dtype(header, query.get("dtype"))
         layout = header.layout(dtype)
         call = RoundCall(rounding_of(operator, layout), layout, layout, layout.byte_length)
@@ -159,18 +134,18 @@ class _Round:
             work = partial(_round_swapped, self._engine, call, memory, job)
         target = await self._engine.run(work, memory.size, rounding_cost(call), job)
         parts: list[bytes | memoryview] = [header.raw, target.data]
-        return _response(_NPY, parts, job, received)
+        return response(_NPY, parts, job, received)
 
     async def _json(self, request: Request, job: Job) -> Response:
         """A JSON document with descriptor and numbers; a thread handles long ones."""
-        _parameters(request.head)
+        parameters(request.head)
         began = time.perf_counter()
         source, length = content_of(request)
         content = bytes(await read_all(source, native.MAX_JSON_LENGTH, job.reserve, length or 0))
         received = time.perf_counter() - began
         work = partial(self._round_document, content, job)
         text = await self._engine.run(work, len(content) * JSON_COST, job=job)
-        return _response(_JSON, [text], job, received)
+        return response(JSON_FIELDS, [text], job, received)
 
     def _round_document(self, text: bytes, job: Job) -> bytes:
         job.reserve(census(text).nbytes)
@@ -182,11 +157,6 @@ class _Round:
         return document.response(self._engine.round(document.call, memory, job).data)
 
     def _make_plan(self, descriptor: bytes) -> RoundPlan:
-        if len(descriptor) > native.MAX_DESCRIPTOR_LENGTH:
-            raise HeadersTooLarge(
-                f"the header {native.OPERATOR_DESCRIPTOR} has more than "
-                f"{native.MAX_DESCRIPTOR_LENGTH} bytes"
-            )
         call = operators.parse(descriptor).resolve()
         self._check_sizes(call)
         described = native.output_descriptor(call.output)
@@ -202,7 +172,7 @@ class _Round:
         check_size(call.output, self._limit, "output")
 
 
-def _response(
+def response(
     fixed: FixedFields, parts: Sequence[bytes | memoryview], job: Job, received: float
 ) -> Response:
     """A response with timings; ``received`` is the time to receive the body, in seconds."""
@@ -219,34 +189,7 @@ def _response(
 
 _OCTETS = _CONTENT_TYPE, native.OCTET_STREAM.encode()
 _NPY = FixedFields((_CONTENT_TYPE, native.NPY.encode()))
-_JSON = FixedFields((_CONTENT_TYPE, native.JSON.encode()))
-
-
-def _no_descriptor(head: RequestHead) -> RequestRefused:
-    """The refusal of a request with no or several descriptors."""
-    name = native.OPERATOR_DESCRIPTOR
-    count = sum(field == DESCRIPTOR for field, _ in head.fields)
-    if count:
-        return DuplicateDescriptor(f"the request has the header {name} {count} times")
-    return MissingDescriptor(
-        f"the header {name} with the operator as JSON is missing; "
-        "GET /operators lists the operators"
-    )
-
-
-def _parameters(head: RequestHead, *known: str) -> dict[str, str]:
-    """The parameters of the query; unknown and repeated ones are refused, not ignored."""
-    found: dict[str, str] = {}
-    for name, value in parse_qsl(head.query.decode("latin-1"), keep_blank_values=True):
-        if name not in known:
-            names = " and ".join(known) if known else "none"
-            rule = f"unknown parameter; the parameters of this representation are {names}"
-            fault = Fault(("query", name[:40]), rule)
-            raise InvalidDescriptor.of([fault])
-        if name in found:
-            raise InvalidDescriptor.of([Fault(("query", name), "given more than once")])
-        found[name] = value
-    return found
+JSON_FIELDS = FixedFields((_CONTENT_TYPE, native.JSON.encode()))
 
 
 def _round_swapped(engine: Engine, call: RoundCall, source: Bytes, job: Job) -> Bytes:

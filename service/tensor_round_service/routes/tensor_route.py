@@ -6,13 +6,24 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
+from urllib.parse import parse_qsl
 
-from tensor_round.wire import native
+from tensor_round.errors import (
+    DuplicateDescriptor,
+    Fault,
+    HeadersTooLarge,
+    InvalidDescriptor,
+    MalformedNpy,
+    MissingDescriptor,
+    UnsupportedMediaType,
+)
+from tensor_round.quoting import shown
+from tensor_round.wire import native, npy
 
 from ..engine.engine import Engine
 from ..engine.job import FIRST_BYTES, Job
 from ..http1.coding import decoder_for
-from ..http1.content import Decoded, Prefixed, Verified
+from ..http1.content import Decoded, Prefixed, Verified, read_up_to
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import Parts, Response, field_name
@@ -27,7 +38,7 @@ _WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
 #: they fit into one 64 KiB segment of the loopback interface.
 ENOUGH_BYTES = 60 << 10
 
-_REMEMBERED_HANDLERS = 64
+_CACHED_HANDLERS = 64
 
 #: Reads a request and returns the response; raises refusals.
 Handler = Callable[[Request, Job], Awaitable[Response]]
@@ -38,7 +49,7 @@ class TensorRoute:
 
     def __init__(self, engine: Engine, select_handler: Callable[[bytes, bool], Handler]) -> None:
         self._engine = engine
-        self._select_handler = lru_cache(_REMEMBERED_HANDLERS)(select_handler)
+        self._select_handler = lru_cache(_CACHED_HANDLERS)(select_handler)
 
     async def __call__(self, request: Request) -> Response:
         """Return the response to a request; it owns the job's memory until it is sent."""
@@ -65,6 +76,72 @@ class TensorRoute:
             parts = response.parts
             digest = await self._engine.run(partial(_sha256, parts), sum(map(len, parts)))
             response.headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
+
+
+def representation(content_type: bytes, has_descriptor: bool) -> str:
+    """The media type of a request's representation: octet-stream, JSON or .npy.
+
+    Raises :class:`UnsupportedMediaType`.
+    """
+    match native.media_type(content_type.decode("latin-1")):
+        case "" | native.OCTET_STREAM:
+            return native.OCTET_STREAM
+        case native.FORM if has_descriptor:
+            return native.OCTET_STREAM
+        case native.JSON | native.NPY as other:
+            if not has_descriptor:
+                return other
+            raise UnsupportedMediaType(
+                f"with the header {native.OPERATOR_DESCRIPTOR}, Content-Type must be "
+                f"{native.OCTET_STREAM}, got {other}"
+            )
+    raise UnsupportedMediaType(
+        f"Content-Type must be {native.OCTET_STREAM} with the header "
+        f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}, "
+        f"got {shown(content_type.decode('latin-1'))}"
+    )
+
+
+def descriptor_of(head: RequestHead) -> bytes:
+    """The value of ``Operator-Descriptor``; refuses a missing, repeated or long one."""
+    descriptor = head.values.get(DESCRIPTOR)
+    name, limit = native.OPERATOR_DESCRIPTOR, native.MAX_DESCRIPTOR_LENGTH
+    if descriptor is not None and DESCRIPTOR not in head.repeated:
+        if len(descriptor) > limit:
+            raise HeadersTooLarge(f"the header {name} has more than {limit} bytes")
+        return descriptor
+    count = sum(field == DESCRIPTOR for field, _ in head.fields)
+    if count:
+        raise DuplicateDescriptor(f"the request has the header {name} {count} times")
+    raise MissingDescriptor(
+        f"the header {name} with the operator as JSON is missing; "
+        "GET /operators lists the operators"
+    )
+
+
+def parameters(head: RequestHead, *known: str) -> dict[str, str]:
+    """The parameters of the query; unknown and repeated ones are refused, not ignored."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(head.query.decode("latin-1"), keep_blank_values=True):
+        if name not in known:
+            names = " and ".join(known) if known else "none"
+            rule = f"unknown parameter; the parameters of this representation are {names}"
+            raise InvalidDescriptor.of([Fault(("query", name[:40]), rule)])
+        if name in found:
+            raise InvalidDescriptor.of([Fault(("query", name), "given more than once")])
+        found[name] = value
+    return found
+
+
+async def npy_header(source: ByteSource) -> npy.NpyHeader:
+    """Read the header of a .npy file."""
+    start = b""
+    while (header := npy.read_header(start)) is None:
+        piece = await read_up_to(source, npy.missing_length(start))
+        if not piece:
+            raise MalformedNpy("the file ends within its header")
+        start += piece
+    return header
 
 
 def content_of(request: Request) -> tuple[ByteSource, int | None]:

@@ -1,4 +1,4 @@
-"""Limits in time: a deadline on a real loop, and the arithmetic of a minimum rate."""
+"""ConnectionLimits in time: a deadline on a real loop, and the arithmetic of a minimum rate."""
 
 from __future__ import annotations
 

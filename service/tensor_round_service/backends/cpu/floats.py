@@ -26,8 +26,8 @@ from .. import Bytes
 BLOCK_BYTES = 1 << 20
 
 Floats = np.ndarray[tuple[int], np.dtype[Any]]
-#: Rounds an array in place.
-InPlace = Callable[[Floats], object]
+#: Rounds an array in place; both arguments are the array, as the ufuncs of NumPy take it.
+InPlace = Callable[[Floats, Floats], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ def kernel(dtype: DType, rounding: Rounding) -> Kernel:
         return Kernel(
             _has_quarter_precision(dtype), _set_last_bit_and_rint(dtype), _add_half_and_trunc
         )
-    run = _in_place(_UFUNCS[rounding])
-    return Kernel(_has_no_nan, run, run)
+    ufunc = _UFUNCS[rounding]
+    return Kernel(_has_no_nan, ufunc, ufunc)
 
 
 def round_floats(dtype: np.dtype[Any], how: Kernel, run: Bytes) -> None:
@@ -61,7 +61,7 @@ def round_floats(dtype: np.dtype[Any], how: Kernel, run: Bytes) -> None:
     for start in range(0, values.size, step):
         block = values[start : start + step]
         if how.accepts(block):
-            how.fast(block)
+            how.fast(block, block)
         else:
             _round_around_nans(block, how.general)
 
@@ -71,7 +71,7 @@ def _round_around_nans(values: Floats, run: InPlace) -> None:
     nans, kept = np.isnan(values), bits.copy()
     # A signalling NaN raises a floating-point flag, which a caller's np.seterr must not see.
     with np.errstate(all="ignore"):
-        run(values)
+        run(values, values)
     np.copyto(bits, kept, where=nans)
 
 
@@ -88,13 +88,6 @@ _UFUNCS: dict[Rounding, np.ufunc] = {
 }
 
 
-def _in_place(ufunc: np.ufunc) -> InPlace:
-    def run(values: Floats) -> None:
-        ufunc(values, out=values)
-
-    return run
-
-
 def _set_last_bit_and_rint(dtype: DType) -> InPlace:
     """Round ties to away by setting the last bit and rounding ties to even.
 
@@ -103,10 +96,10 @@ def _set_last_bit_and_rint(dtype: DType) -> InPlace:
     """
     bits = dtype.bits
 
-    def run(values: Floats) -> None:
+    def run(values: Floats, out: Floats) -> None:
         patterns = values.view(bits)
         np.bitwise_or(patterns, 1, out=patterns)
-        np.rint(values, out=values)
+        np.rint(values, out=out)
 
     return run
 
@@ -122,7 +115,7 @@ def _has_quarter_precision(dtype: DType) -> Callable[[Floats], bool]:
     return accepts
 
 
-def _add_half_and_trunc(values: Floats) -> None:
+def _add_half_and_trunc(values: Floats, out: Floats) -> None:
     """Round ties to away as trunc(x + copysign(h, x)); h is the largest float below 0.5.
 
     With 0.5 in place of h, 0.49999997 would become 1, and odd integers from 2^23 on would become
@@ -130,5 +123,5 @@ def _add_half_and_trunc(values: Floats) -> None:
     -h and h, which then are still below 1.
     """
     half = np.nextafter(values.dtype.type(0.5), values.dtype.type(0))
-    np.add(values, np.clip(values, -half, half), out=values)
-    np.trunc(values, out=values)
+    np.add(values, np.clip(values, -half, half), out=out)
+    np.trunc(out, out=out)

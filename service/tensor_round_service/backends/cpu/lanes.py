@@ -62,7 +62,7 @@ def _bfloat16(rounding: Rounding) -> RoundWords:
         values = lanes.view(np.float32)
         if not float32.accepts(values):
             return False
-        float32.fast(values)
+        float32.fast(values, values)
         np.right_shift(lower, 16, out=lower)
         np.bitwise_or(upper, lower, out=words)
         return True

@@ -16,7 +16,7 @@ import logging
 
 from tensor_round.errors import Draining, ReceiveTimeout, RequestRefused
 
-from ..head import MalformedRequest, path_of, split_head
+from ..head import MalformedRequest, RequestHead, path_of, split_head
 from ..request import ClientDisconnected
 from ..response import FixedFields, Response, head_bytes
 from . import eager
@@ -146,11 +146,11 @@ class Connection(ConnectionLifecycle):
                     request.skip()
             except (MalformedRequest, RequestRefused) as error:
                 owner = None if response is None else response.owner
-                response = self._refusal(head.path, error)
+                response = self._refusal(head.path, error, head)
                 response.owner = owner
             except asyncio.CancelledError:  # the drain timeout has passed
                 refusal = Draining("the service stopped before the response", retry_after=1)
-                response = application.refuse(head.path, refusal)
+                response = application.refuse(head.path, refusal, head)
             await self._respond(request, response)
         except ClientDisconnected:
             self._abort()
@@ -247,10 +247,10 @@ class Connection(ConnectionLifecycle):
         self.transport.write(b"".join((head, *response.parts)))
         self._linger()
 
-    def _refusal(self, path: str, error: Exception) -> Response:
+    def _refusal(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
         if isinstance(error, MalformedRequest):
             return Response(400, _PLAIN_TEXT, [b"Invalid HTTP request received."], [])
-        return self._server.handler.refuse(path, error)
+        return self._server.handler.refuse(path, error, head)
 
     def _write_preallocated(self, request: ReceivedRequest, error: Exception) -> None:
         """Send a preallocated response if nothing has been sent yet."""

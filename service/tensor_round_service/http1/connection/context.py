@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..head import Header
+from ..head import Header, RequestHead
 from ..request import Request
 from ..response import Response, field_lines
 
@@ -43,8 +43,11 @@ class RequestHandler(Protocol):
         Raises :class:`~..request.ClientDisconnected` and :class:`~..head.MalformedRequest`.
         """
 
-    def refuse(self, path: str, error: Exception) -> Response:
-        """Return the refusal for an error, in the format of the path's API."""
+    def refuse(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
+        """Return the refusal for an error, in the format of the path's API.
+
+        ``head`` is the head of the request; None if it could not be parsed.
+        """
 
     def preallocated_response(self, path: str, error: Exception) -> bytes:
         """Return a serialized response that needs no memory, for an error on that path."""
