@@ -11,8 +11,6 @@ from tensor_round.errors import MalformedEncoding, UnsupportedEncoding
 WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 #: Codings for responses, in order of preference.
 CODINGS = ("gzip", "deflate")
-#: Upper bound of the compression ratio: two bits can encode 258 bytes.
-INFLATION = 1032
 #: The encoded body may have twice the length of the decoded one plus this. Encoders add 0.1 % at
 #: the worst, but an empty gzip member takes 20 bytes and decodes to none.
 _SLACK_BYTES = 64 << 10

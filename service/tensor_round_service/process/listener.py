@@ -8,7 +8,6 @@ import os
 import socket
 import stat
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from ..settings import Settings
@@ -62,12 +61,7 @@ class Listener:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
 

@@ -22,14 +22,13 @@ from ..http1.response import Response
 from .document import Document
 from .round import JSON_FIELDS, response
 from .tensor_route import (
-    Handler,
     TensorRoute,
     admit,
+    by_representation,
     content_of,
     descriptor_of,
     npy_header,
     parameters,
-    representation,
 )
 
 #: Memory that comparing needs besides the tensor: a multiple of its bytes, up to a maximum.
@@ -38,7 +37,11 @@ WORK_FACTOR, MAX_WORK_BYTES = 32, 8 << 20
 
 def compare_route(engine: Engine, max_tensor_bytes: int) -> TensorRoute:
     """The route of ``/compare``."""
-    return TensorRoute(engine, _Compare(engine, max_tensor_bytes).select_handler)
+    handlers = _Compare(engine, max_tensor_bytes)
+    return TensorRoute(
+        engine,
+        by_representation(octets=handlers.octets, npy=handlers.npy, json=handlers.json),
+    )
 
 
 class _Compare:
@@ -46,16 +49,7 @@ class _Compare:
         self._engine = engine
         self._limit = max_tensor_bytes
 
-    def select_handler(self, content_type: bytes, has_descriptor: bool) -> Handler:
-        """The handler of a representation; raises :class:`UnsupportedMediaType`."""
-        handlers = {
-            native.OCTET_STREAM: self._octets,
-            native.JSON: self._json,
-            native.NPY: self._npy,
-        }
-        return handlers[representation(content_type, has_descriptor)]
-
-    async def _octets(self, request: Request, job: Job) -> Response:
+    async def octets(self, request: Request, job: Job) -> Response:
         """A tensor's bytes; a descriptor of any dialect has its layout."""
         parameters(request.head)
         call = operators.parse(descriptor_of(request.head)).resolve()
@@ -70,7 +64,7 @@ class _Compare:
             raise wrong_size(got, call.lengths)
         return await self._respond(memory, call.input, job, time.perf_counter() - began)
 
-    async def _npy(self, request: Request, job: Job) -> Response:
+    async def npy(self, request: Request, job: Job) -> Response:
         """A .npy file."""
         query = parameters(request.head, "dtype")
         began = time.perf_counter()
@@ -88,7 +82,7 @@ class _Compare:
         is_swapped = header.byte_order == "big"
         return await self._respond(memory, layout, job, received, swapped=is_swapped)
 
-    async def _json(self, request: Request, job: Job) -> Response:
+    async def json(self, request: Request, job: Job) -> Response:
         """A descriptor and numbers in one document."""
         parameters(request.head)
         began = time.perf_counter()

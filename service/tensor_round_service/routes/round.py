@@ -25,14 +25,13 @@ from ..http1.response import FixedFields, Response, field_name
 from .document import Document
 from .operator_query import operator_of, rounding_of
 from .tensor_route import (
-    Handler,
     TensorRoute,
     admit,
+    by_representation,
     content_of,
     descriptor_of,
     npy_header,
     parameters,
-    representation,
 )
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
@@ -46,7 +45,11 @@ _CACHED_PLANS = 1024
 
 def round_route(engine: Engine, max_tensor_bytes: int) -> TensorRoute:
     """The route of ``/round``."""
-    return TensorRoute(engine, _Round(engine, max_tensor_bytes).select_handler)
+    handlers = _Round(engine, max_tensor_bytes)
+    return TensorRoute(
+        engine,
+        by_representation(octets=handlers.octets, npy=handlers.npy, json=handlers.json),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +71,7 @@ class _Round:
         # Refusals are not cached.
         self._plan = lru_cache(_CACHED_PLANS)(self._make_plan)
 
-    def select_handler(self, content_type: bytes, has_descriptor: bool) -> Handler:
-        """The handler of a representation; raises :class:`UnsupportedMediaType`."""
-        handlers = {
-            native.OCTET_STREAM: self._octets,
-            native.JSON: self._json,
-            native.NPY: self._npy,
-        }
-        return handlers[representation(content_type, has_descriptor)]
-
-    async def _octets(self, request: Request, job: Job) -> Response:
+    async def octets(self, request: Request, job: Job) -> Response:
         """A tensor's bytes; the header ``Operator-Descriptor`` has the descriptor."""
         head = request.head
         if head.query:
@@ -107,7 +101,7 @@ class _Round:
         target = await self._engine.run(work, call.nbytes, plan.cost, job)
         return response(plan.fixed, [target.data], job, received)
 
-    async def _npy(self, request: Request, job: Job) -> Response:
+    async def npy(self, request: Request, job: Job) -> Response:
         """A .npy file; the response has the same .npy header."""
         query = parameters(request.head, "operator", "rounding", "dtype")
         operator = operator_of(query)
@@ -136,7 +130,7 @@ class _Round:
         parts: list[bytes | memoryview] = [header.raw, target.data]
         return response(_NPY, parts, job, received)
 
-    async def _json(self, request: Request, job: Job) -> Response:
+    async def json(self, request: Request, job: Job) -> Response:
         """A JSON document with descriptor and numbers; a thread handles long ones."""
         parameters(request.head)
         began = time.perf_counter()

@@ -78,28 +78,36 @@ class TensorRoute:
             response.headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
 
 
-def representation(content_type: bytes, has_descriptor: bool) -> str:
-    """The media type of a request's representation: octet-stream, JSON or .npy.
+def by_representation(
+    *, octets: Handler, npy: Handler, json: Handler
+) -> Callable[[bytes, bool], Handler]:
+    """A ``select_handler`` for the three representations of a tensor.
 
-    Raises :class:`UnsupportedMediaType`.
+    It raises :class:`UnsupportedMediaType`.
     """
-    match native.media_type(content_type.decode("latin-1")):
-        case "" | native.OCTET_STREAM:
-            return native.OCTET_STREAM
-        case native.FORM if has_descriptor:
-            return native.OCTET_STREAM
-        case native.JSON | native.NPY as other:
-            if not has_descriptor:
-                return other
-            raise UnsupportedMediaType(
-                f"with the header {native.OPERATOR_DESCRIPTOR}, Content-Type must be "
-                f"{native.OCTET_STREAM}, got {other}"
-            )
-    raise UnsupportedMediaType(
-        f"Content-Type must be {native.OCTET_STREAM} with the header "
-        f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}, "
-        f"got {shown(content_type.decode('latin-1'))}"
-    )
+
+    def select_handler(content_type: bytes, has_descriptor: bool) -> Handler:
+        match native.media_type(content_type.decode("latin-1")):
+            case "" | native.OCTET_STREAM:
+                return octets
+            case native.FORM if has_descriptor:
+                return octets
+            case native.JSON | native.NPY as other if has_descriptor:
+                raise UnsupportedMediaType(
+                    f"with the header {native.OPERATOR_DESCRIPTOR}, Content-Type must be "
+                    f"{native.OCTET_STREAM}, got {other}"
+                )
+            case native.JSON:
+                return json
+            case native.NPY:
+                return npy
+        raise UnsupportedMediaType(
+            f"Content-Type must be {native.OCTET_STREAM} with the header "
+            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}, "
+            f"got {shown(content_type.decode('latin-1'))}"
+        )
+
+    return select_handler
 
 
 def descriptor_of(head: RequestHead) -> bytes:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
-from types import TracebackType
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
@@ -55,30 +54,19 @@ def open_devices(numbers: Sequence[int] | None, pool_bytes: int | None) -> list[
     return [CupyDevice(number, pool_bytes) for number in wanted]
 
 
-class _Failures:
-    """A context manager that translates CuPy's exceptions into those of :mod:`.device`."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        match error:
-            case None | OutOfDeviceMemory() | DeviceFailed():
-                return
-            case memory.OutOfMemoryError():
-                raise OutOfDeviceMemory(str(error)) from error
-            case RuntimeError() | compiler.CompileException():
-                if getattr(error, "status", None) == _OUT_OF_MEMORY:
-                    raise OutOfDeviceMemory(str(error)) from error
-                raise DeviceFailed(str(error)) from error
-
-
-_failures = _Failures()
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Translate CuPy's exceptions into those of :mod:`.device`."""
+    try:
+        yield
+    except (OutOfDeviceMemory, DeviceFailed):
+        raise
+    except memory.OutOfMemoryError as error:
+        raise OutOfDeviceMemory(str(error)) from error
+    except (RuntimeError, compiler.CompileException) as error:
+        if getattr(error, "status", None) == _OUT_OF_MEMORY:
+            raise OutOfDeviceMemory(str(error)) from error
+        raise DeviceFailed(str(error)) from error
 
 
 class CupyDevice:
@@ -88,7 +76,7 @@ class CupyDevice:
         self.number = number
         #: Mapped allocations of other processes, by handle: CUDA maps each only once.
         self._imported: WeakValueDictionary[bytes, _Imported] = WeakValueDictionary()
-        with _failures, self._current():
+        with _failures(), self._current():
             self.name = f"{runtime.getDeviceProperties(number)['name'].decode()} ({number})"
             self.total_bytes: int = runtime.memGetInfo()[1]
             self._pool = cupy.cuda.MemoryPool()
@@ -103,12 +91,12 @@ class CupyDevice:
 
     def stream(self) -> CupyStream:
         """A new stream, which does not synchronize with the legacy default stream."""
-        with _failures, self._current():
+        with _failures(), self._current():
             return CupyStream(self.number, cupy.cuda.Stream(non_blocking=True))
 
     def allocate(self, nbytes: int) -> DeviceBuffer:
         """Allocate from the pool."""
-        with _failures, self._current():
+        with _failures(), self._current():
             pointer = self._pool.malloc(nbytes)
             return DeviceBuffer(pointer.ptr, nbytes, pointer)
 
@@ -116,18 +104,18 @@ class CupyDevice:
         """Map an allocation of another process by CUDA IPC."""
         imported = self._imported.get(handle)
         if imported is None:
-            with _failures, self._current():
+            with _failures(), self._current():
                 imported = self._imported[handle] = _Imported(self.number, handle)
         return DeviceBuffer(imported.address, imported.nbytes, imported)
 
     def trim(self) -> None:
         """Free the unused blocks of the pool."""
-        with _failures, self._current():
+        with _failures(), self._current():
             self._pool.free_all_blocks()
 
     def staging(self, nbytes: int) -> Bytes:
         """Allocate page-locked host memory."""
-        with _failures, self._current():
+        with _failures(), self._current():
             found: Bytes = cupyx.empty_pinned(nbytes, cupy.uint8)
             return found
 
@@ -148,7 +136,7 @@ class CupyDevice:
     def is_pinned(self, memory: Bytes) -> bool:
         """Whether the first and the last byte are page-locked."""
         first = memory.ctypes.data
-        with _failures:
+        with _failures():
             return all(
                 runtime.pointerGetAttributes(address).type == runtime.memoryTypeHost
                 for address in (first, first + memory.size - 1)
@@ -188,21 +176,16 @@ class CupyStream:
         self._device: Any = None
 
     def __enter__(self) -> Self:
-        with _failures:
+        with _failures():
             self._device = cupy.cuda.Device(self._number)
             self._device.__enter__()
             self._stream.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        with _failures:
-            self._stream.__exit__(kind, error, traceback)
-            self._device.__exit__(kind, error, traceback)
+    def __exit__(self, *error: Any) -> None:
+        with _failures():
+            self._stream.__exit__(*error)
+            self._device.__exit__(*error)
 
     def copy_in(self, source: Bytes, target: DeviceBuffer) -> None:
         """Host to device."""
@@ -218,20 +201,20 @@ class CupyStream:
 
     def _copy(self, target: int, source: int, nbytes: int, kind: int) -> None:
         if nbytes:
-            with _failures:
+            with _failures():
                 runtime.memcpyAsync(target, source, nbytes, kind, self._stream.ptr)
 
     def clear(self, target: DeviceBuffer) -> None:
         """Fill with zeros."""
         if target.nbytes:
-            with _failures:
+            with _failures():
                 runtime.memsetAsync(target.address, 0, target.nbytes, self._stream.ptr)
 
     def round(
         self, dtype: DType, rounding: Rounding, source: DeviceBuffer, target: DeviceBuffer
     ) -> None:
         """Launch a rounding kernel on this stream, which must be the current one."""
-        with _failures:
+        with _failures():
             _compiled(ROUND_KERNELS[dtype, rounding])(
                 self._array(source),
                 source.nbytes,
@@ -249,7 +232,7 @@ class CupyStream:
         count: int,
     ) -> None:
         """Launch a strided copy on this stream, which must be the current one."""
-        with _failures:
+        with _failures():
             _compiled(STRIDED_COPY_KERNELS[itemsize])(
                 self._array(source),
                 self._array(dims, cupy.int64),
@@ -267,7 +250,7 @@ class CupyStream:
 
     def wait(self) -> None:
         """Wait until the stream is empty."""
-        with _failures:
+        with _failures():
             self._stream.synchronize()
 
 

@@ -16,7 +16,6 @@ import errno
 import os
 import stat
 from pathlib import Path
-from types import TracebackType
 
 from tensor_round.errors import InvalidDescriptor, Overloaded
 from tensor_round.quoting import shown
@@ -45,12 +44,7 @@ class PosixPart:
     def __enter__(self) -> PosixPart:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         os.close(self._descriptor)
 
     @property
