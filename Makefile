@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi bench bench-peers bench-report docs clean
+.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles test-interop test-openapi bench bench-peers bench-report docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -91,28 +91,23 @@ $(FUZZ)/.fuzz: $(VENV)/.test
 	-$(BIN)/pip install -q 'atheris>=3' # there are no wheels of it for every platform
 	@touch $@
 
+# Python where tools and what they share with the tests are found, from any folder.
+TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 SEED ?= 1
-fuzz: $(FUZZ)/.fuzz ## Feed spoilt input to every reader, and spoilt HTTP to a service (10 minutes; SEED=)
-	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.parsers --seed $(SEED)
-	PYTHONPATH=$(abspath tests):$(abspath tools) $(abspath $(BIN))/python -m fuzz.guided --seed $(SEED)
-	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.raw_http --seed $(SEED)
-	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.mixes --seed $(SEED)
-	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.openapi $(FUZZ)/bin/schemathesis --seed $(SEED)
+fuzz: $(FUZZ)/.fuzz ## Feed mutated input to every reader, and mutated HTTP to a service (10 minutes; SEED=)
+	$(TOOLS) -m fuzz.parsers --seed $(SEED)
+	$(TOOLS) -m fuzz.guided --seed $(SEED)
+	$(TOOLS) -m fuzz.raw_http --seed $(SEED)
+	$(TOOLS) -m fuzz.mixes --seed $(SEED)
+	$(TOOLS) -m fuzz.openapi $(FUZZ)/bin/schemathesis --seed $(SEED)
 
-chaos: MINUTES ?= 3
-chaos: $(VENV)/.test ## Cut, garble and delay between clients and a service (MINUTES=3, SEED=)
-	PYTHONPATH=tests:tools $(BIN)/python -m chaos --minutes $(MINUTES) --seed $(SEED)
+stress: $(VENV)/.test build/load ## Run load and stress tests: ARGS="load=1 traffic", else all (50 minutes)
+	$(TOOLS) -m stress $(ARGS)
 
-soak: $(VENV)/.test ## Mix good, bad and rude traffic for 20 minutes (MINUTES=, SEED=, WORKERS=)
-	PYTHONPATH=tests:tools $(BIN)/python -m soak --seed $(SEED) \
-	$(if $(MINUTES),--minutes $(MINUTES)) $(if $(WORKERS),--workers $(WORKERS))
-
-walls: $(VENV)/.test build/storm ## Run the rows of docs/reliability.md: ROWS="load slow", MINUTES= (half an hour)
-	PYTHONPATH=tests:tools $(BIN)/python -m walls $(ROWS) $(if $(MINUTES),--minutes $(MINUTES))
-
-build/storm: tools/walls/storm.c
+# Without a C compiler there is no load generator, and what needs it says so.
+build/load: bench/load_generator/generator.c
 	@mkdir -p build
-	$(CC) -O2 -Wall -Wextra -Werror -o $@ $<
+	-$(CC) -O2 -Wall -Wextra -Werror -o $@ $<
 
 NGINX := PATH="$$PATH:/usr/sbin:/usr/local/sbin" command -v nginx >/dev/null
 test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix socket (7 minutes; nginx, or root on Debian)
@@ -131,12 +126,8 @@ $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX (2 GB, own venv)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
-bench: $(VENV)/.service build/bench-load ## Measure the service beside the floor and its peers (10 minutes; ARGS=--quick)
+bench: $(VENV)/.service build/load ## Measure the service beside the floor and its peers (10 minutes; ARGS=--quick)
 	$(BIN)/python -m bench $(ARGS)
-
-build/bench-load: bench/load.c
-	@mkdir -p build
-	-$(CC) -O2 -Wall -Wextra -Werror -o $@ $<
 
 TRITON := .venvs/triton
 $(TRITON)/.triton: bench/servers/triton/requirements.txt

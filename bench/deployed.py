@@ -20,7 +20,8 @@ import numpy as np
 from . import load
 from .client import Arena, Connection, Refused
 from .latency import ONE_CORE, placed
-from .load import DIGITS, Stalled, Wire
+from .load import DIGITS, Wire
+from .load_generator.generator import LoadFailed
 from .processes import Server
 from .targets import CERTIFICATES, KIB
 from .variants import ON_ONE_CORE, UNDER_LOAD, Variant
@@ -64,7 +65,7 @@ class Rows:
             for variant in list(blocks)[:: 1 if turn % 2 == 0 else -1]:
                 try:
                     figure = block(variant, self._running[variant.program])
-                except (Refused, Stalled, OSError) as fault:
+                except (Refused, LoadFailed, OSError) as fault:
                     self._missing[variant.name] = str(fault)
                     del blocks[variant]
                 else:
@@ -92,8 +93,7 @@ def measure(
 
     def rate(variant: Variant, server: Server) -> float:
         wire = variant.wire(arena)
-        result = load.block(server.address, wire, CONNECTIONS, many.seconds)
-        return result["requests"] / result["seconds"]
+        return load.block(server.address, wire, CONNECTIONS, many.seconds).rate
 
     rows = Rows(running, missing)
     found = list(rows.measure(ON_ONE_CORE, seconds, one.rounds, connections=1))

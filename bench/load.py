@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from . import faces
 from .client import Address, Arena
-from .processes import LOGS, Server
+from .load_generator.generator import GENERATOR, LoadFailed, LoadGenerator, Outcome
+from .processes import Server
 from .servers.floor import LENGTH
 from .targets import KIB, MIB, UNDER_LOAD, Target
 
-GENERATOR = Path("build/bench-load")
 #: Connections, and bytes of each of their tensors.
 LOADS = ((1, KIB), (8, KIB), (64, KIB), (8, 64 * KIB), (64, 64 * KIB), (8, MIB))
 #: Of an id, in the load generator too.
@@ -50,10 +47,6 @@ def wire(target: Target, arena: Arena, nbytes: int) -> Wire:
     return Wire(bytes(arena.request(target.head(nbytes), nbytes)))
 
 
-class Stalled(Exception):
-    """The load generator did not get its answers; it says how far they came."""
-
-
 def measure(
     running: Mapping[str, Server],
     targets: Collection[Target],
@@ -69,7 +62,7 @@ def measure(
     if not is_there(missing):
         return rows
     for connections, nbytes in LOADS:
-        blocks: dict[Target, list[dict[str, float]]] = {
+        blocks: dict[Target, list[Outcome]] = {
             target: [] for target in UNDER_LOAD if target in targets and nbytes <= target.to_bytes
         }
         for _ in range(rounds):
@@ -77,14 +70,14 @@ def measure(
                 address = running[target.program].address
                 try:
                     result = block(address, wire(target, arena, nbytes), connections, SECONDS)
-                except Stalled as stall:
+                except LoadFailed as stall:
                     missing[f"{target.name}, {connections} x {nbytes} bytes"] = str(stall)
                 else:
                     results.append(result)
         for target, results in blocks.items():
             if not results:
                 continue
-            rates = [result["requests"] / result["seconds"] for result in results]
+            rates = [result.rate for result in results]
             rows.append(
                 {
                     "target": target.name,
@@ -92,7 +85,7 @@ def measure(
                     "bytes": nbytes,
                     "best": max(rates),
                     "median": statistics.median(rates),
-                    "p99": min(result["p99"] for result in results),
+                    "p99": min(result.p99 for result in results),
                     "rounds": rates,
                 }
             )
@@ -106,14 +99,16 @@ def is_there(missing: dict[str, str]) -> bool:
     return GENERATOR.exists()
 
 
-def block(address: Address, wire: Wire, connections: int, seconds: float) -> dict[str, float]:
+def block(address: Address, wire: Wire, connections: int, seconds: float) -> Outcome:
     """What the load generator counts in so many seconds."""
-    request = LOGS / "request"
-    request.write_bytes(wire.prefix + wire.data)
-    shape = (wire.answer_bytes, len(wire.prefix), *wire.offsets)
-    arguments = (GENERATOR, address, connections, seconds, request, *shape)
-    done = subprocess.run([*map(str, arguments)], capture_output=True, text=True)
-    if done.returncode:
-        raise Stalled(done.stderr.strip())
-    result: dict[str, float] = json.loads(done.stdout)
-    return result
+    with LoadGenerator(
+        address,
+        [(wire.prefix + wire.data, b"")],
+        connections=connections,
+        seconds=seconds,
+        raw=(wire.answer_bytes, len(wire.prefix), *wire.offsets),
+    ) as generator:
+        outcome = generator.outcome()
+    if set(outcome.statuses) != {"200"} or outcome.resets or outcome.unanswered:
+        raise LoadFailed(f"{outcome}")
+    return outcome

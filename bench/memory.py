@@ -22,7 +22,7 @@ def measure(targets: Collection[Target], arena: Arena) -> list[dict[str, Any]]:
         with started(f"{target.program}-memory", program.command, program.environment) as server:
             with target.face(server.address, arena, KIB) as call:
                 call()
-            before = server.forget_peak()
+            before = server.reset_peak()
             with target.face(server.address, arena, PAYLOAD) as call:
                 call()
             growth = server.peak_bytes() - before

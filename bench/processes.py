@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .client import Address, connected
+from .measuring.proc import family, reset_peaks, status, threads
 
 #: Where servers write what they have to say.
 LOGS = Path("build/bench")
@@ -30,37 +31,27 @@ class Server:
         self.address = address
         self._process = process
 
-    def pids(self) -> list[int]:
-        """Its process and their descendants."""
-        found = [self._process.pid]
-        for pid in found:
-            for task in tasks(pid):
-                with suppress(OSError):
-                    children = Path(f"/proc/{pid}/task/{task}/children").read_text()
-                    found += map(int, children.split())
-        return found
-
     def pin(self, cores: Iterable[int]) -> None:
         """Let every thread of it run on these cores only."""
-        for pid in self.pids():
-            for task in tasks(pid):
+        for pid in family(self._process.pid):
+            for thread in threads(pid):
                 with suppress(ProcessLookupError):
-                    os.sched_setaffinity(task, cores)
+                    os.sched_setaffinity(thread, cores)
 
     def cpu_seconds(self) -> float:
         """What it has run so far, in user and kernel mode, in all threads."""
         total = 0
-        for pid in self.pids():
-            for task in tasks(pid):
+        for pid in family(self._process.pid):
+            for thread in threads(pid):
                 with suppress(OSError):
-                    total += int(Path(f"/proc/{pid}/task/{task}/schedstat").read_text().split()[0])
+                    total += int(
+                        Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0]
+                    )
         return total / 1e9
 
-    def forget_peak(self) -> int:
-        """Let the peak of its memory begin anew; the bytes that are in use now."""
-        for pid in self.pids():
-            with suppress(OSError):
-                Path(f"/proc/{pid}/clear_refs").write_text("5")
+    def reset_peak(self) -> int:
+        """Set the peak of its memory to what it uses now; that, in bytes."""
+        reset_peaks(self._process.pid)
         return self._memory("VmRSS")
 
     def peak_bytes(self) -> int:
@@ -68,12 +59,7 @@ class Server:
         return self._memory("VmHWM")
 
     def _memory(self, field: str) -> int:
-        total = 0
-        for pid in self.pids():
-            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-                if line.startswith(field + ":"):
-                    total += int(line.split()[1]) << 10
-        return total
+        return sum(status(pid)[field] << 10 for pid in family(self._process.pid))
 
     def stop(self) -> None:
         """End it, and whatever it started."""
@@ -84,13 +70,6 @@ class Server:
             # The group is this server's alone: it was started as a session's leader.
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-
-
-def tasks(pid: int) -> list[int]:
-    try:
-        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
-    except FileNotFoundError:
-        return []
 
 
 @contextmanager

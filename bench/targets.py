@@ -26,7 +26,7 @@ MIB = 1 << 20
 HERE = Path(__file__).parent
 TRITON = Path(".venvs/triton")
 #: The tests' own: an authority, and of it a server called localhost.
-CERTIFICATES = HERE.parent / "tests" / "support" / "certificates"
+CERTIFICATES = HERE.parent / "tests" / "support" / "services" / "certificates"
 #: Of this run alone; the service has no more than its digest.
 API_KEY = secrets.token_urlsafe(32)
 DIGEST = hashlib.sha256(API_KEY.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The same readers, fed by atheris: what an input reaches of their code decides what comes next.
+"""The same readers, fed by atheris: the code that an input reaches decides the next input.
 
     python -m fuzz.guided --seconds 30 --seed 1
 
@@ -32,8 +32,8 @@ def lead(name: str, seconds: int, seed: int) -> None:
         parsers.outcome(target, data)
 
     with tempfile.TemporaryDirectory(prefix="corpus-") as corpus:
-        for number, sound in enumerate(target.sound):
-            Path(corpus, str(number)).write_bytes(sound)
+        for number, valid in enumerate(target.valid):
+            Path(corpus, str(number)).write_bytes(valid)
         limits = [f"-max_total_time={seconds}", f"-max_len={LONGEST}", "-timeout=5"]
         options = [*limits, f"-seed={seed}", "-verbosity=0", "-print_final_stats=1"]
         atheris.Setup([sys.argv[0], *options, corpus], test_one)

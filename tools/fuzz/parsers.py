@@ -1,4 +1,4 @@
-"""Spoilt heads, descriptors, JSON documents and other programs' operators, fed to their readers.
+"""Mutated heads, descriptors, JSON documents and other programs' operators, fed to their readers.
 
 A reader may raise the errors that the service documents, below 500, and nothing else,
 within 20 ms, and without taking memory by what it is told. What comes in pieces says what it
@@ -35,7 +35,7 @@ from tensor_round_service.routes.document import Document
 from . import http1, mutation, seeds
 
 #: The longest that a reader may take, in seconds; the service's event loop waits for it.
-PATIENCE = 0.020
+MAX_SECONDS = 0.020
 LIMIT_BYTES = 1 << 20
 
 
@@ -110,17 +110,17 @@ def read_layer(data: bytes) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """A reader, sound input for it, and the same as trees where it is JSON."""
+    """A reader, valid input for it, and the same as trees where it is JSON."""
 
     read: Callable[[bytes], None]
-    sound: list[bytes]
+    valid: list[bytes]
     trees: list[dict[str, object]] = field(default_factory=list)
 
-    def spoilt(self, random: random.Random) -> bytes:
-        """Some input that may not be sound."""
+    def mutated(self, random: random.Random) -> bytes:
+        """Some input that may not be valid."""
         if self.trees and random.random() < 0.6:
-            return mutation.bend_json(random, random.choice(self.trees))
-        return mutation.bend(random, random.choice(self.sound), self.sound)
+            return mutation.mutate_json(random, random.choice(self.trees))
+        return mutation.mutate(random, random.choice(self.valid), self.valid)
 
 
 def targets() -> dict[str, Target]:
@@ -159,7 +159,7 @@ class Findings:
 
 
 def outcome(target: Target, data: bytes) -> str:
-    """ "sound", or the code of the documented error; any other exception is not caught."""
+    """ "valid", or the code of the documented error; any other exception is not caught."""
     try:
         target.read(data)
     except RequestRefused as refusal:
@@ -168,7 +168,7 @@ def outcome(target: Target, data: bytes) -> str:
         raise
     except MalformedRequest:
         return "malformed_request"
-    return "sound"
+    return "valid"
 
 
 def fuzz(count: int, seed: int) -> Findings:
@@ -179,7 +179,7 @@ def fuzz(count: int, seed: int) -> Findings:
     began = _peak_bytes()
     for turn in range(count):
         name, target = each[turn % len(each)]
-        data = target.spoilt(source)
+        data = target.mutated(source)
         start = time.perf_counter()
         try:
             what = outcome(target, data)
@@ -187,9 +187,9 @@ def fuzz(count: int, seed: int) -> Findings:
             found.faults.append(f"{name}: {type(error).__name__}: {error} on {data[:2000]!r}")
             continue
         took = time.perf_counter() - start
-        if took > PATIENCE / 10:
+        if took > MAX_SECONDS / 10:
             took = min(_time(target, data) for _ in range(3))  # or was it the machine?
-        if took > PATIENCE:
+        if took > MAX_SECONDS:
             found.faults.append(f"{name}: {took * 1e3:.1f} ms on {data[:2000]!r}")
         found.slowest = max(found.slowest, took)
         found.outcomes[f"{name} {what}"] += 1

@@ -1,9 +1,9 @@
-"""Random scripts of requests over many connections, with the exact answer known to each request.
+"""Random scripts of requests over many connections, with the exact response known to each request.
 
-Each connection sends a script: requests of every form, sound and refused, in groups or one after
-another, cut anywhere, to any kind of end. Every answer that is owed must come, in its order, with
-its bits, and nothing else. Half of the connections are plain and half over TLS, each half to a
-service of its own, which must hold nothing when all are over. The same seed makes the same scripts.
+Each connection sends a script: requests of every kind, valid and refused, in groups or one after
+another, cut anywhere, to any kind of end. Every response that is owed must come, in order, with its
+bits, and nothing else. Half of the connections are plain and half over TLS, each half to a service
+of its own, which must hold nothing when all are over. The same seed makes the same scripts.
 
     python -m fuzz.mixes --count 4000 --seed 1
     python -m fuzz.mixes --seed 1 --only 17
@@ -42,7 +42,7 @@ def main() -> int:
     print(*found.notes, sep="\n")
     print(
         f"{found.connections:,} connections (seed {options.seed}, with those to warm up) in "
-        f"{time.perf_counter() - began:.0f} s: {sum(found.statuses.values()):,} answers, "
+        f"{time.perf_counter() - began:.0f} s: {sum(found.statuses.values()):,} responses, "
         f"{len(found.faults)} faults"
     )
     if found.kinds:
