@@ -7,6 +7,8 @@ PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Python that finds tools and what they share with tests and bench, from any folder.
+TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
 .PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles test-interop test-openapi bench bench-peers bench-report docs clean
 
@@ -68,17 +70,16 @@ ifeq ($(shell uname -s),Darwin)
 	@echo "kernels: not compiled, there is no NVRTC for macOS"
 else
 	@$(MAKE) --no-print-directory $(KERNELS)/.kernels
-	$(KERNELS)/bin/python tools/kernels/compile.py
+	$(KERNELS)/bin/python tools/compile_kernels.py
 endif
 
 gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes; "no device" without one)
 	@$(FIT_DRIVER); \
 	if [ -z "$$extra" ]; then echo "no device"; exit 0; fi; \
-	PYTHONPATH=tests $(BIN)/python -m tools.gpu_check.check
+	$(TOOLS) -m gpu_check
 
-exhaustive: $(VENV)/.test build/reference.so ## Try all float32 patterns against a C reference (minutes; needs a C compiler)
-	PYTHONPATH=tests $(BIN)/python tools/exhaustive/prove.py build/reference.so
-	PYTHONPATH=tests $(BIN)/python -m tools.kernels.prove build/reference.so
+exhaustive: $(VENV)/.test build/reference.so ## Try all patterns against a C reference: ARGS="--target numpy" (minutes; needs a C compiler)
+	$(TOOLS) -m exhaustive $(ARGS)
 
 build/reference.so: tools/exhaustive/reference.c
 	@mkdir -p build
@@ -91,8 +92,6 @@ $(FUZZ)/.fuzz: $(VENV)/.test
 	-$(BIN)/pip install -q 'atheris>=3' # there are no wheels of it for every platform
 	@touch $@
 
-# Python where tools and what they share with the tests are found, from any folder.
-TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 SEED ?= 1
 fuzz: $(FUZZ)/.fuzz ## Feed mutated input to every reader, and mutated HTTP to a service (10 minutes; SEED=)
 	$(TOOLS) -m fuzz.parsers --seed $(SEED)

@@ -11,6 +11,7 @@ import numpy as np
 from support.cases.array_cases import Array, bits, expected_bits, patterns
 from tensor_round.conformance.reference import ROUNDINGS, WIDTHS
 from tensor_round.dtypes import BY_NAME, DType
+from tensor_round.rounding import Rounding
 
 #: Elements after which a tensor repeats; a prime, so that no tile or block lies like another.
 PERIOD = 65_521
@@ -26,7 +27,7 @@ class DrawnTensor:
 
     x: Array
     dtype: DType
-    rounding: str
+    rounding: Rounding
     expected: Array
 
     @classmethod
@@ -37,7 +38,7 @@ class DrawnTensor:
         x, expected = (
             np.resize(np.roll(each, -start), count) for each in _stock(dtype, rounding, finite)
         )
-        return cls(x, BY_NAME[dtype], rounding, expected)
+        return cls(x, BY_NAME[dtype], Rounding(rounding), expected)
 
     @classmethod
     def drawn(cls, source: random.Random, max_bytes: int, dtype: str | None = None) -> DrawnTensor:

@@ -1,6 +1,6 @@
 """Compile every kernel for every supported GPU architecture, without a GPU.
 
-    python tools/kernels/compile.py
+    python tools/compile_kernels.py
 
 The source is what CuPy would compile at the first launch, header by header and option by
 option; NVRTC needs neither device nor driver for it. Exit status 1 if a kernel does not

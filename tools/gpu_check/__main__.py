@@ -1,6 +1,6 @@
 """Prove the GPU backend on the GPU of this machine, and measure it; at most five minutes.
 
-    python -m tools.gpu_check.check
+    python -m gpu_check
 
 Writes bench/results/gpu-<device>-<date>.json and prints the table. Exit status 1 where a
 bit differs or a target is missed. `make gpu-check` installs what it needs.
@@ -21,15 +21,24 @@ from typing import TypeVar
 
 import cupy
 
+from exhaustive.prove import DEVICE_CHUNK, sweep
+from exhaustive.targets import by_backend, numpy
+from tensor_round.conformance.reference import ROUNDINGS
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.cuda.cupy_device import CupyDevice
 
-from . import bits, served, speed
+from . import served, speed
 
 #: Seconds for all of it, and those left over at the end to write it down.
 BUDGET, SPARE = 300.0, 15.0
 RESULTS = Path(__file__).parent.parent.parent / "bench" / "results"
+
+#: Of float64, whose patterns are too many.
+FLOAT64_COUNT = 1 << 26
+DTYPES = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float64", "float32")
+#: By dtype and direction; None where time ran out.
+Mismatches = dict[str, dict[str, int | None]]
 
 T = TypeVar("T")
 
@@ -45,7 +54,7 @@ class Results:
     driver: str
     cupy: str
     date: str
-    exhaustive: bits.Mismatches
+    exhaustive: Mismatches
     kernel_vs_copy: dict[str, dict[str, float]]
     copy_bytes_per_s: float
     #: None where it could not be measured.
@@ -73,17 +82,14 @@ def measure() -> Results:
     small = _if_possible(served.small_requests) or {}
     shared = _if_possible(partial(served.shared_memory, device))
     _say("every pattern")
-    narrow = bits.exhaustive(
-        backend, ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"), deadline
-    )
-    wide = bits.exhaustive(backend, ("float64", "float32"), deadline)
+    exhaustive = every_pattern(backend, deadline)
     backend.close()
     return Results(
         device=device.name.rpartition(" (")[0],
         driver=_dotted(cupy.cuda.runtime.driverGetVersion()),
         cupy=cupy.__version__,
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
-        exhaustive={**narrow, **wide},
+        exhaustive=exhaustive,
         kernel_vs_copy=ratios,
         copy_bytes_per_s=copy_rate,
         shm_vs_copy=None if shared is None else shared[0] / copy_rate,
@@ -93,6 +99,24 @@ def measure() -> Results:
         small_request_s=small,
         seconds=time.monotonic() - began,
     )
+
+
+def every_pattern(backend: CupyBackend, deadline: float) -> Mismatches:
+    """How many results differ from NumPy's, of all patterns; of float64, of many."""
+    found: Mismatches = {dtype: {} for dtype in DTYPES}
+    with numpy() as right:
+        for dtype in DTYPES:
+            for rounding in ROUNDINGS:
+                found[dtype][rounding] = sweep(
+                    by_backend(backend.round_on_device),
+                    right,
+                    dtype,
+                    rounding,
+                    float64=FLOAT64_COUNT,
+                    chunk=DEVICE_CHUNK,
+                    deadline=deadline,
+                ).mismatches
+    return found
 
 
 def _if_possible(measurement: Callable[[], T]) -> T | None:
