@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from . import faces, targets
-from .client import Arena
-from .load import Wire
+from ..measuring.client import Arena
+from ..measuring.load import Wire
+from . import protocols, targets
 from .targets import KIB, Target
 
 NO_HEADS = "no heads"
@@ -48,10 +48,10 @@ class Variant:
 
     def wire(self, arena: Arena) -> Wire:
         """Its requests as they go over the wire, with a tensor of 1 KiB."""
-        if self.target.face is faces.raw:
+        if self.target.connect is protocols.raw:
             return Wire.raw(arena.tensor(KIB).tobytes())
-        fields = {**faces.native_fields(KIB), **self.fields}
-        head = faces.head("/round", None if self.chunked else KIB, fields)
+        fields = {**protocols.native_fields(KIB), **self.fields}
+        head = protocols.head("/round", None if self.chunked else KIB, fields)
         body = arena.tensor(KIB).tobytes()
         if self.chunked:
             body = b"%x\r\n%b\r\n0\r\n\r\n" % (KIB, body)

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from . import faces
-from .client import Arena, Refused
-from .faces import Face
-from .processes import LOGS, NotStarted, Server, started
-from .servers.floor import LENGTH
+from ..measuring.client import Arena, Refused
+from ..measuring.processes import LOGS, NotStarted, Server, started
+from ..servers.floor import LENGTH
+from . import protocols
+from .protocols import Connect
 
 KIB = 1 << 10
 MIB = 1 << 20
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent.parent
 TRITON = Path(".venvs/triton")
 #: The tests' own: an authority, and of it a server called localhost.
 CERTIFICATES = HERE.parent / "tests" / "support" / "services" / "certificates"
@@ -51,7 +51,7 @@ class Target:
 
     name: str
     program: str
-    face: Face
+    connect: Connect
     #: What the load generator is to send, where this can be asked by it.
     head: Callable[[int], bytes] | None = None
     #: The smallest and the largest tensor that it is measured with.
@@ -99,7 +99,7 @@ PROGRAMS = {
     "loop": script("loop.py"),
     "asgi": script("asgi.py"),
     "fastapi": script("fastapi_route.py"),
-    "service": service(f"--shared-memory-prefix={faces.PREFIX}"),
+    "service": service(f"--shared-memory-prefix={protocols.PREFIX}"),
     "service-two": service("--workers=2"),
     "service-keys": service(f"--api-keys-file={KEYS}", files={KEYS: f"{DIGEST} bench\n"}),
     "service-tls": service(f"--ssl-certfile={CERTIFICATES / 'server.pem'}"),
@@ -107,72 +107,72 @@ PROGRAMS = {
     "triton": triton(),
 }
 
-FLOOR = Target("floor: a bare socket server", "floor", faces.raw, for_memory=True)
+FLOOR = Target("floor: a bare socket server", "floor", protocols.raw, for_memory=True)
 FLOOR_MANY = Target(
     "floor: a bare epoll server",
     "floor-many",
-    faces.raw,
+    protocols.raw,
     head=lambda nbytes: LENGTH.pack(nbytes),
     under_load=True,
 )
 ROUND = Target(
     "POST /round",
     "service",
-    faces.over_http(faces.native_head),
-    head=faces.native_head,
+    protocols.over_http(protocols.native_head),
+    head=protocols.native_head,
     under_load=True,
     for_memory=True,
 )
 ROUND_TWO = Target(
     "POST /round, WORKERS=2",
     "service-two",
-    faces.over_http(faces.native_head),
-    head=faces.native_head,
+    protocols.over_http(protocols.native_head),
+    head=protocols.native_head,
     under_load=True,
 )
 INFER = Target(
     "POST /v2/.../infer, binary",
     "service",
-    faces.over_http(faces.binary_head),
-    head=faces.binary_head,
+    protocols.over_http(protocols.binary_head),
+    head=protocols.binary_head,
     under_load=True,
     for_memory=True,
 )
-SHARED = Target("/v2, shared memory", "service", faces.shared_memory)
-SDK = Target("SDK: client.round(x)", "service", partial(faces.sdk, into=False))
-SDK_OUT = Target("SDK: client.round(x, out=y)", "service", partial(faces.sdk, into=True))
+SHARED = Target("/v2, shared memory", "service", protocols.shared_memory)
+SDK = Target("SDK: client.round(x)", "service", partial(protocols.sdk, into=False))
+SDK_OUT = Target("SDK: client.round(x, out=y)", "service", partial(protocols.sdk, into=True))
 LOOP = Target(
     "uvloop alone, no HTTP server",
     "loop",
-    faces.over_http(faces.native_head),
-    head=faces.native_head,
+    protocols.over_http(protocols.native_head),
+    head=protocols.native_head,
     to_bytes=64 * KIB,
     under_load=True,
 )
 ASGI = Target(
     "a bare ASGI callable under uvicorn",
     "asgi",
-    faces.over_http(faces.native_head),
-    head=faces.native_head,
+    protocols.over_http(protocols.native_head),
+    head=protocols.native_head,
     under_load=True,
 )
 FASTAPI = Target(
     "a FastAPI route, await request.body()",
     "fastapi",
-    faces.over_http(faces.native_head),
-    head=faces.native_head,
+    protocols.over_http(protocols.native_head),
+    head=protocols.native_head,
     under_load=True,
     for_memory=True,
 )
 TRITON_INFER = Target(
     "Triton 2.51, Python backend, binary",
     "triton",
-    faces.over_http(faces.binary_head),
-    head=faces.binary_head,
+    protocols.over_http(protocols.binary_head),
+    head=protocols.binary_head,
     under_load=True,
     for_memory=True,
 )
-TRITON_SHARED = Target("Triton, shared memory", "triton", faces.shared_memory)
+TRITON_SHARED = Target("Triton, shared memory", "triton", protocols.shared_memory)
 
 #: With one connection, each in its turn.
 TARGETS = (
@@ -230,7 +230,7 @@ def available(
             missing[target.name] = not_running[target.program]
             continue
         try:
-            with target.face(running[target.program].address, arena, KIB) as call:
+            with target.connect(running[target.program].address, arena, KIB) as call:
                 answer = np.frombuffer(call(), np.uint8)[-KIB:]
         except (Refused, ConnectionError) as refusal:
             missing[target.name] = str(refusal)

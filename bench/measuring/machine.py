@@ -71,7 +71,7 @@ def installed(name: str) -> str | None:
 
 def commit() -> str:
     """The commit, with a plus where the code was changed since."""
-    git = ["git", "-C", str(Path(__file__).parent)]
+    git = ["git", "-C", str(Path(__file__).parent.parent)]
     head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
     if head.returncode:
         return "unknown"

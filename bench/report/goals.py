@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import targets, variants
-from .kernels import COMPILED, WITH_NUMPY
-from .latency import FREE, ONE_CORE, OWN_CORES
-from .targets import KIB, MIB, Target
+from ..measuring.kernels import COMPILED, WITH_NUMPY
+from ..measuring.latency import FREE, ONE_CORE, OWN_CORES
+from ..peers import targets, variants
+from ..peers.targets import KIB, MIB, Target
 
 
 @dataclass(frozen=True, slots=True)

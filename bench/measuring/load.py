@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import faces
+from ..load_generator.generator import GENERATOR, LoadFailed, LoadGenerator, Outcome
+from ..peers import protocols
+from ..peers.targets import KIB, MIB, UNDER_LOAD, Target
+from ..servers.floor import LENGTH
 from .client import Address, Arena
-from .load_generator.generator import GENERATOR, LoadFailed, LoadGenerator, Outcome
 from .processes import Server
-from .servers.floor import LENGTH
-from .targets import KIB, MIB, UNDER_LOAD, Target
 
 #: Connections, and bytes of each of their tensors.
 LOADS = ((1, KIB), (8, KIB), (64, KIB), (8, 64 * KIB), (64, 64 * KIB), (8, MIB))
@@ -42,7 +42,7 @@ class Wire:
 def wire(target: Target, arena: Arena, nbytes: int) -> Wire:
     """A target's requests, always the same bytes."""
     assert target.head is not None
-    if target.face is faces.raw:
+    if target.connect is protocols.raw:
         return Wire.raw(arena.tensor(nbytes).tobytes())
     return Wire(bytes(arena.request(target.head(nbytes), nbytes)))
 

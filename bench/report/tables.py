@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
-from .latency import FREE, ONE_CORE, OWN_CORES
-from .targets import KIB, MIB
-from .variants import ALIKE
+from ..measuring.latency import FREE, ONE_CORE, OWN_CORES
+from ..peers.targets import KIB, MIB
+from ..peers.variants import ALIKE
 
 ABSENT = "-"
 

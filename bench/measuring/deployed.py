@@ -17,14 +17,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..load_generator.generator import LoadFailed
+from ..peers.targets import CERTIFICATES, KIB
+from ..peers.variants import ON_ONE_CORE, UNDER_LOAD, Variant
 from . import load
 from .client import Arena, Connection, Refused
 from .latency import ONE_CORE, placed
 from .load import DIGITS, Wire
-from .load_generator.generator import LoadFailed
 from .processes import Server
-from .targets import CERTIFICATES, KIB
-from .variants import ON_ONE_CORE, UNDER_LOAD, Variant
 
 CONNECTIONS = 64
 WARM_UP = 20

@@ -5,11 +5,10 @@ The tables of docs/performance.md stand between two marks, and are written from 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from . import plot, tables
-from .targets import HERE
+from ..peers.targets import HERE
+from . import plot, results, tables
 
 PICTURE = Path("docs/bench.svg")
 PAGE = Path("docs/performance.md")
@@ -20,12 +19,12 @@ END = "<!-- the end of the tables -->"
 def main() -> None:
     # Their names begin with the day; those of GPUs, which gpu-check writes, do not.
     latest = max((HERE / "results").glob("[0-9]*.json"))
-    results = json.loads(latest.read_text())
-    PICTURE.write_text(plot.draw(results))
+    found = results.read(latest.read_text())
+    PICTURE.write_text(plot.draw(found))
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     picture = f"![Round trips beside each other]({PICTURE.name})"
-    figures = f"{picture}\n\n{tables.title(results)}\n\n{tables.render(results)}"
+    figures = f"{picture}\n\n{tables.title(found)}\n\n{tables.render(found)}"
     PAGE.write_text(f"{before}{BEGIN}\n\n{figures}\n\n{END}{after}")
     print(f"{PICTURE} and {PAGE}: from {latest}")
 

@@ -2,7 +2,7 @@
 
 The backend takes part twice: with the kernels that LLVM compiles, and with NumPy alone.
 
-    python bench/kernels.py
+    python -m bench.measuring.kernels
 
 Whatever of those is installed takes part: ``make bench-peers`` makes an environment
 with all of them. Everybody rounds the same numbers, in memory that was just written, as

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from ..peers.targets import KIB, MIB, PROGRAMS, TARGETS, Target
 from .client import Arena
 from .processes import started
-from .targets import KIB, MIB, PROGRAMS, TARGETS, Target
 
 PAYLOAD = 256 * MIB
 
@@ -20,10 +20,10 @@ def measure(targets: Collection[Target], arena: Arena) -> list[dict[str, Any]]:
             continue
         program = PROGRAMS[target.program]
         with started(f"{target.program}-memory", program.command, program.environment) as server:
-            with target.face(server.address, arena, KIB) as call:
+            with target.connect(server.address, arena, KIB) as call:
                 call()
             before = server.reset_peak()
-            with target.face(server.address, arena, PAYLOAD) as call:
+            with target.connect(server.address, arena, PAYLOAD) as call:
                 call()
             growth = server.peak_bytes() - before
         rows.append({"target": target.name, "bytes": PAYLOAD, "growth": growth})

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..peers.protocols import Call
+from ..peers.targets import KIB, MIB, TARGETS, Target
 from .client import Arena
-from .faces import Call
 from .processes import ALL_CORES, Server
-from .targets import KIB, MIB, TARGETS, Target
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def measure(
                 row = rows.setdefault(key, Row(*key))
                 server = running[target.program]
                 with (
-                    target.face(server.address, arena, size.nbytes) as call,
+                    target.connect(server.address, arena, size.nbytes) as call,
                     placed(server, placement),
                 ):
                     if number == 0:

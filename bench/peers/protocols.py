@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .client import Address, Arena, Connection
-from .servers.floor import LENGTH
+from ..measuring.client import Address, Arena, Connection
+from ..servers.floor import LENGTH
 
 #: Asks once; what it returns ends with the answer's bytes.
 Call: TypeAlias = Callable[[], Any]
 #: A connection, or whatever it takes, for tensors of one size.
-Face: TypeAlias = Callable[[Address, Arena, int], AbstractContextManager[Call]]
+Connect: TypeAlias = Callable[[Address, Arena, int], AbstractContextManager[Call]]
 
 #: What the shared memory of a run is called; the service gives out nothing without a prefix.
 PREFIX = "tensor_round_bench"
@@ -80,7 +80,7 @@ def raw(address: Address, arena: Arena, nbytes: int) -> Iterator[Call]:
         connection.close()
 
 
-def over_http(make_head: Callable[[int], bytes]) -> Face:
+def over_http(make_head: Callable[[int], bytes]) -> Connect:
     """A request over one kept connection, always the same bytes."""
 
     @contextmanager

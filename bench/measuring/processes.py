@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .client import Address, connected
-from .measuring.proc import family, reset_peaks, status, threads
+from .proc import family, reset_peaks, status, threads
 
 #: Where servers write what they have to say.
 LOGS = Path("build/bench")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 from xml.sax.saxutils import escape
 
-from . import targets
-from .latency import FREE, OWN_CORES
+from ..measuring.latency import FREE, OWN_CORES
+from ..peers import targets
+from ..peers.targets import KIB, MIB, Target
 from .tables import seconds, was_busy
-from .targets import KIB, MIB, Target
 
 #: A target, what it is called here, and its class in the style below.
 Bar: TypeAlias = tuple[Target, str, str]

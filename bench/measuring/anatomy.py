@@ -18,7 +18,7 @@ from tensor_round_service.backends.select import choose, compiled_kernels
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
 
-from .targets import KIB, MIB
+from ..peers.targets import KIB, MIB
 
 SMALL = KIB
 LARGE = 64 * MIB
