@@ -8,11 +8,12 @@ from typing import Any
 
 from support.cases.drawn_tensors import DrawnTensor
 from support.http.native_form import ieee754
+from tensor_round.operators import DIALECTS
 from tensor_round.rounding import ROUNDING_NAMES, RoundingName
 
 #: Element types that a dialect takes, by their canonical names.
 _ONNX = {"float16": 21, "float32": 21, "float64": 21, "bfloat16": 22}
-_DIRECTML = ("float16", "float32")
+_HALF_AND_SINGLE = ("float16", "float32")
 
 
 def descriptor(tensor: DrawnTensor, source: random.Random) -> tuple[str, int]:
@@ -50,8 +51,17 @@ def _others(tensor: DrawnTensor, shape: list[int], names: RoundingName) -> dict[
             "data": {"mode": names.openvino},
             "input": {"element_type": dtype.openvino, "shape": shape},
         }
-    if names.directml and dtype.name in _DIRECTML and tensor.x.size:
+    if names.directml and dtype.name in _HALF_AND_SINGLE and tensor.x.size:
         found["directml"] = directml(dtype.directml, shape, names.directml)
+    if names.onnx and dtype.name in _HALF_AND_SINGLE and tensor.x.size:
+        found["webnn"] = {"op": "roundEven", "input": {"dataType": dtype.name, "shape": shape}}
+    if names.stablehlo and dtype.stablehlo:
+        sizes = "".join(f"{size}x" for size in shape)
+        operand = f"tensor<{sizes}{dtype.stablehlo}>"
+        found["stablehlo"] = {"op": names.stablehlo, "operand": operand}
+    if names.array_api and dtype.name in DIALECTS["array_api"].dtypes:
+        array = {"dtype": dtype.name, "shape": shape}
+        found["array_api"] = {"op": names.array_api, "x": array}
     return found
 
 
