@@ -52,6 +52,8 @@ serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000), on a GPU where t
 	+@$(FIT_DRIVER)
 	@exec $(BIN)/tensor-round-service --host $(HOST) --port $(PORT)
 
+check: lint types test ## Run what CI runs: lint, types, the whole suite; every change must pass it
+
 # Much of the suite waits, for services to start and for limits to pass: three share two cores.
 THREE := --numprocesses 3 --dist loadfile
 test: $(VENV)/.test ## Run the whole test suite; with ARGS, what they select
@@ -65,7 +67,7 @@ $(KERNELS)/.kernels: pyproject.toml
 	@touch $@
 
 # NVRTC and CuPy are made for Linux and Windows alone.
-kernels: ## Compile the GPU kernels for every architecture, without a GPU (150 MB, own venv)
+kernels: ## Compile the GPU kernels for every architecture, without a GPU (150 MB)
 ifeq ($(shell uname -s),Darwin)
 	@echo "kernels: not compiled, there is no NVRTC for macOS"
 else
@@ -73,12 +75,12 @@ else
 	$(KERNELS)/bin/python tools/compile_kernels.py
 endif
 
-gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes; "no device" without one)
+gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes)
 	@$(FIT_DRIVER); \
 	if [ -z "$$extra" ]; then echo "no device"; exit 0; fi; \
 	$(TOOLS) -m gpu_check
 
-exhaustive: $(VENV)/.test build/reference.so ## Try all patterns against a C reference: ARGS="--target numpy" (minutes; needs a C compiler)
+exhaustive: $(VENV)/.test build/reference.so ## Try all patterns against a C reference (minutes; ARGS="--target numpy")
 	$(TOOLS) -m exhaustive $(ARGS)
 
 build/reference.so: tools/exhaustive/reference.c
@@ -93,14 +95,14 @@ $(FUZZ)/.fuzz: $(VENV)/.test
 	@touch $@
 
 SEED ?= 1
-fuzz: $(FUZZ)/.fuzz ## Feed mutated input to every reader, and mutated HTTP to a service (10 minutes; SEED=)
+fuzz: $(FUZZ)/.fuzz ## Feed mutated input to readers and services (10 minutes; SEED=)
 	$(TOOLS) -m fuzz.parsers --seed $(SEED)
 	$(TOOLS) -m fuzz.guided --seed $(SEED)
 	$(TOOLS) -m fuzz.raw_http --seed $(SEED)
 	$(TOOLS) -m fuzz.mixes --seed $(SEED)
 	$(TOOLS) -m fuzz.openapi $(FUZZ)/bin/schemathesis --seed $(SEED)
 
-stress: $(VENV)/.test build/load ## Run load and stress tests: ARGS="load=1 traffic", else all (50 minutes)
+stress: $(VENV)/.test build/load ## Run load and stress tests (50 minutes; ARGS="load=1 traffic" for some)
 	$(TOOLS) -m stress $(ARGS)
 
 # Without a C compiler there is no load generator, and what needs it says so.
@@ -109,7 +111,7 @@ build/load: bench/load_generator/generator.c
 	-$(CC) -O2 -Wall -Wextra -Werror -o $@ $<
 
 NGINX := PATH="$$PATH:/usr/sbin:/usr/local/sbin" command -v nginx >/dev/null
-test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix socket (7 minutes; nginx, or root on Debian)
+test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix socket (7 minutes)
 	@$(NGINX) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light; } || true
 	@$(NGINX) || { echo "test-edge: nginx is not installed; on Debian: apt-get install nginx-light" >&2; exit 1; }
@@ -122,10 +124,10 @@ $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 	$(ORACLES)/bin/pip install -q -e '.[service]' --group test -r tests/interop/oracles/requirements.txt
 	@touch $@
 
-test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX (2 GB, own venv)
+test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX (2 GB)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
-bench: $(VENV)/.service build/load ## Measure the service beside the floor and its peers (10 minutes; ARGS=--quick)
+bench: $(VENV)/.service build/load ## Measure the service beside its peers (10 minutes; ARGS=--quick)
 	$(BIN)/python -m bench $(ARGS)
 
 TRITON := .venvs/triton
@@ -150,7 +152,7 @@ $(PEERS)/.peers: pyproject.toml tests/interop/peers/requirements.txt $(TRITON)/.
 	ln -sf $(abspath $(TRITON))/lib/python3*/site-packages/nvidia_pytriton.libs/libcudart-*.so.12* libcudart.so.12
 	@touch $@
 
-test-interop: $(PEERS)/.peers ## Meet Triton, perf_analyzer, KServe's client, ONNX's suite (1.5 GB, own venvs)
+test-interop: $(PEERS)/.peers ## Meet Triton, perf_analyzer, KServe's client, ONNX's suite (1.5 GB)
 	TRITON_HOME=$(TRITON) PERF_ANALYZER=$(PEERS)/perf_analyzer/bin/perf_analyzer \
 	$(PEERS)/bin/pytest tests/interop/peers $(ARGS)
 
@@ -167,7 +169,7 @@ $(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
 	cd $(OPENAPI)/node && PATH="$(abspath $(OPENAPI))/bin:$$PATH" npm install --silent --no-fund --no-audit
 	@touch $@
 
-test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB, own venv)
+test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB)
 	OPENAPI_NODE=$(OPENAPI)/node $(OPENAPI)/bin/pytest tests/interop/openapi $(ARGS)
 
 # The page at / and the client for JavaScript: sources in web/, nothing of them is needed to serve.
@@ -180,9 +182,9 @@ web/node_modules/.installed: web/package.json web/package-lock.json
 test-web: $(VENV)/.service web/node_modules/.installed ## Test the client for JavaScript (node 20.19)
 	cd web && npm run --silent test
 
-bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Set up what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
+bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
 
-bench-report: $(VENV)/.service ## Put the latest results in docs/performance.md and docs/bench.svg
+bench-report: $(VENV)/.service ## Write the latest results to docs/performance.md and docs/bench.svg
 	$(BIN)/python -m bench.report
 
 LOCKS := .venvs/locks
@@ -192,13 +194,13 @@ $(LOCKS)/bin/uv:
 
 # One resolution for all of .ci; what images have is part of it, as far as it goes.
 LOCK := $(LOCKS)/bin/uv pip compile --quiet --universal --generate-hashes --no-header $(ARGS)
-lock: $(LOCKS)/bin/uv ## Lock what .ci and the images install, by hashes: locks/ (ARGS=--upgrade for newer)
+lock: $(LOCKS)/bin/uv ## Lock what CI and the images install, by hashes (ARGS=--upgrade for newer)
 	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
 	for extra in service compiled cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
-docs: $(VENV)/.service ## Write what programs write of docs/: the client's reference, the settings, specifications
+docs: $(VENV)/.service ## Write the generated pages of docs/: client, settings, specifications
 	$(BIN)/python tools/sdk_reference.py
 	$(BIN)/python tools/settings_page.py
 	$(BIN)/python tools/specifications_page.py
@@ -216,7 +218,7 @@ format: $(VENV)/.lint ## Put the code in the project's form
 	$(BIN)/ruff format .
 
 RELEASE := .venvs/release
-release: ## Build wheel and sdist in dist/, check them, and use the wheel in an empty environment
+release: ## Build wheel and sdist in dist/, check them, use the wheel where it is alone
 	rm -rf dist $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
 	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
 	$(RELEASE)/build/bin/python -m build --outdir dist
