@@ -94,15 +94,10 @@ $(FUZZ)/.fuzz: $(VENV)/.test
 	-$(BIN)/pip install -q 'atheris>=3' # there are no wheels of it for every platform
 	@touch $@
 
-SEED ?= 1
-fuzz: $(FUZZ)/.fuzz ## Feed mutated input to readers and services (10 minutes; SEED=)
-	$(TOOLS) -m fuzz.parsers --seed $(SEED)
-	$(TOOLS) -m fuzz.guided --seed $(SEED)
-	$(TOOLS) -m fuzz.raw_http --seed $(SEED)
-	$(TOOLS) -m fuzz.mixes --seed $(SEED)
-	$(TOOLS) -m fuzz.openapi $(FUZZ)/bin/schemathesis --seed $(SEED)
+fuzz: $(FUZZ)/.fuzz ## Feed mutated input to readers and services (10 minutes; ARGS="--seed 2")
+	$(TOOLS) -m stress payloads coverage http mixes api $(ARGS)
 
-stress: $(VENV)/.test build/load ## Run load and stress tests (50 minutes; ARGS="load=1 traffic" for some)
+stress: $(if $(ARGS),$(VENV)/.test,$(FUZZ)/.fuzz) build/load ## Run load and stress tests (an hour; ARGS="load=1 traffic" for some)
 	$(TOOLS) -m stress $(ARGS)
 
 # Without a C compiler there is no load generator, and what needs it says so.

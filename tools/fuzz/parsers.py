@@ -3,21 +3,18 @@
 A reader may raise the errors that the service documents, below 500, and nothing else,
 within 20 ms, and without taking memory by what it is told. What comes in pieces says what it
 says as a whole.
-
-    python -m fuzz.parsers --count 1000000 --seed 1
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import resource
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from stress.report import Report
 from tensor_round import operators
 from tensor_round.errors import RequestRefused
 from tensor_round.layout import check_size
@@ -207,23 +204,12 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--count", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    began = time.perf_counter()
-    found = fuzz(options.count, options.seed)
-    for what, times in sorted(found.outcomes.items()):
-        print(f"{times:9,} {what}")
-    print(
-        f"{options.count:,} inputs (seed {options.seed}) in {time.perf_counter() - began:.0f} s: "
-        f"{len(found.faults)} faults, slowest {found.slowest * 1e3:.1f} ms, "
-        f"peak memory +{found.grown_bytes >> 20} MiB"
+def run(count: float, seed: int) -> Report:
+    """The row of the table."""
+    found = fuzz(int(count), seed)
+    lines = (f"{times:9,} {what}" for what, times in sorted(found.outcomes.items()))
+    figures = (
+        f"{count:,.0f} inputs (seed {seed}): slowest {found.slowest * 1e3:.1f} ms, peak memory "
+        f"+{found.grown_bytes >> 20} MiB"
     )
-    print(*found.faults[:20], sep="\n")
-    return 1 if found.faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report("\n".join((figures, *lines)), found.faults)

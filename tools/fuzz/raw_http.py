@@ -2,23 +2,20 @@
 
 Each request goes over a connection of its own. After every hundred a valid one must get
 the right response, at once.
-
-    python -m fuzz.raw_http --count 200000 --seed 1
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from stress.report import Report
 from support.services.server import Service, tracebacks
 from tensor_round.errors import REFUSALS
 
@@ -141,28 +138,18 @@ async def fuzz(port: int, count: int, seed: int) -> Findings:
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--count", type=int, default=200_000)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    began = time.perf_counter()
+def run(count: float, seed: int) -> Report:
+    """The row of the table."""
     with Service(*OPTIONS) as service:
-        asyncio.run(fuzz(service.port, 2000, options.seed - 1))  # whatever is loaded late
+        asyncio.run(fuzz(service.port, 2000, seed - 1))  # whatever is loaded late
         before = service.rss()
-        found = asyncio.run(fuzz(service.port, options.count, options.seed))
+        found = asyncio.run(fuzz(service.port, int(count), seed))
         grown = service.rss() - before
-    found.faults += [text[:4000] for text in tracebacks(service.log)]
-    for status, times in sorted(found.statuses.items()):
-        print(f"{times:9,} {status or 'closed'}")
-    print(
-        f"{options.count:,} requests (seed {options.seed}) in {time.perf_counter() - began:.0f} s: "
-        f"{len(found.faults)} faults; a valid one took {found.slowest * 1e3:.0f} ms at the most; "
-        f"resident memory {grown / 2**20:+.1f} MiB"
+    lines = (f"{times:9,} {status or 'closed'}" for status, times in sorted(found.statuses.items()))
+    figures = (
+        f"{count:,.0f} requests (seed {seed}): a valid one took {found.slowest * 1e3:.0f} ms at "
+        f"the most; resident memory {grown / 2**20:+.1f} MiB"
     )
-    print(*found.faults[:20], sep="\n")
-    return 1 if found.faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    report = Report("\n".join((figures, *lines)), found.faults)
+    report.faults += [text[:4000] for text in tracebacks(service.log)]
+    return report

@@ -20,12 +20,12 @@ class Report:
         if not held:
             self.faults.append(fault)
 
-    def text(self, row: str, seconds: float) -> str:
+    def text(self, row: str) -> str:
         """All of it, as it is printed."""
         state = f"{len(self.faults)} FAULTS" if self.faults else "held"
         return "\n".join(
             (
-                f"{row}: {state} ({seconds:.0f} s): {self.figures}",
+                f"{row}: {state}: {self.figures}",
                 *(f"  {fault}" for fault in self.faults[:MAX_FAULTS]),
             )
         )

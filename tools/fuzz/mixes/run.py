@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from http_requests.message import HOST
 from http_requests.reader import Fault
 from stress.metrics import MIB, ProcessMetrics
+from stress.report import Report
 from support.http.native_form import ieee754
 from support.services.server import Service, tracebacks
 from support.services.tls import TlsService, caller_context
@@ -57,6 +58,16 @@ class Findings:
         self.notes += other.notes
         return self
 
+    def report(self, seed: int) -> Report:
+        """All of it, and how many faults there are of each kind."""
+        figures = (
+            f"{self.connections:,} connections (seed {seed}, with those to warm up): "
+            f"{self.statuses.total():,} responses"
+        )
+        counted = (*sorted(self.statuses.items()), *self.kinds.most_common())
+        lines = (f"{times:9,} {what}" for what, times in counted)
+        return Report("\n".join((figures, *self.notes, *lines)), self.faults)
+
 
 async def play_all(
     port: int, context: ssl.SSLContext | None, seed: int, numbers: Iterable[int]
@@ -74,11 +85,19 @@ async def play_all(
             except (Fault, OSError) as fault:
                 kind = fault.kind if isinstance(fault, Fault) else "not connected"
                 found.kinds[kind] += 1
-                again = f"--seed {seed} --only {number}"
+                again = f"fuzz.mixes {number} --seed {seed}"
                 found.faults.append(f"{kind}: {fault}\n    {again}: {f'{made}'[:1500]}")
 
     await asyncio.gather(*(play_some() for _ in range(CONCURRENT)))
     return found
+
+
+def run(connections: float, seed: int) -> Report:
+    """The row of the table; half of the connections are plain, half over TLS."""
+    found = Findings()
+    for encrypted in (False, True):
+        found += mixed(seed, range(int(connections)), encrypted=encrypted)
+    return found.report(seed)
 
 
 def mixed(
