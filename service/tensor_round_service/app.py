@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,12 +28,15 @@ from .inference.shared.cuda import CudaSharedMemory
 from .inference.shared.posix import SharedMemory
 from .inference.shared.regions import Registry
 from .inference.statistics import Statistics
+from .metrics.gauges import Gauges
+from .metrics.recorder import Metrics
 from .openapi.document import describe
 from .refusals import add_refusal_handlers
 from .routes.compare import compare_route
 from .routes.docs import docs_router
 from .routes.inference import inference_routes
 from .routes.inference_status import inference_status_router
+from .routes.metrics import metrics_router
 from .routes.open_paths import OPEN_PATHS
 from .routes.repository import repository_router
 from .routes.round import round_route
@@ -48,6 +52,9 @@ class Application(FastAPI):
     """FastAPI behind a front, through which every request comes."""
 
     front: Front
+    metrics: Metrics
+    #: What METRICS_PORT serves.
+    metrics_front: Front
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have the front respond, where another server than ours calls."""
@@ -93,6 +100,23 @@ def _cuda_memory(
     return CudaSharedMemory(engine, registry)
 
 
+def _metrics_front(metrics: Metrics, settings: Settings) -> Front:
+    """``GET /metrics`` and nothing else."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.include_router(metrics_router(metrics))
+    add_refusal_handlers(app)
+    return Front(app, {}, host_check(settings), None)
+
+
+def _gauges(engine: Engine, lifecycle: Lifecycle) -> Gauges:
+    return Gauges(
+        bytes_in_flight=engine.memory.in_use,
+        bytes_in_flight_limit=engine.memory.limit_bytes,
+        is_ready=engine.backend.is_healthy and not lifecycle.draining,
+        connections=lifecycle.connections(),
+    )
+
+
 def create_app(
     settings: Settings,
     engine: Engine | None = None,
@@ -118,11 +142,12 @@ def create_app(
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         for line in said:
             logger.info(line)
-        tidying = asyncio.create_task(serving.tidy())
+        tasks = [asyncio.create_task(serving.tidy()), asyncio.create_task(app.metrics.share())]
         try:
             yield
         finally:
-            tidying.cancel()
+            for task in tasks:
+                task.cancel()
             if own:
                 serving.close()
 
@@ -166,6 +191,19 @@ def create_app(
     app.include_router(repository_router())
     app.include_router(shared_memory_router(shared_memory, cuda_memory))
     app.include_router(docs_router(NAME))
+    own_routes = {route.path for route in app.routes if isinstance(route, Route)}
+    metrics = Metrics(
+        {"version": version(NAME), "backend": serving.backend.name},
+        {path for path in own_routes if "{" not in path},
+        partial(_gauges, serving, lifecycle),
+        worker_folder,
+    )
+    app.metrics = metrics
+    for path, tensor_route in tensor_routes.items():
+        tensor_route.path, tensor_route.observer = path, metrics.counts
+    if settings.metrics_port is None:
+        app.include_router(metrics_router(metrics))
+    app.metrics_front = _metrics_front(metrics, settings)
     add_refusal_handlers(app)
     app.front = Front(
         app.framework,
@@ -175,6 +213,8 @@ def create_app(
         if settings.api_keys_file is None
         else Authenticator(KeyRing(settings.api_keys_file), OPEN_PATHS),
         cors,
+        metrics,
+        settings.access_log,
     )
     describe(app, OPEN_PATHS, has_keys=settings.api_keys_file is not None)
     return app

@@ -127,6 +127,26 @@ class Settings(BaseSettings):
             "but the service's own."
         ),
     ] = None
+    metrics_port: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=65535,
+            description="Port of HOST for /metrics alone, without TLS and keys; 0 picks one. If "
+            "not given, /metrics is on PORT, behind keys where there are any.",
+        ),
+    ] = None
+    log_format: Annotated[
+        Literal["console", "json"],
+        Field(description="Lines for people, or a JSON object a line."),
+    ] = "console"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Field(description="The least level of what is logged."),
+    ] = "info"
+    access_log: Annotated[
+        bool, Field(description="Log a line for each request; never payloads or keys.")
+    ] = False
     ssl_certfile: Annotated[
         Path | None, Field(description="Certificate chain, PEM; with it TLS alone is spoken.")
     ] = None

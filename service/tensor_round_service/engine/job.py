@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..backends import Bytes
 from .memory import KEPT_BYTES, Memory
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 FIRST_BYTES = 64 << 10
 
 
+class Observer(Protocol):
+    """Is told of jobs whose response has been sent."""
+
+    def job_ended(self, job: Job) -> None:
+        """Take what is known of a job; its memory is already given back."""
+
+
 class Job:
     """Reserves memory before a body is read, and gives it back once, on every path.
 
@@ -24,8 +31,14 @@ class Job:
 
     __slots__ = (
         *("_buffers", "_memory", "_needed", "_reserved"),
-        *("execute_seconds", "executed_by", "overlap", "queue_seconds"),
+        *("execute_seconds", "executed_by", "overlap", "queue_seconds", "receive_seconds"),
+        *("labels", "observer", "sending_since", "traffic"),
     )
+
+    #: The path of its route, and the bytes of its request's and its response's body.
+    traffic: tuple[str, int, int]
+    #: When its response began to be sent, on the clock of time.perf_counter.
+    sending_since: float
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -34,8 +47,12 @@ class Job:
         self._buffers: list[Bytes] = []
         #: What rounded the request's tensor, once that is known.
         self.executed_by = ""
-        #: Seconds that its work waited for a thread, and ran.
-        self.queue_seconds = self.execute_seconds = 0.0
+        #: Seconds in which its body came, and in which its work waited for a thread, and ran.
+        self.receive_seconds = self.queue_seconds = self.execute_seconds = 0.0
+        #: The dialect and the dtype that it is about, once they are known.
+        self.labels = "", ""
+        #: Who is told of its end, if anybody. Whoever sets it sets the next two as well.
+        self.observer: Observer | None = None
         #: How far its tensor is rounded while it comes in, if it is.
         self.overlap: Overlap | None = None
 
@@ -84,3 +101,6 @@ class Job:
         self._reserved = 0
         self._buffers = []
         self.overlap = None  # which knows this job
+        observer, self.observer = self.observer, None
+        if observer is not None:
+            observer.job_ended(self)

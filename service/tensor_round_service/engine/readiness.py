@@ -53,6 +53,8 @@ class Lifecycle:
     draining: bool = False
     #: Whether it should, as its backend is lost for as long as it stays; the application says.
     is_lost: Callable[[], bool] = lambda: False
+    #: The open connections, by what they wait for; the server says.
+    connections: Callable[[], dict[str, int]] = dict
 
 
 class Readiness:

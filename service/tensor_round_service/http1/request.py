@@ -41,6 +41,10 @@ class Request(ByteSource, Protocol):
         """Its line and fields."""
 
     @property
+    def received(self) -> int:
+        """Bytes of its body that have come so far, framing included."""
+
+    @property
     def client(self) -> tuple[str, int] | None:
         """The peer's address, where it has one."""
 

@@ -38,10 +38,11 @@ class Response:
     """A whole response. Its parts are sent one after another, from where they lie in memory.
 
     ``fixed`` are fields that many responses share, the body's type among them; ``headers`` are
-    this response's own. Whoever sends it adds Content-Length, and ends its ``holder``.
+    this response's own. Whoever sends it adds Content-Length, and ends its ``holder``. ``code`` is
+    that of a refusal.
     """
 
-    __slots__ = ("fixed", "headers", "holder", "parts", "status")
+    __slots__ = ("code", "fixed", "headers", "holder", "parts", "status")
 
     def __init__(
         self, status: int, fixed: FixedFields, parts: Parts, headers: list[Header]
@@ -51,6 +52,7 @@ class Response:
         self.parts = parts
         self.headers = headers
         self.holder: Holder | None = None
+        self.code = ""
 
 
 def field_name(name: str) -> bytes:

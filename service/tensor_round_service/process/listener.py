@@ -30,6 +30,8 @@ class Listener:
 
     def __init__(self, settings: Settings) -> None:
         self._path = settings.uds
+        #: Those for /metrics alone, if it has a port of its own.
+        self.metrics_sockets: list[socket.socket] = []
         try:
             if settings.uds is not None:
                 self.sockets = [_bind_path(settings.uds)]
@@ -43,6 +45,14 @@ class Listener:
         except (OSError, UnicodeError) as error:
             where = settings.uds or f"{settings.host}:{settings.port}"
             raise CannotListen(f"cannot listen on {where}: {_reason(error)}") from None
+        if settings.metrics_port is not None:
+            try:
+                self.metrics_sockets = _bind_host(settings.host, settings.metrics_port)
+            except (OSError, UnicodeError) as error:
+                self.close()
+                where = f"{settings.host}:{settings.metrics_port} for metrics"
+                raise CannotListen(f"cannot listen on {where}: {_reason(error)}") from None
+            self.name += f" (metrics on port {self.metrics_sockets[0].getsockname()[1]})"
 
     def close(self) -> None:
         """Listen no more.
@@ -53,7 +63,7 @@ class Listener:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             self._path = None
-        for plug in self.sockets:
+        for plug in (*self.sockets, *self.metrics_sockets):
             plug.close()
 
     def __getstate__(self) -> dict[str, Any]:

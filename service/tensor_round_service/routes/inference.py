@@ -129,6 +129,7 @@ class _Inference:
             check_origin(
                 head, self._listed_origins
             )  # it may change what another client has registered
+        job.labels = self._model.dialect.name, plan.call.input.dtype.name
         received = await self._receive(plan, source, job, length, len(header))
         came = perf_counter_ns()
         nbytes = self._work.payload_bytes(plan, len(header))
@@ -139,12 +140,14 @@ class _Inference:
         response = _response(parts, job)
         if _ACCEPT_ENCODING in head.values:
             await self._encode(head, response, job)
-        overlap = 0 if job.overlap is None else int(job.overlap.seconds * 1e9)
+        overlap = 0.0 if job.overlap is None else job.overlap.seconds
+        job.receive_seconds = (came - began) / 1e9 - overlap
+        job.execute_seconds += overlap
         self._counts.succeeded(
             self._model,
             queue=int(job.queue_seconds * 1e9),
-            input=came - began - overlap,
-            infer=int(job.execute_seconds * 1e9) + overlap,
+            input=int(job.receive_seconds * 1e9),
+            infer=int(job.execute_seconds * 1e9),
             output=perf_counter_ns() - rounded,
         )
         return response

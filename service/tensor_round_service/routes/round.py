@@ -23,7 +23,7 @@ from ..http1.content import end, read
 from ..http1.request import Request
 from ..http1.response import FixedFields, Response, field_name
 from .document import Document
-from .operator_query import operator_of, rounding_of
+from .operator_query import dialect_of, operator_of, rounding_of
 from .tensor_route import (
     TensorRoute,
     Work,
@@ -54,6 +54,8 @@ class RoundPlan:
     """What a descriptor means: the call, what it costs, and what its response says."""
 
     call: RoundCall
+    #: The dialect and the dtype.
+    labels: tuple[str, str]
     #: Bytes of a narrow type that would take as long to round.
     effort: int
     #: Lawful lengths of the payload, in bytes.
@@ -83,6 +85,7 @@ class _Round:
         if length is not None and length not in plan.lengths:
             raise wrong_size(length, plan.lengths)
         call, progress = plan.call, None
+        job.labels = plan.labels
         began = time.perf_counter()
         if call.nbytes <= FIRST_BYTES:
             job.reserve(call.nbytes)
@@ -113,6 +116,7 @@ class _Round:
         dtype = npy.resolve_dtype(header, query.get("dtype"))
         layout = header.layout(dtype)
         call = RoundCall(rounding_of(operator, layout), layout, layout, layout.byte_length)
+        job.labels = dialect_of(query), dtype.name
         self._check_sizes(call)
         if length is not None and length != header.header_length + layout.byte_length:
             raise wrong_size(length, (header.header_length + layout.byte_length,))
@@ -146,6 +150,7 @@ class _Round:
     def _round_document(self, text: bytes, job: Job) -> bytes:
         job.reserve(census(text).nbytes)
         document = Document.read(text)
+        job.labels = document.dialect, document.call.input.dtype.name
         self._check_sizes(document.call)
         job.reserve(document.call.nbytes)
         memory = job.allocate(document.call.input.byte_length)
@@ -153,11 +158,13 @@ class _Round:
         return document.answer(self._engine.round(document.call, memory, job).data)
 
     def _make_plan(self, descriptor: bytes) -> RoundPlan:
-        call = operators.parse(descriptor).resolve()
+        described_by = operators.parse(descriptor)
+        call = described_by.resolve()
         self._check_sizes(call)
         described = native.output_descriptor(call.output)
         return RoundPlan(
             call,
+            (described_by.dialect, call.input.dtype.name),
             effort(call),
             call.lengths,
             FixedFields(_OCTETS, (_OUTPUT_DESCRIPTOR, described)),
@@ -173,8 +180,10 @@ def response(
 ) -> Response:
     """The response; ``received`` are the seconds in which the body came."""
     overlap = 0.0 if job.overlap is None else job.overlap.seconds
-    receive, queue = (received - overlap) * 1e3, job.queue_seconds * 1e3
-    execute = (job.execute_seconds + overlap) * 1e3
+    job.receive_seconds = received - overlap
+    job.execute_seconds += overlap
+    receive, queue = job.receive_seconds * 1e3, job.queue_seconds * 1e3
+    execute = job.execute_seconds * 1e3
     durations = f"receive;dur={receive:.3f}, queue;dur={queue:.3f}, execute;dur={execute:.3f}"
     headers = [
         (_EXECUTION_BACKEND, job.executed_by.encode()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from urllib.parse import parse_qsl
@@ -21,7 +22,7 @@ from tensor_round.quoting import shown
 from tensor_round.wire import native, npy
 
 from ..engine.engine import Engine
-from ..engine.job import FIRST_BYTES, Job
+from ..engine.job import FIRST_BYTES, Job, Observer
 from ..http1.coding import decoder_for
 from ..http1.content import Decoded, Prefixed, Verified, take
 from ..http1.head import RequestHead
@@ -52,6 +53,9 @@ class TensorRoute:
     def __init__(self, engine: Engine, choose: Callable[[bytes, bool], Work]) -> None:
         self._engine = engine
         self._choose = lru_cache(_REMEMBERED_CHOICES)(choose)
+        #: Its path, and who is told of its jobs.
+        self.path = ""
+        self.observer: Observer | None = None
 
     async def __call__(self, request: Request) -> Response:
         """The response to one request, which holds the job's memory until it is sent."""
@@ -71,6 +75,9 @@ class TensorRoute:
             job.end(settled=True)
             raise
         response.holder = job
+        job.observer = self.observer
+        job.traffic = self.path, request.received, sum(map(len, response.parts))
+        job.sending_since = time.perf_counter()
         return response
 
     async def _state_digest(self, head: RequestHead, response: Response) -> None:

@@ -30,6 +30,11 @@ class Lifecycle(asyncio.BufferedProtocol):
         #: Bytes that a refused sender may still send.
         self._to_drop = site.limits.linger_bytes
 
+    @property
+    def state(self) -> State:
+        """What the connection waits for."""
+        return self._state
+
     def connection_made(self, transport: Any) -> None:
         """Wait for a first request, but not for ever."""
         self.transport = transport
