@@ -191,10 +191,9 @@ def create_app(
     app.include_router(repository_router())
     app.include_router(shared_memory_router(shared_memory, cuda_memory))
     app.include_router(docs_router(NAME))
-    own_routes = {route.path for route in app.routes if isinstance(route, Route)}
     metrics = Metrics(
         {"version": version(NAME), "backend": serving.backend.name},
-        {path for path in own_routes if "{" not in path},
+        {*tensor_routes, *OPEN_PATHS, "/operators", "/conformance", "/metrics"},
         partial(_gauges, serving, lifecycle),
         worker_folder,
     )

@@ -23,8 +23,8 @@ from ..auth.api_keys import KeyFileError
 from ..backends.select import BackendUnavailable
 from ..deployment import Deployment
 from ..engine.readiness import Lifecycle
-from ..front import Front
 from ..http1.connection.protocol import http_protocol
+from ..http1.connection.site import Application as HttpApplication
 from ..http1.connection.site import Limits
 from ..http1.security_headers import SERVER_HEADERS
 from ..settings import PREFIX, Settings
@@ -112,13 +112,13 @@ def _work(
         raise CannotServe(str(error)) from None
 
 
-def _http_protocol(settings: Settings, front: Front) -> Any:
+def _http_protocol(settings: Settings, application: HttpApplication) -> Any:
     limits = Limits(
         receive_timeout=settings.receive_timeout,
         min_receive_rate=settings.min_receive_rate,
         min_send_rate=settings.min_send_rate,
     )
-    return http_protocol(front, limits)
+    return http_protocol(application, limits)
 
 
 def _tls_context(settings: Settings, *_uvicorns_own: object) -> ssl.SSLContext:
