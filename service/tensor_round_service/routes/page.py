@@ -1,7 +1,7 @@
-"""The page at ``/``: numbers typed or dropped, and what becomes of them in each mode.
+"""The web page at ``/``, which rounds numbers and shows their bits.
 
-Its files are built by ``make web`` into the folder ``web`` of this package, and are part of wheels
-and images that are made after that. Without them browsers get a page that says so.
+``make web`` builds its files into the folder ``web`` of this package; wheels and images built
+after that contain them. Without them, browsers get a page with instructions.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ FOLDER = Path(__file__).parents[1] / "web"
 _START = "index.html"
 _HTML = "text/html"
 _FILES = {"page.js": "text/javascript", "page.css": "text/css", "icon.svg": "image/svg+xml"}
-#: All that may be here beside the page itself; without it, nothing is.
+#: Paths of its files; they exist if the page is built.
 FILE_PATHS = frozenset(f"/page/{name}" for name in _FILES)
 PATHS = FILE_PATHS if (FOLDER / _START).is_file() else frozenset[str]()
 
 
 def wants_html(accept: str) -> bool:
-    """Whether ``Accept`` likes HTML better than JSON, which is what a program gets."""
-    # Weights are those of codings: RFC 9110, section 12.4.2.
+    """Whether ``Accept`` prefers HTML to JSON, the default."""
+    # Media types and codings have the same weights (RFC 9110, section 12.4.2).
     return preferred_coding(accept, (_HTML, JSON)) == _HTML
 
 
 def page_response(links: Links, folder: Path = FOLDER) -> HTMLResponse:
-    """The page, or where to go without it."""
+    """The page, or instructions for building it."""
     start = folder / _START
     content = start.read_text() if start.is_file() else _not_built(links)
     return HTMLResponse(content, headers={**page_headers(), "Vary": "Accept"})
 
 
 def page_router(folder: Path = FOLDER) -> APIRouter:
-    """The page's files."""
+    """The routes of the page's files."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/page/{name}")
     async def page_file(name: str) -> Response:
-        """One of them; asked for each time, as another version has the same names."""
+        """One file; not cached, since all versions of the page use the same names."""
         path = folder / "page" / name
         if name not in _FILES or not path.is_file():
             raise NotFound("there is nothing at this path")
@@ -56,14 +56,14 @@ def page_router(folder: Path = FOLDER) -> APIRouter:
 
 
 def _not_built(links: Links) -> str:
-    # Relative to this page's own path, which a proxy may have moved.
-    paths = [str(path) for name, path in links.items() if name != "round"]
+    # Relative links, since a proxy may serve this page at another path.
+    paths = [str(path) for name, path in links.items() if name not in ("round", "compare")]
     items = "".join(f'<li><a href="{path[1:]}">{path}</a></li>' for path in paths)
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>tensor-round</title></head>'
-        "<body><main><h1>tensor-round</h1><p>The service runs. The page that belongs here has not "
-        "been built: run <code>make web</code> in the clone (it needs node 20.19 or newer, and "
-        "npm), and load this page again.</p>"
+        "<body><main><h1>tensor-round</h1><p>The service is running. Its web page has not been "
+        "built: run <code>make web</code> in the clone (requires node 20.19 or newer and npm), "
+        "restart the service, and reload this page.</p>"
         f"<ul>{items}</ul></main></body></html>"
     )

@@ -20,7 +20,7 @@ PROGRAMS = ["", "*/*", "application/json", "application/json, text/plain, */*", 
 LINKS: Links = {
     **{"docs": "/docs", "openapi": "/openapi.json", "operators": "/operators"},
     **{"conformance": "/conformance", "livez": "/livez", "readyz": "/readyz"},
-    **{"round": "/round", "v2": "/v2"},
+    **{"round": "/round", "compare": "/compare", "v2": "/v2"},
 }
 
 
@@ -53,6 +53,7 @@ def test_a_page_that_is_not_built_says_how_to_build_it(tmp_path: Path) -> None:
     app = create_app(Settings(backend="numpy"))
     links = re.findall(r'href="([^"]*)"', html)
     assert {"docs", "operators", "v2"} <= set(links)
+    assert "compare" not in links
     assert all(ask(app, "GET", f"/{link}").status == 200 for link in links)
 
 
