@@ -40,7 +40,7 @@ RESPONSE_FIELDS = (
     native.CONTENT_ENCODING,
     oip.HEADER_LENGTH,
     native.RETRY_AFTER,
-    *("Allow", "WWW-Authenticate", "traceparent"),
+    *("Allow", "WWW-Authenticate"),
 )
 #: Seconds for which a browser may cache a preflight response: Chromium's maximum.
 _MAX_AGE = b"7200"
