@@ -39,8 +39,9 @@ ERRORS = "errors"
 #: The service's packages, likewise.
 SERVICE_ARROWS: dict[str, set[str]] = {
     "process": {"auth", "engine", "backends", "http1", "routes"},
-    "routes": {"auth", "openapi", "http1", "inference", "engine", "backends"},
+    "routes": {"metrics", "auth", "openapi", "http1", "inference", "engine", "backends"},
     "openapi": {"inference"},
+    "metrics": {"engine", "http1"},
     "auth": {"http1"},
     "inference": {"engine", "backends"},
     "engine": {"backends"},

@@ -37,7 +37,7 @@ _REMEMBERED_CALLS = 1024
 
 
 class LocalEngine:
-    """The interface of ``tensor_round.transport.local``; safe to share between threads."""
+    """Implements ``tensor_round.transport.local_transport``; safe to share between threads."""
 
     def __init__(self) -> None:
         self._engine = Engine(select_backend("numpy"))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tensor_round.wire import oip_answer
+from tensor_round.wire import oip_response
 from tensor_round_service.backends.cpu import backend
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
@@ -73,7 +73,7 @@ STAGES: dict[str, list[Point]] = {
         Point(tensor_route, "_sha256", "after"),
         Point(Document, "response", "after"),
         Point(InferencePlan, "header_with_data"),
-        Point(oip_answer, "write_answer", "after"),
+        Point(oip_response, "write_response", "after"),
     ],
     "send": [Point(Response, "__init__"), Point(connection, "head_bytes", "after")],
 }

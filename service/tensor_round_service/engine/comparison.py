@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensor_round.arrays.host import laid_out
+from tensor_round.arrays.host import strided_view
 from tensor_round.conformance import compare
 from tensor_round.errors import Fault, InvalidDescriptor
 from tensor_round.layout import Layout
@@ -21,7 +21,7 @@ def check_dense(layout: Layout) -> None:
 
 def compared(memory: Bytes, layout: Layout, *, swapped: bool = False) -> dict[str, Any]:
     """The differences on a tensor, as JSON values; ``swapped`` means big-endian elements."""
-    elements = laid_out(memory, layout)
+    elements = strided_view(memory, layout)
     if swapped:
         elements = elements.view(elements.dtype.newbyteorder(">"))
     return compare(elements).as_data()

@@ -79,7 +79,7 @@ class BodyReceiver:
     @property
     def buffer(self) -> memoryview | None:
         """The memory to receive into; None if the bytes must go through :meth:`feed`."""
-        wanted = self._left if self._chunks is None else self._chunks.wanted
+        wanted = self._left if self._chunks is None else self._chunks.direct_bytes
         if wanted < DIRECT_BYTES or self.missing < DIRECT_BYTES:
             return None
         return self._target[self.filled : self.filled + wanted]
@@ -92,7 +92,7 @@ class BodyReceiver:
             self._left -= nbytes
             self.is_at_end = not self._left
         else:
-            self._chunks.took(nbytes)
+            self._chunks.advance(nbytes)
         return self.filled == len(self._target) or self.is_at_end
 
     def feed(self, received: memoryview) -> bool:
@@ -127,11 +127,11 @@ class BodyReceiver:
         target = self._target
         try:
             while True:
-                before = len(chunks.early)
-                self.filled += chunks.take(target[self.filled :])
+                before = len(chunks.buffered)
+                self.filled += chunks.read_into(target[self.filled :])
                 if chunks.is_whole or self.filled == len(target):
                     break
-                if len(chunks.early) == before:
+                if len(chunks.buffered) == before:
                     return False
         except FramingTooLong as error:
             raise HeadersTooLarge(error.detail) from None
@@ -139,6 +139,6 @@ class BodyReceiver:
             raise MalformedRequest from None
         if chunks.is_whole:
             self.is_at_end = True
-            self.unread = memoryview(bytes(chunks.early))
+            self.unread = memoryview(bytes(chunks.buffered))
         self.release()
         return True

@@ -18,7 +18,7 @@ from tensor_round.errors import (
 )
 from tensor_round.layout import Layout, check_size
 from tensor_round.quoting import shown
-from tensor_round.wire import jsontensor, oip, oip_answer, oip_request
+from tensor_round.wire import jsontensor, oip, oip_request, oip_response
 
 from .models import CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
 
@@ -110,14 +110,14 @@ class InferencePlan:
     def _header(self, parameters: dict[str, str | int], data: bytes | None) -> bytes:
         if self.carrier is not self.call.output.dtype:
             parameters = {"dtype": self.call.output.dtype.name, **parameters}
-        output = oip_answer.AnsweredOutput(
+        output = oip_response.ResponseOutput(
             name=self.output.name,
             datatype=str(self.carrier.oip),
             shape=self.call.output.shape,
             parameters=parameters,
             data=data,
         )
-        return oip_answer.write_answer(
+        return oip_response.write_response(
             self.model.name, self.model.version, self.request_id, [output]
         )
 
@@ -177,7 +177,7 @@ def _call(model: Model, request: oip.Request, tensor: oip.Input) -> RoundCall:
     except InvalidDescriptor as refusal:
         raise _placed(refusal, "inputs", 0, "datatype") from None
     try:
-        resolved = operator.plan(dtype.name, tensor.shape).call
+        resolved = operator.prepare(dtype.name, tensor.shape).call
     except InvalidDescriptor as refusal:
         raise _placed(refusal, "inputs", 0) from None
     # A packed layout: DirectML's own would be padded to a multiple of 4 bytes.

@@ -10,7 +10,7 @@ from tensor_round import operators
 from tensor_round.call import wrong_size
 from tensor_round.layout import Layout, check_size
 from tensor_round.wire import native, npy, strictjson
-from tensor_round.wire.census import census
+from tensor_round.wire.json_size import measure_json
 
 from ..backends import Bytes
 from ..engine.comparison import check_dense, compared
@@ -91,7 +91,7 @@ class _Compare:
         received = time.perf_counter() - began
 
         def work() -> bytes:
-            job.reserve(census(content).nbytes)
+            job.reserve(measure_json(content).nbytes)
             document = Document.read(content)
             layout = document.call.input
             check_size(layout, self._limit, "input")

@@ -14,7 +14,7 @@ from time import perf_counter_ns
 from tensor_round.errors import Fault, InvalidDescriptor, PayloadSizeMismatch, TensorTooLarge
 from tensor_round.wire import native, oip, oip_request
 from tensor_round.wire.accept import IDENTITY, preferred_coding
-from tensor_round.wire.census import census
+from tensor_round.wire.json_size import measure_json
 
 from ..auth.hosts import check_origin
 from ..backends import Bytes
@@ -128,6 +128,7 @@ class _Inference:
         if plan.uses_regions:
             # The request may change memory of another client.
             check_origin(head, self._listed_origins)
+        job.labels = self._model.dialect.name, plan.call.input.dtype.name
         tensor = await self._receive(plan, source, job, length, len(header))
         received = perf_counter_ns()
         nbytes = self._executor.payload_bytes(plan, len(header))
@@ -138,12 +139,14 @@ class _Inference:
         response = _response(parts, job)
         if _ACCEPT_ENCODING in head.values:
             await self._encode(head, response, job)
-        overlap = 0 if job.overlap is None else int(job.overlap.seconds * 1e9)
+        overlap = 0.0 if job.overlap is None else job.overlap.seconds
+        job.receive_seconds = (received - began) / 1e9 - overlap
+        job.execute_seconds += overlap
         self._counts.succeeded(
             self._model,
             queue=int(job.queue_seconds * 1e9),
-            input=received - began - overlap,
-            infer=int(job.execute_seconds * 1e9) + overlap,
+            input=int(job.receive_seconds * 1e9),
+            infer=int(job.execute_seconds * 1e9),
             output=perf_counter_ns() - rounded,
         )
         return response
@@ -155,7 +158,7 @@ class _Inference:
 
     def _plan_long_header(self, header: bytes, job: Job) -> InferencePlan:
         """Reserve the memory that parsing takes, and plan."""
-        job.reserve(census(header).nbytes)
+        job.reserve(measure_json(header).nbytes)
         return self._make_plan(header)
 
     async def _receive(
@@ -213,7 +216,7 @@ async def _header(
 ) -> bytes:
     """Read the JSON header of a request."""
     if json_length is None:
-        return bytes(await read_all(source, oip.MAX_HEAD_LENGTH, job.reserve, length or 0))
+        return bytes(await read_all(source, oip.MAX_HEADER_LENGTH, job.reserve, length or 0))
     if length is None:
         job.reserve(json_length)
     header = await read_up_to(source, json_length)
@@ -232,14 +235,14 @@ def _json_length(head: RequestHead, content: int | None, limit_bytes: int) -> in
     """
     stated = head.values.get(_HEADER_LENGTH)
     if stated is None:
-        oip_request.check_head_length(content or 0)
+        oip_request.check_header_length(content or 0)
         return None
     length = oip_request.read_header_length(stated.decode("latin-1"))
     nbytes = 0 if content is None else content - length
     if nbytes < 0:
         rule = f"must not be larger than the body, which has {content} bytes"
         raise InvalidDescriptor.of([Fault((oip.HEADER_LENGTH,), rule)])
-    oip_request.check_head_length(length)
+    oip_request.check_header_length(length)
     if nbytes > limit_bytes:
         raise TensorTooLarge(
             f"the body has {nbytes} bytes of binary data, the limit is {limit_bytes}",

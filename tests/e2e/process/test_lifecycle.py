@@ -1,6 +1,6 @@
 """The life of the process: how it starts, how it leaves, and who takes over when it is killed.
 
-``make walls ROWS=shutdown`` is the long run of what is asked under load, and prints its figures.
+``make stress ARGS=shutdown`` runs what is asked under load for longer, and prints its figures.
 """
 
 from __future__ import annotations

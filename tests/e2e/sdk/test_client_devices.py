@@ -36,8 +36,8 @@ def sharing() -> Iterator[Service]:
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedPool]:
     pool = SharedPool()
-    monkeypatch.setattr(device_arrays, "KINDS", (*device_arrays.KINDS, pool))
-    monkeypatch.setattr(cuda_driver, "driver", lambda: pool)
+    monkeypatch.setattr(device_arrays, "LIBRARIES", (*device_arrays.LIBRARIES, pool))
+    monkeypatch.setattr(cuda_driver, "open_driver", lambda: pool)
     pretend_imported(monkeypatch)
     yield pool
     pool.close()
