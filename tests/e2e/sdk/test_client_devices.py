@@ -167,7 +167,7 @@ def test_a_service_that_cannot_open_a_handle_gets_copies(
         return cuda_driver.Export(b"gone".ljust(64, b"\0"), 0, found.nbytes, found.offset)
 
     monkeypatch.setattr(pool, "export", elsewhere)
-    assert "opens no memory" in copies_once(client, pool, caplog)
+    assert "cannot be opened" in copies_once(client, pool, caplog)
 
 
 def test_an_array_over_the_services_limit_is_copied_in_tiles(

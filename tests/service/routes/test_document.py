@@ -40,7 +40,9 @@ def peak(work: Callable[[], object]) -> int:
 def answered(text: bytes) -> bytes:
     read = Document.read(text)
     payload = read.payload()
-    return read.answer(np.rint(np.frombuffer(payload, read.call.input.dtype.numpy)).data.cast("B"))
+    return read.response(
+        np.rint(np.frombuffer(payload, read.call.input.dtype.numpy)).data.cast("B")
+    )
 
 
 COUNT = 30_000
