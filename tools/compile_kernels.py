@@ -22,7 +22,11 @@ from cupy._core import _carray, _kernel, _scalar, core
 from cupy.cuda import nvrtc
 
 from tensor_round_service.backends.cuda.device import DeviceMissing
-from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, SPREAD_KERNELS, KernelSource
+from tensor_round_service.backends.cuda.kernels import (
+    ROUND_KERNELS,
+    STRIDED_COPY_KERNELS,
+    KernelSource,
+)
 from tensor_round_service.backends.select import open_cupy
 
 #: T4; A100; H100 and H200; B200: the first of each generation.
@@ -110,7 +114,7 @@ def narrow(assembly: str) -> str | None:
 def main() -> int:
     """Compile, and print a line a kernel."""
     began = time.perf_counter()
-    kernels = [*ROUND_KERNELS.values(), *SPREAD_KERNELS.values()]
+    kernels = [*ROUND_KERNELS.values(), *STRIDED_COPY_KERNELS.values()]
     with ProcessPoolExecutor() as workers:
         outcomes = list(workers.map(attempt, product(kernels, ARCHITECTURES), chunksize=8))
     sizes = {(outcome.name, outcome.architecture): outcome.nbytes for outcome in outcomes}

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_round import operators
-from tensor_round_service.backends.select import choose, compiled_kernels
+from tensor_round_service.backends.select import compiled_kernels, select_backend
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
 
@@ -29,7 +29,7 @@ DESCRIPTOR = b'{"dialect":"ieee754","input":{"dtype":"float32","shape":[%d]}}'
 
 def measure() -> list[dict[str, Any]]:
     """Seconds of each part."""
-    engine = Engine(choose("numpy"))
+    engine = Engine(select_backend("numpy"))
     if kernels := compiled_kernels():
         kernels.wait()  # they would be compiled beside what is measured
     try:
@@ -47,7 +47,7 @@ def rounded(engine: Engine, nbytes: int, number: int) -> list[dict[str, Any]]:
     def by_engine() -> None:
         job = Job(engine.memory)
         engine.round(call, source, job)
-        job.end(settled=True)
+        job.end(reusable=True)
 
     return [
         row("numpy.rint in place", nbytes, timed(lambda: np.rint(tensor, out=tensor), number)),

@@ -18,7 +18,7 @@ from stress.report import Report
 from tensor_round import operators
 from tensor_round.errors import RequestRefused
 from tensor_round.layout import check_size
-from tensor_round.messages.response import MAX_PROBLEM_BYTES, refusal
+from tensor_round.messages.refusal import MAX_PROBLEM_BYTES, refusal
 from tensor_round.operators.readers import from_dxdispatch, from_openvino
 from tensor_round.operators.text import operator_from_text
 from tensor_round.wire import native, npy
@@ -26,7 +26,7 @@ from tensor_round_service.http1.coding import decoder_for
 from tensor_round_service.http1.content import STEP_BYTES
 from tensor_round_service.http1.head import MalformedRequest
 from tensor_round_service.inference.models import find
-from tensor_round_service.inference.plan import plan_head
+from tensor_round_service.inference.plan import plan_from_header
 from tensor_round_service.routes.document import Document
 
 from . import http1, mutation, seeds
@@ -60,7 +60,7 @@ def read_document(data: bytes) -> None:
 
 def read_inference(data: bytes) -> None:
     """As ``POST /v2/models/.../infer`` reads its head."""
-    check_size(plan_head(find("round"), data, True).call.input, LIMIT_BYTES, "input")
+    check_size(plan_from_header(find("round"), data, True).call.input, LIMIT_BYTES, "input")
 
 
 def read_encoded(data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Answers of the Open Inference Protocol (``/v2``): plain values to JSON."""
+"""Inference responses of the Open Inference Protocol (``/v2``): plain values to JSON."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from . import strictjson
 
 
 @dataclass(frozen=True, slots=True)
-class AnsweredOutput:
-    """An output as the answer's head tells of it; ``data`` is JSON where it is in the head."""
+class ResponseOutput:
+    """An output in a response's inference header; ``data`` is its JSON, if it is sent as JSON."""
 
     name: str
     datatype: str
@@ -31,13 +31,13 @@ class AnsweredOutput:
         return text if self.data is None else text[:-1] + b',"data":' + self.data + b"}"
 
 
-def write_answer(
+def write_response(
     model_name: str,
     model_version: str,
     request_id: str | None,
-    outputs: Sequence[AnsweredOutput],
+    outputs: Sequence[ResponseOutput],
 ) -> bytes:
-    """The head of an inference's answer; its binary outputs follow in this order."""
+    """The inference header of a response; binary outputs follow it in the order of ``outputs``."""
     members = {} if request_id is None else {"id": request_id}
     members |= {"model_name": model_name, "model_version": model_version}
     texts = b",".join(output._text() for output in outputs)
@@ -45,5 +45,5 @@ def write_answer(
 
 
 def write_error(detail: str) -> bytes:
-    """The body of every error: its text on one line."""
+    """The body of an error response, with ``detail`` on one line."""
     return strictjson.dumps({"error": " ".join(detail.split())})

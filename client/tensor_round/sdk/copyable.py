@@ -1,4 +1,4 @@
-"""What both clients are beside their calls: shown, copied and pickled by their settings."""
+"""The repr, the copies and the pickles of both clients, which their settings define."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .session import Session
 from .settings import Settings
 
 
-class Configured:
-    """A client of these settings."""
+class Copyable:
+    """A client whose copies are new clients of the same settings."""
 
     _settings: Settings
     _session: Session
@@ -28,5 +28,5 @@ class Configured:
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
-        options = self._settings.portable_options()
+        options = self._settings.picklable_options()
         return partial(type(self), **options), (self._settings.url,)

@@ -1,7 +1,7 @@
-"""What a JSON text would make, counted on its bytes before any of it is made.
+"""The size of a JSON text's value, counted on the text before it is parsed.
 
-Two bytes of text can become an array of a hundred, and the parser asks nobody before it
-makes one. Whoever keeps a budget counts first, reserves, and parses then.
+Two bytes of text can become an array of a hundred bytes. So that a budget holds, memory for the
+value is reserved before the text is parsed.
 """
 
 from __future__ import annotations
@@ -11,59 +11,59 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-#: Bytes looked at together: what NumPy needs meanwhile stays in the cache.
+#: Bytes counted at once: NumPy's temporary arrays stay in the cache.
 BLOCK = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
-    """How deep a JSON text nests, how much is in it, and what memory that takes.
+class JSONSize:
+    """The nesting depth of a JSON text, its values, and the memory for them.
 
-    Of a text that is no JSON, all numbers are of what comes before its first wrong
-    character, or larger: no parser comes further.
+    For a malformed text each number covers at least the part before the first wrong character,
+    where a parser stops.
     """
 
-    #: Arrays and objects in one another; ``[1]`` has depth 1.
+    #: The deepest nesting of arrays and objects; ``[1]`` has depth 1.
     depth: int
     #: Arrays and objects.
     containers: int
     #: Members of all objects.
     members: int
-    #: Values of every kind, containers among them; an empty one counts for one more.
+    #: Values of every kind, containers included; an empty container counts as two.
     values: int
-    #: Bytes that reading takes at most, beside the text itself: with ``strictjson.loads``,
-    #: and with ``jsontensor.read`` of what that gave, everything made meanwhile included.
+    #: The most bytes that ``strictjson.loads`` and ``jsontensor.read`` of its value allocate,
+    #: temporaries included, without the text itself.
     nbytes: int
 
 
-def census(text: bytes | bytearray | memoryview) -> Census:
-    """The census of one JSON text in UTF-8. Refuses nothing; takes 2 MiB at most itself."""
+def measure_json(text: bytes | bytearray | memoryview) -> JSONSize:
+    """Count one JSON text in UTF-8. Raises nothing; allocates at most 2 MiB itself."""
     counts = _Counts()
     with memoryview(text) as view:
         for start in range(0, len(view), BLOCK):
             counts.add(bytes(view[start : start + BLOCK]))
-        return counts.census(len(view))
+        return counts.size(len(view))
 
 
 class _Counts:
-    """What was counted so far, and in what state the next block begins."""
+    """The counts of all blocks so far, and the state in which the next block begins."""
 
     def __init__(self) -> None:
         self._containers = self._objects = self._members = self._commas = 0
         self._quotes = self._quoted = 0
-        #: Numbers and names of more than one character: of the others there is one each.
+        #: Numbers and names of more than one character; CPython caches one-character ones.
         self._long = 0
         self._depth = self._deepest = 0
         self._highest = 0
         self._has_escapes = self._has_code_points = False
         self._in_string = False
-        #: A backslash whose character is in the next block.
-        self._begun = b""
+        #: A backslash at the block's end: its character is in the next block.
+        self._pending = b""
 
     def add(self, block: bytes) -> None:
         """Count one more block of the text."""
-        if self._begun or b"\\" in block:
-            block = self._without_escapes(self._begun + block)
+        if self._pending or b"\\" in block:
+            block = self._without_escapes(self._pending + block)
         chars: npt.NDArray[np.uint8] = np.frombuffer(block, np.uint8)
         if not chars.size:
             return
@@ -73,19 +73,19 @@ class _Counts:
         opened, closed = self._add_brackets(chars)
         self._commas += commas
         self._members += colons
-        # Of so many values, each at least a character long, so many can be longer than one.
-        spelled = chars.size - commas - colons - opened - closed
+        # An upper bound: each value has at least one character, each long one at least two.
+        value_chars = chars.size - commas - colons - opened - closed
         fewest = max(0, commas - opened)
-        self._long += max(0, min(commas + 1, spelled // 2, spelled - fewest)) + 1
+        self._long += max(0, min(commas + 1, value_chars // 2, value_chars - fewest)) + 1
 
     def _without_escapes(self, block: bytes) -> bytes:
-        r"""The block without ``\\`` and ``\"``: every quote left in it begins or ends a string.
+        r"""The block without ``\\`` and ``\"``, so that every quote in it begins or ends a string.
 
-        Pairs go first, from the left: of a run of backslashes at most its last one is left.
+        Pairs of backslashes are removed first, from the left.
         """
         self._has_escapes = True
         block = block.replace(b"\\\\", b"")
-        self._begun = b"\\" if block.endswith(b"\\") else b""
+        self._pending = b"\\" if block.endswith(b"\\") else b""
         self._has_code_points |= b"\\u" in block
         return block.removesuffix(b"\\").replace(b'\\"', b"")
 
@@ -94,7 +94,7 @@ class _Counts:
         count = int(np.count_nonzero(quotes))
         whole = chars.size
         if count:
-            # A character lies in a string where the quotes before it, itself counted, are odd.
+            # A character is in a string if the number of quotes up to it, itself included, is odd.
             inside = np.bitwise_xor.accumulate(quotes)
             chars = chars[inside if self._in_string else ~inside]
             self._quotes += count
@@ -105,7 +105,7 @@ class _Counts:
         return chars
 
     def _add_brackets(self, chars: npt.NDArray[np.uint8]) -> tuple[int, int]:
-        folded = chars | np.uint8(0x20)  # [ and ] become { and }, as nothing else does
+        folded = chars | np.uint8(0x20)  # turns [ and ], and nothing else, into { and }
         opening, closing = folded == ord("{"), folded == ord("}")
         opened, closed = int(np.count_nonzero(opening)), int(np.count_nonzero(closing))
         if self._depth + opened > self._deepest:
@@ -118,9 +118,9 @@ class _Counts:
             self._objects += int(np.count_nonzero(chars == ord("{")))
         return opened, closed
 
-    def census(self, length: int) -> Census:
-        """The whole text's, which has ``length`` bytes."""
-        return Census(
+    def size(self, length: int) -> JSONSize:
+        """The size of the whole text, which has ``length`` bytes."""
+        return JSONSize(
             depth=self._deepest,
             containers=self._containers,
             members=self._members,
@@ -133,31 +133,31 @@ class _Counts:
         if self._has_escapes:
             growth = _GROWTH
         if self._has_code_points:
-            decoded += _SEARCHED
+            decoded += _SURROGATE_SEARCH
             width = 4
-        scalars = self._commas + 1  # all but them follow a bracket
-        made = (
-            length  # of digits, which are kept as they are
+        scalars = self._commas + 1  # every other value is a container
+        allocated = (
+            length  # the digits of numbers, which are kept as text
             + self._quoted * width * growth
             + self._quotes // 2 * _STRING
-            + scalars * _PLACE
-            # What follows a wrong character may hide as many of those before it in its block.
+            + scalars * _ARRAY_ITEM
+            # Characters after a wrong one may hide as many long numbers before it in its block.
             + (self._long + min(length, BLOCK) // 3) * _NUMBER
             + (self._containers - self._objects) * _ARRAY
             + self._objects * _OBJECT
             + self._members * _MEMBER
         )
-        read = 3 * length + scalars * _READ + min(scalars, _TOGETHER) * _READ_TOGETHER
-        # The decoded text is gone when the numbers are read.
-        return int(made + max(length * decoded, read) + _BESIDE)
+        read = 3 * length + scalars * _READ + min(scalars, _READ_BLOCK) * _READ_IN_BLOCK
+        # The decoded text is freed before the numbers are read.
+        return int(allocated + max(length * decoded, read) + _CONSTANT)
 
 
-# What things take in CPython on a 64-bit machine, in bytes, and what they take besides while
-# they are made. The tests compare the sum with what reading takes.
+# Bytes that objects take in CPython on a 64-bit machine, temporaries included. Tests compare the
+# sum with the memory that parsing takes.
 
-#: By the first byte that begins a wider character: a byte of the text while it is decoded
-#: (PEP 393: each wider form is made from the narrower one), a character of a string, and how
-#: much more a string takes while it grows.
+#: Rows are selected by the text's highest byte: the first row whose first number is above it.
+#: The others are bytes per byte of text while it is decoded (PEP 393: each wider form is made from
+#: the narrower one), bytes per character of a string, and a growing string's overallocation.
 _WIDTHS: tuple[tuple[int, int, int, float], ...] = (
     (0x80, 1, 1, 1.0),
     (0xC4, 2, 1, 2.75),
@@ -165,20 +165,20 @@ _WIDTHS: tuple[tuple[int, int, int, float], ...] = (
     (0x100, 7, 4, 2.75),
 )
 _GROWTH = 2.75
-#: A byte of text that names code points, while unpaired surrogates are looked for.
-_SEARCHED = 5
+#: Per byte of a text with ``\u`` escapes, while unpaired surrogates are searched.
+_SURROGATE_SEARCH = 5
 _STRING = 80
-#: A place in an array that grows.
-_PLACE = 10
+#: An item of a growing array.
+_ARRAY_ITEM = 10
 _NUMBER = 34
-#: An array with room for four, and its places in its parent and in two flat lists.
+#: An array of four items, and its items in its parent and in two flat lists.
 _ARRAY = 56 + 48 + 3 * 9
 _OBJECT = 64 + 3 * 9
-#: The keys of an object, one by one, in a table that has just been doubled.
+#: A key of an object, in a hash table that has just been doubled.
 _MEMBER = 400
-#: A number's place in a flat list, and its bits.
+#: A number's item in a flat list, and its pattern.
 _READ = 9 + 8
-#: Numbers that are rounded together, and what each takes meanwhile.
-_TOGETHER = 65_536
-_READ_TOGETHER = 128
-_BESIDE = 16 << 10
+#: Numbers that are converted at once, and the temporaries of each.
+_READ_BLOCK = 65_536
+_READ_IN_BLOCK = 128
+_CONSTANT = 16 << 10

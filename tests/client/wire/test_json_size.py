@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tensor_round.dtypes import BY_NAME
 from tensor_round.errors import MalformedJSON, RequestRefused
 from tensor_round.wire import jsontensor, strictjson
-from tensor_round.wire.census import BLOCK, census
+from tensor_round.wire.json_size import BLOCK, measure_json
 
 KIB, MIB = 1 << 10, 1 << 20
 DEPTH = 100
@@ -62,7 +62,7 @@ def counted(value: Any) -> tuple[int, int, int, int]:
 
 @given(VALUES, st.booleans(), st.sampled_from([None, 1]))
 def test_any_value_is_counted(value: Any, ascii: bool, indent: int | None) -> None:
-    found = census(json.dumps(value, ensure_ascii=ascii, indent=indent).encode())
+    found = measure_json(json.dumps(value, ensure_ascii=ascii, indent=indent).encode())
     assert (found.depth, found.containers, found.members, found.values) == counted(value)
 
 
@@ -70,17 +70,17 @@ STRADDLING = rb'{"a\\":[1.25,"\\\"[[{:,","\\\\",{"\u00e9":"\"]"}],"]":"\\\\\\\"[
 
 
 def test_a_text_is_counted_alike_wherever_a_block_of_it_ends() -> None:
-    alone = census(STRADDLING)
+    alone = measure_json(STRADDLING)
     assert alone.depth == 3
     for before in range(len(STRADDLING) + 2):
-        found = census(b" " * (BLOCK - before) + STRADDLING)
+        found = measure_json(b" " * (BLOCK - before) + STRADDLING)
         for name in ("depth", "containers", "members", "values"):
             assert getattr(found, name) == getattr(alone, name), (name, before)
 
 
 @pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
 def test_every_form_of_bytes_is_counted(form: Any) -> None:
-    assert census(form(STRADDLING)) == census(STRADDLING)
+    assert measure_json(form(STRADDLING)) == measure_json(STRADDLING)
 
 
 LARGE = {
@@ -93,7 +93,7 @@ LARGE = {
 
 @pytest.mark.parametrize("name", LARGE)
 def test_counting_16_mib_takes_little_memory_itself(name: str) -> None:
-    assert peak(lambda: census(LARGE[name])) < 5 * MIB
+    assert peak(lambda: measure_json(LARGE[name])) < 5 * MIB
 
 
 # Memory
@@ -177,7 +177,7 @@ def read(text: bytes, dtype: str, *rows: int, any_nesting: bool = True) -> Calla
 @pytest.mark.parametrize("name", WHOLE)
 def test_reading_takes_no_more_than_the_census_says(name: str) -> None:
     text = WHOLE[name]
-    nbytes = census(text).nbytes
+    nbytes = measure_json(text).nbytes
     assert peak(lambda: strictjson.loads(text, max_depth=DEPTH)) <= nbytes
     for dtype in ("float16", "float64"):
         assert peak(read(text, dtype)) <= nbytes
@@ -188,14 +188,14 @@ def test_reading_takes_no_more_than_the_census_says(name: str) -> None:
 @given(VALUES, st.booleans())
 def test_reading_any_value_takes_no_more_than_the_census_says(value: Any, ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii).encode()
-    assert peak(lambda: exactly(text)) <= census(text).nbytes
+    assert peak(lambda: exactly(text)) <= measure_json(text).nbytes
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_the_census_of_numbers_is_not_far_from_what_reading_takes(name: str) -> None:
     text = listed(NUMBERS[name], 6 * MIB)
     most = max(peak(read(text, dtype, any_nesting=False)) for dtype in ("float32", "float64"))
-    assert census(text).nbytes <= 2.5 * most
+    assert measure_json(text).nbytes <= 2.5 * most
 
 
 # Limits

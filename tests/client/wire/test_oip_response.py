@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tensor_round.wire.oip_answer import AnsweredOutput, write_answer, write_error
+from tensor_round.wire.oip_response import ResponseOutput, write_error, write_response
 
-Y = AnsweredOutput("Y", "FP32", (2, 3), {})
+Y = ResponseOutput("Y", "FP32", (2, 3), {})
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ Y = AnsweredOutput("Y", "FP32", (2, 3), {})
         ),
         pytest.param(
             "é\n",
-            [AnsweredOutput("Y", "UINT8", (), {"dtype": "float8_e5m2", "binary_data_size": 1})],
+            [ResponseOutput("Y", "UINT8", (), {"dtype": "float8_e5m2", "binary_data_size": 1})],
             '{"id":"\\u00e9\\n","model_name":"m","model_version":"1","outputs":['
             '{"name":"Y","datatype":"UINT8","shape":[],'
             '"parameters":{"dtype":"float8_e5m2","binary_data_size":1}}]}',
@@ -31,7 +31,7 @@ Y = AnsweredOutput("Y", "FP32", (2, 3), {})
         ),
         pytest.param(
             "",
-            [AnsweredOutput("Y", "FP16", (2,), {}, b"[NaN,-0.0]"), Y],
+            [ResponseOutput("Y", "FP16", (2,), {}, b"[NaN,-0.0]"), Y],
             '{"id":"","model_name":"m","model_version":"1","outputs":['
             '{"name":"Y","datatype":"FP16","shape":[2],"data":[NaN,-0.0]},'
             '{"name":"Y","datatype":"FP32","shape":[2,3]}]}',
@@ -40,8 +40,8 @@ Y = AnsweredOutput("Y", "FP32", (2, 3), {})
         pytest.param(None, [], '{"model_name":"m","model_version":"1","outputs":[]}', id="none"),
     ],
 )
-def test_answers(request_id: str | None, outputs: list[AnsweredOutput], text: str) -> None:
-    assert write_answer("m", "1", request_id, outputs) == text.encode()
+def test_answers(request_id: str | None, outputs: list[ResponseOutput], text: str) -> None:
+    assert write_response("m", "1", request_id, outputs) == text.encode()
 
 
 @pytest.mark.parametrize("detail", ["plain", "two\nlines\r\n", 'quoted "x" \\', "\u2028\x00é"])

@@ -1,4 +1,4 @@
-"""The refusal that an answer may stand for."""
+"""The error that a response with another status than 200 stands for."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from ..errors import MalformedJSON, RequestRefused
 from ..quoting import shown
 from ..wire import native, strictjson
 
-#: Objects and arrays in one another in a document of the service's.
+#: The deepest nesting of objects and arrays in a document of the service.
 MAX_DOCUMENT_DEPTH = 32
-#: Of a problem document, and of what it decodes to: it lists 33 faults at most.
+#: Bytes of a problem document, also after decoding. The service lists at most 33 faults in one.
 MAX_PROBLEM_BYTES = 64 << 10
-#: Values in it.
+#: JSON values in a problem document.
 _MAX_PROBLEM_VALUES = 2048
-#: Statuses that come from what stands before a service: balancers, gateways, authenticators.
+#: Statuses that load balancers, gateways and authenticators in front of a service send.
 _GATEWAY = frozenset({401, 403, 407, 408, 413, 414, 421, 425, 429, 431, 500, 502, 503, 504, 511})
-#: Longer hints are a service's mistake, or a proxy's; a call's deadline is shorter anyway.
+#: The longest Retry-After that is believed, in seconds.
 _MAX_RETRY_AFTER = 86_400.0
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes) -> RequestRefused:
-    """The error that an answer other than 200 stands for.
+    """The error that a response with another status than 200 stands for.
 
-    No more than :data:`MAX_PROBLEM_BYTES` of the body are looked at, or made by decoding it.
+    At most :data:`MAX_PROBLEM_BYTES` of the body are read, before and after decoding.
     """
     kind = native.media_type(headers.get("content-type", ""))
     document: dict[str, Any] = {}
     if kind in (native.PROBLEM_JSON, native.JSON):
         document = _document(_decoded(body, headers.get("content-encoding", "identity")))
-    if kind == native.JSON:  # the Open Inference Protocol's
+    if kind == native.JSON:  # an error of the Open Inference Protocol
         document = {"detail": document.get("error")}
     retry_after = parse_retry_after(headers.get("retry-after"))
     error = errors.from_problem(document, status=status, retry_after=retry_after)
@@ -49,7 +49,7 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> RequestRefu
 
 
 def _document(text: bytes) -> dict[str, Any]:
-    """The JSON object, or an empty one: a proxy's, or cut short; the status still says much."""
+    """The JSON object; an empty one if a proxy sent something else or the text was cut short."""
     try:
         value = strictjson.loads(text, max_depth=MAX_DOCUMENT_DEPTH, max_values=_MAX_PROBLEM_VALUES)
     except MalformedJSON:
@@ -58,18 +58,18 @@ def _document(text: bytes) -> dict[str, Any]:
 
 
 def _decoded(body: bytes, coding: str) -> bytes:
-    """The content of a body, which no one asked to be encoded; empty where it cannot be told."""
+    """The body without its coding, which was not asked for; empty if it cannot be decoded."""
     if coding == "identity":
         return body[:MAX_PROBLEM_BYTES]
     try:
-        # By 32 and more it is gzip or zlib, as the first bytes say.
+        # 32 makes zlib detect the gzip or zlib header.
         return zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(body, MAX_PROBLEM_BYTES)
     except zlib.error:
         return b""
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Seconds to wait, from either form of Retry-After (RFC 9110, 10.2.3); None for neither."""
+    """Seconds to wait, from either form of Retry-After (RFC 9110, 10.2.3); None if malformed."""
     if value is None:
         return None
     if value.isascii() and value.isdigit():

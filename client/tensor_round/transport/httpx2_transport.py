@@ -1,4 +1,4 @@
-"""Transports of httpx2's in place of the client's own."""
+"""Adapters for httpx2's transports, which a caller may use in place of the client's own."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 import httpx2
 
 from ..errors import ConnectionFailed, DeadlineExceeded, InvalidArgument, ProtocolViolation
-from ..messages.reader import Intake, feed
 from ..messages.request import Headers, Request
+from ..messages.response_readers import ResponseReader, copy_into
 from ..wire.http1 import fields
 from .address import Address
 from .deadline import Deadline
 
-#: Bytes of a request's body at a time; large enough that pieces cost nothing.
+#: Pieces of a request's body, in bytes; so large that the cost of each is negligible.
 _PIECE_BYTES = 1 << 20
 
 
 class Payload(httpx2.SyncByteStream, httpx2.AsyncByteStream):
-    """A request's body."""
+    """A request's body as httpx2's stream of pieces."""
 
     def __init__(self, memory: memoryview) -> None:
         self._memory = memory
@@ -35,14 +35,14 @@ class Payload(httpx2.SyncByteStream, httpx2.AsyncByteStream):
 
 
 class Requests:
-    """Makes httpx2's requests; ``common`` are the headers that go with each."""
+    """Makes httpx2's requests; ``common`` are the headers of each."""
 
     def __init__(self, address: Address, common: Headers) -> None:
         self._address = address
         self._common = [(b"Host", address.host_header.encode()), *common]
 
     def make(self, request: Request, deadline: Deadline) -> httpx2.Request:
-        """The request, with the time that is left for each of its steps."""
+        """The request; each of its steps may take the time that is left."""
         left = deadline.remaining()
         return httpx2.Request(
             request.method,
@@ -53,8 +53,8 @@ class Requests:
         )
 
 
-class ForeignTransport:
-    """An ``httpx2.BaseTransport``."""
+class Httpx2Transport:
+    """Sends requests by an ``httpx2.BaseTransport``."""
 
     is_in_process = False
 
@@ -62,42 +62,42 @@ class ForeignTransport:
         self._transport = transport
         self._requests = requests
 
-    async def send(self, request: Request, deadline: Deadline) -> ForeignReply:
-        """Send a request, and receive the head of its answer."""
-        with _translated(deadline):
+    async def send(self, request: Request, deadline: Deadline) -> Httpx2Response:
+        """Send a request, and receive the head of its response."""
+        with _translated_errors(deadline):
             made = self._requests.make(request, deadline)
-            return ForeignReply(self._transport.handle_request(made))
+            return Httpx2Response(self._transport.handle_request(made))
 
     async def close(self) -> None:
-        """Close it: it belongs to the client."""
-        with _translated(Deadline(None)):
+        """Close the transport, which the client owns."""
+        with _translated_errors(Deadline(None)):
             self._transport.close()
 
 
-class ForeignReply:
-    """A response of a blocking transport's."""
+class Httpx2Response:
+    """A response of a blocking httpx2 transport."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._response = response
         self.status = response.status_code
         self.fields = fields(response.headers.raw)
 
-    async def pour(self, intake: Intake[Any], deadline: Deadline) -> None:
-        """Copy the body's pieces into the intake."""
+    async def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> None:
+        """Copy the body's pieces into the reader."""
         assert isinstance(self._response.stream, httpx2.SyncByteStream)
-        with _translated(deadline):
+        with _translated_errors(deadline):
             for piece in self._response.stream:
                 deadline.remaining()
-                feed(intake, piece)
+                copy_into(reader, piece)
 
     async def close(self) -> None:
         """Close the response."""
-        with _translated(Deadline(None)):
+        with _translated_errors(Deadline(None)):
             self._response.close()
 
 
-class AsyncForeignTransport:
-    """An ``httpx2.AsyncBaseTransport``."""
+class AsyncHttpx2Transport:
+    """Sends requests by an ``httpx2.AsyncBaseTransport``."""
 
     is_in_process = False
 
@@ -105,52 +105,52 @@ class AsyncForeignTransport:
         self._transport = transport
         self._requests = requests
 
-    async def send(self, request: Request, deadline: Deadline) -> AsyncForeignReply:
-        """Send a request, and receive the head of its answer."""
-        with _translated(deadline):
+    async def send(self, request: Request, deadline: Deadline) -> AsyncHttpx2Response:
+        """Send a request, and receive the head of its response."""
+        with _translated_errors(deadline):
             made = self._requests.make(request, deadline)
-            return AsyncForeignReply(await self._transport.handle_async_request(made))
+            return AsyncHttpx2Response(await self._transport.handle_async_request(made))
 
     async def close(self) -> None:
-        """Close it: it belongs to the client."""
-        with _translated(Deadline(None)):
+        """Close the transport, which the client owns."""
+        with _translated_errors(Deadline(None)):
             await self._transport.aclose()
 
 
-class AsyncForeignReply:
-    """A response of an asynchronous transport's."""
+class AsyncHttpx2Response:
+    """A response of an asynchronous httpx2 transport."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._response = response
         self.status = response.status_code
         self.fields = fields(response.headers.raw)
 
-    async def pour(self, intake: Intake[Any], deadline: Deadline) -> None:
-        """Copy the body's pieces into the intake."""
+    async def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> None:
+        """Copy the body's pieces into the reader."""
         assert isinstance(self._response.stream, httpx2.AsyncByteStream)
-        with _translated(deadline):
+        with _translated_errors(deadline):
             async for piece in self._response.stream:
-                feed(intake, piece)
+                copy_into(reader, piece)
 
     async def close(self) -> None:
         """Close the response."""
-        with _translated(Deadline(None)):
+        with _translated_errors(Deadline(None)):
             await self._response.aclose()
 
 
 @contextlib.contextmanager
-def _translated(deadline: Deadline) -> Iterator[None]:
-    """Let no exception of httpx2's or the system's out: each has its like in this package."""
+def _translated_errors(deadline: Deadline) -> Iterator[None]:
+    """Raise this package's errors in place of httpx2's and the system's."""
     try:
         yield
     except (httpx2.TimeoutException, TimeoutError) as error:
         deadline.remaining()
         raise DeadlineExceeded(f"the transport waited too long: {error}") from error
     except httpx2.RemoteProtocolError as error:
-        # One class for both; only the text tells a hang-up from a garbled answer.
+        # httpx2 has one class for a closed connection and a malformed response.
         if "disconnected" in str(error) or "closed connection" in str(error):
-            raise ConnectionFailed(f"the service hung up: {error}") from error
-        raise ProtocolViolation(f"the answer is not HTTP: {error}") from error
+            raise ConnectionFailed(f"the service closed the connection: {error}") from error
+        raise ProtocolViolation(f"the response is not HTTP: {error}") from error
     except (httpx2.LocalProtocolError, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
         raise InvalidArgument(f"the request cannot be made: {error}") from error
     except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What every request comes through first: which host it is for, who sent it, where it goes."""
+"""The entry point of all requests: checks host and credentials, then dispatches to a route."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .refusals import is_v2, refusal_response
 from .routes.docs import PAGE_WITH_SLASH
 from .routes.tensor_route import TensorRoute
 
-#: Methods of requests that lose nothing where another path is taken for theirs.
+#: Methods without a body, for which a trailing slash of the path is ignored.
 _WITHOUT_A_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
-#: A path of each API, for what is made beforehand.
+#: One path of each API, for the preallocated responses.
 _PATHS = ("/round", "/v2")
 
 
-class Front:
-    """The application of :mod:`.http1`: tensor routes, and a framework for all the rest."""
+class Dispatcher:
+    """The request handler of :mod:`.http1`: tensor routes, and FastAPI for all other paths."""
 
     def __init__(
         self,
@@ -49,17 +49,17 @@ class Front:
         self._authenticator = authenticator
         self._cors = cors
         self._listed_origins = cors.origins if cors else frozenset()
-        self._last_resorts = {
-            (refusal.code, is_v2(path)): _whole(refusal_response(path, refusal))
+        self._preallocated = {
+            (refusal.code, is_v2(path)): _serialized(refusal_response(path, refusal))
             for refusal in (NO_MEMORY, FAILED)
             for path in _PATHS
         }
 
     async def respond(self, request: Request) -> Response:
-        """The response to a request, a refusal included."""
+        """Return the response to a request; errors become refusals."""
         head = request.head
         if head.path.endswith("/") and head.method in _WITHOUT_A_BODY:
-            _take_off_slash(head)
+            _strip_trailing_slash(head)
         route = self._tensor_routes.get(head.path) if head.method == "POST" else None
         try:
             if head.fault is not None:
@@ -76,15 +76,16 @@ class Front:
             elif route is not None:
                 response = await route(request)
             else:
-                if is_v2(head.path):  # nothing else has anything to change
+                if is_v2(head.path):  # no other path changes anything
                     check_origin(head, self._listed_origins)
                 response = await respond_by_asgi(self._framework, request, CREDENTIALS)
         except (ClientDisconnected, MalformedRequest):
             raise
-        except Exception as error:  # whatever it is, its sender gets a response
+        except Exception as error:  # every error becomes a response
             response = refusal_response(head.path, refusal_for(error))
         if route is None and all(name != CACHE_CONTROL for name, _ in response.headers):
-            # No cache may keep what a POST was answered that does not ask for it (RFC 9111, 3).
+            # Tensor routes need no field: caches do not store responses to POST by themselves
+            # (RFC 9111, section 3).
             response.headers.append(NO_STORE)
         response.headers.append(request_id_field(head))
         if self._cors is not None:
@@ -92,23 +93,22 @@ class Front:
         return response
 
     def refuse(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
-        """The response that tells of an error, in the form of that path.
+        """Return the refusal for an error, in the format of the path's API.
 
-        ``head`` is that of the request, where it has become known.
+        ``head`` is the head of the request; None if it could not be parsed.
         """
         response = refusal_response(path, refusal_for(error))
         if self._cors is not None:
             response.headers += self._cors.fields(head)
         return response
 
-    def last_resort(self, path: str, error: Exception) -> bytes:
-        """A whole response made beforehand, for when no other can be made."""
-        failure, of_v2 = refusal_for(error), is_v2(path)
-        whole = self._last_resorts.get((failure.code, of_v2))
-        return whole or self._last_resorts[FAILED.code, of_v2]
+    def preallocated_response(self, path: str, error: Exception) -> bytes:
+        """Return a serialized response that needs no memory, for an error on that path."""
+        code, of_v2 = refusal_for(error).code, is_v2(path)
+        return self._preallocated.get((code, of_v2)) or self._preallocated[FAILED.code, of_v2]
 
     async def serve_asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond through another server than ours."""
+        """Respond to a request of another ASGI server."""
         request = AsgiRequest(scope, receive)
         try:
             response = await self.respond(request)
@@ -118,12 +118,12 @@ class Front:
         await send_response(response, send, head_only=request.head.method == "HEAD")
 
 
-def _take_off_slash(head: RequestHead) -> None:
-    """Answer to a path with a slash too many as without it, but to a page of relative links."""
+def _strip_trailing_slash(head: RequestHead) -> None:
+    """Remove a trailing slash, except from the page whose links are relative to its path."""
     if head.path not in ("/", PAGE_WITH_SLASH) and not head.path.endswith("//"):
         head.path = head.path[:-1]
 
 
-def _whole(response: Response) -> bytes:
+def _serialized(response: Response) -> bytes:
     nbytes = sum(map(len, response.parts))
     return b"".join((head_bytes(response, nbytes, b"", close=True), *response.parts))

@@ -1,4 +1,4 @@
-"""A wire on a blocking socket: memory goes to the operating system as it is."""
+"""A stream on a blocking socket, which sends the caller's memory without copies."""
 
 from __future__ import annotations
 
@@ -10,77 +10,81 @@ from typing import Any
 
 from ..address import Address
 from ..deadline import Deadline
-from ..look_up import Place, look_up
-from . import together
+from ..resolver import SocketAddress, resolve_host
+from . import coalesce
 
-#: TLS copies anyway; a body up to this size goes into one record with its head.
+#: TLS copies anyway; a request up to this size is sent as one record.
 _ONE_RECORD_BYTES = 16 << 10
 
 
-async def open_wire(
+async def open_stream(
     address: Address, tls: ssl.SSLContext | None, deadline: Deadline
-) -> BlockingWire:
-    """Connect to the first of the host's addresses that takes us."""
+) -> BlockingStream:
+    """Connect to the first of the host's addresses that accepts the connection."""
     sock = _connected(address, deadline)
     if tls is None:
-        return BlockingWire(sock, is_tls=False)
+        return BlockingStream(sock, is_tls=False)
     try:
-        # For the whole of the handshake, however many turns it takes.
+        # One limit for the whole handshake.
         sock.settimeout(deadline.remaining())
-        return BlockingWire(tls.wrap_socket(sock, server_hostname=address.host), is_tls=True)
+        return BlockingStream(tls.wrap_socket(sock, server_hostname=address.host), is_tls=True)
     except BaseException:
         sock.close()
         raise
 
 
-class BlockingWire:
-    """Waits in the calling thread, a little at a time, to look at the deadline between."""
+class BlockingStream:
+    """Blocks the calling thread, for short waits between which it checks the deadline."""
 
     def __init__(self, sock: socket.socket, *, is_tls: bool) -> None:
         self._socket = sock
         self._is_tls = is_tls
         # Windows has no sendmsg.
-        self._gathers = not is_tls and hasattr(sock, "sendmsg")
-        self._has_something = _watch(sock)
-        self._wait: float | None = None
+        self._has_sendmsg = not is_tls and hasattr(sock, "sendmsg")
+        self._is_readable = _readiness_check(sock)
+        self._timeout: float | None = None
 
-    def is_silent(self) -> bool:
-        """Whether a look into the socket's buffer finds it empty and open."""
-        return not self._has_something()
+    def is_idle(self) -> bool:
+        """Whether the stream is open and no received bytes are waiting."""
+        return not self._is_readable()
 
     async def send(self, parts: list[memoryview], deadline: Deadline) -> bool:
-        """Send the parts until something comes back; whether all was sent by then."""
+        """Send the parts; stop when bytes are received. Returns whether everything was sent."""
         if self._is_tls:
-            parts = together(parts, _ONE_RECORD_BYTES)
+            parts = coalesce(parts, _ONE_RECORD_BYTES)
         left = sum(map(len, parts))
         while True:
-            self._wait_for(deadline.next_wait())
+            self._set_timeout(deadline.next_wait())
             try:
-                sent = self._socket.sendmsg(parts) if self._gathers else self._socket.send(parts[0])
+                sent = (
+                    self._socket.sendmsg(parts)
+                    if self._has_sendmsg
+                    else self._socket.send(parts[0])
+                )
             except TimeoutError:
                 sent = 0
             left -= sent
             if not left:
                 return True
             parts = _unsent(parts, sent)
-            # Under TLS, what has come may be the session's own.
-            if not self._is_tls and not self.is_silent():
+            # Under TLS the received bytes may be session tickets.
+            if not self._is_tls and not self.is_idle():
                 return False
 
     async def receive_into(self, memory: memoryview, deadline: Deadline) -> int:
-        """Receive at least a byte; 0 at the end of the stream."""
+        """Receive at least one byte; the number of bytes, 0 at the end of the stream."""
         while True:
-            self._wait_for(deadline.next_wait())
+            self._set_timeout(deadline.next_wait())
             try:
                 return self._socket.recv_into(memory)
             except TimeoutError:
                 continue
 
-    def _wait_for(self, seconds: float) -> None:
-        """Have the socket wait that long: a system call where that is not as before."""
-        if seconds != self._wait:
+    def _set_timeout(self, seconds: float) -> None:
+        """Set the socket's timeout, unless it is set: each change is a system call."""
+        if seconds != self._timeout:
             self._socket.settimeout(seconds)
-            self._wait = seconds
+            self._timeout = seconds
 
     def close(self) -> None:
         """Close the socket."""
@@ -96,9 +100,9 @@ def _unsent(parts: list[memoryview], sent: int) -> list[memoryview]:
     return rest
 
 
-def _watch(sock: socket.socket) -> Callable[[], bool]:
-    """What tells, without waiting, whether a socket has bytes to give, or its end."""
-    if not hasattr(select, "poll"):  # Windows has none, and no limit to what select takes
+def _readiness_check(sock: socket.socket) -> Callable[[], bool]:
+    """A function that tells at once whether a socket is readable or at its end."""
+    if not hasattr(select, "poll"):  # Windows has select only, without a limit on descriptors
         return lambda: bool(select.select([sock], [], [], 0)[0])
     poll = select.poll()
     poll.register(sock, select.POLLIN)
@@ -109,9 +113,9 @@ def _connected(address: Address, deadline: Deadline) -> socket.socket:
     if address.uds is not None:
         return _connect(socket.AF_UNIX, address.uds, deadline)
     failure = OSError("the host has no address")
-    for family, place in _places(address, deadline):
+    for family, sockaddr in _resolved(address, deadline):
         try:
-            sock = _connect(family, place, deadline)
+            sock = _connect(family, sockaddr, deadline)
         except OSError as error:
             failure = error
             continue
@@ -120,21 +124,21 @@ def _connected(address: Address, deadline: Deadline) -> socket.socket:
     raise failure
 
 
-def _places(address: Address, deadline: Deadline) -> list[Place]:
-    found = look_up(address)
+def _resolved(address: Address, deadline: Deadline) -> list[SocketAddress]:
+    found = resolve_host(address)
     while True:
         try:
             return found.result(deadline.next_wait())
         except TimeoutError:
-            if found.done():  # it is the system's own, or came just now
+            if found.done():  # getaddrinfo itself timed out, or has just ended
                 return found.result()
 
 
-def _connect(family: int, place: Any, deadline: Deadline) -> socket.socket:
+def _connect(family: int, sockaddr: Any, deadline: Deadline) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.settimeout(deadline.remaining())
-        sock.connect(place)
+        sock.connect(sockaddr)
     except BaseException:
         sock.close()
         raise
