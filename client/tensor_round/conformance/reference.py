@@ -93,7 +93,7 @@ def rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
     """The patterns of ``bits`` rounded to integral values; integer types come back as they are."""
     if dtype in INTEGER_WIDTHS:
         return bits.copy()
-    fmt, decide = FLOATS[dtype], _DECISIONS[rounding]
+    fmt, decide = FLOATS[dtype], DECISIONS[rounding]
     patterns = np.ascontiguousarray(bits, bits_type(dtype)).reshape(-1)
     results = np.empty_like(patterns)
     for start in range(0, patterns.size, BLOCK):
@@ -141,7 +141,7 @@ def _rounded_magnitude(
 #: what lies behind the point is dropped.
 Decision = Callable[[Bits, Bits, Bits, Flags], Flags]
 
-_DECISIONS: dict[str, Decision] = {
+DECISIONS: dict[str, Decision] = {
     "ties_to_even": lambda integer, rest, half, _: (
         (rest + (integer & integer.dtype.type(1))) > half
     ),
