@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi bench bench-peers bench-report docs clean
+.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles runtimes test-interop test-openapi bench bench-peers bench-report docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -130,6 +130,9 @@ $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 
 test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX (2 GB, own venv)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
+
+runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles, and write docs/runtimes.md (15 minutes)
+	$(ORACLES)/bin/python tools/runtimes_page.py
 
 bench: $(VENV)/.service build/bench-load ## Measure the service beside the floor and its peers (10 minutes; ARGS=--quick)
 	$(BIN)/python -m bench $(ARGS)

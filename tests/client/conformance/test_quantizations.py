@@ -57,6 +57,17 @@ def wrapping(x: Array, scale: Array, zero_point: Array) -> Array:
     return whole.astype(zero_point.dtype)
 
 
+def fused(x: Array, scale: Array, zero_point: Array) -> Array:
+    """The product in integers, so that the sum alone is rounded, and to float32 once."""
+    ends = np.iinfo(zero_point.dtype)
+    mantissa, exponent = np.frexp(x.astype(np.float64))
+    other, by = np.frexp(np.float64(np.float32(1) / scale))
+    product = (mantissa * 2**24).astype(np.int64) * int(other * 2**24)
+    total = np.ldexp(product.astype(np.float64), exponent + by - 48) + float(zero_point)
+    rounded = np.rint(np.where(np.isinf(x), x, total).astype(np.float32))
+    return np.clip(rounded, ends.min, ends.max).astype(zero_point.dtype)
+
+
 def half_up(q: Array) -> Array:
     found: Array = np.floor(q.astype(np.float64) + 0.5)
     return found
@@ -86,6 +97,7 @@ QUANTIZED: dict[str, tuple[Any, str, str]] = {
         quantizer(divide=lambda x, s: x.astype(np.float64) / s.astype(np.float64)),
         *("float32", "int8"),
     ),
+    "reciprocal, fused with the zero point": (fused, "float32", "int8"),
     "zero point inside": (quantizer(inside=True), "float32", "int8"),
     "through int32": (
         quantizer(saturate=lambda whole: np.where(abs(whole) < 1 << 31, whole, -(1 << 31))),

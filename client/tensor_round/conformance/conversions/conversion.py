@@ -84,6 +84,7 @@ class Quantization:
     rounding: str = "ties_to_even"
     quotient: Quotient = field(default=_divided, repr=False)
     zero_point_inside: bool = False
+    fused: bool = False
     wraps: bool = False
     through_int32: bool = False
 
@@ -96,6 +97,8 @@ class Quantization:
         """What comes of operands, by their scales and zero points."""
         points = operands.zero_points
         quotients, dtype = self.quotient(operands.bits, operands.scales, self.source)
+        if self.fused:
+            quotients, points = _fused(operands, self.source), np.zeros_like(points)
         if self.zero_point_inside:
             own = BY_NAME[dtype].numpy
             with np.errstate(all="ignore"):
@@ -109,6 +112,16 @@ class Quantization:
         if self.wraps:
             return _last_bits(np.where(vast, 0, integers) + points, self.target)
         return saturated(integers + points, self.target)
+
+
+def _fused(operands: Operands, source: str) -> Bits:
+    """The sum x * (1 / scale) + zero point, rounded once: float64 has the whole product."""
+    own = BY_NAME[source].numpy
+    with np.errstate(all="ignore"):
+        reciprocals = (own.type(1) / operands.scales.view(own)).astype(np.float64)
+        sums = operands.bits.view(own).astype(np.float64) * reciprocals + operands.zero_points
+        narrowed: npt.NDArray[Any] = sums.astype(own)
+    return narrowed.view(operands.bits.dtype)
 
 
 def _rounded(bits: Bits, dtype: str, rounding: str) -> Bits:

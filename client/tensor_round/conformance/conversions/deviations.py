@@ -160,6 +160,11 @@ QUANTIZATIONS = (
         *("gh:pytorch/pytorch#58130", {"zero_point_inside": True}),
     ),
     Deviation(
+        *("reciprocal, fused with the zero point", "quotient"),
+        "fma(x, 1 / scale, zero point), rounded once more",
+        *("PyTorch's quantize_per_tensor on CPUs", {"fused": True}),
+    ),
+    Deviation(
         *("through int32", "overflow", "gives the least for what is no integer of 32 bits"),
         *("ONNX's reference evaluator", {"through_int32": True}),
     ),

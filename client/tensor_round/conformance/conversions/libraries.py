@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -77,7 +78,8 @@ class Torch(Converter):
         def convert(trial: Trial) -> Bits:
             x = torch.from_numpy(tensor(trial, how.source))
             scales = values(trial.scales, how.source).astype(np.float64)
-            with failures_of(self.name, how.source):
+            with failures_of(self.name, how.source), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of what is deprecated since 2.13
                 if how.per_axis:
                     points = torch.from_numpy(trial.zero_points)
                     q = torch.quantize_per_channel(x, torch.from_numpy(scales), points, 0, kind)
