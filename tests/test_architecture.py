@@ -23,8 +23,9 @@ MAX_FILES = 16
 
 #: The client's packages, each with those that it may import beside the root's modules.
 CLIENT_ARROWS: dict[str, set[str]] = {
-    "cli": {"conformance", "sdk", "transport", "messages", "arrays", "operators", "wire"},
-    "conformance": {"sdk"},
+    "cli": {"doctor", "conformance", "sdk", "transport", "messages", "arrays", "operators", "wire"},
+    "doctor": {"sdk"},
+    "conformance": {"sdk", "messages", "arrays", "operators"},
     "sdk": {"cuda", "transport", "messages", "arrays", "operators", "wire"},
     "cuda": {"transport", "messages", "arrays", "operators"},
     "transport": {"messages", "wire"},
@@ -48,7 +49,7 @@ SERVICE_ARROWS: dict[str, set[str]] = {
 }
 #: Modules at the root that belong to no package: who alone may import them.
 CLIENT_TOPS = {"__main__": set[str](), "onnx_backend": set[str]()}
-SERVICE_TOPS = {"__main__": set(), "app": {"process"}, "front": set(), "local": set()}
+SERVICE_TOPS = {"__main__": set(), "app": {"process"}, "dispatcher": set(), "local": set()}
 TOPS = {"refusals": set[str](), **SERVICE_TOPS}
 
 

@@ -1,7 +1,7 @@
-"""Exact tensor rounding over the wire, to the last bit.
+"""Exact tensor rounding through a service: results are right to the last bit.
 
-Here is the contract (dtypes, operators, wire formats, errors, published digests) and
-the client's side of it::
+The package is the contract of client and service (dtypes, operators, wire formats, errors,
+published digests) and the client::
 
     import numpy as np, tensor_round as tr
 
@@ -12,7 +12,7 @@ the client's side of it::
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import (
     BackendFailed,
@@ -50,6 +50,7 @@ from .errors import (
     UnsupportedEncoding,
     UnsupportedMediaType,
 )
+from .messages.differences import Differences
 from .operators import (
     ArrayAPIArray,
     ArrayAPIDescriptor,
@@ -84,6 +85,9 @@ from .sdk.client import Client
 from .sdk.output import Output
 from .version import __version__ as __version__
 
+if TYPE_CHECKING:
+    from .conformance import compare
+
 __all__ = [
     "ArrayAPIArray",
     "ArrayAPIDescriptor",
@@ -96,6 +100,7 @@ __all__ = [
     "ConnectionFailed",
     "DeadlineExceeded",
     "DeviceOutOfMemory",
+    "Differences",
     "DigestMismatch",
     "DirectMLDescriptor",
     "DirectMLRound",
@@ -146,6 +151,7 @@ __all__ = [
     "WebNNDescriptor",
     "WebNNRoundEven",
     "WebNNTensor",
+    "compare",
     "from_dxdispatch",
     "from_onnx",
     "from_openvino",
@@ -153,17 +159,19 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # It needs onnx, which is no dependency, and is slow to import.
+    # It needs onnx, which is no dependency and slow to import.
     if name == "OnnxBackend":
         from .onnx_backend import OnnxBackend
 
         return OnnxBackend
-    # Whoever rounds has no need of what judges rounding.
+    # Rounding does not need it.
     if name == "conformance":
         return import_module(".conformance", __name__)
+    if name == "compare":
+        return import_module(".conformance", __name__).compare
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    # Not the modules and names that importing brings along.
+    # Without the submodules that imports add to the namespace.
     return list(__all__)

@@ -1,4 +1,4 @@
-"""Verifying how others round: test patterns, an integer reference, and what faults are called.
+"""Verification of other runtimes: test patterns, an integer reference, and named faults.
 
 ::
 
@@ -8,13 +8,15 @@
     print(report)
     assert conformance.verify(my_kernel, dtypes=["float32"]).right
 
-It needs no service and no network. The reference computes in integers, from IEEE 754 alone,
-and shares nothing with the rounding of this package.
+It needs no service and no network. The reference computes in integers, from IEEE 754 alone, and
+shares no code with the rounding of this package.
 """
 
 from __future__ import annotations
 
 from .classes import PatternClass, classify
+from .compare.results import Comparison
+from .compare.run import compare
 from .errors import CannotVerify, NotTaken
 from .explain import Explanation
 from .models import MODELS, Model
@@ -36,6 +38,7 @@ __all__ = [
     "Baseline",
     "CannotVerify",
     "ClassCount",
+    "Comparison",
     "Complaints",
     "Example",
     "Explanation",
@@ -49,6 +52,7 @@ __all__ = [
     "all_patterns",
     "blocks",
     "classify",
+    "compare",
     "complaints",
     "edges",
     "is_nan",
