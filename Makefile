@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles test-interop test-openapi test-web bench bench-peers bench-report docs release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi test-web bench bench-peers bench-report docs release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -121,6 +121,9 @@ $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 
 test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX (2 GB)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
+
+runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles, and write docs/runtimes.md (15 minutes)
+	$(ORACLES)/bin/python tools/runtimes_page.py
 
 bench: $(VENV)/.service build/load ## Measure the service beside its peers (10 minutes; ARGS=--quick)
 	$(BIN)/python -m bench $(ARGS)

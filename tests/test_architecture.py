@@ -172,16 +172,20 @@ def test_wire_and_operators_do_no_io(package: str) -> None:
 
 
 #: What the product is judged by.
-JUDGES = ("reference", "patterns", "classes")
+JUDGES = (
+    *("reference", "patterns", "classes"),
+    *(f"conversions.{name}" for name in ("reference", "patterns", "classes")),
+)
 
 
 @pytest.mark.parametrize("name", JUDGES)
 def test_the_reference_shares_nothing_with_the_product(name: str) -> None:
-    used = set(imports(CLIENT / "conformance" / f"{name}.py"))
+    path = CLIENT / "conformance" / f"{name.replace('.', '/')}.py"
+    used = set(imports(path))
     own = {module for module in used if module.startswith("tensor_round")}
     judges = tuple(f"tensor_round.conformance.{judge}" for judge in JUDGES)
     assert {module for module in own if not module.startswith(judges)} == set()
-    assert not uses(CLIENT / "conformance" / f"{name}.py", {"ml_dtypes", *IO})
+    assert not uses(path, {"ml_dtypes", *IO})
 
 
 @pytest.mark.parametrize("package", ["engine", "backends", "inference"])
