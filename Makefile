@@ -51,9 +51,10 @@ serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000), on a GPU where t
 	@exec $(BIN)/tensor-round-service --host $(HOST) --port $(PORT)
 
 # Much of the suite waits, for services to start and for limits to pass: three share two cores.
+# Processes are started by the hundred, so bytecode is kept, also where it commonly is not.
 THREE := --numprocesses 3 --dist loadfile
 test: $(VENV)/.test ## Run the whole test suite; with ARGS, what they select
-	$(BIN)/pytest $(or $(ARGS),$(THREE))
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(or $(ARGS),$(THREE))
 	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels)
 
 KERNELS := .venvs/kernels

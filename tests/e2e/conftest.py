@@ -6,6 +6,7 @@ for each of what may stand before a service; what makes no sense there is marked
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -57,7 +58,16 @@ def front(request: pytest.FixtureRequest) -> Front:
     return FRONTS[request.param] if hasattr(request, "param") else DIRECT
 
 
+def pytest_configure() -> None:
+    # Hundreds are started: compiled kernels serve where they are asked for, as below.
+    Service.module = "support.services.without_llvmlite"
+
+
 @pytest.fixture(scope="session")
 def service(front: Front) -> Iterator[Service]:
-    with front("--max-tensor-bytes", "320MiB") as running:
+    """With compiled kernels."""
+    with contextlib.ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Service, "module", "tensor_round_service")
+            running = stack.enter_context(front("--max-tensor-bytes", "320MiB"))
         yield running

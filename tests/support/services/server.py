@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+TESTS = Path(__file__).parents[2]
 _RUNNING = re.compile(r"running on (?:https?://\[?(.+?)\]?:(\d+)(?!\S)|unix socket (\S+))")
 #: Where a service on every address is reached.
 _NEAR = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -52,7 +53,7 @@ class Service:
     ``environment``, what is None is unset.
     """
 
-    #: What is run.
+    #: What is run; a module of tests is found, too.
     module = "tensor_round_service"
 
     def __init__(self, *options: str, environment: Mapping[str, str | None] | None = None) -> None:
@@ -98,7 +99,9 @@ class Service:
 
     def _whole_environment(self) -> dict[str, str]:
         # Tests say `Host: x`, which is no name of a loopback address.
-        both = {"TENSOR_ROUND_ALLOWED_HOSTS": "x", **os.environ, **self.environment}
+        paths = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
+        both = {"TENSOR_ROUND_ALLOWED_HOSTS": "x", **os.environ, "PYTHONPATH": paths}
+        both |= self.environment
         return {name: value for name, value in both.items() if value is not None}
 
     def _follow(self, running: queue.Queue[re.Match[str] | None]) -> None:
