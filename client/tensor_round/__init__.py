@@ -12,7 +12,7 @@ the client's side of it::
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import (
     BackendFailed,
@@ -50,7 +50,10 @@ from .errors import (
     UnsupportedEncoding,
     UnsupportedMediaType,
 )
+from .messages.differences import Differences
 from .operators import (
+    ArrayAPIArray,
+    ArrayAPIDescriptor,
     BufferTensorDesc,
     DirectMLDescriptor,
     ElementWiseRoundDesc,
@@ -61,8 +64,20 @@ from .operators import (
     OpenVINOData,
     OpenVINODescriptor,
     OpenVINOTensor,
+    StableHLODescriptor,
+    WebNNDescriptor,
+    WebNNTensor,
 )
-from .operators.objects import DirectMLRound, IEEE754Round, OnnxRound, OpenVINORound, RoundOperator
+from .operators.objects import (
+    ArrayAPIRound,
+    DirectMLRound,
+    IEEE754Round,
+    OnnxRound,
+    OpenVINORound,
+    RoundOperator,
+    StableHLORound,
+    WebNNRoundEven,
+)
 from .operators.readers import from_dxdispatch, from_onnx, from_openvino
 from .rounding import Rounding
 from .sdk.async_client import AsyncClient
@@ -70,7 +85,13 @@ from .sdk.client import Client
 from .sdk.output import Output
 from .version import __version__ as __version__
 
+if TYPE_CHECKING:
+    from .conformance import compare
+
 __all__ = [
+    "ArrayAPIArray",
+    "ArrayAPIDescriptor",
+    "ArrayAPIRound",
     "AsyncClient",
     "BackendFailed",
     "BufferTensorDesc",
@@ -79,6 +100,7 @@ __all__ = [
     "ConnectionFailed",
     "DeadlineExceeded",
     "DeviceOutOfMemory",
+    "Differences",
     "DigestMismatch",
     "DirectMLDescriptor",
     "DirectMLRound",
@@ -118,12 +140,18 @@ __all__ = [
     "RequestRefused",
     "RoundOperator",
     "Rounding",
+    "StableHLODescriptor",
+    "StableHLORound",
     "TensorRoundError",
     "TensorTooLarge",
     "Unauthorized",
     "UnknownRefusal",
     "UnsupportedEncoding",
     "UnsupportedMediaType",
+    "WebNNDescriptor",
+    "WebNNRoundEven",
+    "WebNNTensor",
+    "compare",
     "from_dxdispatch",
     "from_onnx",
     "from_openvino",
@@ -139,6 +167,8 @@ def __getattr__(name: str) -> Any:
     # Whoever rounds has no need of what judges rounding.
     if name == "conformance":
         return import_module(".conformance", __name__)
+    if name == "compare":
+        return import_module(".conformance", __name__).compare
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

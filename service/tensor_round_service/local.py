@@ -25,6 +25,7 @@ from .backends.select import choose
 from .catalog import catalog
 from .documents import Limits
 from .engine import conformance
+from .engine.comparison import check_dense, compared
 from .engine.engine import INLINE_BYTES, MAX_TENSOR_BYTES, Engine
 from .engine.job import Job
 from .engine.memory import largest_request
@@ -70,6 +71,12 @@ class LocalEngine:
                 take(self._engine.round(call, _bytes(payload), job, target).data)
         finally:
             job.end(settled=True)
+
+    def compare(self, call: RoundCall, payload: memoryview) -> dict[str, Any]:
+        """What the service says of a tensor at ``/compare``."""
+        with _refusals():
+            check_dense(call.input)
+            return compared(_bytes(payload), call.input)
 
     def document(self, method: str, path: str) -> dict[str, Any]:
         """What the service says at a path."""

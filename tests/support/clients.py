@@ -19,6 +19,9 @@ class SteppedClient:
     def round(self, *arguments: Any, **options: Any) -> Any:
         return self._runner.run(self._client.round(*arguments, **options))
 
+    def compare(self, *arguments: Any, **options: Any) -> tr.Differences:
+        return self._runner.run(self._client.compare(*arguments, **options))
+
     def execute(self, *arguments: Any, **options: Any) -> tr.Output:
         return self._runner.run(self._client.execute(*arguments, **options))
 

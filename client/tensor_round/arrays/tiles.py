@@ -93,6 +93,14 @@ def cut(
     return Cut(False, (_tile(operator, dtype, from_[box], to[box], aliased) for box in boxes))
 
 
+def runs(array: Array, limit: int) -> Iterator[Array]:
+    """The elements in C order: views of at most ``limit`` of them, alike for arrays of a shape."""
+    if array.size <= limit:
+        yield array
+    else:
+        yield from (array[box] for box in _boxes(array.shape, limit))
+
+
 def _tile(
     operator: RoundOperator, dtype: DType, source: Array, target: Array, aliased: bool
 ) -> Tile:

@@ -11,8 +11,8 @@ from ..dtypes import DTYPES
 from ..errors import MalformedNpy, UnsupportedMediaType
 
 
-def read_tensor(source: str, dtype: str | None) -> npy_files.NpyArray:
-    """The tensor in a .npy file or on standard input; raises ``typer.BadParameter``."""
+def read_tensor(source: str, dtype: str | None, name: str = "IN") -> npy_files.NpyArray:
+    """The tensor in a .npy file or on standard input; raises ``typer.BadParameter`` of ``name``."""
     try:
         return npy_files.read(source, dtype)
     except npy_files.DTypeNeeded as error:
@@ -20,12 +20,12 @@ def read_tensor(source: str, dtype: str | None) -> npy_files.NpyArray:
     except MalformedNpy as error:
         why = error.detail.replace("the body is", "this is", 1)
         why = why.replace("the body", "this is no .npy file: it", 1)
-        raise _unfit(source, why) from None
+        raise _unfit(name, source, why) from None
     except UnsupportedMediaType as error:
         served = ", ".join(dtype.name for dtype in DTYPES)
-        raise _unfit(source, f"{error.detail}; types that are: {served}") from None
+        raise _unfit(name, source, f"{error.detail}; types that are: {served}") from None
     except OSError as error:
-        raise _unfit(source, str(error.strerror)) from None
+        raise _unfit(name, source, str(error.strerror)) from None
 
 
 def check_target(target: str) -> None:
@@ -39,5 +39,5 @@ def check_target(target: str) -> None:
         raise typer.BadParameter(f"there is no folder {place.parent}", param_hint="OUT")
 
 
-def _unfit(source: str, why: str) -> typer.BadParameter:
-    return typer.BadParameter(f"{source}: {why}", param_hint="IN")
+def _unfit(name: str, source: str, why: str) -> typer.BadParameter:
+    return typer.BadParameter(f"{source}: {why}", param_hint=name)

@@ -15,6 +15,8 @@ and shares nothing with the rounding of this package.
 from __future__ import annotations
 
 from .classes import PatternClass, classify
+from .compare.results import Comparison
+from .compare.run import compare
 from .errors import CannotVerify, NotTaken
 from .explain import Explanation
 from .models import MODELS, Model
@@ -36,6 +38,7 @@ __all__ = [
     "Baseline",
     "CannotVerify",
     "ClassCount",
+    "Comparison",
     "Complaints",
     "Example",
     "Explanation",
@@ -49,6 +52,7 @@ __all__ = [
     "all_patterns",
     "blocks",
     "classify",
+    "compare",
     "complaints",
     "edges",
     "is_nan",

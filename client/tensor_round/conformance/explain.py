@@ -70,7 +70,7 @@ class Hypotheses:
             dtype,
             rounding,
             tuple(_numbers(dtype, rounding)) if (wrong & ~nan).any() else None,
-            tuple(_nans(dtype, rounding)) if (wrong & nan).any() else None,
+            tuple(nan_models(dtype, rounding)) if (wrong & nan).any() else None,
         )
         # Most are ruled out by a few faults, or by a few of all patterns.
         for some in (
@@ -136,20 +136,21 @@ def kernel_of(models: Iterable[Model]) -> Kernel:
 
 def _numbers(dtype: str, rounding: str) -> Iterator[Models]:
     """Every combination that makes sense: a formula, what becomes of zeros, on which path."""
-    for path in _fitting(PATHS, dtype, rounding):
+    for path in fitting(PATHS, dtype, rounding):
         inside = path[0].computes_in or dtype if path else dtype
-        for formula in _fitting(FORMULAS, inside, rounding):
-            for zeros in _fitting(ZEROS, inside, rounding):
+        for formula in fitting(FORMULAS, inside, rounding):
+            for zeros in fitting(ZEROS, inside, rounding):
                 if models := (*formula, *zeros, *path):
                     yield models
 
 
-def _fitting(models: Models, dtype: str, rounding: str) -> list[Models]:
+def fitting(models: Models, dtype: str, rounding: str) -> list[Models]:
     """None, or one of those that make sense."""
     return [(), *((model,) for model in models if model.fits(dtype, rounding))]
 
 
-def _nans(dtype: str, rounding: str) -> Iterator[Models]:
+def nan_models(dtype: str, rounding: str) -> Iterator[Models]:
+    """Every combination that makes sense of what becomes of NaNs."""
     yield from ((model,) for model in NANS if model.fits(dtype, rounding))
     for model in (QUIETED, PAYLOAD_CUT):
         if model.fits(dtype, rounding):

@@ -44,6 +44,8 @@ class Model:
     fits: Fits = field(default=_floats, repr=False, compare=False)
     #: The type in which the kernel then works, where that is not the tensor's own.
     computes_in: str | None = None
+    #: The direction in which the kernel then rounds, where that is all it does.
+    rounds: str | None = None
 
     def around(self, kernel: Kernel) -> Kernel:
         """The kernel with this fault in it."""
@@ -61,6 +63,7 @@ def _direction(name: str, rounding: str, source: str) -> Model:
         source,
         changes.direction(rounding),
         lambda dtype, asked: dtype in FLOATS and asked != rounding,
+        rounds=rounding,
     )
 
 
@@ -123,6 +126,13 @@ FORMULAS = (
         "adds a half in the tensor's own format, where the sum is itself rounded, and floors",
         "gh:KhronosGroup/SPIRV-Cross#1530, gh:WebKit/WebKit#63337, gh:odin-lang/Odin#2675",
         changes.formula(changes.floor_of_half_added),
+    ),
+    Model(
+        "no rounding",
+        "formula",
+        "returns every element as it is",
+        _NO_REPORT,
+        lambda bits, *_: bits,
     ),
 )
 PATHS = (

@@ -113,8 +113,16 @@ class _BoundedText:
 class DocumentIntake(_BoundedText):
     """Takes a JSON object."""
 
+    __slots__ = ("_expected",)
+
+    def __init__(self, sha256: bytes | None = None) -> None:
+        super().__init__()
+        self._expected = sha256
+
     def end(self) -> dict[str, Any]:
         """The object; raises :class:`ProtocolViolation`."""
+        if self._expected not in (None, hashlib.sha256(self._text).digest()):
+            raise ProtocolViolation("the answer's bytes are not those that its digest states")
         try:
             return self._object()
         except MalformedJSON as error:

@@ -43,15 +43,17 @@ class Request(NamedTuple):
         return [*self.lasting, *self.own]
 
 
-def round_request(plan: Plan, payload: memoryview, *, digest: bool) -> Request:
-    """``POST /round`` in its octet-stream form."""
+def round_request(
+    plan: Plan, payload: memoryview, *, digest: bool, path: str = "/round"
+) -> Request:
+    """``POST /round``, or another path that takes tensors, in its octet-stream form."""
     id = _new_id()
     own = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(payload))]
     if digest:
         stated = native.content_digest(hashlib.sha256(payload).digest())
         own.append((b"Content-Digest", stated.encode()))
         own.append((b"Want-Content-Digest", b"sha-256=1"))
-    return Request("POST", "/round", id, plan.headers, own, payload)
+    return Request("POST", path, id, plan.headers, own, payload)
 
 
 def json_request(path: str, document: Mapping[str, Any]) -> Request:
@@ -106,12 +108,14 @@ def tensor_intake(
     return TensorIntake(landing(), output.byte_length, sha256)
 
 
-def document_intake(status: int, headers: Mapping[str, str]) -> Intake[dict[str, Any]]:
-    """What takes the answer to :func:`get_request`; raises :class:`ProtocolViolation`."""
+def document_intake(
+    status: int, headers: Mapping[str, str], *, digest: bool = False
+) -> Intake[dict[str, Any]]:
+    """What takes an answer that is a document; raises :class:`ProtocolViolation`."""
     if status != 200:
         return RefusalIntake(status, headers)
     _check_media_type(headers, native.JSON)
-    return DocumentIntake()
+    return DocumentIntake(_stated_digest(headers) if digest else None)
 
 
 def _check_media_type(headers: Mapping[str, str], expected: str) -> None:

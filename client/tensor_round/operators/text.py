@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from functools import lru_cache
 from typing import Any, cast
@@ -10,14 +11,32 @@ from ..errors import Fault, InvalidDescriptor
 from ..quoting import shown
 from ..rounding import Rounding
 from . import DIALECTS
-from .objects import DirectMLRound, IEEE754Round, OnnxRound, OpenVINORound, RoundOperator
+from .objects import (
+    ArrayAPIRound,
+    DirectMLRound,
+    IEEE754Round,
+    OnnxRound,
+    OpenVINORound,
+    RoundOperator,
+    StableHLORound,
+    WebNNRoundEven,
+)
 from .onnx import NEWEST_OPSET, OLDEST_OPSET
 
 #: What there is, for help texts and messages.
 SPELLINGS = (
     f"{', '.join(Rounding)}; onnx or onnx:OPSET ({OLDEST_OPSET} to {NEWEST_OPSET}); "
     f"openvino or openvino:MODE ({', '.join(DIALECTS['openvino'].modes)}); "
-    f"directml:MODE ({', '.join(DIALECTS['directml'].modes)}) or directml:MODE:FEATURE_LEVEL"
+    f"directml:MODE ({', '.join(DIALECTS['directml'].modes)}) or directml:MODE:FEATURE_LEVEL; "
+    f"webnn; stablehlo:OP ({', '.join(DIALECTS['stablehlo'].modes)}); "
+    f"array_api:OP ({', '.join(DIALECTS['array_api'].modes)})"
+)
+
+#: Each dialect's operator in each of its modes.
+_WORDS = (
+    "onnx",
+    *(f"openvino:{mode}" for mode in DIALECTS["openvino"].modes),
+    *(f"directml:{mode}" for mode in DIALECTS["directml"].modes),
 )
 
 _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
@@ -40,6 +59,16 @@ def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> Round
     raise InvalidDescriptor.of(faults)
 
 
+def operators_on(dtype: str, shape: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
+    """The dialects' operators that take a packed tensor, by the direction in which they round."""
+    found: dict[str, tuple[str, ...]] = {rounding.value: () for rounding in Rounding}
+    for text in _WORDS:
+        with contextlib.suppress(InvalidDescriptor):
+            rounding = operator_from_text(text).plan(dtype, shape).call.rounding.value
+            found[rounding] = (*found[rounding], text)
+    return found
+
+
 def _operator(dialect: str, words: list[str]) -> RoundOperator:
     # The operators check what they are given: here it may still be anything.
     given: list[Any] = [int(word) if _INTEGER.fullmatch(word) else word for word in words]
@@ -50,6 +79,12 @@ def _operator(dialect: str, words: list[str]) -> RoundOperator:
             return OpenVINORound(*given)
         case ("directml", 1 | 2):
             return DirectMLRound(*given)
+        case ("webnn", 0):
+            return WebNNRoundEven()
+        case ("stablehlo", 1):
+            return StableHLORound(*given)
+        case ("array_api", 1):
+            return ArrayAPIRound(*given)
         case (rounding, 0) if rounding in Rounding.__members__.values():
             return IEEE754Round(cast(Rounding, rounding))
         case _:

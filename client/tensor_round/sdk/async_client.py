@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ..messages.differences import Differences
 from ..names import RoundingName
 from ..operators.objects import RoundOperator, as_operator
 from ..progress import ProgressCallback
@@ -85,6 +86,10 @@ class AsyncClient(Configured):
         """Round every element of ``x``; see :meth:`Client.round`."""
         rounded: A = await self._session.round(x, as_operator(operator, rounding), out, progress)
         return rounded
+
+    async def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
+        """Where operators and directions differ on ``x``; see :meth:`Client.compare`."""
+        return await self._session.compare(x, progress)
 
     async def execute(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ..messages.differences import Differences
 from ..names import RoundingName
 from ..operators.objects import RoundOperator, as_operator
 from ..progress import ProgressCallback
@@ -130,6 +131,19 @@ class Client(Configured):
         rounded: A = run(self._session.round(x, as_operator(operator, rounding), out, progress))
         return rounded
 
+    def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
+        """Where the dialects' operators, and the rounding directions, differ on ``x``.
+
+        ``x`` is an array in main memory as :meth:`round` takes it; elements under a mask count
+        too. Counts are by pair of directions and by class of elements, with the first elements of
+        each. Arrays over ``tile_bytes`` travel in tiles. ``progress`` is as in :meth:`round`.
+        :func:`tensor_round.compare` does the same without a service, and tells what turned one
+        array into another.
+
+        Raises as :meth:`round` does.
+        """
+        return run(self._session.compare(x, progress))
+
     def execute(
         self,
         descriptor: AnyDescriptor,
@@ -140,11 +154,10 @@ class Client(Configured):
     ) -> Output:
         """Execute an operator descriptor as it is, with every layout that it states.
 
-        ``descriptor`` is any dialect's model (:class:`IEEE754Descriptor`,
-        :class:`OnnxDescriptor`, :class:`OpenVINODescriptor`, :class:`DirectMLDescriptor`), a
-        mapping of the same fields, or JSON text. ``data`` is the bytes that lie as its input
-        says, or an array of its input's dtype and shape; one that has the strides too is sent
-        from where it lies, with what is between its elements, any other is laid out as stated.
+        ``descriptor`` is any dialect's model, such as :class:`OnnxDescriptor`, a mapping of the
+        same fields, or JSON text. ``data`` is the bytes that lie as its input says, or an array
+        of its input's dtype and shape; one that has the strides too is sent from where it lies,
+        with what is between its elements, any other is laid out as stated.
 
         ``out`` is writable bytes of the output's length, or an array of its dtype and shape,
         between whose elements nothing is touched. It may be the input's own memory, where both

@@ -19,6 +19,7 @@ from ..errors import (
     RequestRefused,
     TensorRoundError,
 )
+from ..messages.differences import Differences
 from ..messages.reader import Intake
 from ..messages.request import Request, document_intake, get_request, round_request, tensor_intake
 from ..operators.objects import Plan, RoundOperator
@@ -26,6 +27,7 @@ from ..progress import ProgressCallback, counted
 from ..transport.concurrency import Concurrency
 from ..transport.deadline import Deadline
 from ..transport.transports import Transport
+from .comparisons import Comparisons
 from .execution import AnyDescriptor, Executions
 from .output import Output
 from .retries import Retries
@@ -49,6 +51,7 @@ class Session:
         self._digest = settings.digest and not transport.is_in_process
         self._retries = Retries(settings.retries, verified=self._digest)
         self.is_closed = False
+        self._comparisons = Comparisons(self._fetched, concurrency, settings, digest=self._digest)
         self._devices = DeviceRounds(self._fetched_document, self._fill)
         self._executions = Executions(
             self._fetched, self._fill, concurrency, settings.tile_bytes, digest=self._digest
@@ -82,6 +85,13 @@ class Session:
         else:
             await self._fill(by, plan, operand.array, target, progress, deadline)
         return out
+
+    async def compare(self, x: Any, progress: bool | ProgressCallback) -> Differences:
+        """Compare the directions on ``x``; see :meth:`Client.compare`."""
+        deadline = self._start()
+        _check_progress(progress)
+        operand = arrays.read(x)
+        return await self._comparisons.compare(operand.array, operand.dtype, progress, deadline)
 
     async def execute(
         self,

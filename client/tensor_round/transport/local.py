@@ -37,6 +37,9 @@ class Engine(Protocol):
     ) -> None:
         """Round a call of any layout, and give away the output, which is nobody's afterwards."""
 
+    def compare(self, call: RoundCall, payload: memoryview) -> dict[str, Any]:
+        """What the service says of a tensor at ``/compare``."""
+
     def document(self, method: str, path: str) -> dict[str, Any]:
         """What the service says at a path."""
 
@@ -75,8 +78,13 @@ class LocalTransport:
         engine = open_engine()  # a child that was forked off has one of its own
         perform = engine.run if self._is_async else _at_once
         descriptor = dict(request.headers).get(_DESCRIPTOR)
-        if request.path == "/round" and descriptor is not None:
+        document: dict[str, Any] = {}
+        if request.path in ("/round", "/compare") and descriptor is not None:
             call = engine.resolve(descriptor, len(request.body))
+            if request.path == "/compare":
+                compare = partial(engine.compare, call, request.body)
+                await perform(lambda: document.update(compare()), _PIECE_BYTES)
+                return LocalReply({"content-type": native.JSON}, _Document(document))
             return LocalReply(
                 {
                     "content-type": native.OCTET_STREAM,
@@ -84,7 +92,6 @@ class LocalTransport:
                 },
                 _Tensor(engine, call, request.body, perform),
             )
-        document: dict[str, Any] = {}
         await perform(
             lambda: document.update(engine.document(request.method, request.path)), _PIECE_BYTES
         )

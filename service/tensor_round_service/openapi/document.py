@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from . import errors, inference, rounding
+from . import comparing, errors, inference, rounding
 from .errors import problem_responses
 from .security import add_keys
 
@@ -54,12 +54,17 @@ def describe(app: FastAPI, open_paths: Set[str], *, has_keys: bool) -> None:
             # What FastAPI assumes of validation errors is not what this service answers.
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
-            schemas.update(errors.SCHEMAS, **rounding.schemas(), **inference.SCHEMAS)
+            parts = (rounding.schemas(), comparing.schemas(), inference.SCHEMAS)
+            schemas.update(errors.SCHEMAS, **{k: v for part in parts for k, v in part.items()})
             paths = document["paths"]
             for path, operations in paths.items():
                 for operation in operations.values():
                     operation["responses"].update(_refusals(path, path in open_paths))
-            document["paths"] = {"/round": {"post": rounding.operation()}, **paths}
+            document["paths"] = {
+                "/round": {"post": rounding.operation()},
+                "/compare": {"post": comparing.operation()},
+                **paths,
+            }
             inference.add_inference(document["paths"], open_paths)
             if has_keys:
                 add_keys(document, open_paths)

@@ -17,14 +17,14 @@ from tensor_round.wire import native
 
 from .errors import SCHEMAS_PATH, problem_responses
 
-_BINARY = {"schema": {"type": "string", "format": "binary"}}
+BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 _DESCRIPTOR: dict[str, Any] = {
     "dialect": "ieee754",
     "rounding": "ties_to_even",
     "input": {"dtype": "float32", "shape": [4]},
 }
-_REQUEST = {"descriptor": _DESCRIPTOR, "data": [0.5, 1.5, -0.3, 2.5]}
+REQUEST = {"descriptor": _DESCRIPTOR, "data": [0.5, 1.5, -0.3, 2.5]}
 _RESPONSE = {"output": {"dtype": "float32", "shape": [4]}, "data": [0.0, 2.0, -0.0, 2.0]}
 
 _NUMBER: list[dict[str, Any]] = [
@@ -104,26 +104,26 @@ def operation() -> dict[str, Any]:
             "gzip or deflate.\n\nThe response has -0.0 where IEEE 754 does (-0.3 rounds to it); "
             "browsers, this page too, show it as 0."
         ),
-        "parameters": _PARAMETERS,
+        "parameters": PARAMETERS,
         "requestBody": {
             "required": True,
             "content": {
                 native.JSON: {
                     "schema": {"$ref": SCHEMAS_PATH + "RoundRequest"},
-                    "example": _REQUEST,
+                    "example": REQUEST,
                 },
-                native.OCTET_STREAM: _BINARY,
-                native.NPY: _BINARY,
+                native.OCTET_STREAM: BINARY,
+                native.NPY: BINARY,
             },
         },
-        "responses": {"200": _ROUNDED, **problem_responses(_CODES)},
+        "responses": {"200": _ROUNDED, **problem_responses(CODES)},
     }
 
 
 #: All but those of other paths and methods, and of faults of the service's own.
-_CODES = [code for code, kind in REFUSALS.items() if kind.status not in (404, 405, 500)]
+CODES = [code for code, kind in REFUSALS.items() if kind.status not in (404, 405, 500)]
 
-_PARAMETERS: list[dict[str, Any]] = [
+PARAMETERS: list[dict[str, Any]] = [
     {
         "name": native.OPERATOR_DESCRIPTOR,
         "in": "header",
@@ -168,28 +168,30 @@ _PARAMETERS: list[dict[str, Any]] = [
     },
 ]
 
+HEADERS: dict[str, Any] = {
+    native.OUTPUT_DESCRIPTOR: {
+        "description": "octet-stream only: dtype, shape, strides and byte_length, as JSON.",
+        "schema": {"type": "string"},
+    },
+    native.EXECUTION_BACKEND: {"schema": {"type": "string", "enum": ["numpy", "cupy"]}},
+    native.SERVER_TIMING: {
+        "description": "Milliseconds to receive, queue and execute.",
+        "schema": {"type": "string"},
+    },
+    native.REQUEST_ID: {"schema": {"type": "string"}},
+    native.CONTENT_DIGEST: {"schema": {"type": "string"}},
+}
+
 _ROUNDED: dict[str, Any] = {
     "description": "The rounded tensor, in the form of the request.",
-    "headers": {
-        native.OUTPUT_DESCRIPTOR: {
-            "description": "octet-stream only: dtype, shape, strides and byte_length, as JSON.",
-            "schema": {"type": "string"},
-        },
-        native.EXECUTION_BACKEND: {"schema": {"type": "string", "enum": ["numpy", "cupy"]}},
-        native.SERVER_TIMING: {
-            "description": "Milliseconds to receive, queue and execute.",
-            "schema": {"type": "string"},
-        },
-        native.REQUEST_ID: {"schema": {"type": "string"}},
-        native.CONTENT_DIGEST: {"schema": {"type": "string"}},
-    },
+    "headers": HEADERS,
     # Some generators read every response of a status as the first form: bytes hold all three.
     "content": {
-        native.OCTET_STREAM: _BINARY,
+        native.OCTET_STREAM: BINARY,
         native.JSON: {
             "schema": {"$ref": SCHEMAS_PATH + "RoundResponse"},
             "example": _RESPONSE,
         },
-        native.NPY: _BINARY,
+        native.NPY: BINARY,
     },
 }

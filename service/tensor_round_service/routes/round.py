@@ -9,35 +9,31 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from urllib.parse import parse_qsl
 
 from tensor_round import operators
 from tensor_round.call import RoundCall, wrong_size
-from tensor_round.errors import (
-    DuplicateDescriptor,
-    Fault,
-    HeadersTooLarge,
-    InvalidDescriptor,
-    MalformedNpy,
-    MissingDescriptor,
-    RequestRefused,
-    UnsupportedMediaType,
-)
 from tensor_round.layout import check_size
-from tensor_round.quoting import shown
 from tensor_round.wire import native, npy
 from tensor_round.wire.census import census
 
 from ..backends import Bytes
 from ..engine.engine import JSON_WEIGHT, Engine, effort
 from ..engine.job import FIRST_BYTES, Job
-from ..http1.content import end, read, take
-from ..http1.head import RequestHead
+from ..http1.content import end, read
 from ..http1.request import Request
 from ..http1.response import FixedFields, Response, field_name
 from .document import Document
 from .operator_query import operator_of, rounding_of
-from .tensor_route import DESCRIPTOR, TensorRoute, Work, admit, content_of
+from .tensor_route import (
+    TensorRoute,
+    Work,
+    admit,
+    content_of,
+    descriptor_of,
+    npy_header,
+    parameters,
+    representation,
+)
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _OUTPUT_DESCRIPTOR = field_name(native.OUTPUT_DESCRIPTOR)
@@ -74,35 +70,15 @@ class _Round:
 
     def choose(self, content_type: bytes, has_descriptor: bool) -> Work:
         """What works on a request of this representation."""
-        match native.media_type(content_type.decode("latin-1")):
-            case "" | native.OCTET_STREAM:
-                return self._octets
-            case native.FORM if has_descriptor:
-                return self._octets
-            case native.JSON | native.NPY as other if has_descriptor:
-                raise UnsupportedMediaType(
-                    f"beside the header {native.OPERATOR_DESCRIPTOR} the body is a tensor's bytes: "
-                    f"Content-Type must be {native.OCTET_STREAM}, got {other}"
-                )
-            case native.JSON:
-                return self._json
-            case native.NPY:
-                return self._npy
-        raise UnsupportedMediaType(
-            f"Content-Type must be {native.OCTET_STREAM} with the header "
-            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}, "
-            f"got {shown(content_type.decode('latin-1'))}"
-        )
+        works = {native.OCTET_STREAM: self._octets, native.JSON: self._json, native.NPY: self._npy}
+        return works[representation(content_type, has_descriptor)]
 
     async def _octets(self, request: Request, job: Job) -> Response:
         """The tensor's bytes; the operator is a header."""
         head = request.head
         if head.query:
-            _parameters(head)
-        descriptor = head.values.get(DESCRIPTOR)
-        if descriptor is None or DESCRIPTOR in head.repeated:
-            raise _no_descriptor(head)
-        plan = self._plan(descriptor)
+            parameters(head)
+        plan = self._plan(descriptor_of(head))
         source, length = content_of(request)
         if length is not None and length not in plan.lengths:
             raise wrong_size(length, plan.lengths)
@@ -125,20 +101,15 @@ class _Round:
         received = time.perf_counter() - began
         work = partial(self._engine.round, call, memory, job)
         target = await self._engine.run(work, call.nbytes, plan.effort, job)
-        return _response(plan.fixed, [target.data], job, received)
+        return response(plan.fixed, [target.data], job, received)
 
     async def _npy(self, request: Request, job: Job) -> Response:
         """A .npy file; the response has the header it came with."""
-        query = _parameters(request.head, "operator", "rounding", "dtype")
+        query = parameters(request.head, "operator", "rounding", "dtype")
         operator = operator_of(query)
         began = time.perf_counter()
         source, length = content_of(request)
-        start = b""
-        while (header := npy.read_header(start)) is None:
-            piece = await take(source, npy.missing_length(start))
-            if not piece:
-                raise MalformedNpy("the file ends within its header")
-            start += piece
+        header = await npy_header(source)
         dtype = npy.resolve_dtype(header, query.get("dtype"))
         layout = header.layout(dtype)
         call = RoundCall(rounding_of(operator, layout), layout, layout, layout.byte_length)
@@ -159,18 +130,18 @@ class _Round:
             work = partial(_round_swapped, self._engine, call, memory, job)
         target = await self._engine.run(work, memory.size, effort(call), job)
         parts: list[bytes | memoryview] = [header.raw, target.data]
-        return _response(_NPY, parts, job, received)
+        return response(_NPY, parts, job, received)
 
     async def _json(self, request: Request, job: Job) -> Response:
         """Operator and numbers in one document, worked on off the event loop if it is long."""
-        _parameters(request.head)
+        parameters(request.head)
         began = time.perf_counter()
         source, length = content_of(request)
         content = bytes(await read(source, native.MAX_JSON_LENGTH, job.reserve, length or 0))
         received = time.perf_counter() - began
         work = partial(self._round_document, content, job)
         text = await self._engine.run(work, len(content) * JSON_WEIGHT, job=job)
-        return _response(_JSON, [text], job, received)
+        return response(JSON_FIELDS, [text], job, received)
 
     def _round_document(self, text: bytes, job: Job) -> bytes:
         job.reserve(census(text).nbytes)
@@ -182,11 +153,6 @@ class _Round:
         return document.answer(self._engine.round(document.call, memory, job).data)
 
     def _make_plan(self, descriptor: bytes) -> RoundPlan:
-        if len(descriptor) > native.MAX_DESCRIPTOR_LENGTH:
-            raise HeadersTooLarge(
-                f"the header {native.OPERATOR_DESCRIPTOR} has more than "
-                f"{native.MAX_DESCRIPTOR_LENGTH} bytes"
-            )
         call = operators.parse(descriptor).resolve()
         self._check_sizes(call)
         described = native.output_descriptor(call.output)
@@ -202,7 +168,7 @@ class _Round:
         check_size(call.output, self._limit, "output")
 
 
-def _response(
+def response(
     fixed: FixedFields, parts: Sequence[bytes | memoryview], job: Job, received: float
 ) -> Response:
     """The response; ``received`` are the seconds in which the body came."""
@@ -219,32 +185,7 @@ def _response(
 
 _OCTETS = _CONTENT_TYPE, native.OCTET_STREAM.encode()
 _NPY = FixedFields((_CONTENT_TYPE, native.NPY.encode()))
-_JSON = FixedFields((_CONTENT_TYPE, native.JSON.encode()))
-
-
-def _no_descriptor(head: RequestHead) -> RequestRefused:
-    """The refusal of a request without one descriptor."""
-    name = native.OPERATOR_DESCRIPTOR
-    count = sum(field == DESCRIPTOR for field, _ in head.fields)
-    if count:
-        return DuplicateDescriptor(f"the header {name} came {count} times")
-    return MissingDescriptor(
-        f"the header {name} must carry the operator, as JSON; GET /operators lists what it can say"
-    )
-
-
-def _parameters(head: RequestHead, *known: str) -> dict[str, str]:
-    """The query's parameters; an unknown one, or one twice, would be lost and is refused."""
-    found: dict[str, str] = {}
-    for name, value in parse_qsl(head.query.decode("latin-1"), keep_blank_values=True):
-        if name not in known:
-            takes = " and ".join(known) if known else "none"
-            fault = Fault(("query", name[:40]), f"unknown parameter; this form takes {takes}")
-            raise InvalidDescriptor.of([fault])
-        if name in found:
-            raise InvalidDescriptor.of([Fault(("query", name), "given more than once")])
-        found[name] = value
-    return found
+JSON_FIELDS = FixedFields((_CONTENT_TYPE, native.JSON.encode()))
 
 
 def _round_swapped(engine: Engine, call: RoundCall, source: Bytes, job: Job) -> Bytes:

@@ -22,6 +22,7 @@ _LINKS: documents.Links = {
     "livez": "/livez",
     "readyz": "/readyz",
     "round": "/round",
+    "compare": "/compare",
     "v2": "/v2",
 }
 

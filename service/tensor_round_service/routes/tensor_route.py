@@ -6,13 +6,24 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
+from urllib.parse import parse_qsl
 
-from tensor_round.wire import native
+from tensor_round.errors import (
+    DuplicateDescriptor,
+    Fault,
+    HeadersTooLarge,
+    InvalidDescriptor,
+    MalformedNpy,
+    MissingDescriptor,
+    UnsupportedMediaType,
+)
+from tensor_round.quoting import shown
+from tensor_round.wire import native, npy
 
 from ..engine.engine import Engine
 from ..engine.job import FIRST_BYTES, Job
 from ..http1.coding import decoder_for
-from ..http1.content import Decoded, Prefixed, Verified
+from ..http1.content import Decoded, Prefixed, Verified, take
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import Parts, Response, field_name
@@ -68,6 +79,71 @@ class TensorRoute:
             parts = response.parts
             digest = await self._engine.run(partial(_sha256, parts), sum(map(len, parts)))
             response.headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
+
+
+def representation(content_type: bytes, has_descriptor: bool) -> str:
+    """The media type of a request's representation: octet-stream's, JSON's or .npy's.
+
+    Raises :class:`UnsupportedMediaType`.
+    """
+    match native.media_type(content_type.decode("latin-1")):
+        case "" | native.OCTET_STREAM:
+            return native.OCTET_STREAM
+        case native.FORM if has_descriptor:
+            return native.OCTET_STREAM
+        case native.JSON | native.NPY as other:
+            if not has_descriptor:
+                return other
+            raise UnsupportedMediaType(
+                f"beside the header {native.OPERATOR_DESCRIPTOR} the body is a tensor's bytes: "
+                f"Content-Type must be {native.OCTET_STREAM}, got {other}"
+            )
+    raise UnsupportedMediaType(
+        f"Content-Type must be {native.OCTET_STREAM} with the header "
+        f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}, "
+        f"got {shown(content_type.decode('latin-1'))}"
+    )
+
+
+def descriptor_of(head: RequestHead) -> bytes:
+    """The operator descriptor in a header, which must be there once and no longer than it may."""
+    descriptor = head.values.get(DESCRIPTOR)
+    name, most = native.OPERATOR_DESCRIPTOR, native.MAX_DESCRIPTOR_LENGTH
+    if descriptor is not None and DESCRIPTOR not in head.repeated:
+        if len(descriptor) > most:
+            raise HeadersTooLarge(f"the header {name} has more than {most} bytes")
+        return descriptor
+    count = sum(field == DESCRIPTOR for field, _ in head.fields)
+    if count:
+        raise DuplicateDescriptor(f"the header {name} came {count} times")
+    raise MissingDescriptor(
+        f"the header {name} must carry the operator, as JSON; GET /operators lists what it can say"
+    )
+
+
+def parameters(head: RequestHead, *known: str) -> dict[str, str]:
+    """The query's parameters; an unknown one, or one twice, would be lost and is refused."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(head.query.decode("latin-1"), keep_blank_values=True):
+        if name not in known:
+            takes = " and ".join(known) if known else "none"
+            fault = Fault(("query", name[:40]), f"unknown parameter; this form takes {takes}")
+            raise InvalidDescriptor.of([fault])
+        if name in found:
+            raise InvalidDescriptor.of([Fault(("query", name), "given more than once")])
+        found[name] = value
+    return found
+
+
+async def npy_header(source: ByteSource) -> npy.NpyHeader:
+    """The header that a .npy file begins with, taken from the source."""
+    start = b""
+    while (header := npy.read_header(start)) is None:
+        piece = await take(source, npy.missing_length(start))
+        if not piece:
+            raise MalformedNpy("the file ends within its header")
+        start += piece
+    return header
 
 
 def content_of(request: Request) -> tuple[ByteSource, int | None]:

@@ -148,12 +148,15 @@ def test_refusals(
     assert Answer.of(infer(service, GOOD, PAYLOAD)).payload == EVEN.tobytes()
 
 
-MODES = {"rounding": "ties_to_even", "mode": "half_to_even", "rounding_mode": 0}
+MODES = {"rounding": "ties_to_even", "mode": "half_to_even", "rounding_mode": 0, "op": "round"}
 KNOWS = {
     "round": "rounding",
     "onnx_round": None,
     "openvino_round": "mode",
     DIRECTML: "rounding_mode",
+    "webnn_round_even": None,
+    "stablehlo_round_nearest": "op",
+    "array_api_round": "op",
 }
 
 

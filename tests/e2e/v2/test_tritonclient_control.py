@@ -9,6 +9,7 @@ import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException
 
 from support.http.inference_form import X
+from tensor_round_service.inference.models import MODELS
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
 DIRECTML = "directml_element_wise_round"
@@ -42,14 +43,14 @@ def test_statistics(client: triton.InferenceServerClient) -> None:
     given.set_data_from_numpy(X)
     client.infer("onnx_round", [given], "11")
     assert (counted("11"), counted("22")) == (before[0] + 1, before[1])
-    assert len(client.get_inference_statistics()["model_stats"]) == 17
+    assert len(client.get_inference_statistics()["model_stats"]) == len(MODELS)
     assert len(client.get_inference_statistics("onnx_round")["model_stats"]) == 2
 
 
 def test_repository(client: triton.InferenceServerClient) -> None:
     index = client.get_model_repository_index()
     assert {"name": "round", "version": "1", "state": "READY"} in index
-    assert {entry["name"] for entry in index} == {"round", "onnx_round", "openvino_round", DIRECTML}
+    assert {entry["name"] for entry in index} == {model.name for model in MODELS}
     client.load_model("round")
     client.load_model("round", config='{"parameters": {}}')
     with pytest.raises(InferenceServerException, match="cannot be unloaded"):

@@ -117,7 +117,7 @@ def test_every_status_document_has_members(either: Document) -> None:
 
 
 IDS = {
-    "round",
+    *("round", "compare"),
     *("service_info", "list_operators", "show_conformance", "livez", "readyz"),
     *("infer", "infer_version"),
     *("server_metadata", "server_live", "server_ready", "all_statistics"),

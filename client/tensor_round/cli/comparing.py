@@ -1,0 +1,57 @@
+"""``tensor-round compare``: what turned one file into another, or where operators differ on one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from ..conformance import Comparison, compare
+from ..dtypes import DTYPES
+from ..errors import InvalidArgument, InvalidDescriptor
+from .files import read_tensor
+from .options import AsJson, Progress
+
+
+def compare_files(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="A .npy file, or - for standard input.")
+    ],
+    second: Annotated[
+        str | None, typer.Argument(metavar="B", help="A .npy file of the same shape and type.")
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=lambda: [dtype.name for dtype in DTYPES],
+            help="What the elements are, where .npy has no name for it: bfloat16, fp8.",
+        ),
+    ] = None,
+    progress: Progress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find out which operator turned A into B, or where operators differ on A.
+
+    With B: the direction, dialect or known misbehaviour that makes B of A,
+    exactly or but for some elements. Without: in how many elements each two
+    directions differ, of which classes, and the first of them. No service is
+    asked. Files are mapped, so they may be larger than memory.
+
+    Exit code 0 if an operator turns A into B to the bit, and without B; 1 if
+    none does; 2 for wrong usage.
+    """
+    a = read_tensor(first, dtype, "A").array
+    b = None if second is None else read_tensor(second, dtype, "B").array
+    shows = sys.stderr.isatty() if progress is None else progress
+    try:
+        result = compare(a, b, progress=shows)
+    except InvalidArgument as error:
+        raise typer.BadParameter(error.detail, param_hint="B") from None
+    except InvalidDescriptor as error:
+        raise typer.BadParameter(f"{first}: {error.faults[0].msg}", param_hint="A") from None
+    typer.echo(json.dumps(result.as_data()) if as_json else str(result))
+    if isinstance(result, Comparison) and not result.exact:
+        raise typer.Exit(1)

@@ -1,0 +1,121 @@
+"""Every way to round that there is a name for, and those that bring an array nearest another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..changes import Kernel
+from ..explain import Models, fitting, nan_models
+from ..models import FORMULAS, PATHS, ZEROS
+from ..reference import ROUNDINGS, Bits, is_nan
+from .quick import quick
+from .results import words
+
+#: How many results a rule may have wrong, beyond twice those of the best, and still be tried on.
+SLACK = 64
+#: After so many elements only the likeliest rules of more than one model are tried on.
+MANY, LIKELIEST = 1 << 18, 16
+
+
+@dataclass(slots=True)
+class Rule:
+    """A direction, or None for a formula that has none, and models of misbehaviour.
+
+    ``wrong`` counts the elements that it would have become something else.
+    """
+
+    rounding: str | None
+    models: Models
+    kernel: Kernel = field(repr=False)
+    wrong: int = 0
+
+    @property
+    def name(self) -> str:
+        """Direction and models, in words."""
+        return words([*([self.rounding] if self.rounding else []), *map(str, self.models)])
+
+    def apply(self, bits: Bits, dtype: str) -> Bits:
+        """What the rule makes of patterns."""
+        return self.kernel(bits, dtype, self.rounding or ROUNDINGS[0])
+
+
+def directions() -> list[Rule]:
+    """The five right ones."""
+    return [Rule(rounding, (), quick) for rounding in ROUNDINGS]
+
+
+def all_rules(dtype: str) -> Iterator[Rule]:
+    """Every direction and formula, what becomes of zeros, on which path."""
+    for path in fitting(PATHS, dtype, ""):
+        inside = path[0].computes_in or dtype if path else dtype
+        for zeros in fitting(ZEROS, inside, ""):
+            around = (*zeros, *path)
+            for rounding in ROUNDINGS:
+                yield _rule(rounding, around)
+            for formula in FORMULAS:
+                if formula.rounds is None and formula.fits(inside, ""):
+                    yield _rule(None, (formula, *around))
+
+
+def nan_rules(dtype: str) -> list[Rule]:
+    """NaNs kept, and what else becomes of them."""
+    return [_rule(None, models, _kept) for models in ((), *nan_models(dtype, ""))]
+
+
+class Race:
+    """Rules tried on two arrays, whose elements come side by side, some at a time."""
+
+    def __init__(self, dtype: str, rules: list[Rule], nans: list[Rule]) -> None:
+        self._dtype = dtype
+        self._rules = rules
+        self._nans = nans
+        self._seen = 0
+
+    def add(self, bits: Bits, got: Bits) -> None:
+        """Count the next elements, and leave behind rules that are far from the best."""
+        nan = is_nan(self._dtype, bits)
+        if nan.any():
+            for rule in self._nans:
+                rule.wrong += _wrong(rule, bits[nan], got[nan], self._dtype)
+            bits, got = bits[~nan], got[~nan]
+        for rule in self._rules:
+            rule.wrong += _wrong(rule, bits, got, self._dtype)
+        self._seen += bits.size
+        self._rules.sort(key=_merit)
+        most = 2 * self._rules[0].wrong + SLACK
+        half = self._seen // 2
+        kept = [r for r in self._rules if r.wrong <= most and (r.wrong <= half or not r.models)]
+        if self._seen >= MANY:
+            simple = [rule for rule in kept if len(rule.models) <= 1]
+            kept = simple + [rule for rule in kept if len(rule.models) > 1][:LIKELIEST]
+        self._rules = kept
+
+    def best(self) -> list[Rule]:
+        """The nearest rules, the simplest of them: more than one where they do the same."""
+        first = min(self._rules, key=_merit)
+        return [rule for rule in self._rules if _merit(rule) == _merit(first)]
+
+    def best_of_nans(self) -> Rule:
+        """The nearest rule for NaNs, the simplest of them."""
+        return min(self._nans, key=_merit)
+
+
+def _rule(rounding: str | None, models: Models, kernel: Kernel = quick) -> Rule:
+    for model in models:
+        kernel = model.around(kernel)
+    return Rule(rounding, models, kernel)
+
+
+def _kept(bits: Bits, _: str, __: str) -> Bits:
+    return bits
+
+
+def _merit(rule: Rule) -> tuple[int, int]:
+    return rule.wrong, len(rule.models)
+
+
+def _wrong(rule: Rule, bits: Bits, got: Bits, dtype: str) -> int:
+    return int(np.count_nonzero(rule.apply(bits, dtype) != got))

@@ -1,0 +1,136 @@
+"""Comparing: what turns one array into another, and where operators differ on one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, overload
+
+import numpy as np
+
+from ...arrays import host
+from ...arrays.tiles import runs
+from ...errors import InvalidArgument
+from ...messages.differences import Differences
+from ...operators.objects import IEEE754Round
+from ...operators.text import operators_on
+from ...progress import ProgressCallback, counted
+from ..classes import PatternClass, classify
+from ..reference import Bits, is_nan
+from .directions import DirectionTally
+from .results import Comparison
+from .rules import Race, Rule, all_rules, directions, nan_rules
+from .tally import Tally, class_difference
+
+#: Elements worked on at a time: with all that is made of them they stay in a core's cache.
+BLOCK = 1 << 15
+
+Progress = bool | ProgressCallback
+
+
+@overload
+def compare(a: Any, b: None = None, *, progress: Progress = False) -> Differences: ...
+@overload
+def compare(a: Any, b: object, *, progress: Progress = False) -> Comparison: ...
+def compare(a: Any, b: object = None, *, progress: Progress = False) -> Differences | Comparison:
+    """Which operator or model of misbehaviour turns ``a`` into ``b``; or where operators differ.
+
+    ``a`` and ``b`` are arrays as :meth:`Client.round` takes them, of the same shape and dtype;
+    elements are compared by their bits, those under a mask too. Given ``a`` alone, the result
+    is where the rounding directions and the dialects' operators differ on it. Arrays are worked
+    on in small blocks: a mapped file may be larger than memory. No service is asked.
+
+    ``progress`` shows a bar on stderr for each pass, or is called with bytes done and in all.
+
+    Raises :class:`InvalidDescriptor` for a dtype or a rank that no operator takes, and
+    :class:`InvalidArgument` for what is no array and for arrays that are not alike.
+    """
+    first = host.read(a, "a")
+    shape = first.array.shape
+    IEEE754Round().plan(first.dtype, shape)
+    if b is None:
+        tally = DirectionTally(first.dtype)
+        for (bits,) in _blocks(progress, "comparing", first.array):
+            tally.add(bits)
+        return tally.differences(shape)
+    second = host.read(b, "b")
+    if second.array.shape != shape:
+        raise InvalidArgument(f"b has shape {second.array.shape}, a has {shape}")
+    if second.dtype != first.dtype:
+        raise InvalidArgument(f"b has dtype {second.dtype}, a has {first.dtype}")
+    return _Pair(first.array, second.array, first.dtype, progress).comparison()
+
+
+class _Pair:
+    """Two arrays of one shape and dtype."""
+
+    def __init__(self, a: host.Array, b: host.Array, dtype: str, progress: Progress) -> None:
+        self._arrays = a, b
+        self._dtype = dtype
+        self._progress = progress
+
+    def comparison(self) -> Comparison:
+        """The nearest rule, and what it leaves."""
+        race = self._raced(directions(), nan_rules(self._dtype)[:1])
+        if race.best()[0].wrong or race.best_of_nans().wrong:
+            race = self._raced(list(all_rules(self._dtype)), nan_rules(self._dtype))
+        rules, nans = race.best(), race.best_of_nans()
+        models = (*rules[0].models, *nans.models)
+        shape = self._arrays[0].shape
+        operators = operators_on(self._dtype, shape)
+        right = [] if models else [rule.rounding for rule in rules if rule.rounding]
+        tally = self._left_over(rules[0], nans) if rules[0].wrong + nans.wrong else Tally()
+        return Comparison(
+            self._dtype,
+            shape,
+            self._arrays[0].size,
+            rules[0].rounding,
+            tuple(model.name for model in models),
+            tuple(rule.name for rule in rules[1:]),
+            tuple(word for rounding in right for word in operators[rounding]),
+            tally.counts.total(),
+            {
+                kind.label: class_difference(
+                    kind,
+                    tally.counts[kind],
+                    tally.first([kind]),
+                    ("b", "expected"),
+                    self._dtype,
+                    shape,
+                )
+                for kind in PatternClass
+                if tally.counts[kind]
+            },
+        )
+
+    def _raced(self, rules: list[Rule], nans: list[Rule]) -> Race:
+        race = Race(self._dtype, rules, nans)
+        for bits, got in _blocks(self._progress, "comparing", *self._arrays):
+            race.add(bits, got)
+        return race
+
+    def _left_over(self, rule: Rule, nans: Rule) -> Tally:
+        """The elements that the rules would make something else."""
+        tally, seen = Tally(), 0
+        for bits, got in _blocks(self._progress, "counting", *self._arrays):
+            nan = is_nan(self._dtype, bits)
+            want = np.where(nan, nans.apply(bits, self._dtype), rule.apply(bits, self._dtype))
+            wrong = np.flatnonzero(want != got)
+            x, want = bits[wrong], want[wrong]
+            codes = classify(x, self._dtype, want)
+            tally.add(codes, wrong + seen, x, got[wrong], want)
+            seen += bits.size
+        return tally
+
+
+def _blocks(progress: Progress, doing: str, *arrays: host.Array) -> Iterator[tuple[Bits, ...]]:
+    """The elements of arrays side by side, in C order, as patterns."""
+    with counted(progress, arrays[0].nbytes, doing) as done:
+        for parts in zip(*(runs(array, BLOCK) for array in arrays), strict=True):
+            blocks = tuple(_patterns(part) for part in parts)
+            yield blocks
+            done(blocks[0].nbytes)
+
+
+def _patterns(part: host.Array) -> Bits:
+    seen = host.bits(part)
+    return np.ascontiguousarray(seen, seen.dtype.newbyteorder("<")).reshape(-1)

@@ -1,0 +1,66 @@
+"""Elements counted by kind, and the first of each kind kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...messages.differences import FIRST, ClassDifference, Element, Value, index_of
+from ..classes import PatternClass
+from ..verify.results import bits_text, value_text
+
+#: What is kept of an element: its place in C order, its pattern, patterns of its results.
+Row = tuple[int, ...]
+
+
+class Tally:
+    """Counts by a number, and the first rows of each; elements come in C order."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[int] = Counter()
+        self._first: dict[int, list[Row]] = {}
+
+    def add(self, keys: npt.NDArray[np.integer], *columns: npt.NDArray[Any]) -> None:
+        """Count elements by their keys; the columns are the members of their rows."""
+        counts = np.bincount(keys)
+        for key in np.flatnonzero(counts).tolist():
+            self.counts[key] += int(counts[key])
+            rows = self._first.setdefault(key, [])
+            if (missing := FIRST - len(rows)) > 0:
+                here = np.flatnonzero(keys == key)[:missing]
+                rows += zip(*(column[here].tolist() for column in columns), strict=True)
+
+    def first(self, keys: Iterable[int]) -> list[Row]:
+        """The first rows of several keys together."""
+        return sorted(row for key in keys for row in self._first[key])[:FIRST]
+
+
+def class_difference(
+    kind: PatternClass,
+    different: int,
+    rows: Iterable[Row],
+    names: Sequence[str],
+    dtype: str,
+    shape: tuple[int, ...],
+) -> ClassDifference:
+    """What is told of a class: the rows' results have these names."""
+    return ClassDifference(
+        kind.plural(dtype),
+        different,
+        tuple(
+            Element(
+                index_of(place, shape),
+                _value(dtype, x),
+                {name: _value(dtype, y) for name, y in zip(names, results, strict=True)},
+            )
+            for place, x, *results in rows
+        ),
+    )
+
+
+def _value(dtype: str, bits: int) -> Value:
+    return Value(value_text(dtype, bits), bits_text(dtype, bits))

@@ -1,0 +1,69 @@
+"""``POST /compare`` in the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensor_round.conformance import compare
+from tensor_round.messages.differences import adapter
+from tensor_round.wire import native
+
+from .errors import SCHEMAS_PATH, problem_responses
+from .rounding import BINARY, CODES, HEADERS, PARAMETERS, REQUEST
+
+_OPERATOR_IN_QUERY = ("operator", "rounding")
+_RESPONSE_HEADERS = (
+    native.EXECUTION_BACKEND,
+    native.SERVER_TIMING,
+    native.REQUEST_ID,
+    native.CONTENT_DIGEST,
+)
+
+
+def schemas() -> dict[str, Any]:
+    """The components that the operation refers to: the response, as the client reads it."""
+    found = adapter().json_schema(mode="serialization", ref_template=SCHEMAS_PATH + "{model}")
+    return {**found.pop("$defs"), "Differences": found}
+
+
+def operation() -> dict[str, Any]:
+    """The operation."""
+    example = compare(np.array(REQUEST["data"], np.float32)).as_data()
+    return {
+        "tags": ["round"],
+        "operationId": "compare",
+        "summary": "Where operators differ on a tensor",
+        "description": (
+            "For each pair of rounding directions: in how many elements their results differ, of "
+            "which classes, and the first three of each. The tensor comes in the forms of "
+            "`/round`; of the operator only the tensor counts, whose elements have no gaps. The "
+            "response is JSON in every case."
+        ),
+        "parameters": [p for p in PARAMETERS if p["name"] not in _OPERATOR_IN_QUERY],
+        "requestBody": {
+            "required": True,
+            "content": {
+                native.JSON: {
+                    "schema": {"$ref": SCHEMAS_PATH + "RoundRequest"},
+                    "example": REQUEST,
+                },
+                native.OCTET_STREAM: BINARY,
+                native.NPY: BINARY,
+            },
+        },
+        "responses": {
+            "200": {
+                "description": "The differences.",
+                "headers": {name: HEADERS[name] for name in _RESPONSE_HEADERS},
+                "content": {
+                    native.JSON: {
+                        "schema": {"$ref": SCHEMAS_PATH + "Differences"},
+                        "example": example,
+                    }
+                },
+            },
+            **problem_responses(CODES),
+        },
+    }
