@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.services.fronts import DIRECT, FRONTS, Front
-from support.services.server import Service
+from support.services.server import Service, forked, started
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,15 +59,23 @@ def front(request: pytest.FixtureRequest) -> Front:
 
 
 def pytest_configure() -> None:
-    # Hundreds are started: compiled kernels serve where they are asked for, as below.
-    Service.module = "support.services.without_llvmlite"
+    # Hundreds are run.
+    Service.launch = staticmethod(forked)
+
+
+@pytest.fixture(scope="module")
+def each_started() -> Iterator[None]:
+    """Services are not forked, for tests of processes as such."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Service, "launch", staticmethod(started))
+        yield
 
 
 @pytest.fixture(scope="session")
 def service(front: Front) -> Iterator[Service]:
-    """With compiled kernels."""
+    """As it is, with compiled kernels."""
     with contextlib.ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Service, "module", "tensor_round_service")
+            patch.setattr(Service, "launch", staticmethod(started))
             running = stack.enter_context(front("--max-tensor-bytes", "320MiB"))
         yield running

@@ -1,16 +1,19 @@
 """The command line as a process: its exit code, and what it prints.
 
-Without input it is forked, not started: the same process, sooner.
+It is forked from one that has imported what it needs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
-import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from support.forked import run
+from support.forking import start
 
 
 def command(
@@ -20,16 +23,34 @@ def command(
     if url is not None:
         environment["TENSOR_ROUND_URL"] = url
     env = {**kept, "COLUMNS": "200", "NO_COLOR": "1", **environment}
-    words = [*map(str, arguments)]
-    if not given:
-        return run(words, env)
-    return subprocess.run(
-        [sys.executable, "-m", "tensor_round", *words],
-        input=given,
-        capture_output=True,
-        env=env,
-        timeout=60,
-    )
+    return run([*map(str, arguments)], env, given=given)
+
+
+def run(
+    arguments: list[str],
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    *,
+    given: bytes = b"",
+    module: str = "tensor_round",
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the module's command line in that folder, its input and outputs in files."""
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        files[0].write(given)
+        files[0].seek(0)
+        stdin, stdout, stderr = (file.fileno() for file in files)
+        process = start(
+            module, arguments, environment, files=(stdin, stdout, stderr), folder=folder
+        )
+        try:
+            code = process.wait(100)
+        finally:
+            process.kill()
+        for file in files:
+            file.seek(0)
+        outputs = [file.read() for file in files[1:]]
+    return subprocess.CompletedProcess([module, *arguments], code, *outputs)
 
 
 def good(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support import forked
+from support import command_line
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
 from tensor_round.doctor import Finding, Level
@@ -19,7 +19,7 @@ from tensor_round.version import __version__
 
 def doctor(*arguments: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("TENSOR_ROUND")}
-    done = forked.run(["doctor", *arguments], kept)
+    done = command_line.run(["doctor", *arguments], kept)
     texts = done.stdout.decode(), done.stderr.decode()
     return subprocess.CompletedProcess(done.args, done.returncode, *texts)
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from support import forked
+from support import command_line
 from support.services.server import Service
 
 KERNELS = """
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-    done = forked.run(["verify", *map(str, arguments)], environment, folder)
+    done = command_line.run(["verify", *map(str, arguments)], environment, folder)
     texts = done.stdout.decode(), done.stderr.decode()
     return subprocess.CompletedProcess(done.args, done.returncode, *texts)
 

@@ -16,10 +16,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.command_line import run
 from support.http.native_form import ieee754, post
 from support.services.server import Reply, Service
 from tensor_round import operators
 from tensor_round_service.process.command_line import unknown_variables
+
+pytestmark = pytest.mark.usefixtures("each_started")
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
 
@@ -94,11 +97,12 @@ def test_every_variable_of_the_client_is_known() -> None:
 def test_a_wrong_setting_is_named(
     options: list[str], environment: dict[str, str], says: str
 ) -> None:
-    ended = start(*options, **environment)
+    ended = run(options, environment, module="tensor_round_service")
+    shown = ended.stderr.decode()
     assert ended.returncode == 2
-    assert says in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert "Value error" not in ended.stderr
+    assert says in shown
+    assert "Traceback" not in shown
+    assert "Value error" not in shown
 
 
 def test_cupy_without_a_device_is_one_clear_line() -> None:
