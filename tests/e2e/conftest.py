@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.services.fronts import DIRECT, FRONTS, Front
-from support.services.server import Service, forked, started
+from support.services.server import Service, forked, started, started_plain
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,11 +63,11 @@ def pytest_configure() -> None:
     Service.launch = staticmethod(forked)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def each_started() -> Iterator[None]:
     """Services are not forked, for tests of processes as such."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Service, "launch", staticmethod(started))
+        patch.setattr(Service, "launch", staticmethod(started_plain))
         yield
 
 

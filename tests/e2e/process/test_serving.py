@@ -22,8 +22,6 @@ from support.services.server import Reply, Service
 from tensor_round import operators
 from tensor_round_service.process.command_line import unknown_variables
 
-pytestmark = pytest.mark.usefixtures("each_started")
-
 X = np.array([0.5, 1.5, -2.5], "<f4")
 
 
@@ -114,6 +112,7 @@ def test_cupy_without_a_device_is_one_clear_line() -> None:
     assert "cupy" in line.lower()
 
 
+@pytest.mark.usefixtures("each_started")
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_exit_code_0(signum: signal.Signals) -> None:
     with Service() as service:
@@ -152,6 +151,7 @@ def test_settings_from_the_environment() -> None:
         assert post(service, ieee754("float32", [2]), X.tobytes()[:8]).status == 200
 
 
+@pytest.mark.usefixtures("each_started")
 def test_several_workers_serve_one_port() -> None:
     with Service("--workers", "2", "--max-tensor-bytes", "12") as service:
         for _ in range(20):

@@ -220,11 +220,20 @@ def started(
 
 def forked(module: str, options: list[str], environment: dict[str, str], errors: int) -> Forked:
     """The same in less time, and without the extra ``compiled``."""
-    if module == "tensor_round_service":
-        module = "support.services.without_llvmlite"
     with open(os.devnull, "r+b") as nothing:
         files = (nothing.fileno(), nothing.fileno(), errors)
-        return forking.start(module, options, environment, files=files)
+        return forking.start(_plain(module), options, environment, files=files)
+
+
+def started_plain(
+    module: str, options: list[str], environment: dict[str, str], errors: int
+) -> subprocess.Popen[bytes]:
+    """A process of its own, without the extra ``compiled``."""
+    return started(_plain(module), options, environment, errors)
+
+
+def _plain(module: str) -> str:
+    return "support.services.without_llvmlite" if module == "tensor_round_service" else module
 
 
 Service.launch = staticmethod(started)
