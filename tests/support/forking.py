@@ -58,6 +58,9 @@ class Forked:
         if self.poll() is None:
             os.kill(self.pid, signum)
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
