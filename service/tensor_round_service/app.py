@@ -33,12 +33,12 @@ from .metrics.recorder import Metrics
 from .openapi.document import describe
 from .refusals import add_refusal_handlers
 from .routes.compare import compare_route
-from .routes.docs import docs_router
 from .routes.inference import inference_routes
 from .routes.inference_status import inference_status_router
 from .routes.metrics import metrics_router
 from .routes.open_paths import OPEN_PATHS
-from .routes.page import page_router
+from .routes.pages.docs import docs_router
+from .routes.pages.home import page_router
 from .routes.repository import repository_router
 from .routes.round import round_route
 from .routes.shared_memory import shared_memory_router

@@ -11,7 +11,7 @@ import pytest
 from support.pages import ROOT, examples
 from tensor_round_service.auth.api_keys import KeyRing
 from tensor_round_service.routes.open_paths import OPEN_PATHS
-from tensor_round_service.routes.page import FILE_PATHS
+from tensor_round_service.routes.pages.home import FILE_PATHS
 
 PAGE = "docs/security.md"
 TEXT = (ROOT / PAGE).read_text()

@@ -14,7 +14,7 @@ from ..deployment import Deployment
 from ..engine import conformance
 from ..engine.engine import Engine
 from ..engine.readiness import Readiness
-from .page import page_response, wants_html
+from .pages.home import page_response, wants_html
 
 _LINKS: documents.Links = {
     "docs": "/docs",

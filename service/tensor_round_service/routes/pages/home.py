@@ -15,10 +15,10 @@ from tensor_round.errors import NotFound
 from tensor_round.wire.accept import preferred_coding
 from tensor_round.wire.native import JSON
 
-from ..documents import Links
-from ..http1.security_headers import page_headers
+from ...documents import Links
+from ...http1.security_headers import page_headers
 
-FOLDER = Path(__file__).parents[1] / "web"
+FOLDER = Path(__file__).parents[2] / "web"
 _START = "index.html"
 _HTML = "text/html"
 _FILES = {"page.js": "text/javascript", "page.css": "text/css", "icon.svg": "image/svg+xml"}

@@ -12,7 +12,7 @@ from support.http.asgi import ask
 from tensor_round_service.app import create_app
 from tensor_round_service.documents import Links
 from tensor_round_service.refusals import add_refusal_handlers
-from tensor_round_service.routes.page import page_response, page_router, wants_html
+from tensor_round_service.routes.pages.home import page_response, page_router, wants_html
 from tensor_round_service.settings import Settings
 
 CHROMIUM = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
