@@ -172,15 +172,15 @@ $(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
 test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB)
 	OPENAPI_NODE=$(OPENAPI)/node $(OPENAPI)/bin/pytest tests/interop/openapi $(ARGS)
 
-# The page at / and the client for JavaScript, from web/: the service works without either.
+# The web page and the JavaScript client, from web/. The service needs neither.
 web/node_modules/.installed: web/package.json web/package-lock.json
 	@command -v node >/dev/null && command -v npm >/dev/null || \
 		{ echo "node and npm are not installed; on Debian: apt-get install nodejs npm (node 20.19 or newer)" >&2; exit 1; }
 	cd web && npm ci --silent --no-fund --no-audit
 	@touch $@
 
-WEB_SOURCES := $(shell find web/src web/client/src web/index.html web/vite.config.ts web/tsconfig*.json)
-web: service/tensor_round_service/web/index.html ## Build the page at / (node 20.19); wheels and images made after that have it
+WEB_SOURCES := $(shell find web/src web/client/src web/index.html web/vite.config.ts web/tsconfig*.json 2>/dev/null)
+web: service/tensor_round_service/web/index.html ## Build the web page (node 20.19), for this tree and for wheels and images made of it
 service/tensor_round_service/web/index.html: web/node_modules/.installed $(WEB_SOURCES)
 	cd web && npm run --silent build
 	@touch $@
@@ -192,7 +192,7 @@ chromium:
 	@{ $(FIND_CHROMIUM); } >/dev/null || { echo "Chromium is not installed; on Debian: apt-get install chromium;" \
 		"or set CHROMIUM to a path" >&2; exit 1; }
 
-test-web: $(VENV)/.test web chromium ## Test the page and the client for JavaScript in node and Chromium (5 minutes)
+test-web: $(VENV)/.test web chromium ## Test the web page and the JavaScript client, in node and Chromium (5 minutes)
 	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent test
 
 screenshots: $(VENV)/.service web chromium ## Make the pictures of docs/images

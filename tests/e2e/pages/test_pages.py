@@ -100,7 +100,7 @@ def plain() -> Iterator[Service]:
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """The tree, with an environment that is set up: what it needs is here already."""
-    left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist")
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "node_modules")
     folder = Path(shutil.copytree(ROOT, tmp_path / "clone", ignore=left_out))
     environment = folder / ".venv"
     environment.mkdir()
