@@ -1,4 +1,4 @@
-/** The page: what goes in, what comes out, where directions differ, and how to call it. */
+/** The page: input, results, differences between directions, the staircase, and program snippets. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Client } from "../client/src/client.ts";
@@ -17,7 +17,7 @@ import { fragmentOf, shapeOf, type State, stateOf } from "./state.ts";
 import { fromText, head, length, replaced, type Tensor } from "./tensor.ts";
 import { Values } from "./Values.tsx";
 
-/** So many elements are rounded in every direction, for the table. */
+/** The table of differences covers at most this many elements. */
 const COMPARED = 1 << 16;
 
 export function App() {
@@ -26,7 +26,7 @@ export function App() {
   const service = useWork(`about ${key}`, 0, () => about(client));
   if (wantsKey(service.error)) return <KeyForm isWrong={key !== ""} onKey={setKey} />;
   if (service.value === undefined) {
-    return <main>{service.error ? <p role="alert">{sentenceOf(service.error)}</p> : <p role="status">Asking the service …</p>}</main>;
+    return <main>{service.error ? <p role="alert">{sentenceOf(service.error)}</p> : <p role="status">Loading …</p>}</main>;
   }
   return <Workbench client={client} catalog={service.value} />;
 }
@@ -40,7 +40,7 @@ function Workbench({ client, catalog }: { client: Client; catalog: Catalog }) {
   const chosen = roundingOf(catalog, choice);
 
   useEffect(() => {
-    // Not at once: browsers limit how often a page may do so.
+    // Delayed, since browsers limit the rate of history changes.
     const timer = setTimeout(() => history.replaceState(null, "", fragmentOf({ ...state, ...choice }) || location.pathname + location.search), 200);
     return () => clearTimeout(timer);
   }, [state, choice]);
@@ -103,7 +103,7 @@ function Workbench({ client, catalog }: { client: Client; catalog: Catalog }) {
           {shown && !fault && <Values x={shown.x} y={shown.y} />}
           {x && !file && !fault && <Replaced text={state.values} x={x} />}
           {shown && !fault && file && <Download file={file} y={shown.y} />}
-          <p role="status" id="done">{shown && !fault ? `${length(shown.x).toLocaleString("en")} rounded by ${shown.backend} in ${shown.ms.toFixed(3)} ms.` : ""}</p>
+          <p role="status" id="done">{shown && !fault ? `${shown.backend} rounded ${length(shown.x).toLocaleString("en")} ${length(shown.x) === 1 ? "value" : "values"} in ${shown.ms.toFixed(3)} ms.` : ""}</p>
         </section>
         {shown && !fault && (
           <section aria-labelledby="differences">
@@ -126,7 +126,7 @@ function Workbench({ client, catalog }: { client: Client; catalog: Catalog }) {
   );
 }
 
-/** The typed tensor; without a shape it is of as few dimensions as the operator takes. */
+/** The typed tensor. Without a shape it has the lowest rank that the operator allows, at least 1. */
 function typed(state: State, { dtype }: Choice, minRank: number): Tensor {
   const x = fromText(state.values, dtype, shapeOf(state.shape));
   if (state.shape.trim()) {
@@ -159,10 +159,10 @@ function KeyForm({ isWrong, onKey }: { isWrong: boolean; onKey: (key: string) =>
     <main>
       <h1>tensor-round</h1>
       <form onSubmit={(event) => { event.preventDefault(); onKey(typed); }}>
-        <label for="key">This service asks for an API key. It is kept until this page is closed.</label>
+        <label for="key">This service requires an API key. The page keeps it in memory until you close it.</label>
         <input id="key" type="password" autocomplete="off" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
-        <button type="submit">Use it</button>
-        <p role="alert">{isWrong ? "The service does not know this key." : ""}</p>
+        <button type="submit">Use this key</button>
+        <p role="alert">{isWrong ? "The service did not accept this key." : ""}</p>
       </form>
     </main>
   );

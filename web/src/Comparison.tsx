@@ -1,8 +1,8 @@
-/** Where the directions differ: in sentences, and element by element. */
+/** Where the rounding directions differ: sentences about the tensor, and a table of elements. */
 
 import { useMemo } from "preact/hooks";
 import type { Rounding } from "../client/src/operators.ts";
-import { type Catalog, operatorsBy } from "./catalog.ts";
+import type { Catalog } from "./catalog.ts";
 import type { Differences } from "../client/src/differences.ts";
 import { differingRows, sentences } from "./compare.ts";
 import { format } from "./numbers.ts";
@@ -31,10 +31,7 @@ export function Comparison({ catalog, found, x, results, chosen }: Props) {
               <tr>
                 <th scope="col">Input</th>
                 {[...results.keys()].map((rounding) => (
-                  <th key={rounding} scope="col">
-                    {rounding}
-                    {operatorsBy(catalog, rounding, x.dtype).map((name) => <small key={name}>{name}</small>)}
-                  </th>
+                  <th key={rounding} scope="col">{rounding}{rounding === chosen && <small>chosen</small>}</th>
                 ))}
               </tr>
             </thead>

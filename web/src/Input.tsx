@@ -1,4 +1,4 @@
-/** Where numbers are typed, or a file is dropped. */
+/** The input: typed numbers, or a dropped file. */
 
 import { useEffect, useState } from "preact/hooks";
 import { type NpyFile, readNpy } from "./npy.ts";
@@ -41,15 +41,15 @@ export function Input({ state, file, onChange, onFile, onType }: Props) {
       {file ? (
         <p>
           <strong>{file.name}</strong>, of shape [{file.shape.join(", ")}]
-          {file.isFortran && ", in Fortran order, shown in the order of the file"}. It is not part of a link to this page.{" "}
+          {file.isFortran && ", in Fortran order; elements are shown in file order"}. Links to this page do not include it.{" "}
           <button type="button" onClick={onType}>Type numbers instead</button>
         </p>
       ) : (
         <>
-          <label for="values">Numbers, with commas or spaces between. 0x… are an element’s bits.</label>
+          <label for="values">Numbers, separated by commas or spaces. 0x… gives the bits of an element.</label>
           <textarea id="values" rows={3} spellcheck={false} autocomplete="off" aria-describedby="fault" value={state.values} onInput={(event) => onChange({ values: event.currentTarget.value })} />
           <label class="inline">
-            Shape <input id="shape" size={12} placeholder="as it is" autocomplete="off" value={state.shape} onInput={(event) => onChange({ shape: event.currentTarget.value })} />
+            Shape <input id="shape" size={12} placeholder="flat" autocomplete="off" value={state.shape} onInput={(event) => onChange({ shape: event.currentTarget.value })} />
           </label>
         </>
       )}

@@ -1,4 +1,4 @@
-/** The staircase of the chosen directions, over a range that is dragged and zoomed. */
+/** The staircase plot of rounding directions: drag to pan, wheel or pinch to zoom. */
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Client } from "../client/src/client.ts";
@@ -25,9 +25,9 @@ interface Props {
 }
 
 const SAID = {
-  every: "Every point is a value of the dtype; there is none between.",
-  steps: "A closed point belongs to its level, an open one to the other.",
-  trend: "The steps are too narrow to be seen; zoom in for them.",
+  every: "Each point is one value of the dtype; there are no values in between.",
+  steps: "A closed point belongs to the level; an open point does not.",
+  trend: "The steps are too narrow to show; zoom in to see them.",
 };
 
 export function Plot({ client, catalog, dtype, chosen, plotted, from: wantedFrom, to: wantedTo, onChange }: Props) {
@@ -35,7 +35,7 @@ export function Plot({ client, catalog, dtype, chosen, plotted, from: wantedFrom
   const [from, to] = useMemo(() => heldRange(wantedFrom, wantedTo, dtype), [wantedFrom, wantedTo, dtype]);
   const directions = catalog.roundings.filter((rounding) => rounding === chosen || plotted.includes(rounding));
   const work = useWork(JSON.stringify([dtype, from, to, directions]), 60, async (signal): Promise<View> => {
-    // A margin is asked for too, for the next drag.
+    // Include a margin, so that a drag shows no empty area.
     const margin = (to - from) / 4;
     const { kind, patterns } = sample(from - margin, to + margin, dtype);
     const x = fromPatterns(patterns, dtype);
@@ -99,7 +99,7 @@ export function Plot({ client, catalog, dtype, chosen, plotted, from: wantedFrom
         ref={canvas}
         tabIndex={0}
         role="img"
-        aria-label={`Staircase of ${described}. Arrow keys move it, plus and minus zoom, Home starts anew.`}
+        aria-label={`Staircase of ${described}. Arrow keys move it, plus and minus zoom, Home resets the range.`}
         data-kind={view?.kind ?? ""}
         data-from={from}
         data-to={to}
@@ -115,7 +115,7 @@ export function Plot({ client, catalog, dtype, chosen, plotted, from: wantedFrom
         <button type="button" onClick={() => pan(0.25)} aria-label="Move right">→</button>
         <button type="button" onClick={() => zoom(0.5)} aria-label="Zoom in">+</button>
         <button type="button" onClick={() => zoom(2)} aria-label="Zoom out">−</button>
-        <button type="button" onClick={() => range(START.from, START.to)}>Start anew</button>
+        <button type="button" onClick={() => range(START.from, START.to)}>Reset</button>
         <span>{work.error ? sentenceOf(work.error) : view ? SAID[view.kind] : ""}</span>
       </p>
     </>
@@ -127,7 +127,7 @@ interface Moves {
   readonly zoom: (by: number, at?: number) => void;
 }
 
-/** Drag to move, wheel or two fingers to zoom; how to stop following. */
+/** Handle drags, the wheel and pinches on the canvas. Returns a function that removes the handlers. */
 function followPointers(canvas: HTMLCanvasElement, moves: { readonly current: Moves }, range: () => [number, number]): () => void {
   const ends = new AbortController();
   const options = { signal: ends.signal };
@@ -158,5 +158,5 @@ function followPointers(canvas: HTMLCanvasElement, moves: { readonly current: Mo
   return () => ends.abort();
 }
 
-/** Pointers that are down on the canvas, by where they were last. */
+/** The last x coordinate of each pressed pointer, by its id. */
 const POINTERS = new Map<number, number>();

@@ -1,4 +1,4 @@
-/** The call that is shown, to copy. */
+/** Programs that make the shown call, with buttons that copy them. */
 
 import { useEffect, useState } from "preact/hooks";
 import type { Catalog, Choice } from "./catalog.ts";
@@ -8,7 +8,7 @@ import { BASE } from "./service.ts";
 import { type Language, LANGUAGES, snippet } from "./snippets.ts";
 import { length, type Tensor } from "./tensor.ts";
 
-/** A program with more numbers in it is nobody's. */
+/** Snippets contain at most this many numbers. */
 const MOST = 1000;
 
 export function Snippets(props: { catalog: Catalog; choice: Choice; x: Tensor; file: NpyFile | undefined }) {
@@ -25,7 +25,7 @@ export function Snippets(props: { catalog: Catalog; choice: Choice; x: Tensor; f
           </label>
         ))}
       </div>
-      {isLong ? <p>These are too many numbers for a program; put them in a .npy file and drop it.</p> : <pre id="snippet" tabIndex={0} aria-label={`${language} program`}>{text}</pre>}
+      {isLong ? <p>A program with so many numbers would be too long. Save them as a .npy file and drop it here.</p> : <pre id="snippet" tabIndex={0} aria-label={`${language} program`}>{text}</pre>}
       <p class="buttons">
         <Copy label="Copy the program" text={() => text} />
         <Copy label="Copy a link to this page" text={() => location.href} />

@@ -3,7 +3,7 @@
 import { format, FORMATS, parts } from "./numbers.ts";
 import { length, patternAt, type Tensor } from "./tensor.ts";
 
-/** So many elements are listed. */
+/** The table lists at most this many elements. */
 const LISTED = 64;
 
 export function Values({ x, y }: { x: Tensor; y: Tensor }) {

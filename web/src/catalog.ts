@@ -1,4 +1,4 @@
-/** What `GET /operators` says, and a choice among it that is always one the service offers. */
+/** The document of `GET /operators`, and choices that are valid according to it. */
 
 import type { DType } from "../client/src/dtypes.ts";
 import type { Operator, Rounding } from "../client/src/operators.ts";
@@ -48,7 +48,7 @@ const NAMES: Readonly<Record<string, string>> = {
 /** A dialect's name as people write it. */
 export const dialectName = (dialect: string): string => NAMES[dialect] ?? dialect;
 
-/** What selects each version, oldest first. */
+/** The values that select a version, oldest first. */
 export const versionsOf = (catalog: Catalog, dialect: string): string[] =>
   catalog.dialects[dialect]!.versions.flatMap((version) => version.selected_by.map(String));
 
@@ -64,7 +64,7 @@ export const dtypesOf = (catalog: Catalog, choice: Choice): [string, DType][] =>
   return versionOf(catalog, choice).dtypes.map((name) => [name, dtypes[name]!]);
 };
 
-/** The nearest choice to this one that the service offers. */
+/** The valid choice that is closest to the wanted one. */
 export function settle(catalog: Catalog, wanted: Partial<Choice>): Choice {
   const dialect = wanted.dialect && wanted.dialect in catalog.dialects ? wanted.dialect : "ieee754";
   const { modes, default_rounding } = catalog.dialects[dialect]!;
@@ -94,7 +94,7 @@ export function operatorOf({ dialect, version, mode }: Choice): Operator {
     stablehlo: { op: mode },
     array_api: { op: mode },
   }[dialect];
-  return { dialect, ...fields } as Operator; // of the service's own words
+  return { dialect, ...fields } as Operator; // the names come from the service
 }
 
 /** The operator in one word, as queries and command lines take it. */
@@ -115,7 +115,7 @@ export function wordOf({ dialect, version, mode }: Choice): string {
   }
 }
 
-/** What of other dialects rounds a dtype in a direction. */
+/** The operators of the dialects (IEEE 754 excluded) that round a dtype in a direction. */
 export function operatorsBy(catalog: Catalog, rounding: Rounding, dtype: DType): string[] {
   return Object.entries(catalog.dialects).flatMap(([name, { modes, dtypes, default_rounding }]) => {
     if (name === "ieee754" || !Object.values(dtypes).includes(dtype)) return [];

@@ -13,7 +13,7 @@ export interface Row {
   readonly results: ReadonlyMap<Rounding, bigint>;
 }
 
-/** The first elements on which not all directions agree, and how many there are. */
+/** The first elements whose results differ between directions, and the number of such elements. */
 export function differingRows(x: Tensor, results: ReadonlyMap<Rounding, Tensor>, most: number): { rows: Row[]; count: number } {
   const rows: Row[] = [];
   let count = 0;
@@ -26,7 +26,7 @@ export function differingRows(x: Tensor, results: ReadonlyMap<Rounding, Tensor>,
   return { rows, count };
 }
 
-/** What a comparison found, from the chosen direction's side. */
+/** Describe a comparison: how each direction differs from the chosen one. */
 export function sentences(catalog: Catalog, { elements, pairs }: Differences, chosen: Rounding, dtype: DType): string[] {
   if (elements === 0) return ["There is nothing to compare."];
   const values = elements === 1 ? "the value" : `all ${elements.toLocaleString("en")} values`;
@@ -39,14 +39,14 @@ export function sentences(catalog: Catalog, { elements, pairs }: Differences, ch
   };
   const agreeing = own.filter(({ different }) => different === 0).map(named);
   return [
-    ...(agreeing.length ? [`${agreeing.join(", ")}: the same as ${chosen} on ${values}.`] : []),
-    ...own.filter(({ different }) => different > 0).map((pair) => `${named(pair)}: other than ${chosen} on ${pair.different.toLocaleString("en")}: ${which(pair)}.`),
+    ...(agreeing.length ? [`The same as ${chosen} on ${values}: ${agreeing.join("; ")}.`] : []),
+    ...own.filter(({ different }) => different > 0).map((pair) => `${named(pair)} differs from ${chosen} on ${pair.different.toLocaleString("en")} of ${elements.toLocaleString("en")}: ${which(pair)}.`),
   ];
 
   function which(pair: PairDifference): string {
     const kinds = Object.values(pair.classes).map(({ name, different, first: [first] }) => {
       const result = (rounding: Rounding): string => format(BigInt(first!.results[rounding]!.bits), dtype);
-      return `${name} (${different.toLocaleString("en")}), as ${format(BigInt(first!.x.bits), dtype)} → ${result(other(pair))}, not ${result(chosen)}`;
+      return `${name} (${different.toLocaleString("en")}), for example ${format(BigInt(first!.x.bits), dtype)} → ${result(other(pair))} instead of ${result(chosen)}`;
     });
     return kinds.join("; ");
   }

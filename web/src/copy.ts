@@ -1,4 +1,4 @@
-/** The clipboard: also where a page that came over plain HTTP has none of its own. */
+/** Copying to the clipboard. Pages loaded over plain HTTP have no `navigator.clipboard`. */
 
 export async function copy(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);

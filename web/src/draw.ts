@@ -1,4 +1,4 @@
-/** The staircase on a canvas. */
+/** Drawing the staircase on a canvas. */
 
 import type { Rounding } from "../client/src/operators.ts";
 import { levels, type Sample, ticks } from "./staircase.ts";
@@ -30,7 +30,7 @@ const DASHES: Readonly<Record<string, readonly number[]>> = {
 export const plotWidth = (canvas: HTMLCanvasElement): number => Math.max(1, canvas.clientWidth - LEFT);
 export const plotLeft = LEFT;
 
-/** Draw a view in a canvas's own size and the page's colours. */
+/** Draw a view at the size of the canvas, in the colours of the page. */
 export function draw(canvas: HTMLCanvasElement, view: View): void {
   const scale = devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -72,7 +72,7 @@ export function draw(canvas: HTMLCanvasElement, view: View): void {
   c.rect(LEFT - 5, 0, width, height - BOTTOM + 5);
   c.clip();
   view.curves.forEach(({ rounding, ys }, place) => {
-    // Directions that agree lie beside each other.
+    // Offset the curves, so that equal ones remain visible.
     const shift = (place - (view.curves.length - 1) / 2) * 5;
     const at = (x: number, y: number): [number, number] => [px(x), py(y) + shift];
     c.strokeStyle = c.fillStyle = colour(rounding);

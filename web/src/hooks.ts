@@ -1,4 +1,4 @@
-/** What components share: work that starts anew when what it depends on changes. */
+/** A hook that components share: asynchronous work, restarted when its inputs change. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
@@ -7,7 +7,7 @@ export interface Work<T> {
   readonly error: unknown;
 }
 
-/** The result of `work`, begun again `delay` ms after `key` changed; the work before is aborted. */
+/** Run `work` `delay` ms after each change of `key`, abort the previous run, and return the latest result. */
 export function useWork<T>(key: string, delay: number, work: ((signal: AbortSignal) => Promise<T>) | undefined): Work<T> {
   const [state, setState] = useState<Work<T>>({ value: undefined, error: undefined });
   const latest = useRef(work);

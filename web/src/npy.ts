@@ -1,4 +1,4 @@
-/** .npy files: read into packed little-endian bytes, and written with the header they came with. */
+/** .npy files: read as packed little-endian tensors, written with their original header. */
 
 import { type DType, DTYPES } from "../client/src/dtypes.ts";
 import { NotANumber } from "./numbers.ts";
@@ -9,7 +9,7 @@ export interface NpyFile {
   readonly shape: readonly number[];
   readonly isFortran: boolean;
   readonly isBigEndian: boolean;
-  /** Bytes of an element; what they are, where the file says it. */
+  /** Size of an element in bytes, and its dtype if the file states it. */
   readonly size: number;
   readonly dtype: DType | undefined;
   readonly header: Uint8Array<ArrayBuffer>;
@@ -18,18 +18,18 @@ export interface NpyFile {
 
 const KINDS: Readonly<Record<string, string>> = { f: "float", i: "int", u: "uint" };
 
-/** The parts of a file; throws a sentence for what is none, or holds no numbers. */
+/** Parse a file. Throws {@link NotANumber} if it is not a .npy file of numbers. */
 export function readNpy(name: string, content: ArrayBuffer): NpyFile {
   const bytes = new Uint8Array(content);
   const text = (from: number, to: number): string => String.fromCharCode(...bytes.subarray(from, to));
-  if (text(0, 6) !== "\x93NUMPY") throw new NotANumber(`${name} is no .npy file.`);
+  if (text(0, 6) !== "\x93NUMPY") throw new NotANumber(`${name} is not a .npy file.`);
   const view = new DataView(content);
   const [start, length] = bytes[6] === 1 ? [10, view.getUint16(8, true)] : [12, view.getUint32(8, true)];
   const header = text(start, Math.min(start + length, bytes.length));
   const descr = /'descr':\s*'([<>|=])([fiuV])(\d+)'/.exec(header);
   const order = /'fortran_order':\s*(True|False)/.exec(header);
   const shape = /'shape':\s*\(([\d,\s]*)\)/.exec(header);
-  if (!descr || !order || !shape) throw new NotANumber(`${name} holds other things than numbers of one type.`);
+  if (!descr || !order || !shape) throw new NotANumber(`${name} does not contain an array of numbers.`);
   const size = Number(descr[3]);
   const dtype = `${KINDS[descr[2]!]}${size * 8}`;
   const file = {
@@ -42,16 +42,16 @@ export function readNpy(name: string, content: ArrayBuffer): NpyFile {
     header: bytes.slice(0, start + length),
     data: bytes.slice(start + length),
   };
-  if (file.dtype === undefined && (descr[2] !== "V" || size > 2)) throw new NotANumber(`The service has no type for ${descr[2]}${size}, which ${name} holds.`);
-  if (file.data.length !== file.shape.reduce((a, b) => a * b, 1) * size) throw new NotANumber(`${name} ends too early or too late.`);
+  if (file.dtype === undefined && (descr[2] !== "V" || size > 2)) throw new NotANumber(`${name} contains ${descr[2]}${size} elements, which the service does not support.`);
+  if (file.data.length !== file.shape.reduce((a, b) => a * b, 1) * size) throw new NotANumber(`${name} has the wrong length.`);
   return file;
 }
 
-/** Whether a file's elements may be of a dtype: a void says only how wide they are. */
+/** Whether a dtype is possible for a file; a void type states the size only. */
 export const mayBe = (file: NpyFile, dtype: DType): boolean =>
   file.dtype === undefined ? DTYPES[dtype].bytes === file.size : file.dtype === dtype;
 
-/** Its tensor. In Fortran order it is the transposed one: rounding knows no places. */
+/** The tensor of a file; its transpose if the file is in Fortran order, since rounding is elementwise. */
 export const tensorOf = (file: NpyFile, dtype: DType): Tensor => ({
   dtype,
   shape: file.isFortran ? file.shape.toReversed() : file.shape,

@@ -1,4 +1,4 @@
-/** Numbers and their bits, exactly: decimals are rounded once, and shown as the shortest that reads back. */
+/** Exact conversion between decimals and bit patterns: one rounding in, the shortest decimal out. */
 
 import type { DType } from "../client/src/dtypes.ts";
 
@@ -30,13 +30,13 @@ export const FORMATS: Readonly<Record<DType, Format>> = {
   uint64: integer("uint", 64),
 };
 
-/** Why a text is no number of a dtype; a sentence. */
+/** The input is not a number of the dtype; the message is a sentence for the user. */
 export class NotANumber extends Error {}
 
 const DECIMAL = /^([+-]?)(\d*)(?:\.(\d*))?(?:e([+-]?\d+))?$/i;
 const PATTERN = /^0x[0-9a-f]+$/i;
 const WORDS: Readonly<Record<string, string>> = { nan: "nan", inf: "infinity", infinity: "infinity" };
-/** Far beyond what any format reaches, in powers of ten. */
+/** A power of ten beyond the range of every format. */
 const FAR = 1000;
 
 const signBit = (f: Format): bigint => 1n << BigInt(f.bits - 1);
@@ -50,7 +50,7 @@ const infinity = (f: Format): bigint =>
   f.hasInfinity ? (signBit(f) - 1n) & ~fractionMask(f) : signBit(f) - 1n;
 const nan = (f: Format): bigint => (f.hasInfinity ? infinity(f) | (1n << BigInt(f.fraction - 1)) : infinity(f));
 
-/** The pattern that a text stands for: a decimal, NaN, an infinity, or bits in hexadecimal. */
+/** Parse a decimal, NaN, an infinity, or bits in hexadecimal. Throws {@link NotANumber}. */
 export function parse(text: string, dtype: DType): bigint {
   const f = FORMATS[dtype];
   if (PATTERN.test(text)) {
@@ -74,7 +74,7 @@ export function parse(text: string, dtype: DType): bigint {
 function floatOf(sign: boolean, digits: string, power: number, f: Format): bigint {
   const zero = sign ? signBit(f) : 0n;
   const whole = BigInt(digits);
-  const size = digits.length + power; // what it is below, as a power of ten
+  const size = digits.length + power; // the value is below 10 ** size
   if (whole === 0n || size < -FAR) return zero;
   if (size - (digits.length - String(whole).length) > FAR) return zero | infinity(f);
   const [num, den] = power >= 0 ? [whole * 10n ** BigInt(power), 1n] : [whole, 10n ** BigInt(-power)];
@@ -111,7 +111,7 @@ export function format(bits: bigint, dtype: DType): string {
   for (let digits = 0; digits < 17; digits++) {
     const [mantissa, power] = value.toExponential(digits).split("e") as [string, string];
     const nearest = BigInt(mantissa.replace(".", ""));
-    // At a power of two the pattern's interval is lopsided: the next digits may lie in it alone.
+    // The rounding interval is asymmetric at powers of two, so try the adjacent digits too.
     for (const candidate of [nearest, nearest - 1n, nearest + 1n]) {
       const text = `${candidate}e${Number(power) - digits}`;
       if (parse(text, dtype) === bits) return String(Number(text));
@@ -120,7 +120,7 @@ export function format(bits: bigint, dtype: DType): string {
   return String(value);
 }
 
-/** A pattern's value: exact for floats, and for integers as near as a double is. */
+/** The value of a pattern as a double: exact for floats, rounded for large integers. */
 export function numberOf(bits: bigint, dtype: DType): number {
   const f = FORMATS[dtype];
   if (f.kind !== "float") return Number(f.kind === "int" ? BigInt.asIntN(f.bits, bits) : bits);
@@ -137,10 +137,10 @@ export function numberOf(bits: bigint, dtype: DType): number {
 export const isNaNPattern = (bits: bigint, dtype: DType): boolean =>
   FORMATS[dtype].kind === "float" && Number.isNaN(numberOf(bits, dtype));
 
-/** The NaN that every reader of the word takes it for. */
+/** The pattern that the word NaN stands for. */
 export const nanOf = (dtype: DType): bigint => nan(FORMATS[dtype]);
 
-/** Bits as text: sign, exponent and fraction; of an integer, all of them as its fraction. */
+/** The bits as text: sign, exponent and fraction. Integers have a fraction only. */
 export function parts(bits: bigint, dtype: DType): { sign: string; exponent: string; fraction: string } {
   const f = FORMATS[dtype];
   const text = bits.toString(2).padStart(f.bits, "0");
@@ -149,7 +149,7 @@ export function parts(bits: bigint, dtype: DType): { sign: string; exponent: str
   return { sign: text.slice(0, 1), exponent: text.slice(1, split), fraction: text.slice(split) };
 }
 
-/** Where a finite value stands among all of its dtype, in order; both zeros stand at 0. */
+/** The index of a finite value among all values of its dtype in ascending order; 0 for both zeros. */
 export function ordinal(bits: bigint, dtype: DType): bigint {
   const f = FORMATS[dtype];
   if (f.kind === "uint") return bits;
@@ -157,7 +157,7 @@ export function ordinal(bits: bigint, dtype: DType): bigint {
   return bits & signBit(f) ? -(bits & (signBit(f) - 1n)) : bits;
 }
 
-/** The finite value that stands there; the last one beyond the end. */
+/** The inverse of {@link ordinal}, limited to finite values. */
 export function atOrdinal(at: bigint, dtype: DType): bigint {
   const f = FORMATS[dtype];
   const half = signBit(f);
@@ -167,7 +167,7 @@ export function atOrdinal(at: bigint, dtype: DType): bigint {
   return held < 0n ? half | -held : held;
 }
 
-/** The value of a dtype that is nearest to a double; the last finite one beyond the end. */
+/** The finite value of a dtype that is nearest to a double. */
 export function nearest(x: number, dtype: DType): bigint {
   const f = FORMATS[dtype];
   if (f.kind !== "float") return atOrdinal(BigInt(Math.round(x)), dtype);

@@ -1,4 +1,4 @@
-/** The service that the page came from. */
+/** Calls of the service that served the page. */
 
 import { Client } from "../client/src/client.ts";
 import { ConnectionFailed, RequestRefused } from "../client/src/errors.ts";
@@ -7,13 +7,13 @@ import type { Differences } from "../client/src/differences.ts";
 import type { Catalog } from "./catalog.ts";
 import type { Tensor } from "./tensor.ts";
 
-/** Where the service is: beside the page. */
+/** The URL of the service: the folder of the page. */
 export const BASE = new URL(".", location.href).href.replace(/#.*/, "");
 
-/** A client that has this key, if it is one. */
+/** A client with this API key; without one if it is empty. */
 export const clientWith = (apiKey: string): Client => new Client(BASE, { retries: 1, ...(apiKey ? { apiKey } : {}) });
 
-/** What the service is and offers. */
+/** The catalog of the service. */
 export const about = (client: Client): Promise<Catalog> => client.get<Catalog>("operators");
 
 /** A tensor, rounded. */
@@ -36,13 +36,13 @@ export async function inEach(client: Client, roundings: readonly Rounding[], x: 
 export const differences = (client: Client, descriptor: Descriptor, x: Tensor, signal: AbortSignal): Promise<Differences> =>
   client.compare(descriptor, x.bytes, { signal });
 
-/** What went wrong, as a sentence. */
+/** Describe an error in a sentence. */
 export function sentenceOf(error: unknown): string {
-  if (error instanceof ConnectionFailed) return "The service does not answer. Is it still running?";
+  if (error instanceof ConnectionFailed) return "The service does not respond. Check that it is running.";
   const text = error instanceof Error ? error.message : String(error);
   const end = /[.!?]$/.test(text) ? "" : ".";
-  return error instanceof RequestRefused ? `The service refuses: ${text}${end}` : `${text}${end}`;
+  return error instanceof RequestRefused ? `The service refused: ${text}${end}` : `${text}${end}`;
 }
 
-/** Whether it is a key that is missing or wrong. */
+/** Whether an API key is missing or wrong. */
 export const wantsKey = (error: unknown): boolean => error instanceof RequestRefused && error.status === 401;

@@ -1,4 +1,4 @@
-/** The call that is shown, as programs write it. */
+/** Programs that make the shown call. */
 
 import { type DType, DTYPES } from "../client/src/dtypes.ts";
 import { descriptorOf } from "../client/src/operators.ts";
@@ -12,7 +12,7 @@ export interface Shown {
   readonly catalog: Catalog;
   readonly choice: Choice;
   readonly x: Tensor;
-  /** Where the tensor came from, if it was not typed. */
+  /** The dropped file; undefined for typed numbers. */
   readonly file: NpyFile | undefined;
 }
 
@@ -22,7 +22,7 @@ const NUMPY = new Set(["float16", "float32", "float64"]);
 export const LANGUAGES = ["curl", "Python", "JavaScript", "tritonclient"] as const;
 export type Language = (typeof LANGUAGES)[number];
 
-/** One language's snippet. It needs nothing but the file that was dropped, if one was. */
+/** The snippet in one language. It runs as it is, next to the dropped file if there is one. */
 export function snippet(language: Language, shown: Shown): string {
   return { curl, Python: python, JavaScript: javascript, tritonclient }[language](shown);
 }
@@ -37,7 +37,7 @@ function curl(shown: Shown): string {
   const descriptor = JSON.stringify(descriptorOf(operatorOf(choice), x.dtype, x.shape));
   if (patterns(x).some((bits) => !isPlain(bits, x.dtype))) {
     const octets = Array.from(x.bytes, (byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
-    return `# A NaN's bits are in no decimal: the tensor goes as bytes.\nprintf '${octets}' | curl --fail-with-body${key} --data-binary @- \\\n  -H 'Operator-Descriptor: ${descriptor}' \\\n  ${url}round | od -An -v -tx1`;
+    return `# JSON cannot carry the bits of a NaN, so the tensor is sent as bytes.\nprintf '${octets}' | curl --fail-with-body${key} --data-binary @- \\\n  -H 'Operator-Descriptor: ${descriptor}' \\\n  ${url}round | od -An -v -tx1`;
   }
   const data = patterns(x).map((bits) => strictJson(format(bits, x.dtype))).join(",");
   return `curl --fail-with-body${key} ${url}round -H 'Content-Type: application/json' -d '{"data":[${data}],\n  "descriptor":${descriptor}}'`;
@@ -57,7 +57,7 @@ function python(shown: Shown): string {
   return [
     `import ${imports(shown.x)}numpy as np, tensor_round as tr`,
     "",
-    ...(needsKey(shown) ? [`# The key is read from ${KEY}.`] : []),
+    ...(needsKey(shown) ? [`# The client reads the key from ${KEY}.`] : []),
     `x = ${numpyArray(shown)}`,
     `with tr.Client("${url}") as client:`,
     `    print(client.round(x, ${operator}))`,
@@ -124,7 +124,7 @@ const needsKey = ({ catalog }: Shown): boolean => catalog.service.api_keys;
 
 const patterns = (x: Tensor): bigint[] => Array.from({ length: length(x) }, (_, i) => patternAt(x, i));
 
-/** Whether a decimal, or the word NaN, says all of it. */
+/** Whether the decimal, or the word NaN, determines the pattern. */
 const isPlain = (bits: bigint, dtype: DType): boolean => !isNaNPattern(bits, dtype) || bits === nanOf(dtype);
 
 const strictJson = (text: string): string => (/NaN|Infinity/.test(text) ? `"${text}"` : text);
@@ -158,7 +158,7 @@ function numpyArray({ x, file }: Shown): string {
   return `np.array([${texts.join(", ")}], ${own})${shape}`;
 }
 
-/** A decimal that also reads back by way of a double. */
+/** A decimal that reads back even if it is converted to a double first. */
 function decimal(bits: bigint, dtype: DType): string {
   const text = format(bits, dtype);
   const isSafe = dtype !== "float32" || Object.is(Math.fround(Number(text)), numberOf(bits, dtype));

@@ -1,4 +1,4 @@
-/** Which values show how a rounding direction behaves over a range, and what they show. */
+/** Sampling a rounding direction over a range, and the levels of its staircase. */
 
 import type { DType } from "../client/src/dtypes.ts";
 import { atOrdinal, FORMATS, largest, nearest, numberOf, ordinal } from "./numbers.ts";
@@ -13,7 +13,7 @@ const MOST_VALUES = 400n;
 const MOST_UNITS = 60;
 const TREND_POINTS = 300;
 
-/** The values at which a direction is to be asked. Between two with one result it is constant. */
+/** The values to round. A direction is constant between two values that have the same result. */
 export function sample(from: number, to: number, dtype: DType): Sample {
   const first = ordinal(nearest(from, dtype), dtype);
   const last = ordinal(nearest(to, dtype), dtype);
@@ -24,7 +24,7 @@ export function sample(from: number, to: number, dtype: DType): Sample {
   }
   const ordinals = new Set([first, last]);
   if (to - from <= MOST_UNITS) {
-    // Directions change at integers and at ties, or at the value before or after them.
+    // Directions change at integers and ties, or at a neighbour of these.
     for (let half = Math.ceil(from * 2); half <= to * 2; half++) {
       const at = ordinal(nearest(half / 2, dtype), dtype);
       for (const near of [at - 1n, at, at + 1n]) if (first <= near && near <= last) ordinals.add(near);
@@ -39,21 +39,21 @@ export function sample(from: number, to: number, dtype: DType): Sample {
   return { kind: to - from <= MOST_UNITS ? "steps" : "trend", patterns: ordered.map((at) => atOrdinal(at, dtype)) };
 }
 
-/** A level of the staircase, from one end to the other. */
+/** A level of the staircase. */
 export interface Segment {
   readonly from: number;
   readonly to: number;
   readonly y: number;
 }
 
-/** An end of a level: closed where the value itself is on it, open where it is on another. */
+/** An end of a level: closed if the value at x is on this level, open otherwise. */
 export interface Mark {
   readonly x: number;
   readonly y: number;
   readonly isOpen: boolean;
 }
 
-/** The levels of a staircase, and the ends at which it changes. */
+/** The levels of a staircase, and the marks at their ends. */
 export function levels(xs: readonly number[], ys: readonly number[]): { segments: Segment[]; marks: Mark[] } {
   const segments: Segment[] = [];
   const marks: Mark[] = [];
@@ -62,7 +62,7 @@ export function levels(xs: readonly number[], ys: readonly number[]): { segments
     if (i < xs.length && ys[i] === ys[start]) continue;
     segments.push({ from: xs[start]!, to: xs[i - 1]!, y: ys[start]! });
     if (i < xs.length) {
-      // The change lies between two neighbours: the one that is an integer or a tie is the end of both.
+      // The change lies between two neighbours; the one that is an integer or a tie ends both levels.
       const [end, next] = [xs[i - 1]!, xs[i]!];
       const at = Number.isInteger(end * 2) ? end : next;
       marks.push({ x: at, y: ys[i - 1]!, isOpen: at === next }, { x: at, y: ys[i]!, isOpen: at === end });
@@ -72,7 +72,7 @@ export function levels(xs: readonly number[], ys: readonly number[]): { segments
   return { segments, marks };
 }
 
-/** The nearest range that a dtype has values for: no narrower than four of them, none beyond its ends. */
+/** Limit a range to the finite values of a dtype, and its width to at least four spacings. */
 export function heldRange(from: number, to: number, dtype: DType): [number, number] {
   const f = FORMATS[dtype];
   const end = f.kind === "float" ? numberOf(largest(f), dtype) : 2 ** f.bits;
@@ -84,7 +84,7 @@ export function heldRange(from: number, to: number, dtype: DType): [number, numb
   return [middle - width / 2, middle + width / 2];
 }
 
-/** Round numbers between two ends, as many as `most` or fewer, and how each is written. */
+/** At most about `most` round numbers in a range, with their labels. */
 export function ticks(from: number, to: number, most: number): { at: number; text: string }[] {
   const raw = (to - from) / most;
   const power = 10 ** Math.floor(Math.log10(raw));

@@ -1,4 +1,4 @@
-/** What the page shows, as the fragment of its URL: a link to it shows the same. */
+/** The state of the page, and its encoding as the fragment of the URL. */
 
 import type { DType } from "../client/src/dtypes.ts";
 import { FORMATS } from "./numbers.ts";
@@ -10,7 +10,7 @@ export interface State {
   readonly version: string;
   readonly mode: string;
   readonly dtype: DType;
-  /** Directions in the plot beside the chosen one, and its range. */
+  /** Directions in the plot (the chosen one is always plotted), and its range. */
   readonly plotted: readonly string[];
   readonly from: number;
   readonly to: number;
@@ -28,7 +28,7 @@ export const START: State = {
   to: 3.25,
 };
 
-/** The state that a fragment holds; what it lacks or gets wrong is as at the start. */
+/** Decode a fragment. Missing and invalid fields have their initial values. */
 export function stateOf(fragment: string): State {
   const fields = new URLSearchParams(fragment.replace(/^#/, ""));
   const text = (name: keyof State): string => fields.get(name) ?? String(START[name]);
@@ -48,7 +48,7 @@ export function stateOf(fragment: string): State {
   };
 }
 
-/** The fragment that holds a state, without what is as at the start. */
+/** Encode a state, without fields that have their initial values. */
 export function fragmentOf(state: State): string {
   const fields = new URLSearchParams();
   for (const [name, value] of Object.entries(state)) {
@@ -58,7 +58,7 @@ export function fragmentOf(state: State): string {
   return text && `#${text}`;
 }
 
-/** The dimensions that a text names; undefined where it names none. Throws a sentence. */
+/** The sizes in a text; undefined if there are none. Throws an error for anything else. */
 export function shapeOf(text: string): number[] | undefined {
   const words = text.split(/[\s,x×[\]()]+/).filter(Boolean);
   if (words.length === 0) return undefined;

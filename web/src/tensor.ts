@@ -1,4 +1,4 @@
-/** A tensor as the page has it: packed little-endian bytes. */
+/** A tensor as packed little-endian bytes. */
 
 import { type DType, DTYPES } from "../client/src/dtypes.ts";
 import { format, parse } from "./numbers.ts";
@@ -9,7 +9,7 @@ export interface Tensor {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** How many elements. */
+/** The number of elements. */
 export const length = (x: Tensor): number => x.bytes.length / DTYPES[x.dtype].bytes;
 
 /** The pattern of one element. */
@@ -32,13 +32,13 @@ export function fromPatterns(patterns: readonly bigint[], dtype: DType, shape: r
 
 const wordsOf = (text: string): string[] => text.split(/[\s,;[\]()]+/).filter(Boolean);
 
-/** The tensor that was typed: numbers with spaces, commas, brackets or line ends between. */
+/** Parse typed numbers, separated by spaces, commas, brackets or line ends. */
 export function fromText(text: string, dtype: DType, shape?: readonly number[]): Tensor {
   const words = wordsOf(text);
   return fromPatterns(words.map((word) => parse(word, dtype)), dtype, shape ?? [words.length]);
 }
 
-/** The typed numbers for which a dtype has another one, and that one: a few of them. */
+/** The first typed numbers that the dtype does not have, with the values they are read as. */
 export function replaced(text: string, dtype: DType, most = 3): [string, string][] {
   const found: [string, string][] = [];
   for (const word of wordsOf(text)) {

@@ -1,9 +1,9 @@
-/** What `POST /compare` responds: where the rounding directions differ on a tensor. */
+/** The response of `POST /compare`: where the rounding directions differ on a tensor. */
 
 import type { DType } from "./dtypes.ts";
 import type { Rounding } from "./operators.ts";
 
-/** An element: the shortest decimal that stands for it, and its bits in hexadecimal. */
+/** An element: its shortest decimal, and its bits in hexadecimal. */
 export interface Value {
   readonly value: string;
   readonly bits: string;

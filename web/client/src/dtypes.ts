@@ -1,6 +1,6 @@
-/** Data types: their sizes, their names in each dialect, and the typed arrays that hold them. */
+/** Data types: sizes, names in each dialect, and typed arrays. */
 
-/** What a dtype is called; nothing where a dialect has no name for it. */
+/** Size in bytes, and the name in each dialect that has one. */
 export interface Names {
   readonly bytes: number;
   readonly openvino: string;
@@ -29,7 +29,7 @@ export const DTYPES = {
 
 export type DType = keyof typeof DTYPES;
 
-/** What a tensor may be given as; `Float16Array` too, where the platform has it. */
+/** The arrays that `round` accepts; `Float16Array` if the platform has it. */
 export type TypedArray =
   | Int8Array
   | Int16Array
@@ -60,8 +60,8 @@ const OF_ARRAY: Readonly<Record<string, DType>> = {
 };
 
 /**
- * The dtype of an array. Where JavaScript has no array of a type, its bits come in a `Uint16Array`
- * (bfloat16, float16) or a `Uint8Array` (8-bit floats), and `stated` says what they are.
+ * Return the dtype of an array. Types without a typed array are given as bits in a `Uint16Array`
+ * (bfloat16, float16) or a `Uint8Array` (8-bit floats); `stated` names their type.
  */
 export function dtypeOf(x: TypedArray, stated?: DType): DType {
   const own = OF_ARRAY[x[Symbol.toStringTag]];

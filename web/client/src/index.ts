@@ -1,4 +1,4 @@
-/** Client of a tensor-round service: exact tensor rounding, to the last bit. */
+/** JavaScript client of tensor-round: exact tensor rounding, to the last bit. */
 
 export * from "./client.ts";
 export type * from "./differences.ts";

@@ -1,4 +1,4 @@
-/** Operators in their dialects' own words, and the descriptors that name them to the service. */
+/** Operators of all dialects, and their descriptors. */
 
 import { type DType, DTYPES, type Names } from "./dtypes.ts";
 
@@ -10,7 +10,7 @@ export type Rounding =
   | "toward_positive"
   | "toward_negative";
 
-/** An operator; what is left out is the dialect's default. A direction stands for IEEE 754's. */
+/** An operator; missing members have the default of the dialect. A string is an `ieee754` direction. */
 export type Operator =
   | Rounding
   | { readonly dialect: "ieee754"; readonly rounding?: Rounding }
@@ -29,14 +29,14 @@ export type Operator =
   | { readonly dialect: "stablehlo"; readonly op?: "round_nearest_even" | "round_nearest_afz" }
   | { readonly dialect: "array_api"; readonly op?: "round" | "trunc" | "ceil" | "floor" };
 
-/** An operator descriptor as the service takes it; docs/descriptors.md has all its members. */
+/** An operator descriptor in JSON; docs/descriptors.md lists the members. */
 export type Descriptor = { readonly dialect: string } & Readonly<Record<string, unknown>>;
 
 /**
- * The descriptor of an operator on one packed tensor.
+ * Return the descriptor of an operator on one packed tensor.
  *
- * A dtype that the dialect has no name for goes under our own name: the service's refusal says
- * which ones there are.
+ * A dtype without a name in the dialect keeps its canonical name; the refusal of the service lists
+ * the dtypes of the dialect.
  */
 export function descriptorOf(
   operator: Operator,

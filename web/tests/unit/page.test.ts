@@ -31,11 +31,11 @@ test("a .npy file is read and written with its own header", async () => {
 
 test("files without numbers are told apart", () => {
   for (const [content, sentence] of [
-    [new ArrayBuffer(0), /^x is no \.npy file\.$/],
-    [file("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", []), /other things than numbers/],
-    [file("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", []), /other things than numbers/],
-    [file("{'descr': '<f16', 'fortran_order': False, 'shape': (1,), }", Array(16).fill(0)), /no type for f16/],
-    [file("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", [1, 2, 3, 4]), /ends too early or too late/],
+    [new ArrayBuffer(0), /^x is not a \.npy file\.$/],
+    [file("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", []), /does not contain an array of numbers/],
+    [file("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", []), /does not contain an array of numbers/],
+    [file("{'descr': '<f16', 'fortran_order': False, 'shape': (1,), }", Array(16).fill(0)), /f16 elements, which the service does not support/],
+    [file("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", [1, 2, 3, 4]), /has the wrong length/],
   ] as const) {
     assert.throws(() => readNpy("x", content), { message: sentence });
   }
