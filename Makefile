@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi bench bench-peers bench-report docs clean
+.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi test-web bench bench-peers bench-report docs release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -180,6 +180,16 @@ $(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
 test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB, own venv)
 	OPENAPI_NODE=$(OPENAPI)/node $(OPENAPI)/bin/pytest tests/interop/openapi $(ARGS)
 
+# The page at / and the client for JavaScript: sources in web/, nothing of them is needed to serve.
+web/node_modules/.installed: web/package.json web/package-lock.json
+	@command -v node >/dev/null && command -v npm >/dev/null || \
+		{ echo "node and npm are not installed; on Debian: apt-get install nodejs npm (node 20.19 or newer)" >&2; exit 1; }
+	cd web && npm ci --silent --no-fund --no-audit
+	@touch $@
+
+test-web: $(VENV)/.service web/node_modules/.installed ## Test the client for JavaScript (node 20.19)
+	cd web && npm run --silent test
+
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Set up what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
 
 bench-report: $(VENV)/.service ## Put the latest results in docs/performance.md and docs/bench.svg
@@ -198,9 +208,10 @@ lock: $(LOCKS)/bin/uv ## Lock what .ci and the images install, by hashes: locks/
 	for extra in service compiled cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
-docs: $(VENV)/.service ## Write what programs write of docs/: the client's reference, the settings
+docs: $(VENV)/.service ## Write what programs write of docs/: the client's reference, the settings, specifications
 	$(BIN)/python tools/sdk_reference.py
 	$(BIN)/python tools/settings_page.py
+	$(BIN)/python tools/specifications_page.py
 
 lint: $(VENV)/.lint ## Check style
 	$(BIN)/ruff check .
@@ -213,6 +224,17 @@ types: $(VENV)/.lint ## Check types, strictly
 format: $(VENV)/.lint ## Put the code in the project's form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+RELEASE := .venvs/release
+release: ## Build wheel and sdist in dist/, check them, and use the wheel in an empty environment
+	rm -rf dist $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
+	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
+	$(RELEASE)/build/bin/python -m build --outdir dist
+	$(RELEASE)/build/bin/twine check --strict dist/*
+	$(RELEASE)/empty/bin/pip install -q "$$(ls dist/*.whl)[service]"
+	cd dist && ../$(RELEASE)/empty/bin/tensor-round --version && ../$(RELEASE)/empty/bin/tensor-round-service --version
+	cd dist && ../$(RELEASE)/empty/bin/python -c 'import numpy as np, tensor_round as tr; \
+	assert tr.Client("local:").round(np.array([0.5, 1.5, -2.5])).tolist() == [0, 2, -2]'
 
 clean: ## Remove what the recipes made
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

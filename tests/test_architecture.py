@@ -23,7 +23,8 @@ MAX_FILES = 16
 
 #: The client's packages, each with those that it may import beside the root's modules.
 CLIENT_ARROWS: dict[str, set[str]] = {
-    "cli": {"conformance", "sdk", "transport", "messages", "arrays", "operators", "wire"},
+    "cli": {"doctor", "conformance", "sdk", "transport", "messages", "arrays", "operators", "wire"},
+    "doctor": {"sdk"},
     "conformance": {"sdk", "messages", "arrays", "operators"},
     "sdk": {"cuda", "transport", "messages", "arrays", "operators", "wire"},
     "cuda": {"transport", "messages", "arrays", "operators"},

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("tool", ["sdk_reference.py", "settings_page.py"])
+@pytest.mark.parametrize("tool", ["sdk_reference.py", "settings_page.py", "specifications_page.py"])
 def test_a_page_is_current(tool: str) -> None:
     made = subprocess.run([sys.executable, ROOT / "tools" / tool, "--check"])
     assert made.returncode == 0, "run make docs"

@@ -15,12 +15,23 @@ from tensor_round import errors
 PAGE = Path(__file__).parents[1] / "docs" / "sdk.md"
 BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
 
-OPERATORS = (tr.IEEE754Round, tr.OnnxRound, tr.OpenVINORound, tr.DirectMLRound)
+OPERATORS = (
+    tr.IEEE754Round,
+    tr.OnnxRound,
+    tr.OpenVINORound,
+    tr.DirectMLRound,
+    tr.WebNNRoundEven,
+    tr.StableHLORound,
+    tr.ArrayAPIRound,
+)
 DESCRIPTORS = (
     *(tr.IEEE754Descriptor, tr.IEEE754Tensor),
     *(tr.OnnxDescriptor, tr.OnnxTensor),
     *(tr.OpenVINODescriptor, tr.OpenVINOData, tr.OpenVINOTensor),
     *(tr.DirectMLDescriptor, tr.ElementWiseRoundDesc, tr.BufferTensorDesc),
+    *(tr.WebNNDescriptor, tr.WebNNTensor),
+    tr.StableHLODescriptor,
+    *(tr.ArrayAPIDescriptor, tr.ArrayAPIArray),
 )
 _WITHOUT_STATUS = (errors.RequestRefused, errors.UnknownRefusal)
 FUNCTIONS = (tr.from_onnx, tr.from_openvino, tr.from_dxdispatch)

@@ -52,6 +52,8 @@ from .errors import (
 )
 from .messages.differences import Differences
 from .operators import (
+    ArrayAPIArray,
+    ArrayAPIDescriptor,
     BufferTensorDesc,
     DirectMLDescriptor,
     ElementWiseRoundDesc,
@@ -62,8 +64,20 @@ from .operators import (
     OpenVINOData,
     OpenVINODescriptor,
     OpenVINOTensor,
+    StableHLODescriptor,
+    WebNNDescriptor,
+    WebNNTensor,
 )
-from .operators.objects import DirectMLRound, IEEE754Round, OnnxRound, OpenVINORound, RoundOperator
+from .operators.objects import (
+    ArrayAPIRound,
+    DirectMLRound,
+    IEEE754Round,
+    OnnxRound,
+    OpenVINORound,
+    RoundOperator,
+    StableHLORound,
+    WebNNRoundEven,
+)
 from .operators.readers import from_dxdispatch, from_onnx, from_openvino
 from .rounding import Rounding
 from .sdk.async_client import AsyncClient
@@ -75,6 +89,9 @@ if TYPE_CHECKING:
     from .conformance import compare
 
 __all__ = [
+    "ArrayAPIArray",
+    "ArrayAPIDescriptor",
+    "ArrayAPIRound",
     "AsyncClient",
     "BackendFailed",
     "BufferTensorDesc",
@@ -123,12 +140,17 @@ __all__ = [
     "RequestRefused",
     "RoundOperator",
     "Rounding",
+    "StableHLODescriptor",
+    "StableHLORound",
     "TensorRoundError",
     "TensorTooLarge",
     "Unauthorized",
     "UnknownRefusal",
     "UnsupportedEncoding",
     "UnsupportedMediaType",
+    "WebNNDescriptor",
+    "WebNNRoundEven",
+    "WebNNTensor",
     "compare",
     "from_dxdispatch",
     "from_onnx",

@@ -11,6 +11,9 @@ them is a fault of the product, so they never change once published.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 # A table reads best as one line a row.
 # ruff: noqa: E501
 # fmt: off
@@ -59,3 +62,13 @@ DIGESTS: dict[tuple[str, str], str] = {
     ("uint16", "toward_negative"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
 }
 # fmt: on
+# fmt: on
+
+
+def differing(rows: Mapping[str, Any]) -> list[str]:
+    """The tables of one backend, as ``GET /conformance`` has them, that are not as published."""
+    return [
+        f"{dtype} {rounding}"
+        for (dtype, rounding), published in DIGESTS.items()
+        if rows.get(dtype, {}).get(rounding, {}).get("sha256") != published
+    ]

@@ -1,7 +1,7 @@
 """The element types, and the name each ecosystem has for them.
 
-One row a type. Every mapping (NumPy, ONNX, OpenVINO, DirectML, Open Inference
-Protocol) is derived from this table, so a new type is a new row.
+One row a type. Every mapping (NumPy, ONNX, OpenVINO, DirectML, StableHLO, Open
+Inference Protocol) is derived from this table, so a new type is a new row.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class DType:
     openvino: str
     directml: str | None
     directml_number: int | None
+    stablehlo: str | None
     oip: str | None
 
     @cached_property
@@ -65,21 +66,21 @@ _F: Literal["float"] = "float"
 _S: Literal["signed"] = "signed"
 _U: Literal["unsigned"] = "unsigned"
 DTYPES: tuple[DType, ...] = (
-    #     canonical        kind  NumPy                 fraction  ONNX              OpenVINO  DirectML         OIP
-    DType("float16",       _F, np.dtype("<f2"),        10, "FLOAT16",      10, "f16",    "FLOAT16",  2, "FP16"),
-    DType("bfloat16",      _F, _ml("bfloat16"),         7, "BFLOAT16",     16, "bf16",   None,    None, "BF16"),
-    DType("float32",       _F, np.dtype("<f4"),        23, "FLOAT",         1, "f32",    "FLOAT32",  1, "FP32"),
-    DType("float64",       _F, np.dtype("<f8"),        52, "DOUBLE",       11, "f64",    "FLOAT64",  9, "FP64"),
-    DType("float8_e4m3fn", _F, _ml("float8_e4m3fn"),    3, "FLOAT8E4M3FN", 17, "f8e4m3", None,    None, None),
-    DType("float8_e5m2",   _F, _ml("float8_e5m2"),      2, "FLOAT8E5M2",   19, "f8e5m2", None,    None, None),
-    DType("int8",          _S, np.dtype("<i1"),         0, "INT8",          3, "i8",     "INT8",     8, "INT8"),
-    DType("int16",         _S, np.dtype("<i2"),         0, "INT16",         5, "i16",    "INT16",    7, "INT16"),
-    DType("int32",         _S, np.dtype("<i4"),         0, "INT32",         6, "i32",    "INT32",    6, "INT32"),
-    DType("int64",         _S, np.dtype("<i8"),         0, "INT64",         7, "i64",    "INT64",   11, "INT64"),
-    DType("uint8",         _U, np.dtype("<u1"),         0, "UINT8",         2, "u8",     "UINT8",    5, "UINT8"),
-    DType("uint16",        _U, np.dtype("<u2"),         0, "UINT16",        4, "u16",    "UINT16",   4, "UINT16"),
-    DType("uint32",        _U, np.dtype("<u4"),         0, "UINT32",       12, "u32",    "UINT32",   3, "UINT32"),
-    DType("uint64",        _U, np.dtype("<u8"),         0, "UINT64",       13, "u64",    "UINT64",  10, "UINT64"),
+    #     canonical        kind  NumPy                 fraction  ONNX              OpenVINO  DirectML         StableHLO   OIP
+    DType("float16",       _F, np.dtype("<f2"),        10, "FLOAT16",      10, "f16",    "FLOAT16",  2, "f16",      "FP16"),
+    DType("bfloat16",      _F, _ml("bfloat16"),         7, "BFLOAT16",     16, "bf16",   None,    None, "bf16",     "BF16"),
+    DType("float32",       _F, np.dtype("<f4"),        23, "FLOAT",         1, "f32",    "FLOAT32",  1, "f32",      "FP32"),
+    DType("float64",       _F, np.dtype("<f8"),        52, "DOUBLE",       11, "f64",    "FLOAT64",  9, "f64",      "FP64"),
+    DType("float8_e4m3fn", _F, _ml("float8_e4m3fn"),    3, "FLOAT8E4M3FN", 17, "f8e4m3", None,    None, "f8E4M3FN", None),
+    DType("float8_e5m2",   _F, _ml("float8_e5m2"),      2, "FLOAT8E5M2",   19, "f8e5m2", None,    None, "f8E5M2",   None),
+    DType("int8",          _S, np.dtype("<i1"),         0, "INT8",          3, "i8",     "INT8",     8, None,       "INT8"),
+    DType("int16",         _S, np.dtype("<i2"),         0, "INT16",         5, "i16",    "INT16",    7, None,       "INT16"),
+    DType("int32",         _S, np.dtype("<i4"),         0, "INT32",         6, "i32",    "INT32",    6, None,       "INT32"),
+    DType("int64",         _S, np.dtype("<i8"),         0, "INT64",         7, "i64",    "INT64",   11, None,       "INT64"),
+    DType("uint8",         _U, np.dtype("<u1"),         0, "UINT8",         2, "u8",     "UINT8",    5, None,       "UINT8"),
+    DType("uint16",        _U, np.dtype("<u2"),         0, "UINT16",        4, "u16",    "UINT16",   4, None,       "UINT16"),
+    DType("uint32",        _U, np.dtype("<u4"),         0, "UINT32",       12, "u32",    "UINT32",   3, None,       "UINT32"),
+    DType("uint64",        _U, np.dtype("<u8"),         0, "UINT64",       13, "u64",    "UINT64",  10, None,       "UINT64"),
 )
 # fmt: on
 
@@ -87,6 +88,7 @@ BY_NAME: dict[str, DType] = {d.name: d for d in DTYPES}
 BY_ONNX: dict[str, DType] = {d.onnx: d for d in DTYPES if d.onnx is not None}
 BY_OPENVINO: dict[str, DType] = {d.openvino: d for d in DTYPES}
 BY_DIRECTML: dict[str, DType] = {d.directml: d for d in DTYPES if d.directml is not None}
+BY_STABLEHLO: dict[str, DType] = {d.stablehlo: d for d in DTYPES if d.stablehlo is not None}
 BY_OIP: dict[str, DType] = {d.oip: d for d in DTYPES if d.oip is not None}
 
 _BY_NUMPY: dict[np.dtype[Any], DType] = {

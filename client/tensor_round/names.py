@@ -38,6 +38,16 @@ OnnxOpset = Literal[11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 
 
 OpenVINOMode = Literal["half_to_even", "half_away_from_zero"]
 
+#: With or without the prefix of its dialect in MLIR.
+StableHLOOp = Literal[
+    "round_nearest_even",
+    "round_nearest_afz",
+    "stablehlo.round_nearest_even",
+    "stablehlo.round_nearest_afz",
+]
+
+ArrayAPIFunction = Literal["round", "trunc", "ceil", "floor"]
+
 #: Without the C prefix, with it, or the C integer.
 DirectMLMode = Literal[
     "HALVES_TO_NEAREST_EVEN",

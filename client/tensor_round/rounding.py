@@ -33,22 +33,35 @@ class RoundingName:
     openvino: str | None
     directml: str | None
     directml_value: int | None
+    stablehlo: str | None
+    array_api: str | None
 
 
+# A table reads best as one line a row.
+# ruff: noqa: E501
+# fmt: off
 ROUNDING_NAMES: tuple[RoundingName, ...] = (
-    RoundingName(Rounding.TIES_TO_EVEN, True, "half_to_even", "HALVES_TO_NEAREST_EVEN", 0),
-    RoundingName(Rounding.TIES_TO_AWAY, False, "half_away_from_zero", "TOWARD_INFINITY", 2),
-    RoundingName(Rounding.TOWARD_ZERO, False, None, "TOWARD_ZERO", 1),
-    # DirectML has these two as operators of their own, CEIL and FLOOR.
-    RoundingName(Rounding.TOWARD_POSITIVE, False, None, None, None),
-    RoundingName(Rounding.TOWARD_NEGATIVE, False, None, None, None),
+    #            direction                 ONNX   OpenVINO               DirectML                   value  StableHLO             Array API
+    RoundingName(Rounding.TIES_TO_EVEN,    True,  "half_to_even",        "HALVES_TO_NEAREST_EVEN", 0,     "round_nearest_even", "round"),
+    RoundingName(Rounding.TIES_TO_AWAY,    False, "half_away_from_zero", "TOWARD_INFINITY",        2,     "round_nearest_afz",  None),
+    RoundingName(Rounding.TOWARD_ZERO,     False, None,                  "TOWARD_ZERO",            1,     None,                 "trunc"),
+    # DirectML and StableHLO have these two as operators of their own.
+    RoundingName(Rounding.TOWARD_POSITIVE, False, None,                  None,                     None,  None,                 "ceil"),
+    RoundingName(Rounding.TOWARD_NEGATIVE, False, None,                  None,                     None,  None,                 "floor"),
 )
+# fmt: on
 
 OPENVINO_MODES: dict[str, Rounding] = {
     row.openvino: row.rounding for row in ROUNDING_NAMES if row.openvino is not None
 }
 DIRECTML_MODES: dict[str, Rounding] = {
     row.directml: row.rounding for row in ROUNDING_NAMES if row.directml is not None
+}
+STABLEHLO_OPS: dict[str, Rounding] = {
+    row.stablehlo: row.rounding for row in ROUNDING_NAMES if row.stablehlo is not None
+}
+ARRAY_API_FUNCTIONS: dict[str, Rounding] = {
+    row.array_api: row.rounding for row in ROUNDING_NAMES if row.array_api is not None
 }
 DIRECTML_MODE_VALUES: dict[int, str] = {
     row.directml_value: row.directml

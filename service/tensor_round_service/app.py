@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from .auth.api_keys import KeyRing
 from .auth.authenticator import Authenticator
+from .auth.cors import Cors
 from .auth.hosts import host_check
 from .backends.select import DeviceOptions, choose
 from .deployment import Deployment
@@ -141,11 +142,17 @@ def create_app(
     cuda_memory = _cuda_memory(settings, serving, worker_folder)
     has_cuda_memory = None if isinstance(cuda_memory, str) else cuda_memory
     counts = Statistics(worker_folder)
+    cors = Cors.of(settings)
     tensor_routes: Mapping[str, TensorRoute] = {
         "/round": round_route(serving, settings.max_tensor_bytes),
         "/compare": compare_route(serving, settings.max_tensor_bytes),
         **inference_routes(
-            serving, settings.max_tensor_bytes, shared_memory, counts, has_cuda_memory
+            serving,
+            settings.max_tensor_bytes,
+            shared_memory,
+            counts,
+            has_cuda_memory,
+            cors.origins if cors else frozenset(),
         ),
     }
     for path in tensor_routes:
@@ -167,6 +174,7 @@ def create_app(
         None
         if settings.api_keys_file is None
         else Authenticator(KeyRing(settings.api_keys_file), OPEN_PATHS),
+        cors,
     )
     describe(app, OPEN_PATHS, has_keys=settings.api_keys_file is not None)
     return app

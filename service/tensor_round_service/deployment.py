@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from pydantic import ByteSize
 
+from tensor_round.version import __version__
+
 from .documents import Limits, Terms
 from .engine.memory import largest_request, memory_limit
 from .settings import Settings
@@ -47,7 +49,12 @@ class Deployment:
     @property
     def terms(self) -> Terms:
         """The rest, as ``GET /operators`` has it."""
-        return {"workers": self.workers, "api_keys": self.has_api_keys, "tls": self.has_tls}
+        return {
+            "version": __version__,
+            "workers": self.workers,
+            "api_keys": self.has_api_keys,
+            "tls": self.has_tls,
+        }
 
     def __str__(self) -> str:
         workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"

@@ -63,8 +63,9 @@ class Limits(TypedDict):
 
 
 class Terms(TypedDict):
-    """How many processes serve, and who may come in how."""
+    """The service's version, how many processes serve, and who may come in how."""
 
+    version: str
     workers: int
     api_keys: bool
     tls: bool

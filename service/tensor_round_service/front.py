@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .auth.authenticator import CREDENTIALS, Authenticator
+from .auth.cors import Cors
 from .auth.hosts import HostCheck, check_origin
 from .failures import FAILED, NO_MEMORY, refusal_for
 from .http1.asgi import (
@@ -40,11 +41,14 @@ class Front:
         tensor_routes: Mapping[str, TensorRoute],
         check_host: HostCheck | None,
         authenticator: Authenticator | None,
+        cors: Cors | None = None,
     ) -> None:
         self._framework = framework
         self._tensor_routes = tensor_routes
         self._check_host = check_host
         self._authenticator = authenticator
+        self._cors = cors
+        self._listed_origins = cors.origins if cors else frozenset()
         self._last_resorts = {
             (refusal.code, is_v2(path)): _whole(refusal_response(path, refusal))
             for refusal in (NO_MEMORY, FAILED)
@@ -62,27 +66,40 @@ class Front:
                 raise head.fault
             if self._check_host is not None:
                 self._check_host(head.authority)
-            if self._authenticator is not None:
+            preflight = None
+            if head.method == "OPTIONS" and self._cors is not None:
+                preflight = self._cors.preflight(head)
+            if self._authenticator is not None and preflight is None:  # it may carry no key
                 self._authenticator.check(head)
-            if route is not None:
+            if preflight is not None:
+                response = preflight
+            elif route is not None:
                 response = await route(request)
             else:
                 if is_v2(head.path):  # nothing else has anything to change
-                    check_origin(head)
+                    check_origin(head, self._listed_origins)
                 response = await respond_by_asgi(self._framework, request, CREDENTIALS)
         except (ClientDisconnected, MalformedRequest):
             raise
         except Exception as error:  # whatever it is, its sender gets a response
-            response = self.refuse(head.path, error)
+            response = refusal_response(head.path, refusal_for(error))
         if route is None and all(name != CACHE_CONTROL for name, _ in response.headers):
             # No cache may keep what a POST was answered that does not ask for it (RFC 9111, 3).
             response.headers.append(NO_STORE)
         response.headers.append(request_id_field(head))
+        if self._cors is not None:
+            response.headers += self._cors.fields(head)
         return response
 
-    def refuse(self, path: str, error: Exception) -> Response:
-        """The response that tells of an error, in the form of that path."""
-        return refusal_response(path, refusal_for(error))
+    def refuse(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
+        """The response that tells of an error, in the form of that path.
+
+        ``head`` is that of the request, where it has become known.
+        """
+        response = refusal_response(path, refusal_for(error))
+        if self._cors is not None:
+            response.headers += self._cors.fields(head)
+        return response
 
     def last_resort(self, path: str, error: Exception) -> bytes:
         """A whole response made beforehand, for when no other can be made."""

@@ -14,6 +14,11 @@ from tensor_round.quoting import shown
 from .engine.engine import MAX_TENSOR_BYTES
 
 PREFIX = "TENSOR_ROUND_"
+#: As browsers send it: a scheme, a host and a port that is not the scheme's own, in lower case.
+_ORIGIN = re.compile(
+    r"(?!http://[^/]*:80$|https://[^/]*:443$)"
+    r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d+)?"
+)
 _HOST = re.compile(r"[\w.-]*|\[[\w:.]+\]")
 
 
@@ -114,6 +119,14 @@ class Settings(BaseSettings):
             "any."
         ),
     ] = None
+    cors_origins: Annotated[
+        str | None,
+        Field(
+            description="Origins whose pages may read responses and ask for changes, with commas "
+            "between, as in https://app.example,http://localhost:5173 (CORS). If not given, none "
+            "but the service's own."
+        ),
+    ] = None
     ssl_certfile: Annotated[
         Path | None, Field(description="Certificate chain, PEM; with it TLS alone is spoken.")
     ] = None
@@ -156,6 +169,12 @@ class Settings(BaseSettings):
         """The GPUs to use; None for all."""
         return None if self.devices == "all" else tuple(map(int, self.devices.split(",")))
 
+    @property
+    def listed_origins(self) -> list[str]:
+        """The origins of CORS_ORIGINS."""
+        origins = (origin.strip() for origin in (self.cors_origins or "").split(","))
+        return list(filter(None, origins))
+
     @field_validator("ssl_keyfile", "ssl_ca_certs")
     @classmethod
     def _needs_certificate(cls, value: Path | None, info: ValidationInfo) -> Path | None:
@@ -171,6 +190,18 @@ class Settings(BaseSettings):
         for name in (value or "").split(","):
             if not _HOST.fullmatch(name.strip()):
                 raise ValueError(f"must be names, as in x.example, got {shown(name.strip())}")
+        return value
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _has_origins(cls, value: str | None) -> str | None:
+        # Origins are compared as text: a path or a default port would match no page.
+        for origin in filter(None, map(str.strip, (value or "").split(","))):
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    "must be origins as browsers send them, as in https://app.example or "
+                    f"http://localhost:5173, got {shown(origin)}"
+                )
         return value
 
     @field_validator("shared_memory_prefix")

@@ -14,6 +14,7 @@ from tensor_round.dtypes import (
     BY_OIP,
     BY_ONNX,
     BY_OPENVINO,
+    BY_STABLEHLO,
     DTYPES,
     DType,
     from_numpy,
@@ -113,6 +114,9 @@ NAMES: list[tuple[dict[str, DType], str, str]] = [
     (BY_OPENVINO, "f8e5m2", "float8_e5m2"),
     (BY_OPENVINO, "bf16", "bfloat16"),
     (BY_OPENVINO, "u64", "uint64"),
+    (BY_STABLEHLO, "f8E4M3FN", "float8_e4m3fn"),
+    (BY_STABLEHLO, "f8E5M2", "float8_e5m2"),
+    (BY_STABLEHLO, "bf16", "bfloat16"),
     (BY_OIP, "BF16", "bfloat16"),
     (BY_OIP, "FP64", "float64"),
     (BY_OIP, "FP16", "float16"),
@@ -133,7 +137,7 @@ def test_openvino_has_a_name_for_each_and_oip_for_all_but_fp8() -> None:
 
 
 def test_no_name_stands_for_two_types() -> None:
-    for table in (BY_NAME, BY_ONNX, BY_OPENVINO, BY_DIRECTML, BY_OIP):
+    for table in (BY_NAME, BY_ONNX, BY_OPENVINO, BY_DIRECTML, BY_STABLEHLO, BY_OIP):
         assert len(set(table.values())) == len(table)
 
 

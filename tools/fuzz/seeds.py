@@ -50,11 +50,14 @@ DESCRIPTORS: list[dict[str, Any]] = [
             "RoundingMode": "HALVES_TO_NEAREST_EVEN",
         },
     },
+    {"dialect": "webnn", "op": "roundEven", "input": {"dataType": "float32", "shape": [2, 3]}},
+    {"dialect": "stablehlo", "op": "round_nearest_afz", "operand": "tensor<2x3xf32>"},
+    {"dialect": "array_api", "op": "floor", "x": {"dtype": "float32", "shape": [2, 3]}},
 ]
 
 MODELS: list[dict[str, Any]] = [
-    {"type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "desc": DESCRIPTORS[-1]["desc"]},
-    {"dispatchables": {"r": {"type": "ELEMENT_WISE_ROUND", "Desc": DESCRIPTORS[-1]["desc"]}}},
+    {"type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "desc": DESCRIPTORS[4]["desc"]},
+    {"dispatchables": {"r": {"type": "ELEMENT_WISE_ROUND", "Desc": DESCRIPTORS[4]["desc"]}}},
 ]
 
 LAYERS = [
@@ -110,7 +113,10 @@ DOCUMENTS: list[dict[str, Any]] = [
 
 
 #: Operators in one word.
-OPERATORS = [b"toward_zero", b"onnx:22", b"openvino:half_to_even", b"directml:TOWARD_ZERO:5_0"]
+OPERATORS = [
+    *(b"toward_zero", b"onnx:22", b"openvino:half_to_even", b"directml:TOWARD_ZERO:5_0"),
+    *(b"webnn", b"stablehlo:round_nearest_afz", b"array_api:floor"),
+]
 
 
 def problems() -> list[bytes]:

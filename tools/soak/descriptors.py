@@ -7,13 +7,14 @@ import random
 from typing import Any
 
 from support.http.native_form import ieee754
+from tensor_round.operators import DIALECTS
 from tensor_round.rounding import ROUNDING_NAMES, RoundingName
 
 from .cases import Case
 
 #: Element types that a dialect takes, by their canonical names.
 _ONNX = {"float16": 21, "float32": 21, "float64": 21, "bfloat16": 22}
-_DIRECTML = ("float16", "float32")
+_HALF_AND_SINGLE = ("float16", "float32")
 
 
 def descriptor(case: Case, shape: list[int], chance: random.Random) -> tuple[str, int]:
@@ -43,7 +44,7 @@ def _others(case: Case, shape: list[int], words: RoundingName) -> dict[str, dict
             "data": {"mode": words.openvino},
             "input": {"element_type": case.dtype.openvino, "shape": shape},
         }
-    if words.directml and case.dtype.name in _DIRECTML and case.x.size:
+    if words.directml and case.dtype.name in _HALF_AND_SINGLE and case.x.size:
         desc = {"DataType": case.dtype.directml, "Sizes": shape}
         found["directml"] = {
             "feature_level": "3_0",
@@ -53,5 +54,17 @@ def _others(case: Case, shape: list[int], words: RoundingName) -> dict[str, dict
                 "OutputTensor": desc,
                 "RoundingMode": words.directml,
             },
+        }
+    if words.onnx and case.dtype.name in _HALF_AND_SINGLE and case.x.size:
+        tensor = {"dataType": case.dtype.name, "shape": shape}
+        found["webnn"] = {"op": "roundEven", "input": tensor}
+    if words.stablehlo and case.dtype.stablehlo:
+        sizes = "".join(f"{size}x" for size in shape)
+        operand = f"tensor<{sizes}{case.dtype.stablehlo}>"
+        found["stablehlo"] = {"op": words.stablehlo, "operand": operand}
+    if words.array_api and case.dtype.name in DIALECTS["array_api"].dtypes:
+        found["array_api"] = {
+            "op": words.array_api,
+            "x": {"dtype": case.dtype.name, "shape": shape},
         }
     return found

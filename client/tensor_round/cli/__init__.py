@@ -15,8 +15,10 @@ from ..version import __version__
 from .comparing import compare_files
 from .describing import conformance, operators, ping
 from .errors import run_as_json, wants_json
+from .examining import doctor
 from .executing import execute
 from .rounding import round_file
+from .specs import specs
 from .verifying import verify_runtime
 
 app = typer.Typer(
@@ -30,6 +32,8 @@ app.command()(execute)
 app.command()(operators)
 app.command()(conformance)
 app.command()(ping)
+app.command()(doctor)
+app.command()(specs)
 app.command("verify")(verify_runtime)
 app.command("compare")(compare_files)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from ..digests import DIGESTS
+from ..digests import DIGESTS, differing
 from ..version import __version__
 from .connecting import connected
 from .options import (
@@ -65,14 +65,7 @@ def conformance(
     """
     with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
         proof = client.conformance()
-        wrong = {
-            backend: [
-                f"{dtype} {rounding}"
-                for (dtype, rounding), published in DIGESTS.items()
-                if rows.get(dtype, {}).get(rounding, {}).get("sha256") != published
-            ]
-            for backend, rows in proof["backends"].items()
-        }
+        wrong = {backend: differing(rows) for backend, rows in proof["backends"].items()}
         conforms = bool(wrong) and not any(wrong.values())
         if as_json:
             typer.echo(json.dumps({**proof, "matches_this_package": conforms}))

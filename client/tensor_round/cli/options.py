@@ -11,14 +11,9 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 #: Seconds that a call may take, and bytes for each of which it may take another.
 PATIENCE, BYTES_A_SECOND = 30.0, 1 << 20
 
-Url = Annotated[
-    str,
-    typer.Option(
-        metavar="URL",
-        envvar="TENSOR_ROUND_URL",
-        help="http://, https:// or unix:///path; local: rounds in this process, without a server.",
-    ),
-]
+_URL = "http://, https:// or unix:///path; local: rounds in this process, without a server."
+Url = Annotated[str, typer.Option(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
+UrlArgument = Annotated[str, typer.Argument(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 ApiKeyFile = Annotated[
     Path | None,
     typer.Option(

@@ -1,6 +1,6 @@
 """Operator descriptors: JSON documents that say what to round, and how it lies.
 
-Four dialects, each in its ecosystem's own names and under its own specification's
+Each dialect is in its ecosystem's own names and under its own specification's
 rules; each resolves to a :class:`~tensor_round.call.RoundCall`. A new dialect is a
 file beside these and a row in :data:`DIALECTS`.
 """
@@ -15,7 +15,8 @@ from ..call import RoundCall
 from ..errors import Fault, InvalidDescriptor
 from ..quoting import shown
 from ..wire import strictjson
-from . import directml, ieee754, onnx, openvino
+from . import array_api, directml, ieee754, onnx, openvino, stablehlo, webnn
+from .array_api import ArrayAPIArray, ArrayAPIDescriptor
 from .dialect import Dialect
 from .directml import DirectMLDescriptor, ElementWiseRoundDesc
 from .directml_tensor import BufferTensorDesc
@@ -23,9 +24,13 @@ from .faults import faults_of
 from .ieee754 import IEEE754Descriptor, IEEE754Tensor
 from .onnx import OnnxDescriptor, OnnxTensor
 from .openvino import OpenVINOData, OpenVINODescriptor, OpenVINOTensor
+from .stablehlo import StableHLODescriptor
+from .webnn import WebNNDescriptor, WebNNTensor
 
 __all__ = [
     "DIALECTS",
+    "ArrayAPIArray",
+    "ArrayAPIDescriptor",
     "BufferTensorDesc",
     "Descriptor",
     "DirectMLDescriptor",
@@ -37,6 +42,9 @@ __all__ = [
     "OpenVINOData",
     "OpenVINODescriptor",
     "OpenVINOTensor",
+    "StableHLODescriptor",
+    "WebNNDescriptor",
+    "WebNNTensor",
     "catalog",
     "parse",
     "refuse_vast",
@@ -46,7 +54,13 @@ __all__ = [
 
 #: Any descriptor; the type a web framework documents. To read one, use :func:`validate`.
 Descriptor = Annotated[
-    IEEE754Descriptor | OnnxDescriptor | OpenVINODescriptor | DirectMLDescriptor,
+    IEEE754Descriptor
+    | OnnxDescriptor
+    | OpenVINODescriptor
+    | DirectMLDescriptor
+    | WebNNDescriptor
+    | StableHLODescriptor
+    | ArrayAPIDescriptor,
     Field(discriminator="dialect"),
 ]
 
@@ -54,7 +68,10 @@ _READER: TypeAdapter[Descriptor] = TypeAdapter(Descriptor)
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
-    for dialect in (ieee754.DIALECT, onnx.DIALECT, openvino.DIALECT, directml.DIALECT)
+    for dialect in (
+        *(ieee754.DIALECT, onnx.DIALECT, openvino.DIALECT, directml.DIALECT),
+        *(webnn.DIALECT, stablehlo.DIALECT, array_api.DIALECT),
+    )
 }
 
 _NO_DIALECT = f"must be one of {', '.join(DIALECTS)}"

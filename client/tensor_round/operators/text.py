@@ -11,21 +11,33 @@ from ..errors import Fault, InvalidDescriptor
 from ..quoting import shown
 from ..rounding import Rounding
 from . import DIALECTS
-from .objects import DirectMLRound, IEEE754Round, OnnxRound, OpenVINORound, RoundOperator
+from .objects import (
+    ArrayAPIRound,
+    DirectMLRound,
+    IEEE754Round,
+    OnnxRound,
+    OpenVINORound,
+    RoundOperator,
+    StableHLORound,
+    WebNNRoundEven,
+)
 from .onnx import NEWEST_OPSET, OLDEST_OPSET
 
 #: What there is, for help texts and messages.
 SPELLINGS = (
     f"{', '.join(Rounding)}; onnx or onnx:OPSET ({OLDEST_OPSET} to {NEWEST_OPSET}); "
     f"openvino or openvino:MODE ({', '.join(DIALECTS['openvino'].modes)}); "
-    f"directml:MODE ({', '.join(DIALECTS['directml'].modes)}) or directml:MODE:FEATURE_LEVEL"
+    f"directml:MODE ({', '.join(DIALECTS['directml'].modes)}) or directml:MODE:FEATURE_LEVEL; "
+    f"webnn; stablehlo:OP ({', '.join(DIALECTS['stablehlo'].modes)}); "
+    f"array_api:OP ({', '.join(DIALECTS['array_api'].modes)})"
 )
 
-#: Each dialect's operator in each of its modes.
-_WORDS = (
-    "onnx",
-    *(f"openvino:{mode}" for mode in DIALECTS["openvino"].modes),
-    *(f"directml:{mode}" for mode in DIALECTS["directml"].modes),
+#: Each dialect's operator in each of its modes; directions of IEEE 754 stand for themselves.
+_WORDS = tuple(
+    word
+    for name, dialect in DIALECTS.items()
+    if name != "ieee754"
+    for word in ([f"{name}:{mode}" for mode in dialect.modes] or [name])
 )
 
 _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
@@ -68,6 +80,12 @@ def _operator(dialect: str, words: list[str]) -> RoundOperator:
             return OpenVINORound(*given)
         case ("directml", 1 | 2):
             return DirectMLRound(*given)
+        case ("webnn", 0):
+            return WebNNRoundEven()
+        case ("stablehlo", 1):
+            return StableHLORound(*given)
+        case ("array_api", 1):
+            return ArrayAPIRound(*given)
         case (rounding, 0) if rounding in Rounding.__members__.values():
             return IEEE754Round(cast(Rounding, rounding))
         case _:

@@ -154,11 +154,10 @@ class Client(Configured):
     ) -> Output:
         """Execute an operator descriptor as it is, with every layout that it states.
 
-        ``descriptor`` is any dialect's model (:class:`IEEE754Descriptor`,
-        :class:`OnnxDescriptor`, :class:`OpenVINODescriptor`, :class:`DirectMLDescriptor`), a
-        mapping of the same fields, or JSON text. ``data`` is the bytes that lie as its input
-        says, or an array of its input's dtype and shape; one that has the strides too is sent
-        from where it lies, with what is between its elements, any other is laid out as stated.
+        ``descriptor`` is any dialect's model, such as :class:`OnnxDescriptor`, a mapping of the
+        same fields, or JSON text. ``data`` is the bytes that lie as its input says, or an array
+        of its input's dtype and shape; one that has the strides too is sent from where it lies,
+        with what is between its elements, any other is laid out as stated.
 
         ``out`` is writable bytes of the output's length, or an array of its dtype and shape,
         between whose elements nothing is touched. It may be the input's own memory, where both

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import lru_cache
 
 from tensor_round.errors import ForeignOrigin, MisdirectedHost
@@ -56,10 +56,13 @@ def allow_hosts(names: frozenset[str]) -> HostCheck:
     return check
 
 
-def check_origin(head: RequestHead) -> None:
-    """Raise :class:`ForeignOrigin` for a change that a page of another origin asks for."""
+def check_origin(head: RequestHead, listed: Set[bytes] = frozenset()) -> None:
+    """Raise :class:`ForeignOrigin` for a change that a page of another origin asks for.
+
+    The ``listed`` origins are not foreign.
+    """
     origin = None if head.method in _SAFE_METHODS else head.values.get(_ORIGIN)
-    if origin is None:
+    if origin is None or origin in listed:
         return
     page = origin.partition(b"://")[2]
     # "null" names no host, and a request may name none: that is no match.

@@ -14,14 +14,17 @@ from typing import cast
 from tensor_round.dtypes import BY_NAME, BY_OIP, DTYPES, DType
 from tensor_round.errors import Fault, InvalidDescriptor, NotFound
 from tensor_round.names import FeatureLevel, OnnxOpset
-from tensor_round.operators import directml, ieee754, onnx, openvino
+from tensor_round.operators import array_api, directml, ieee754, onnx, openvino, stablehlo, webnn
 from tensor_round.operators.dialect import Dialect, Version
 from tensor_round.operators.objects import (
+    ArrayAPIRound,
     DirectMLRound,
     IEEE754Round,
     OnnxRound,
     OpenVINORound,
     RoundOperator,
+    StableHLORound,
+    WebNNRoundEven,
 )
 from tensor_round.quoting import shown
 
@@ -92,6 +95,36 @@ MODELS: tuple[Model, ...] = (
         "openvino_round", "5", "X", "Y", openvino.DIALECT, openvino.VERSION, "mode", OpenVINORound
     ),
     *map(_directml_round, directml.VERSIONS.values()),
+    Model(
+        "webnn_round_even",
+        "1",
+        "input",
+        "output",
+        webnn.DIALECT,
+        webnn.VERSION,
+        None,
+        WebNNRoundEven,
+    ),
+    Model(
+        "stablehlo_round_nearest",
+        "1",
+        "operand",
+        "result",
+        stablehlo.DIALECT,
+        stablehlo.VERSION,
+        "op",
+        StableHLORound,
+    ),
+    Model(
+        "array_api_round",
+        array_api.VERSION.name,
+        "x",
+        "out",
+        array_api.DIALECT,
+        array_api.VERSION,
+        "op",
+        ArrayAPIRound,
+    ),
 )
 MODE_PARAMETERS = frozenset(
     model.mode_parameter for model in MODELS if model.mode_parameter is not None

@@ -155,7 +155,7 @@ def _logging() -> dict[str, Any]:
     config = dict(LOGGING_CONFIG)
     config["loggers"] = {
         **config["loggers"],
-        __package__: {"handlers": ["default"], "level": "INFO", "propagate": False},
+        "tensor_round_service": {"handlers": ["default"], "level": "INFO", "propagate": False},
     }
     return config
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from tensor_round import operators
 from tensor_round.call import wrong_size
 from tensor_round.layout import Layout, check_size
 from tensor_round.wire import native, npy, strictjson
@@ -22,11 +21,13 @@ from ..http1.response import Response
 from .document import Document
 from .round import JSON_FIELDS, response
 from .tensor_route import (
+    DESCRIPTOR,
     TensorRoute,
     Work,
     admit,
+    call_of,
     content_of,
-    descriptor_of,
+    no_descriptor,
     npy_header,
     parameters,
     representation,
@@ -53,8 +54,12 @@ class _Compare:
 
     async def _octets(self, request: Request, job: Job) -> Response:
         """The tensor's bytes; a descriptor of any dialect says what they are."""
-        parameters(request.head)
-        call = operators.parse(descriptor_of(request.head)).resolve()
+        head = request.head
+        parameters(head)
+        descriptor = head.values.get(DESCRIPTOR)
+        if descriptor is None or DESCRIPTOR in head.repeated:
+            raise no_descriptor(head)
+        call = call_of(descriptor)
         check_size(call.input, self._limit, "input")
         check_dense(call.input)
         source, length = content_of(request)

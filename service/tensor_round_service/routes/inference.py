@@ -7,6 +7,7 @@ in it instead, or name shared memory that has them.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import lru_cache, partial
 from time import perf_counter_ns
 
@@ -56,12 +57,13 @@ def inference_routes(
     shared_memory: SharedMemory | None,
     counts: Statistics,
     cuda_memory: CudaSharedMemory | None = None,
+    listed_origins: Set[bytes] = frozenset(),
 ) -> dict[str, TensorRoute]:
     """The endpoint of each model and version, by path."""
 
     def endpoint(model: Model) -> TensorRoute:
         work = InferenceWork(engine, shared_memory, cuda_memory)
-        inference = _Inference(engine, max_tensor_bytes, work, counts, model)
+        inference = _Inference(engine, max_tensor_bytes, work, counts, model, listed_origins)
         return TensorRoute(engine, inference.choose)
 
     routes = {}
@@ -79,12 +81,14 @@ class _Inference:
         work: InferenceWork,
         counts: Statistics,
         model: Model,
+        listed_origins: Set[bytes],
     ) -> None:
         self._engine = engine
         self._work = work
         self._limit = max_tensor_bytes
         self._counts = counts
         self._model = model
+        self._listed_origins = listed_origins
         # Refusals are not remembered.
         self._remembered = lru_cache(_REMEMBERED_PLANS)(self._make_plan)
 
@@ -122,7 +126,9 @@ class _Inference:
                 read_it = partial(self._read_long_header, header, job)
                 plan = await self._engine.run(read_it, len(header) * JSON_WEIGHT)
         if plan.uses_regions:
-            check_origin(head)  # it may change what another client has registered
+            check_origin(
+                head, self._listed_origins
+            )  # it may change what another client has registered
         received = await self._receive(plan, source, job, length, len(header))
         came = perf_counter_ns()
         nbytes = self._work.payload_bytes(plan, len(header))

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from tensor_round import operators
 from tensor_round.call import RoundCall, wrong_size
 from tensor_round.layout import check_size
 from tensor_round.wire import native, npy
@@ -25,11 +24,13 @@ from ..http1.response import FixedFields, Response, field_name
 from .document import Document
 from .operator_query import operator_of, rounding_of
 from .tensor_route import (
+    DESCRIPTOR,
     TensorRoute,
     Work,
     admit,
+    call_of,
     content_of,
-    descriptor_of,
+    no_descriptor,
     npy_header,
     parameters,
     representation,
@@ -78,7 +79,10 @@ class _Round:
         head = request.head
         if head.query:
             parameters(head)
-        plan = self._plan(descriptor_of(head))
+        descriptor = head.values.get(DESCRIPTOR)
+        if descriptor is None or DESCRIPTOR in head.repeated:
+            raise no_descriptor(head)
+        plan = self._plan(descriptor)
         source, length = content_of(request)
         if length is not None and length not in plan.lengths:
             raise wrong_size(length, plan.lengths)
@@ -153,7 +157,7 @@ class _Round:
         return document.answer(self._engine.round(document.call, memory, job).data)
 
     def _make_plan(self, descriptor: bytes) -> RoundPlan:
-        call = operators.parse(descriptor).resolve()
+        call = call_of(descriptor)
         self._check_sizes(call)
         described = native.output_descriptor(call.output)
         return RoundPlan(

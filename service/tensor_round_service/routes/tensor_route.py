@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from urllib.parse import parse_qsl
 
+from tensor_round import operators
+from tensor_round.call import RoundCall
 from tensor_round.errors import (
     DuplicateDescriptor,
     Fault,
@@ -15,6 +17,7 @@ from tensor_round.errors import (
     InvalidDescriptor,
     MalformedNpy,
     MissingDescriptor,
+    RequestRefused,
     UnsupportedMediaType,
 )
 from tensor_round.quoting import shown
@@ -105,20 +108,25 @@ def representation(content_type: bytes, has_descriptor: bool) -> str:
     )
 
 
-def descriptor_of(head: RequestHead) -> bytes:
-    """The operator descriptor in a header, which must be there once and no longer than it may."""
-    descriptor = head.values.get(DESCRIPTOR)
-    name, most = native.OPERATOR_DESCRIPTOR, native.MAX_DESCRIPTOR_LENGTH
-    if descriptor is not None and DESCRIPTOR not in head.repeated:
-        if len(descriptor) > most:
-            raise HeadersTooLarge(f"the header {name} has more than {most} bytes")
-        return descriptor
+def no_descriptor(head: RequestHead) -> RequestRefused:
+    """The refusal of a request without one descriptor in its header."""
+    name = native.OPERATOR_DESCRIPTOR
     count = sum(field == DESCRIPTOR for field, _ in head.fields)
     if count:
-        raise DuplicateDescriptor(f"the header {name} came {count} times")
-    raise MissingDescriptor(
+        return DuplicateDescriptor(f"the header {name} came {count} times")
+    return MissingDescriptor(
         f"the header {name} must carry the operator, as JSON; GET /operators lists what it can say"
     )
+
+
+def call_of(descriptor: bytes) -> RoundCall:
+    """What a descriptor in a header stands for; raises the refusal of one that stands for none."""
+    if len(descriptor) > native.MAX_DESCRIPTOR_LENGTH:
+        raise HeadersTooLarge(
+            f"the header {native.OPERATOR_DESCRIPTOR} has more than "
+            f"{native.MAX_DESCRIPTOR_LENGTH} bytes"
+        )
+    return operators.parse(descriptor).resolve()
 
 
 def parameters(head: RequestHead, *known: str) -> dict[str, str]:

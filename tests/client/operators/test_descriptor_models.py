@@ -39,6 +39,13 @@ MADE: dict[str, operators.Descriptor] = {
             RoundingMode="HALVES_TO_NEAREST_EVEN",
         ),
     ),
+    "webnn": tr.WebNNDescriptor(
+        op="roundEven", input=tr.WebNNTensor(dataType="float16", shape=(2, 3))
+    ),
+    "stablehlo": tr.StableHLODescriptor(op="round_nearest_afz", operand="tensor<2x3xf16>"),
+    "array_api": tr.ArrayAPIDescriptor(
+        op="round", x=tr.ArrayAPIArray(dtype="float32", shape=[2, 3])
+    ),
 }
 
 
@@ -140,6 +147,10 @@ def test_operators_make_the_models_of_their_dialects() -> None:
     assert tr.OnnxRound().descriptor("<f2", (2, 3)) == MADE["onnx"]
     assert tr.OpenVINORound().descriptor("f4", (2, 3)) == MADE["openvino"]
     assert tr.DirectMLRound().descriptor("float32", [2, 3]) == MADE["directml"]
+    assert tr.WebNNRoundEven().descriptor("float16", [2, 3]) == MADE["webnn"]
+    away = tr.StableHLORound("stablehlo.round_nearest_afz")
+    assert away.descriptor("float16", [2, 3]) == MADE["stablehlo"]
+    assert tr.ArrayAPIRound().descriptor("float32", [2, 3]) == MADE["array_api"]
     anything: Any
     for anything in (object(), [1]):
         with pytest.raises(tr.InvalidArgument, match="dtype must be"):

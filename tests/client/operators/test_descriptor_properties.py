@@ -52,6 +52,9 @@ FIELDS_OF: dict[str, tuple[str, ...]] = {
         *("desc.InputTensor.Desc", "desc.OutputTensor.Sizes", "desc.OutputTensor.Strides"),
         "desc.OutputTensor.GuaranteedBaseOffsetAlignment",
     ),
+    "webnn": ("dialect", "op", "input", "input.dataType", "input.shape"),
+    "stablehlo": ("dialect", "op", "operand"),
+    "array_api": ("dialect", "op", "x", "x.dtype", "x.shape"),
 }
 
 

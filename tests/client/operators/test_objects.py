@@ -21,6 +21,9 @@ OPERATORS: dict[str, tuple[tr.RoundOperator, str]] = {
     "onnx": (tr.OnnxRound(opset_version=22), "float16"),
     "openvino": (tr.OpenVINORound(mode="half_to_even"), "float32"),
     "directml": (tr.DirectMLRound("HALVES_TO_NEAREST_EVEN", feature_level="3_0"), "float32"),
+    "webnn": (tr.WebNNRoundEven(), "float16"),
+    "stablehlo": (tr.StableHLORound("round_nearest_afz"), "float16"),
+    "array_api": (tr.ArrayAPIRound("round"), "float32"),
 }
 
 
@@ -33,7 +36,8 @@ def test_an_operator_makes_the_published_example(dialect: str) -> None:
 
 
 def test_defaults_are_halves_to_even() -> None:
-    for operator in (tr.IEEE754Round(), tr.OnnxRound(), tr.OpenVINORound(), tr.DirectMLRound()):
+    for kind in {type(operator) for operator, _ in OPERATORS.values()}:
+        operator = kind()
         assert operator.plan("float32", (1,)).call.rounding == "ties_to_even"
 
 
@@ -61,6 +65,8 @@ REFUSED: dict[str, tuple[Any, tuple[str | int, ...], str]] = {
     "mode-case": (lambda: tr.OpenVINORound("HALF_TO_EVEN"), ("data", "mode"), "half_to_even"),
     "dml-mode": (lambda: tr.DirectMLRound("CEIL"), ("desc", "RoundingMode"), "CEIL"),
     "dml-level": (lambda: tr.DirectMLRound(feature_level="1_0"), ("feature_level",), "2_1"),
+    "hlo-op": (lambda: tr.StableHLORound("round"), ("op",), "round_nearest_afz"),
+    "array-api-op": (lambda: tr.ArrayAPIRound("rint"), ("op",), "round, trunc, ceil, floor"),
     "unhashable": (lambda: ANY_ROUNDING(["x"]), ("rounding",), "array"),
     "plain-string": (lambda: as_operator("round"), ("rounding",), 'got "round"'),
     "no-operator": (lambda: ANY_OPERATOR(7), ("rounding",), "got 7"),

@@ -18,6 +18,10 @@ OPERATORS: dict[str, tr.RoundOperator] = {
     "directml:2": tr.DirectMLRound("TOWARD_INFINITY"),
     "directml:TOWARD_ZERO:2_1": tr.DirectMLRound("TOWARD_ZERO", "2_1"),
     "directml:TOWARD_ZERO:DML_FEATURE_LEVEL_5_0": tr.DirectMLRound("TOWARD_ZERO", "5_0"),
+    "webnn": tr.WebNNRoundEven(),
+    "stablehlo:round_nearest_afz": tr.StableHLORound("round_nearest_afz"),
+    "stablehlo:stablehlo.round_nearest_even": tr.StableHLORound(),
+    "array_api:trunc": tr.ArrayAPIRound("trunc"),
 }
 
 
@@ -28,7 +32,8 @@ def test_an_operator_in_one_word(text: str) -> None:
 
 REFUSED = {
     "": "must be one of ties_to_even, ties_to_away",
-    "up": 'directml:MODE:FEATURE_LEVEL, got "up"',
+    "up": "directml:MODE:FEATURE_LEVEL; webnn; stablehlo:OP (round_nearest_even, "
+    'round_nearest_afz); array_api:OP (round, trunc, ceil, floor), got "up"',
     "ties_to_even:2": "must be one of",
     "ieee754": "must be one of",
     "onnx:": "onnx:OPSET (11 to 28)",
@@ -41,6 +46,10 @@ REFUSED = {
     "directml:up": 'takes HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY, TOWARD_ZERO, got "up"',
     "directml:TOWARD_ZERO:1_0": "introduced in feature level 2_1",
     "directml:1:2:3": "must be one of",
+    "webnn:roundEven": "must be one of",
+    "stablehlo": "must be one of",
+    "stablehlo:floor": 'takes round_nearest_even, round_nearest_afz, got "floor"',
+    "array_api:rint": 'takes round, trunc, ceil, floor, got "rint"',
     "x" * 10_000: "...",
 }
 
@@ -52,4 +61,4 @@ def test_what_is_none_says_what_there_is(text: str) -> None:
     (fault,) = caught.value.faults
     assert fault.loc == ("query", "operator")
     assert REFUSED[text] in fault.msg
-    assert len(fault.msg) < 500
+    assert len(fault.msg) < 600

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.http.responses import Answers, message, tensor
+from support.http.responses import Answers, inference, message, tensor
 from support.services.device_service import DeviceService
 from support.services.hosted import HostedService
 from support.services.server import Service
@@ -170,26 +170,12 @@ def test_ids_of_other_spellings(service: HostedService, fields: str, expected: s
     assert len(ids) == 3 if expected is None else ids == {expected}
 
 
-def infer(x: np.ndarray, own: str) -> bytes:
-    tensor = (
-        f'{{"id":"{own}","inputs":[{{"name":"X","datatype":"FP32","shape":[{x.size}],'
-        f'"parameters":{{"binary_data_size":{x.nbytes}}}}}],'
-        '"outputs":[{"name":"Y","parameters":{"binary_data":true}}]}'
-    )
-    head = (
-        f"POST /v2/models/round/infer HTTP/1.1\r\nHost: x\r\n"
-        f"Inference-Header-Content-Length: {len(tensor)}\r\n"
-        f"Content-Length: {len(tensor) + x.nbytes}\r\n\r\n"
-    )
-    return (head + tensor).encode() + x.tobytes()
-
-
 def test_inferences_may_differ_in_their_json_alone(service: HostedService) -> None:
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
         for seed, own in enumerate(["a", "b", "b", "a", "a", "c"]):
             x = tensor(1024, seed)
-            plug.sendall(infer(x, own))
+            plug.sendall(inference(x, own))
             status, headers, content = answers.next()
             length = int(headers["Inference-Header-Content-Length"])
             assert status == 200, content
@@ -206,7 +192,7 @@ def test_inferences_are_counted(service: HostedService) -> None:
     with contextlib.closing(service.connect()) as plug:
         answers = Answers(plug)
         for _ in range(5):
-            plug.sendall(infer(tensor(64), "a"))
+            plug.sendall(inference(tensor(64), "a"))
             assert answers.next()[0] == 200
     assert count() - before == 5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,12 @@ def test_the_limits_are_the_ones_in_effect(workers: int) -> None:
         count = "1 worker" if workers == 1 else f"{workers} workers"
         sizes = f"tensors of up to 3.8 MiB, {4 * workers} MiB in flight"
         assert told(service) == f"{count}, {sizes}, no API keys, no TLS"
-        assert shown["service"] == {"workers": workers, "api_keys": False, "tls": False}
+        assert shown["service"] == {
+            "version": version("tensor-round"),
+            "workers": workers,
+            "api_keys": False,
+            "tls": False,
+        }
 
 
 def test_a_smaller_setting_is_the_limit() -> None:
@@ -52,4 +58,4 @@ def test_keys_and_tls_are_told(tmp_path: Path) -> None:
     with TlsService("--api-keys-file", str(keys)) as service:
         assert told(service).endswith(", API keys, TLS")
         shown = service.request("GET", "/operators", headers={"X-API-Key": "secret"}).json()
-        assert shown["service"] == {"workers": 1, "api_keys": True, "tls": True}
+        assert shown["service"] | {"workers": 1, "api_keys": True, "tls": True} == shown["service"]

@@ -11,7 +11,7 @@ import json
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,38 +24,13 @@ from support.segments import PREFIX, segment
 from support.services.hosted import HostedService
 from support.services.server import Reply, Service
 from support.services.tls import SERVER, caller_context
-from tensor_round.call import RoundCall
+from support.watched_backend import WatchedBackend
 from tensor_round.conformance import reference
 from tensor_round.conformance.patterns import samples
-from tensor_round_service.backends import Bytes
-from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.overlap import LEAST_BYTES, PIECE_BYTES, Overlap
 
 #: A few elements more than whole pieces, of any type.
 NBYTES = LEAST_BYTES + 24
-
-
-class WatchedBackend(NumpyBackend):
-    """Rounds, and remembers what it was given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        #: Bytes of each call, in turn.
-        self.sizes: list[int] = []
-        #: What happens before a call of that many bytes is done.
-        self.before: Callable[[int], object] = bool
-
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
-        self.before(target.size)
-        done_by = super().round(call, source, target)
-        self.sizes.append(target.size)
-        return done_by
-
-    def wait_for_a_piece(self) -> None:
-        deadline = time.monotonic() + 10
-        while PIECE_BYTES not in self.sizes:
-            assert time.monotonic() < deadline, "nothing was rounded of what came"
-            time.sleep(0.001)
 
 
 @pytest.fixture(scope="module")

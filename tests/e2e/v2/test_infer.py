@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
-import time
-import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,23 +11,21 @@ import pytest
 
 from support.http.inference_form import (
     AWAY,
+    BINARY_OUT,
     EVEN,
     HEADER_LENGTH,
+    OF_X,
     ZERO,
     Answer,
     X,
     binary,
     document,
     infer,
-    infer_path,
     tensor,
 )
-from support.services.server import Reply, Service
+from support.services.server import Service
 from tensor_round.conformance.patterns import samples
 from tensor_round.conformance.reference import is_nan, rounded
-
-OF_X = binary("FP32", [X.size], X.nbytes)
-BINARY_OUT = {"parameters": {"binary_data_output": True}}
 
 
 def test_the_answers_bytes(service: Service) -> None:
@@ -199,150 +193,7 @@ def test_the_newest_version_is_the_default(service: Service) -> None:
         assert Answer.of(infer(service, request, model=model)).head["model_version"] == version
 
 
-def test_raw_bodies(service: Service) -> None:
-    for model in ("round", "onnx_round", "openvino_round", "directml_element_wise_round"):
-        answer = Answer.of(infer(service, b"", X.tobytes(), model, headers={HEADER_LENGTH: "0"}))
-        assert answer.payload == EVEN.tobytes()
-        assert answer.output["shape"] == [10]
-
-
-@pytest.mark.parametrize("form", ["chunked", "gzip", "deflate"])
-def test_raw_bodies_of_unstated_length(service: Service, form: str) -> None:
-    x = np.tile(X, 20_000)
-    forms: dict[str, Any] = {
-        "chunked": lambda: pieces(x.tobytes(), 50_000),
-        "gzip": lambda: gzip.compress(x.tobytes()),
-        "deflate": lambda: zlib.compress(x.tobytes()),
-    }
-    data = forms[form]()
-    field = "Transfer-Encoding" if form == "chunked" else "Content-Encoding"
-    headers = {HEADER_LENGTH: "0", field: form}
-    reply = service.request("POST", infer_path("round"), data, headers)
-    assert Answer.of(reply).payload == np.rint(x).tobytes()
-
-
-def pieces(payload: bytes, size: int) -> Iterator[bytes]:
-    yield from (payload[at : at + size] for at in range(0, len(payload), size))
-
-
-@pytest.mark.parametrize("length", [10, 20_000, 300_000])
-@pytest.mark.parametrize("size", [7, 4096, 100_000])
-def test_chunked_uploads(service: Service, length: int, size: int) -> None:
-    x = np.resize(X, length)
-    if x.nbytes / size > 10_000:
-        size = 4096
-    head = json.dumps(document(binary("FP32", [length], x.nbytes), **BINARY_OUT)).encode()
-    reply = service.request(
-        "POST",
-        infer_path("round"),
-        pieces(head + x.tobytes(), size),
-        {HEADER_LENGTH: str(len(head)), "Transfer-Encoding": "chunked"},
-    )
-    assert Answer.of(reply).payload == np.rint(x).tobytes()
-
-
-def test_chunked_json(service: Service) -> None:
-    x = np.resize(X, 5000)
-    head = json.dumps(document(tensor("FP32", [5000], data=x.tolist()))).encode()
-    headers = {"Transfer-Encoding": "chunked"}
-    reply = service.request("POST", infer_path("round"), pieces(head, 1000), headers)
-    assert Answer.of(reply).output["data"] == np.rint(x).tolist()
-
-
-def test_a_head_that_comes_in_two_parts(service: Service) -> None:
-    x = np.resize(X, 100_000)
-    head = json.dumps(document(binary("FP32", [x.size], x.nbytes), **BINARY_OUT)).encode()
-    body = head + x.tobytes()
-    connection = service.connection()
-    for cut in (1, len(head) // 2, len(head), len(head) + 3, len(head) + 70_000):
-        connection.putrequest("POST", infer_path("round"))
-        connection.putheader(HEADER_LENGTH, str(len(head)))
-        connection.putheader("Content-Length", str(len(body)))
-        connection.endheaders()
-        connection.send(body[:cut])
-        time.sleep(0.05)
-        connection.send(body[cut:])
-        assert Answer.of(Reply.read(connection)).payload == np.rint(x).tobytes()
-    connection.close()
-
-
-def unpacked(reply: Reply) -> bytes:
-    unpack: dict[str | None, Any] = {
-        "gzip": gzip.decompress,
-        "deflate": zlib.decompress,
-        None: bytes,
-    }
-    content = unpack[reply.headers["Content-Encoding"]](reply.content)
-    assert isinstance(content, bytes)
-    return content
-
-
-@pytest.mark.parametrize(
-    ("accepted", "coding"),
-    [
-        ("gzip", "gzip"),
-        ("deflate", "deflate"),
-        ("gzip;q=0.3, deflate;q=0.8", "deflate"),
-        ("gzip;q=0, br", None),
-        ("identity", None),
-    ],
-)
-@pytest.mark.parametrize("wish", [{}, BINARY_OUT], ids=["json", "binary"])
-def test_answers_are_packed_as_asked(
-    service: Service, wish: dict[str, Any], accepted: str, coding: str | None
-) -> None:
-    reply = infer(
-        service, document(OF_X, **wish), X.tobytes(), headers={"Accept-Encoding": accepted}
-    )
-    assert reply.headers["Content-Encoding"] == coding
-    answer = Answer.of(reply, unpacked(reply))
-    assert answer.payload == (EVEN.tobytes() if wish else b"")
-
-
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity", "GZip"])
-def test_requests_may_be_packed(service: Service, encoding: str) -> None:
-    head = json.dumps(document(OF_X, **BINARY_OUT)).encode()
-    packers: dict[str, Any] = {"gzip": gzip.compress, "deflate": zlib.compress}
-    pack = packers.get(encoding.lower(), bytes)
-    headers = {HEADER_LENGTH: str(len(head)), "Content-Encoding": encoding}
-    reply = service.request("POST", infer_path("round"), pack(head + X.tobytes()), headers)
-    assert Answer.of(reply).payload == EVEN.tobytes()
-
-
-def test_keep_alive_and_repeated_heads(service: Service) -> None:
-    head = json.dumps(document(OF_X, **BINARY_OUT)).encode()
-    connection = service.connection()
-    for n in range(20):
-        x = X + n
-        connection.request(
-            "POST", infer_path("round"), head + x.tobytes(), {HEADER_LENGTH: str(len(head))}
-        )
-        assert Answer.of(Reply.read(connection)).payload == np.rint(x).tobytes()
-    connection.close()
-
-
 def test_names_may_be_quoted(service: Service) -> None:
     head = json.dumps(document(tensor("FP32", [1], data=[2.5]))).encode()
     for path in ("/v2/models/onnx%5Fround/infer", "/v2/models/%6Fnnx_round/versions/22/infer"):
         assert Answer.of(service.request("POST", path, head)).head["model_name"] == "onnx_round"
-
-
-@pytest.mark.parametrize("content_type", [None, "application/json", "text/plain", "a/b; c=d"])
-def test_the_content_type_does_not_matter(service: Service, content_type: str | None) -> None:
-    headers = {} if content_type is None else {"Content-Type": content_type}
-    reply = infer(service, document(tensor("FP32", [1], data=[2.5])), headers=headers)
-    assert Answer.of(reply).output["data"] == [2.0]
-
-
-def test_large_tensors(service: Service) -> None:
-    x = np.resize(X, 4 << 20)
-    request = document(binary("FP32", [4 << 20], x.nbytes), **BINARY_OUT)
-    for _ in range(3):
-        answer = Answer.of(infer(service, request, x.tobytes()))
-        np.testing.assert_array_equal(np.frombuffer(answer.payload, "<f4"), np.rint(x))
-
-
-def test_long_heads_are_read_off_the_loop(service: Service) -> None:
-    x = np.resize(X, 300_000)
-    request = document(tensor("FP32", [x.size], data=x.tolist()))
-    assert Answer.of(infer(service, request)).output["data"] == np.rint(x).tolist()

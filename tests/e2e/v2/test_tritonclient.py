@@ -1,8 +1,7 @@
-"""tritonclient's synchronous client on a real socket: every call it has, every dtype."""
+"""tritonclient, NVIDIA's own client, against a real socket: every inference it has, every dtype."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -12,24 +11,16 @@ import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from support.http.inference_form import AWAY, EVEN, ZERO, X
-from support.services.server import Service
 from tensor_round.conformance.patterns import samples
 from tensor_round.conformance.reference import FLOATS, INTEGER_WIDTHS, Bits, is_nan, rounded
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
-
 NUMPY: dict[str, Any] = {
     **{name: np.dtype(name) for name in ("float16", "float32", "float64", *INTEGER_WIDTHS)},
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
 }
 FP8 = ("float8_e4m3fn", "float8_e5m2")
 DIRECTML = "directml_element_wise_round"
-
-
-@pytest.fixture(scope="module")
-def client(service: Service) -> Iterator[triton.InferenceServerClient]:
-    with triton.InferenceServerClient(f"127.0.0.1:{service.port}") as made:
-        yield made
 
 
 def sent(x: np.ndarray[Any, Any], *, binary: bool = True, name: str = "X") -> triton.InferInput:
@@ -187,85 +178,6 @@ def test_async_infer(client: triton.InferenceServerClient) -> None:
     pending = [client.async_infer("round", [sent(X + n)]) for n in range(8)]
     for n, waiting in enumerate(pending):
         np.testing.assert_array_equal(waiting.get_result().as_numpy("Y"), np.rint(X + n))
-
-
-def test_health_and_metadata(client: triton.InferenceServerClient) -> None:
-    assert client.is_server_live()
-    assert client.is_server_ready()
-    assert client.is_model_ready("round")
-    assert client.is_model_ready("onnx_round", "11")
-    assert not client.is_model_ready("torch_round")
-    assert not client.is_model_ready("onnx_round", "12")
-    assert client.get_server_metadata()["name"] == "tensor-round"
-    assert client.get_model_metadata("onnx_round")["versions"] == ["11", "22"]
-    assert client.get_model_metadata(DIRECTML, "2_1")["inputs"] == [
-        {"name": "InputTensor", "datatype": "FP32", "shape": [-1, -1, -1, -1]}
-    ]
-    assert client.get_model_config("openvino_round", "5")["max_batch_size"] == 0
-
-
-def test_statistics(client: triton.InferenceServerClient) -> None:
-    def counted(version: str) -> int:
-        (entry,) = client.get_inference_statistics("onnx_round", version)["model_stats"]
-        count = entry["inference_stats"]["success"]["count"]
-        assert entry["inference_count"] == count
-        assert isinstance(count, int)
-        return count
-
-    before = counted("11"), counted("22")
-    asked(client, X, "onnx_round", "11")
-    assert (counted("11"), counted("22")) == (before[0] + 1, before[1])
-    assert len(client.get_inference_statistics()["model_stats"]) == 17
-    assert len(client.get_inference_statistics("onnx_round")["model_stats"]) == 2
-
-
-def test_repository(client: triton.InferenceServerClient) -> None:
-    index = client.get_model_repository_index()
-    assert {"name": "round", "version": "1", "state": "READY"} in index
-    assert {entry["name"] for entry in index} == {"round", "onnx_round", "openvino_round", DIRECTML}
-    client.load_model("round")
-    client.load_model("round", config='{"parameters": {}}')
-    with pytest.raises(InferenceServerException, match="cannot be unloaded"):
-        client.unload_model("round")
-    with pytest.raises(InferenceServerException, match="no model"):
-        client.load_model("torch_round")
-
-
-def test_log_and_trace_settings(client: triton.InferenceServerClient) -> None:
-    assert client.get_log_settings()["log_info"] is True
-    assert client.get_trace_settings()["trace_level"] == ["OFF"]
-    assert client.get_trace_settings("round")["trace_level"] == ["OFF"]
-    with pytest.raises(InferenceServerException, match="fixed"):
-        client.update_log_settings({"log_info": False})
-    with pytest.raises(InferenceServerException, match="no traces"):
-        client.update_trace_settings("round", {"trace_level": ["TIMESTAMPS"]})
-
-
-def test_shared_memory_is_off(client: triton.InferenceServerClient) -> None:
-    tensor = triton.InferInput("X", [1], "FP32")
-    tensor.set_shared_memory("region", 4)
-    calls: list[Any] = [
-        lambda: client.register_system_shared_memory("region", "/key", 4),
-        client.get_system_shared_memory_status,
-        client.unregister_system_shared_memory,
-        lambda: client.infer("round", [tensor]),
-    ]
-    for call in calls:
-        with pytest.raises(InferenceServerException, match="SHARED_MEMORY_PREFIX") as caught:
-            call()
-        assert caught.value.status() == "501"
-
-
-def test_cuda_shared_memory_is_not_offered(client: triton.InferenceServerClient) -> None:
-    calls: list[Any] = [
-        lambda: client.register_cuda_shared_memory("region", b"handle", 0, 4),
-        client.get_cuda_shared_memory_status,
-        client.unregister_cuda_shared_memory,
-    ]
-    for call in calls:
-        with pytest.raises(InferenceServerException, match="CUDA") as caught:
-            call()
-        assert caught.value.status() == "501"
 
 
 @pytest.mark.parametrize(

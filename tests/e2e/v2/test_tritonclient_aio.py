@@ -18,6 +18,7 @@ from support.http.inference_form import AWAY, X
 from support.services.server import Service
 from tensor_round.conformance.patterns import samples
 from tensor_round.conformance.reference import rounded
+from tensor_round_service.inference.models import MODELS
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
 
@@ -97,7 +98,7 @@ def test_every_other_call(service: Service) -> None:
         assert "statistics" in (await client.get_server_metadata())["extensions"]
         assert (await client.get_model_metadata("round"))["versions"] == ["1"]
         assert (await client.get_model_config("round"))["name"] == "round"
-        assert len(await client.get_model_repository_index()) == 17
+        assert len(await client.get_model_repository_index()) == len(MODELS)
         assert (await client.get_inference_statistics("round"))["model_stats"]
         assert (await client.get_log_settings())["log_verbose_level"] == 0
         assert (await client.get_trace_settings())["trace_level"] == ["OFF"]

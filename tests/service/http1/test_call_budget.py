@@ -36,6 +36,7 @@ class Kind:
     budget: int
     requests: int = 100
     has_keys: bool = False
+    cors_origins: str | None = None
 
 
 def request(shape: list[int], *fields: str) -> bytes:
@@ -67,6 +68,7 @@ KINDS = {
     "Bearer": Kind(lambda _: request([256], f"Authorization: Bearer {KEY}"), 50, has_keys=True),
     "x-request-id": Kind(lambda n: request([256], f"x-request-id: {n:016x}"), 50),
     "traceparent": Kind(lambda n: request([256], ids(n)), 50),
+    "no origin": Kind(lambda _: request([256]), 41, cors_origins="http://page.example"),
     "chunked": Kind(lambda _: chunked([256]), 65),
 }
 
@@ -77,6 +79,8 @@ def test_calls_of_a_request(kind: Kind, tmp_path: Path, monkeypatch: pytest.Monk
         keys = tmp_path / "keys"
         keys.write_text(hashlib.sha256(KEY.encode()).hexdigest())
         monkeypatch.setenv("TENSOR_ROUND_API_KEYS_FILE", str(keys))
+    if kind.cors_origins is not None:
+        monkeypatch.setenv("TENSOR_ROUND_CORS_ORIGINS", kind.cors_origins)
     with (
         first_thread_profiled() as calls,
         HostedService() as service,

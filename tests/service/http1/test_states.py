@@ -39,7 +39,7 @@ class Echo:
         await request.receive_into(memoryview(body))
         return text(200, bytes(body))
 
-    def refuse(self, path: str, error: Exception) -> Response:
+    def refuse(self, path: str, error: Exception, head: object = None) -> Response:
         return text(400, str(error).encode())
 
     def last_resort(self, path: str, error: Exception) -> bytes:

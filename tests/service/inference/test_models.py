@@ -80,6 +80,9 @@ def test_names() -> None:
         "onnx_round",
         "openvino_round",
         "directml_element_wise_round",
+        "webnn_round_even",
+        "stablehlo_round_nearest",
+        "array_api_round",
     }
     assert find("onnx_round").version == "22"
     assert find("onnx_round", "11").version == "11"

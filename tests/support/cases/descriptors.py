@@ -43,6 +43,21 @@ EXAMPLES: dict[str, Document] = {
             "RoundingMode": "HALVES_TO_NEAREST_EVEN",
         },
     },
+    "webnn": {
+        "dialect": "webnn",
+        "op": "roundEven",
+        "input": {"dataType": "float16", "shape": [2, 3]},
+    },
+    "stablehlo": {
+        "dialect": "stablehlo",
+        "op": "round_nearest_afz",
+        "operand": "tensor<2x3xf16>",
+    },
+    "array_api": {
+        "dialect": "array_api",
+        "op": "round",
+        "x": {"dtype": "float32", "shape": [2, 3]},
+    },
 }
 
 #: As a value for :func:`varied`: the field is taken out.

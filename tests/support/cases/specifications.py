@@ -52,6 +52,23 @@ _DIRECTML: dict[Any, tuple[float, ...]] = {
     "TOWARD_ZERO": (-2, -1, -1, -1, 0, 1, 1, 1, 2),
     "TOWARD_INFINITY": (-3, -2, -2, -1, 0, 1, 2, 2, 3),
 }
+#: The example that its API has for roundEven.
+_WEBNN = (
+    (0.1, 0.9, 1.1, 1.9, -3.5, -2.5, -1.5, 1.5, 2.5, 3.5),
+    (0, 1, 1, 2, -4, -2, -2, 2, 2, 4),
+)
+#: The example that both of its operations have.
+_STABLEHLO: dict[Any, tuple[float, ...]] = {
+    "round_nearest_even": (-2, 0, 0, 1, 2),
+    "round_nearest_afz": (-3, 0, 1, 1, 3),
+}
+#: Its rules by example: "the even integer closest", "closest to zero", "not less", "not greater".
+_ARRAY_API: dict[Any, tuple[float, ...]] = {
+    "round": (-4, -2, -2, 0, 0, 0, 1, 2, 2, 7),
+    "trunc": (-3, -2, -1, 0, 0, 0, 0, 1, 2, 7),
+    "ceil": (-3, -2, -1, 0, 1, 1, 1, 2, 3, 7),
+    "floor": (-4, -3, -2, 0, 0, 0, 0, 1, 2, 7),
+}
 _ROUND_11 = ("float16", "float32", "float64")
 
 EXAMPLES: dict[str, Example] = {
@@ -105,6 +122,41 @@ EXAMPLES: dict[str, Example] = {
         )
         for level, shapes in (("2_1", ((1, 1, 3, 3),)), ("3_0", ((9,), (3, 3))), ("6_4", ((9,),)))
         for mode, result in _DIRECTML.items()
+    },
+    "webnn, roundEven": Example(
+        tr.WebNNRoundEven(),
+        *_WEBNN,
+        ("float32", "float16"),
+        "webnn_round_even",
+        "1",
+        names=("input", "output"),
+        shapes=((10,), (5, 2)),
+    ),
+    **{
+        f"stablehlo, {op}": Example(
+            tr.StableHLORound(op),
+            (-2.5, 0.4, 0.5, 0.6, 2.5),
+            result,
+            ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"),
+            "stablehlo_round_nearest",
+            "1",
+            {"op": op},
+            ("operand", "result"),
+        )
+        for op, result in _STABLEHLO.items()
+    },
+    **{
+        f"array_api, {op}": Example(
+            tr.ArrayAPIRound(op),
+            (-3.5, -2.25, -1.5, 0, 0.25, 0.5, 0.75, 1.5, 2.5, 7),
+            result,
+            ("float32", "float64"),
+            "array_api_round",
+            "2021.12",
+            {"op": op},
+            ("x", "out"),
+        )
+        for op, result in _ARRAY_API.items()
     },
 }
 #: Name of an example, and each dtype that it is for.

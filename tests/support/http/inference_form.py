@@ -11,7 +11,6 @@ import numpy as np
 from support.services.server import Reply, Service
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
-
 X = np.array([-2.5, -1.75, -1.5, -1.25, -0.3, 0, 1.25, 1.5, 1.75, 2.5], "<f4")
 EVEN = np.array([-2, -2, -2, -1, -0.0, 0, 1, 2, 2, 2], "<f4")
 AWAY = np.array([-3, -2, -2, -1, -0.0, 0, 1, 2, 2, 3], "<f4")
@@ -91,3 +90,9 @@ def error_of(reply: Reply) -> str:
     assert text
     assert "\n" not in text
     return text
+
+
+#: The input X, its numbers behind the head.
+OF_X = binary("FP32", [X.size], X.nbytes)
+#: The wish for numbers behind the head of the response.
+BINARY_OUT = {"parameters": {"binary_data_output": True}}

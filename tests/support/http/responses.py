@@ -9,6 +9,9 @@ import numpy as np
 
 from support.http.native_form import ieee754
 
+#: Bytes of bodies that are received into memory of their own.
+LARGE = [64 << 10, 100 << 10, 1 << 20, 5 << 20]
+
 
 def tensor(nbytes: int, seed: int = 0) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return (np.random.default_rng(seed).standard_normal(nbytes // 4) * 100).astype(np.float32)
@@ -20,6 +23,20 @@ def message(x: np.ndarray, version: str = "1.1", more: str = "") -> bytes:
         f"Operator-Descriptor: {ieee754('float32', [x.size])}\r\n\r\n"
     )
     return head.encode() + x.tobytes()
+
+
+def inference(x: np.ndarray, own: str) -> bytes:
+    tensor = (
+        f'{{"id":"{own}","inputs":[{{"name":"X","datatype":"FP32","shape":[{x.size}],'
+        f'"parameters":{{"binary_data_size":{x.nbytes}}}}}],'
+        '"outputs":[{"name":"Y","parameters":{"binary_data":true}}]}'
+    )
+    head = (
+        f"POST /v2/models/round/infer HTTP/1.1\r\nHost: x\r\n"
+        f"Inference-Header-Content-Length: {len(tensor)}\r\n"
+        f"Content-Length: {len(tensor) + x.nbytes}\r\n\r\n"
+    )
+    return (head + tensor).encode() + x.tobytes()
 
 
 class Answers:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
+import numpy as np
 import uvicorn
 
+from support.http.responses import message, tensor
 from support.services.server import Service
 from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu.backend import NumpyBackend
@@ -74,3 +77,18 @@ class HostedService(Service):
         self._thread.join(30)
         self.engine.close()
         assert not self._thread.is_alive()
+
+
+def filled(service: HostedService, size: int) -> tuple[socket.socket, list[np.ndarray]]:
+    """A connection whose last answer waits in the service, and the tensors it was asked for."""
+    plug = socket.socket()
+    plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plug.connect(("127.0.0.1", service.port))
+    plug.settimeout(20)
+    held, asked = service.engine.memory.in_use, []
+    while service.engine.memory.in_use == held:
+        asked.append(tensor(size, len(asked)))
+        assert len(asked) < 100, "the system takes everything"
+        plug.sendall(message(asked[-1]))
+        time.sleep(0.02)
+    return plug, asked

@@ -16,7 +16,7 @@ import logging
 
 from tensor_round.errors import Draining, ReceiveTimeout, RequestRefused
 
-from ..head import MalformedRequest, path_of, split_head
+from ..head import MalformedRequest, RequestHead, path_of, split_head
 from ..request import ClientDisconnected
 from ..response import FixedFields, Response, head_bytes
 from . import eager
@@ -147,11 +147,11 @@ class Connection(Lifecycle):
                     request.skip()
             except (MalformedRequest, RequestRefused) as error:
                 holder = None if response is None else response.holder
-                response = self._refusal(head.path, error)
+                response = self._refusal(head.path, error, head)
                 response.holder = holder
             except asyncio.CancelledError:  # the server leaves
                 refusal = Draining("the service stopped before it was done", retry_after=1)
-                response = application.refuse(head.path, refusal)
+                response = application.refuse(head.path, refusal, head)
             await self._respond(request, response)
         except ClientDisconnected:
             self._abort()
@@ -248,10 +248,10 @@ class Connection(Lifecycle):
         self.transport.write(b"".join((head, *response.parts)))
         self._linger()
 
-    def _refusal(self, path: str, error: Exception) -> Response:
+    def _refusal(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
         if isinstance(error, MalformedRequest):
             return Response(400, _PLAIN_TEXT, [b"Invalid HTTP request received."], [])
-        return self._site.application.refuse(path, error)
+        return self._site.application.refuse(path, error, head)
 
     def _write_last_resort(self, request: ReceivedRequest, error: Exception) -> None:
         """Respond with what was made beforehand, if nothing has been sent."""

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..head import Header
+from ..head import Header, RequestHead
 from ..request import Request
 from ..response import Response, field_lines
 
@@ -43,8 +43,11 @@ class Application(Protocol):
         Raises what reading its body raises, where nobody is left to respond to.
         """
 
-    def refuse(self, path: str, error: Exception) -> Response:
-        """The response that tells of an error, in the form of that path."""
+    def refuse(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
+        """The response that tells of an error, in the form of that path.
+
+        ``head`` is that of the request, where it has become known.
+        """
 
     def last_resort(self, path: str, error: Exception) -> bytes:
         """A whole response made beforehand, for when no other can be made."""

@@ -28,13 +28,13 @@ from support.http.inference_form import (
     infer,
     tensor,
 )
+from support.http.region_form import at, into, put, source
 from support.segments import PREFIX, Segment, segment
 from support.services.device_service import DeviceService
 from support.services.server import Reply, Service
 from tensor_round.conformance.reference import all_patterns, rounded
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
-
 SIZE = 1 << 18
 
 
@@ -80,23 +80,6 @@ def region(service: Service, owned: Segment) -> Iterator[Segment]:
         yield owned
 
 
-def at(nbytes: int, offset: int = 0, name: str = "r") -> dict[str, Any]:
-    place = {"shared_memory_offset": offset} if offset else {}
-    return {"shared_memory_region": name, "shared_memory_byte_size": nbytes, **place}
-
-
-def source(nbytes: int, offset: int = 0, name: str = "r") -> dict[str, Any]:
-    return tensor("FP32", [nbytes // 4], parameters=at(nbytes, offset, name))
-
-
-def into(nbytes: int, offset: int = 0, name: str = "r") -> list[dict[str, Any]]:
-    return [{"name": "Y", "parameters": at(nbytes, offset, name)}]
-
-
-def put(memory: Segment, x: np.ndarray[Any, Any], offset: int = 0) -> None:
-    memory.memory[offset : offset + x.nbytes] = x.view(np.uint8)
-
-
 def content(memory: Segment, nbytes: int, offset: int = 0) -> bytes:
     return memory.memory[offset : offset + nbytes].tobytes()
 
@@ -112,7 +95,7 @@ def test_rounding_within_the_devices_memory(
     assert content(region, 40, end) == EVEN.tobytes()
     assert start == end or content(region, 40, start) == X.tobytes()
     (output,) = json.loads(reply.content)["outputs"]
-    assert output["parameters"] == at(40, end)
+    assert output["parameters"] == at(40, end or None)
     assert "data" not in output
 
 

@@ -1,0 +1,73 @@
+"""The ``array_api`` dialect: the Array API standard's ``round``, ``trunc``, ``ceil`` and ``floor``.
+
+Its real-valued data types; the complex ones are rounded by parts, which no tensor here has.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from ..call import RoundCall
+from ..dtypes import BY_NAME
+from ..layout import Layout
+from ..rounding import ARRAY_API_FUNCTIONS, Rounding
+from .dialect import Dialect, Version
+from .fields import RANK_LIMIT, OneOf, Sizes
+from .model import OperatorDescriptor, Strict
+
+#: The standard's own names, which are also the canonical ones.
+_DTYPES = (
+    *("float32", "float64", "int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64"),
+)
+#: Named by the first version of the standard, which had all four functions.
+VERSION = Version("2021.12", "array_api", (), _DTYPES, 0, RANK_LIMIT)
+
+_BY_PARTS = "its parts are rounded one by one: send them as the real tensors that they are"
+_UNFIT: dict[str | int, str] = {
+    name: f"{VERSION.title} takes {', '.join(_DTYPES)} here, got {name}: {_BY_PARTS}"
+    for name in ("complex64", "complex128")
+}
+_EXAMPLE: dict[str, Any] = {
+    "dialect": "array_api",
+    "op": "round",
+    "x": {"dtype": "float32", "shape": [2, 3]},
+}
+
+
+class ArrayAPIArray(Strict):
+    """An array, packed in C order."""
+
+    dtype: Annotated[str, OneOf(VERSION.title, {name: name for name in _DTYPES}, _UNFIT)]
+    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty array.")
+
+
+class ArrayAPIDescriptor(OperatorDescriptor):
+    """The Array API's round (halves to even), trunc, ceil or floor."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    dialect: Literal["array_api"] = "array_api"
+    op: Annotated[str, OneOf(VERSION.title, {name: name for name in ARRAY_API_FUNCTIONS})] = Field(
+        description="The function; integers come back as they are from all of them."
+    )
+    x: ArrayAPIArray
+
+    def resolve(self) -> RoundCall:
+        """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
+        layout = Layout.of(BY_NAME[self.x.dtype], self.x.shape, loc=("x",))
+        return RoundCall.packed_output(ARRAY_API_FUNCTIONS[self.op], layout)
+
+
+DIALECT = Dialect(
+    name="array_api",
+    operator="round",
+    version_field=None,
+    versions=(VERSION,),
+    dtypes={name: name for name in _DTYPES},
+    mode_field="op",
+    modes=ARRAY_API_FUNCTIONS,
+    default_rounding=Rounding.TIES_TO_EVEN,
+)

@@ -1,0 +1,66 @@
+"""The ``webnn`` dialect: ``roundEven`` of the Web Neural Network API.
+
+Its fields are the method's name and the MLOperandDescriptor of its input. The text allows
+any rank and two data types; dimensions are at least 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from ..call import RoundCall
+from ..dtypes import BY_NAME
+from ..layout import Layout
+from ..rounding import Rounding
+from .dialect import Dialect, Version
+from .fields import RANK_LIMIT, OneOf, PerDimension
+from .model import OperatorDescriptor, Strict
+
+#: In MLOperandDataType's names, which are also the canonical ones.
+VERSION = Version("1", "webnn: roundEven", (), ("float32", "float16"), 0, RANK_LIMIT)
+#: A "valid dimension": greater than zero, and in the range of WebIDL's ``long``.
+_Dimension = Annotated[int, Field(ge=1, le=2**31 - 1)]
+_EXAMPLE: dict[str, Any] = {
+    "dialect": "webnn",
+    "op": "roundEven",
+    "input": {"dataType": "float16", "shape": [2, 3]},
+}
+
+
+class WebNNTensor(Strict):
+    """An MLOperandDescriptor: a tensor packed in C order."""
+
+    dataType: Annotated[str, OneOf(VERSION.title, {name: name for name in VERSION.dtypes})]
+    shape: Annotated[Sequence[int], PerDimension(_Dimension)] = Field(
+        description="Elements along each dimension, at least 1; none is a scalar."
+    )
+
+
+class WebNNDescriptor(OperatorDescriptor):
+    """WebNN roundEven: to the nearest integer, halves to even."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    dialect: Literal["webnn"] = "webnn"
+    op: Literal["roundEven"]
+    input: WebNNTensor
+
+    def resolve(self) -> RoundCall:
+        """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
+        layout = Layout.of(BY_NAME[self.input.dataType], self.input.shape, loc=("input",))
+        return RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+
+
+DIALECT = Dialect(
+    name="webnn",
+    operator="roundEven",
+    version_field=None,
+    versions=(VERSION,),
+    dtypes={name: name for name in VERSION.dtypes},
+    mode_field=None,
+    modes={},
+    default_rounding=Rounding.TIES_TO_EVEN,
+)

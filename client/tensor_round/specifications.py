@@ -1,0 +1,93 @@
+"""What specifications and libraries say of their rounding operators, as data.
+
+One row an operator, by what its text says; where the text leaves something open, so does the
+row. Only an operator that is defined, and has a descriptor here, names a dialect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+#: Where halves go. ``not defined``: the text leaves it open. ``no operator``: there is none.
+Ties = Literal["even", "away", "toward +infinity", "by mode", "not defined", "no operator"]
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """One operator, in the words of its text.
+
+    ``zero`` is what is said of a zero's sign, ``nan`` of NaN, each ``silent`` where nothing is.
+    ``source`` is where the text was read; gh:owner/name#number is a thread on GitHub.
+    """
+
+    name: str
+    ties: Ties
+    about: str
+    dtypes: str
+    ranks: str
+    zero: str
+    nan: str
+    source: str
+    dialect: str | None = None
+
+    def as_data(self) -> dict[str, str | None]:
+        """The row as JSON has it."""
+        return asdict(self)
+
+
+# A table reads best as one line a field or a row.
+# ruff: noqa: E501
+# fmt: off
+_IEEE = ("keeps the operand's sign", "a quiet NaN")
+_SILENT = ("silent", "silent")
+_FLOATS = "floats"
+
+SPECIFICATIONS: tuple[Specification, ...] = (
+    Specification("ieee754.roundToIntegral", "by mode", "five directions", _FLOATS, "scalar", *_IEEE, "IEEE 754-2019, 5.9", "ieee754"),
+    Specification("onnx.Round", "even", "integral values, zeros, NaN and infinities are returned as they are", "float16 float32 float64; bfloat16 from opset 22", "any", "of a zero operand kept", "x itself", "ONNX Round-11, Round-22", "onnx"),
+    Specification("openvino.Round", "by mode", "half_to_even (default) or half_away_from_zero", "any numeric type; integers as they are", "any", *_SILENT, "OpenVINO Round-5", "openvino"),
+    Specification("directml.ELEMENT_WISE_ROUND", "by mode", "HALVES_TO_NEAREST_EVEN, TOWARD_ZERO, or TOWARD_INFINITY, which is halves away", "float32 float16", "4 at feature level 2_1, 1 to 8 from 3_0", *_SILENT, "DML_ELEMENT_WISE_ROUND_OPERATOR_DESC", "directml"),
+    Specification("webnn.roundEven", "even", "halves to the nearest even value; the tests' tolerance is 0 ULP", "float32 float16", "any; 0 to 5 required", *_SILENT, "webnn index.bs, roundEven; WPT round_even.https.any.js", "webnn"),
+    Specification("webnn.quantizeLinear", "even", "clamp(roundEven(input / scale) + zeroPoint); the tests' tolerance is 1", "float32 float16 to int8 uint8 and others", "any", *_SILENT, "webnn index.bs, quantizeLinear; WPT quantizeLinear.https.any.js"),
+    Specification("stablehlo.round_nearest_even", "even", "IEEE roundToIntegralTiesToEven; no guarantee of accuracy", "f4 f6 f8 bf16 f16 f32 f64, or quantized per tensor", "any", *_IEEE, "stablehlo spec.md, round_nearest_even", "stablehlo"),
+    Specification("stablehlo.round_nearest_afz", "away", "IEEE roundToIntegralTiesToAway; no guarantee of accuracy", "f4 f6 f8 bf16 f16 f32 f64, or quantized per tensor", "any", *_IEEE, "stablehlo spec.md, round_nearest_afz", "stablehlo"),
+    Specification("array_api.round", "even", "trunc, ceil and floor beside it; complex numbers by parts", "numeric; integers as they are", "any", "of a zero operand kept", "NaN", "Array API standard, elementwise functions", "array_api"),
+    Specification("mlir.math.roundeven", "even", "lowered to llvm.roundeven", _FLOATS, "scalar, vector, tensor", *_SILENT, "MathOps.td; reviews.llvm.org/D132375"),
+    Specification("mlir.math.round", "away", "regardless of the current rounding direction; lowered to llvm.round", _FLOATS, "scalar, vector, tensor", *_SILENT, "MathOps.td; reviews.llvm.org/D128662"),
+    Specification("llvm.roundeven", "even", "IEEE roundToIntegralTiesToEven, without exceptions", _FLOATS, "scalar, vector", *_IEEE, "LLVM LangRef; reviews.llvm.org/D75670"),
+    Specification("numpy.rint", "even", "round(x) is the same", "floats, complex", "any", *_IEEE, "NumPy reference"),
+    Specification("torch.round", "even", "decimals= is inexact", "floats; integers copied", "any", "-0 shown in the example", "silent", "docs.pytorch.org, torch.round"),
+    Specification("tensorflow.round", "even", "tf.round and raw_ops.Round", "bfloat16 half float32 float64, int8 to int64, complex", "any", *_SILENT, "tensorflow.org, raw_ops/Round"),
+    Specification("litert.ROUND", "even", "by floor and difference; TensorFlow Lite's operator", "float32", "any", "-0.0 kept; the code makes [-0.5, 0) +0.0", "silent", "tflite kernels/round.cc, reference/round.h"),
+    Specification("xnnpack.bankers_rounding", "even", "", "f16 f32", "any", *_SILENT, "XNNPACK operator-type.yaml; gh:tensorflow/tfjs#4486"),
+    Specification("jax.lax.round", "by mode", "AWAY_FROM_ZERO (default) or TO_NEAREST_EVEN", _FLOATS, "any", *_SILENT, "gh:jax-ml/jax#4959"),
+    Specification("jax.numpy.round", "even", "", "numeric", "any", *_SILENT, "gh:jax-ml/jax#4959"),
+    Specification("coreml.round", "not defined", "0.5 is rounded to 0; of other halves the backend decides (MPS, BNNS, ANE, CPU)", "fp16 fp32", "any", *_SILENT, "coremltools elementwise_unary.py; gh:webmachinelearning/webnn#817"),
+    Specification("tensorrt.kROUND", "even", "round to nearest even for floating-point data types", _FLOATS, "any", *_SILENT, "TensorRT NvInfer.h, UnaryOperation"),
+    Specification("onednn.eltwise_round", "not defined", "d = round(s); the code is nearbyintf, which follows the mode of the thread", "f32; graph Round also f16 bf16", "any", *_SILENT, "oneDNN doc/primitives/eltwise.md, doc/graph/operations/Round.md"),
+    Specification("tosa", "no operator", "CAST of floats to integers goes to even; RESCALE has SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND", "", "", *_SILENT, "TOSA 1.0; gh:ROCm/hip-ep#1053, gh:llvm/torch-mlir#3946"),
+    Specification("nnapi", "no operator", "FLOOR and QUANTIZE alone", "", "", *_SILENT, "Android NNAPI, from memory of its list of operations"),
+    Specification("wgsl.round", "even", "correctly rounded; subnormals may be flushed", "f32 f16, abstract floats", "scalar, vector", "may be ignored", "indeterminate", "WGSL index.bs, round and floating-point evaluation"),
+    Specification("hlsl.round", "even", "", _FLOATS, "scalar, vector, matrix", *_SILENT, "gh:gpuweb/gpuweb#1381, gh:microsoft/DirectXShaderCompiler#4368"),
+    Specification("glsl.round", "not defined", "the direction of a fraction 0.5 is the implementation's; SPIR-V's Round too", "float double", "scalar, vector", *_SILENT, "registry.khronos.org, round"),
+    Specification("glsl.roundEven", "even", "SPIR-V's RoundEven too", "float double", "scalar, vector", *_SILENT, "registry.khronos.org, roundEven"),
+    Specification("metal.round", "away", "", "half float", "scalar, vector", *_SILENT, "gh:gpuweb/gpuweb#1381"),
+    Specification("metal.rint", "even", "", "half float", "scalar, vector", *_SILENT, "gh:gpuweb/gpuweb#1381"),
+    Specification("mlx.round", "even", "rint on Metal and CUDA; decimals= scales", "floats, complex", "any", *_SILENT, "mlx unary_ops.h, unary_ops.cuh"),
+    Specification("ggml.ROUND", "away", "roundf on the CPU, round on CUDA and Metal; the Vulkan shader adds a half and floors", "f32 f16", "any", *_SILENT, "ggml unary-ops.cpp, unary.comp"),
+    Specification("mindspore.round", "even", "Ascend's default result is int32", "f16 f32", "any", *_SILENT, "MindSpore ops.round; hiascend atlaste_07_0040"),
+    Specification("sentis.Round", "even", "", "f32", "any", *_SILENT, "docs.unity3d.com, Sentis 1.3"),
+    Specification("javascript.Math.round", "toward +infinity", "", "float64", "scalar", "keeps the operand's sign", "NaN", "ECMA-262, Math.round; gh:tensorflow/tfjs#7373"),
+)
+# fmt: on
+
+
+def find(name: str) -> tuple[Specification, ...]:
+    """The rows of a name, whole or but the part before its first dot, in any case."""
+    wanted = name.lower()
+    return tuple(
+        row
+        for row in SPECIFICATIONS
+        if wanted in (row.name.lower(), row.name.partition(".")[0].lower())
+    )

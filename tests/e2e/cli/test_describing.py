@@ -1,0 +1,141 @@
+"""``tensor-round operators``, ``conformance`` and ``ping``; services that refuse or are gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.command_line import bad, command, good
+from support.http.proxy import Fault, Proxy
+from support.services.server import Service
+from support.services.tls import CA, SERVER
+
+
+@pytest.mark.parametrize("columns", ["80", "60", "200"])
+def test_operators_fit_the_terminal(service: Service, columns: str) -> None:
+    shown = good("operators", url=service.url, COLUMNS=columns).stdout.decode().splitlines()
+    assert max(map(len, shown)) <= int(columns)
+    assert len(shown) < 40
+    assert "  3_0 to 6_4, ranks 1 to 8: FLOAT32 FLOAT16" in shown
+    assert "(half_to_even if none is given)" in " ".join(" ".join(shown).split())
+    words = {word for line in shown for word in line.split()}
+    assert {"half_away_from_zero", "HALVES_TO_NEAREST_EVEN", "float8_e4m3fn"} <= words
+
+
+def test_operators(service: Service) -> None:
+    shown = good("operators", "--url", service.url).stdout.decode()
+    for name in ("ieee754", "Round-22", "half_away_from_zero", "TOWARD_INFINITY", "BFLOAT16"):
+        assert name in shown
+    assert "dialects" in json.loads(good("operators", "--json", url=service.url).stdout)
+
+
+def test_conformance(service: Service) -> None:
+    shown = good("conformance", url=service.url).stdout.decode()
+    assert "bfloat16" in shown
+    assert "NO" not in shown
+    assert shown.splitlines()[-1].startswith("The service conforms to what tensor-round")
+    assert json.loads(good("conformance", "--json", url=service.url).stdout)["matches_this_package"]
+
+
+def test_conformance_is_not_what_the_service_says_it_is(service: Service) -> None:
+    lie = json.dumps(
+        {
+            "conforms": True,
+            "backends": {
+                "numpy": {
+                    "float16": {"ties_to_even": {"sha256": "0" * 64, "matches_published": True}}
+                }
+            },
+        }
+    ).encode()
+    answer = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(lie)
+    ) + lie
+    with Proxy(None, lambda _: Fault(answer=answer)) as proxy:
+        assert b"NO" in command("conformance", url=proxy.url).stdout
+        assert command("conformance", url=proxy.url).returncode == 1
+        shown = bad(1, "", "conformance", url=proxy.url)
+        assert shown == ""
+
+
+def test_ping(service: Service) -> None:
+    assert b"is ready" in good("ping", url=service.url).stdout
+    assert json.loads(good("ping", "--json", url=service.url).stdout)["ready"] is True
+
+
+REFUSAL = json.dumps(
+    {"code": "unauthorized", "detail": "no valid key", "status": 401, "errors": []}
+).encode()
+UNAUTHORIZED = (
+    b"HTTP/1.1 401 Unauthorized\r\nContent-Type: application/problem+json\r\n"
+    b"X-Request-ID: abc\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(REFUSAL)
+) + REFUSAL
+
+
+def test_refusals_are_exit_code_1_and_say_what_helps(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("s3cret\nsecond line\n")
+    with Proxy(None, lambda _: Fault(answer=UNAUTHORIZED)) as proxy:
+        shown = bad(1, "no valid key", "operators", "--api-key-file", key, url=proxy.url)
+        assert "--api-key-file" in shown
+        assert "request abc" in shown
+        told = command("ping", "--json", url=proxy.url, TENSOR_ROUND_API_KEY="other").stderr
+        error = json.loads(told)["error"]
+        assert (error["code"], error["status"], error["request_id"]) == ("unauthorized", 401, "abc")
+        assert proxy.seen[0].headers()["authorization"] == "Bearer s3cret"
+        assert proxy.seen[1].headers()["authorization"] == "Bearer other"
+
+
+def test_certificates_that_are_not_trusted_are_told_of(service: Service) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(SERVER)
+    with Proxy(service.address, tls=context) as proxy:
+        bad(1, "--ca-file names the certificates to trust", "ping", url=proxy.url)
+        good("ping", "--ca-file", CA, url=proxy.url)
+
+
+def test_another_server_is_told_of() -> None:
+    html = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    with Proxy(None, lambda _: Fault(answer=html)) as proxy:
+        bad(1, f"no tensor-round service answers at {proxy.url}", "operators", url=proxy.url)
+
+
+@pytest.mark.not_behind("unix", reason="a socket's URL has no path behind it")
+def test_a_path_of_the_service_is_not_where_it_begins(service: Service) -> None:
+    url = f"{service.url}/round"
+    assert f"does the service begin at {url}?" in bad(1, "not_found", "operators", url=url)
+
+
+def test_nobody_there_is_exit_code_1() -> None:
+    with Proxy(None) as gone:
+        url = gone.url
+    shown = bad(1, "cannot connect", "ping", url=url)
+    assert "is a service running" in shown
+
+
+@pytest.mark.parametrize("arguments", [("operators",), ("round", "in.npy", "-")])
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_a_reader_that_has_had_enough_is_no_error(
+    service: Service, tmp_path: Path, arguments: tuple[str, ...], form: tuple[str, ...]
+) -> None:
+    np.save(tmp_path / "in.npy", np.zeros(1 << 20, "<f4"))
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as stdout:
+        done = subprocess.run(
+            [sys.executable, "-m", "tensor_round", *arguments, *form],
+            cwd=tmp_path,
+            env={**os.environ, "TENSOR_ROUND_URL": service.url, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (1, b"")

@@ -1,0 +1,190 @@
+"""``tensor-round round`` as people call it: files, pipes, exit codes, messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.cases.array_cases import bits, expected_bits, patterns
+from support.command_line import bad, good
+from support.http.proxy import Fault, Proxy
+from support.services.server import Service
+from tensor_round.dtypes import BY_NAME
+
+FILES = {
+    "c-order": lambda x: x,
+    "fortran": lambda x: np.asfortranarray(x),
+    "big-endian": lambda x: x.astype(x.dtype.newbyteorder(">")),
+    "0d": lambda x: x[0, 0].reshape(()),
+    "empty": lambda x: x[:0],
+}
+
+
+@pytest.mark.parametrize("make", FILES.values(), ids=FILES)
+def test_a_file_becomes_a_file_alike(service: Service, tmp_path: Path, make: Any) -> None:
+    x = make(patterns("float32", 60).reshape(6, 10))
+    np.save(tmp_path / "in.npy", x)
+    good("round", tmp_path / "in.npy", tmp_path / "out.npy", "--rounding", "ties_to_away",
+         url=service.url)  # fmt: skip
+    y = np.load(tmp_path / "out.npy")
+    assert (y.dtype, y.shape, y.flags.f_contiguous) == (x.dtype, x.shape, x.flags.f_contiguous)
+    assert np.array_equal(bits(y), expected_bits(x, "ties_to_away"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "out.npy"]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_types_that_npy_has_no_name_for(service: Service, tmp_path: Path, dtype: str) -> None:
+    x = patterns(dtype, 256)
+    np.save(tmp_path / "in.npy", x)
+    source, target = tmp_path / "in.npy", tmp_path / "out.npy"
+    good("round", source, target, "--dtype", dtype, url=service.url)
+    data = target.read_bytes()
+    assert data[:128] == source.read_bytes()[:128]
+    y = np.frombuffer(data[-x.nbytes :], BY_NAME[dtype].numpy)
+    assert np.array_equal(bits(y), expected_bits(x))
+
+
+def test_the_file_may_be_its_own_target(service: Service, tmp_path: Path) -> None:
+    x = patterns("float64", 50)
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "link.npy").symlink_to("x.npy")
+    good("round", tmp_path / "x.npy", tmp_path / "link.npy", url=service.url)
+    assert (tmp_path / "link.npy").is_symlink()
+    assert np.array_equal(bits(np.load(tmp_path / "x.npy")), expected_bits(x))
+
+
+def test_pipes(service: Service, tmp_path: Path) -> None:
+    x = np.asfortranarray(patterns("float16", 60).reshape(6, 10))
+    np.save(tmp_path / "in.npy", x)
+    done = good("round", "-", "-", "--json", url=service.url,
+                given=(tmp_path / "in.npy").read_bytes())  # fmt: skip
+    (tmp_path / "out.npy").write_bytes(done.stdout)
+    assert np.array_equal(bits(np.load(tmp_path / "out.npy")), expected_bits(x))
+    assert json.loads(done.stderr)["output"] == "-"
+
+
+def test_a_report_as_json(service: Service, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.zeros((2, 3), "<f2"))
+    done = good("round", tmp_path / "in.npy", tmp_path / "out.npy", "--json", "--digest",
+                url=service.url)  # fmt: skip
+    report = json.loads(done.stdout)
+    assert (report["dtype"], report["shape"], report["bytes"]) == ("float16", [2, 3], 12)
+    assert report["seconds"] >= 0
+
+
+def test_a_progress_bar_when_asked_for(service: Service, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.zeros(1000, "<f4"))
+    files = (tmp_path / "in.npy", tmp_path / "out.npy")
+    assert b"rounding" in good("round", *files, "--progress", url=service.url).stderr
+    assert good("round", *files, url=service.url).stderr == b""
+
+
+def test_a_file_larger_than_memory_allows(service: Service, tmp_path: Path) -> None:
+    """Mapped in and out: private memory may not hold the tensor even once."""
+    x = np.lib.format.open_memmap(tmp_path / "in.npy", "w+", "<f4", (80 << 18,))
+    x[::1001] = 0.5
+    code = (
+        "import resource, sys\n"
+        "from tensor_round import cli\n"
+        "kept = resource.getrlimit(resource.RLIMIT_DATA)[1]\n"
+        f"resource.setrlimit(resource.RLIMIT_DATA, ({64 << 20} + used(), kept))\n"
+        "cli.main()\n"
+    )
+    used = (
+        "def used():\n"
+        "    lines = open('/proc/self/status').read().splitlines()\n"
+        "    return next(int(line.split()[1]) << 10 for line in lines if line[:6] == 'VmData')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", used + code, "round", tmp_path / "in.npy", tmp_path / "out.npy"],
+        env={**os.environ, "TENSOR_ROUND_URL": service.url},
+        capture_output=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert not np.load(tmp_path / "out.npy", mmap_mode="r").any()
+
+
+def test_half_a_file_is_never_left(service: Service, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", patterns("float32", 1000))
+    (tmp_path / "out.npy").write_bytes(b"what was there")
+    with Proxy(service.address, lambda _: Fault(cut_down=2000)) as proxy:
+        bad(1, "hung up", "round", tmp_path / "in.npy", tmp_path / "out.npy", url=proxy.url)
+    assert (tmp_path / "out.npy").read_bytes() == b"what was there"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "out.npy"]
+
+
+def test_a_full_disk_is_a_message(service: Service, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.zeros(1 << 20, "<f4"))
+    done = subprocess.run(
+        [sys.executable, "-m", "tensor_round", "round", tmp_path / "in.npy", tmp_path / "out.npy"],
+        env={**os.environ, "TENSOR_ROUND_URL": service.url, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
+        timeout=60,
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (1, False), done.stderr
+    assert done.stderr.startswith(b"tensor-round: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.npy"]
+
+
+OPERATORS = {
+    "ties_to_away": "ties_to_away",
+    "onnx": "ties_to_even",
+    "onnx:11": "ties_to_even",
+    "openvino": "ties_to_even",
+    "openvino:half_away_from_zero": "ties_to_away",
+    "directml:TOWARD_INFINITY": "ties_to_away",
+    "directml:DML_ROUNDING_MODE_TOWARD_ZERO": "toward_zero",
+    "directml:1:6_0": "toward_zero",
+}
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_dialect_s_operator(service: Service, tmp_path: Path, operator: str) -> None:
+    x = patterns("float32", 100)
+    np.save(tmp_path / "in.npy", x)
+    done = good("round", tmp_path / "in.npy", tmp_path / "out.npy", "--operator", operator,
+                "--json", url=service.url)  # fmt: skip
+    y = np.load(tmp_path / "out.npy")
+    assert np.array_equal(bits(y), expected_bits(x, OPERATORS[operator]))
+    report = json.loads(done.stdout)
+    assert (report["operator"], report["rounding"]) == (operator, OPERATORS[operator])
+
+
+REFUSED = {
+    "onnx-integers": ("int32", "onnx:22", "elem_type: onnx: Round takes FLOAT16"),
+    "directml-rank": ("float32", "directml:TOWARD_ZERO:2_1", "exactly 4 dimensions, got 1"),
+}
+
+
+@pytest.mark.parametrize(("dtype", "operator", "why"), REFUSED.values(), ids=REFUSED)
+def test_a_dialect_s_rules_hold(
+    service: Service, tmp_path: Path, dtype: str, operator: str, why: str
+) -> None:
+    np.save(tmp_path / "in.npy", np.zeros(3, dtype))
+    bad(1, why, "round", tmp_path / "in.npy", tmp_path / "out.npy", "--operator", operator,
+        url=service.url)  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == ["in.npy"]
+
+
+def test_what_is_wrong_with_a_file_is_json_too(service: Service, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.zeros(1 << 20, "<f4"))
+    done = subprocess.run(
+        [sys.executable, "-m", "tensor_round", "round", "in.npy", "out.npy", "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "TENSOR_ROUND_URL": service.url, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert json.loads(done.stderr)["error"]["kind"] == "OSError"

@@ -1,0 +1,121 @@
+"""Wrong usage of the command line, help, version and completion."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.cases.array_cases import patterns
+from support.command_line import command, good
+
+WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
+    "no-command": ("Usage", ()),
+    "unknown-command": ("No such command", ("truncate",)),
+    "unknown-option": ("No such option", ("ping", "--loud")),
+    "no-target": ("Missing argument", ("round", "in.npy")),
+    "no-file": ("nothing.npy: No such file", ("round", "nothing.npy", "out.npy")),
+    "a-folder": ("directory", ("round", ".", "out.npy")),
+    "no-npy": ("text: this is no .npy file", ("round", "text", "out.npy")),
+    "npz": ("all.npz: this is an archive of arrays (.npz)", ("round", "all.npz", "out.npy")),
+    "cut-npy": ("cut.npy: the .npy header calls for", ("round", "cut.npy", "out.npy")),
+    "complex": ("complex.npy: the .npy file has elements of type '<c8'",
+                ("round", "complex.npy", "out.npy")),
+    "complex-served": ("types that are: float16, bfloat16", ("round", "complex.npy", "out.npy")),
+    "no-dtype": ("--dtype", ("round", "bf16.npy", "out.npy")),
+    "wrong-dtype": ("must be one of", ("round", "f4.npy", "out.npy", "--dtype", "bfloat16")),
+    "wrong-rounding": ('toward_negative, got "up"',
+                       ("round", "f4.npy", "out.npy", "--rounding", "up")),
+    "wrong-operator": ("directml:MODE (HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY",
+                       ("round", "f4.npy", "out.npy", "--operator", "directml")),
+    "no-operator": ("must be one of ties_to_even",
+                    ("round", "f4.npy", "out.npy", "--operator", "")),
+    "wrong-mode": ("takes HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY, TOWARD_ZERO",
+                   ("round", "f4.npy", "out.npy", "--operator", "directml:UP")),
+    "wrong-opset": ("introduced in opset 11",
+                    ("round", "f4.npy", "out.npy", "--operator", "onnx:10")),
+    "two-operators": ("give one of the two", ("round", "f4.npy", "out.npy", "--operator", "onnx",
+                                              "--rounding", "ties_to_even")),
+    "no-folder": ("there is no folder nowhere", ("round", "f4.npy", "nowhere/out.npy")),
+    "into-a-folder": (". is a folder", ("round", "f4.npy", ".")),
+    "wrong-url": ("unix:///path", ("ping", "--url", "gopher://x")),
+    "timeout-as-a-word": ("valid number", ("ping", "--timeout", "abc")),
+    "wrong-timeout": ("timeout", ("ping", "--timeout", "0")),
+    "no-key-file": ("does not exist", ("ping", "--api-key-file", "nothing")),
+    "empty-key-file": ("first line is empty", ("ping", "--api-key-file", "empty")),
+    "binary-key-file": ("cut.npy is no text", ("ping", "--api-key-file", "cut.npy")),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def odd_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("odd")
+    (folder / "text").write_text("this is no .npy file")
+    (folder / "empty").write_text("")
+    np.save(folder / "f4.npy", np.zeros(3, "<f4"))
+    np.savez(folder / "all.npz", a=np.zeros(3), b=np.zeros(3))
+    np.save(folder / "complex.npy", np.zeros(3, "<c8"))
+    np.save(folder / "bf16.npy", patterns("bfloat16", 3))
+    (folder / "cut.npy").write_bytes((folder / "f4.npy").read_bytes()[:-1])
+    return folder
+
+
+@pytest.mark.parametrize(("why", "arguments"), WRONG.values(), ids=WRONG)
+def test_wrong_usage_is_exit_code_2(
+    odd_files: Path, monkeypatch: pytest.MonkeyPatch, why: str, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(odd_files)
+    done = command(*arguments, url="http://127.0.0.1:9")
+    shown = (done.stdout + done.stderr).decode()
+    assert done.returncode == 2, shown
+    assert why in _words(shown)
+    assert "Traceback" not in shown
+    assert "Value error" not in shown
+
+
+def _words(shown: str) -> str:
+    """The text without the frame that is drawn around it."""
+    return " ".join(word for word in shown.split() if word not in ("\u2502", "|"))
+
+
+@pytest.mark.parametrize(
+    "name", ["unknown-command", "no-target", "no-npy", "wrong-operator", "wrong-url"]
+)
+def test_wrong_usage_is_json_too(
+    odd_files: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(odd_files)
+    why, arguments = WRONG[name]
+    done = command(*arguments, "--json", url="http://127.0.0.1:9")
+    assert (done.returncode, done.stdout) == (2, b"")
+    error = json.loads(done.stderr)["error"]
+    assert error["kind"] == "UsageError"
+    assert why in error["detail"]
+
+
+def test_version() -> None:
+    assert good("--version").stdout.decode().strip() == version("tensor-round")
+
+
+@pytest.mark.parametrize("name", ["round", "execute", "operators", "conformance", "ping", "verify"])
+def test_help_cuts_no_word_at_80_columns(name: str) -> None:
+    assert "\u2026" not in good(name, "--help", COLUMNS="80").stdout.decode()
+
+
+def test_help_and_completion() -> None:
+    shown = good("round", "--help").stdout.decode()
+    for word in (
+        "--rounding",
+        "ties_to_away",
+        "--operator",
+        "directml:TOWARD_INFINITY",
+        "--dtype",
+        "--api-key-file",
+        "TENSOR_ROUND_URL",
+    ):
+        assert word in shown
+    completion = good("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert b"complete" in completion.stdout

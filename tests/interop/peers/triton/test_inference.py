@@ -1,0 +1,180 @@
+"""Triton itself beside the service: the same request bytes to both, and what both make of them.
+
+Where the two differ on purpose, the difference is a row here and in docs/open-inference.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.http.inference_form import (
+    HEADER_LENGTH,
+    Answer,
+    X,
+    binary,
+    document,
+    infer_path,
+    tensor,
+)
+from support.services.server import Reply
+from support.services.triton import DTYPES, Both
+from tensor_round.conformance.patterns import samples
+from tensor_round.conformance.reference import is_nan
+
+BINARY_OUT = {"parameters": {"binary_data_output": True}}
+
+
+def asked(
+    both: Both, body: bytes, stated: int | None = None, model: str = "round", **headers: str
+) -> tuple[Reply, Reply]:
+    """The answers of both to the same bytes."""
+    fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    if stated is not None:
+        fields[HEADER_LENGTH] = str(stated)
+    triton, service = both
+    return (
+        triton.request("POST", infer_path(model), body, fields),
+        service.request("POST", infer_path("round"), body, fields),
+    )
+
+
+def answers(both: Both, request: Any, payload: bytes = b"", **more: Any) -> tuple[Answer, Answer]:
+    """Both answers, their heads equal but for the model that Triton has for each datatype."""
+    head = json.dumps(request).encode()
+    stated = len(head) if payload else None
+    theirs, ours = map(Answer.of, asked(both, head + payload, stated, **more))
+    theirs.head["model_name"] = "round"
+    return theirs, ours
+
+
+@pytest.mark.parametrize("datatype", DTYPES)
+def test_tensor_bytes_are_equal(both: Both, datatype: str) -> None:
+    dtype = DTYPES[datatype]
+    patterns = samples(dtype)
+    request = document(binary(datatype, [patterns.size], patterns.nbytes), id="a", **BINARY_OUT)
+    theirs, ours = answers(both, request, patterns.tobytes(), model=f"round_{datatype}")
+    assert theirs.head == ours.head
+    found, expected = (np.frombuffer(a.payload, patterns.dtype) for a in (ours, theirs))
+    # NumPy, and so the model in Triton, makes signalling NaNs quiet.
+    same = ~is_nan(dtype, patterns)
+    np.testing.assert_array_equal(found[same], expected[same])
+    np.testing.assert_array_equal(found[~same], patterns[~same])
+
+
+@pytest.mark.parametrize("datatype", [name for name in DTYPES if name != "FP16"])
+def test_json_is_equal(both: Both, datatype: str) -> None:
+    x = np.arange(0, 120).astype(DTYPES[datatype])
+    if x.dtype.kind == "f":
+        x = x / 8 - 7
+    request = document(tensor(datatype, [120], data=x.tolist()))
+    theirs, ours = answers(both, request, model=f"round_{datatype}")
+    assert theirs.head == ours.head
+
+
+SAME: dict[str, dict[str, Any]] = {
+    "nested": document(tensor("FP32", [4], data=[[0.5], [1.5, [2.5]], -0.3])),
+    "specials": document(tensor("FP32", [3], data=[math.nan, math.inf, -math.inf])),
+    "own-wish": document(tensor("FP32", [1], data=[1.5]),
+                         outputs=[{"name": "Y", "parameters": {"binary_data": True}}]),
+    "wish-against": document(tensor("FP32", [1], data=[1.5]), **BINARY_OUT,
+                             outputs=[{"name": "Y", "parameters": {"binary_data": False}}]),
+    "no-wish": document(tensor("FP32", [1], data=[1.5]), outputs=[{"name": "Y"}]),
+    "parameters": document(tensor("FP32", [1], data=[1.5]), id="x",
+                           parameters={"a": 1, "b": "c", "d": True, "priority": 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("request_", SAME.values(), ids=SAME)
+def test_answers_are_equal(both: Both, request_: dict[str, Any]) -> None:
+    theirs, ours = answers(both, request_)
+    assert json.dumps(theirs.head) == json.dumps(ours.head)
+    assert theirs.payload == ours.payload
+
+
+HEAD = json.dumps(document(binary("FP32", [10], 40), **BINARY_OUT)).encode()
+GOOD = HEAD + X.tobytes()
+
+
+def test_raw_bodies_are_answered_alike(both: Both) -> None:
+    theirs, ours = map(Answer.of, asked(both, X.tobytes(), 0))
+    assert theirs == ours
+
+
+@pytest.mark.parametrize(
+    "accepted",
+    [
+        "gzip", "deflate", "gzip, deflate", "deflate, gzip", "gzip, deflate, br",
+        "gzip;q=0.3, deflate;q=0.8", "gzip;q=0.5, identity;q=1.0", "identity, gzip", "gzip;q=0",
+        "br", "*",
+    ],
+)  # fmt: skip
+def test_the_same_encoding_is_chosen(both: Both, accepted: str) -> None:
+    theirs, ours = asked(both, GOOD, len(HEAD), Accept_Encoding=accepted)
+    assert theirs.headers["Content-Encoding"] == ours.headers["Content-Encoding"]
+    assert theirs.headers[HEADER_LENGTH] == ours.headers[HEADER_LENGTH]
+
+
+def inline(data: Any, datatype: str = "FP32", name: str = "X", **more: Any) -> bytes:
+    """A body that is JSON alone, of a tensor of as many numbers as are given or said."""
+    shape = more.pop("shape", [len(data)])
+    return json.dumps(document(tensor(datatype, shape, name, data=data), **more)).encode()
+
+
+REGION = {"shared_memory_region": "q", "shared_memory_byte_size": 4}
+UNKNOWN_REGION = json.dumps(document(tensor("FP32", [1], parameters=REGION))).encode()
+GZIP = {"Content-Encoding": "gzip"}
+# Body, stated length of its head, further headers; Triton's status, and ours.
+STATUSES: dict[str, tuple[bytes, int | None, dict[str, str], int, int]] = {
+    # Both refuse.
+    "short": (GOOD[:-1], len(HEAD), {}, 400, 400),
+    "long": (GOOD + b"x", len(HEAD), {}, 400, 400),
+    "length-beyond": (GOOD, 9999, {}, 400, 400),
+    "length-negative": (GOOD, -1, {}, 400, 400),
+    "other-output": (inline([1], outputs=[{"name": "Z"}]), None, {}, 400, 400),
+    "raw-part-of-an-element": (X.tobytes()[:-1], 0, {}, 400, 400),
+    "unknown-region": (UNKNOWN_REGION, None, {}, 404, 404),
+    "two-sources": (
+        json.dumps(document({**binary("FP32", [10], 40), "data": [1] * 10})).encode() + X.tobytes(),
+        len(json.dumps(document({**binary("FP32", [10], 40), "data": [1] * 10}))),
+        {},
+        400,
+        400,
+    ),
+    # Triton answers 200, with nothing or with less than was sent.
+    "empty": (b"", None, {}, 200, 400),
+    "raw-empty": (b"", 0, {}, 200, 400),
+    "not-gzip": (inline([1.5]), None, GZIP, 200, 400),
+    "gzip-cut": (gzip.compress(GOOD)[:-9], len(HEAD), GZIP, 200, 400),
+    "key-twice": (inline([1])[:-1] + b',"id":"a","id":"b"}', None, {}, 200, 400),
+    "output-twice": (inline([1], outputs=[{"name": "Y"}] * 2), None, {}, 200, 400),
+    # Triton calls its own fault what is the sender's.
+    "not-json": (b"{", None, {}, 500, 400),
+    "no-inputs": (b"{}", None, {}, 500, 400),
+    "id-number": (inline([1], id=7), None, {}, 500, 400),
+    "few-numbers": (inline([1], shape=[2]), None, {}, 500, 400),
+    "text-number": (inline(["1"]), None, {}, 500, 400),
+    # The service takes what Triton, with a model of one datatype and rank, does not.
+    "other-input": (inline([1], name="Z"), None, {}, 400, 200),
+    "other-rank": (inline([1], shape=[1, 1]), None, {}, 400, 200),
+    "other-datatype": (inline([1], "FP64"), None, {}, 400, 200),
+    "fp16-json": (inline([1], "FP16"), None, {}, 400, 200),
+    # Both refuse, each in its own way.
+    "brotli": (GOOD, len(HEAD), {"Content-Encoding": "br"}, 501, 415),
+}
+
+
+@pytest.mark.parametrize(
+    ("body", "stated", "headers", "theirs", "ours"), STATUSES.values(), ids=STATUSES
+)
+def test_statuses(
+    both: Both, body: bytes, stated: int | None, headers: dict[str, str], theirs: int, ours: int
+) -> None:
+    fields = {name.replace("-", "_"): value for name, value in headers.items()}
+    replies = asked(both, body, stated, **fields)
+    assert [reply.status for reply in replies] == [theirs, ours]

@@ -1,0 +1,73 @@
+/** Data types: their sizes, their names in each dialect, and the typed arrays that hold them. */
+
+interface Names {
+  readonly bytes: number;
+  readonly openvino: string;
+  readonly onnx?: string;
+  readonly directml?: string;
+}
+
+/** Every data type of the service. */
+export const DTYPES = {
+  float16: { bytes: 2, openvino: "f16", onnx: "FLOAT16", directml: "FLOAT16" },
+  bfloat16: { bytes: 2, openvino: "bf16", onnx: "BFLOAT16" },
+  float32: { bytes: 4, openvino: "f32", onnx: "FLOAT", directml: "FLOAT32" },
+  float64: { bytes: 8, openvino: "f64", onnx: "DOUBLE" },
+  float8_e4m3fn: { bytes: 1, openvino: "f8e4m3" },
+  float8_e5m2: { bytes: 1, openvino: "f8e5m2" },
+  int8: { bytes: 1, openvino: "i8" },
+  int16: { bytes: 2, openvino: "i16" },
+  int32: { bytes: 4, openvino: "i32" },
+  int64: { bytes: 8, openvino: "i64" },
+  uint8: { bytes: 1, openvino: "u8" },
+  uint16: { bytes: 2, openvino: "u16" },
+  uint32: { bytes: 4, openvino: "u32" },
+  uint64: { bytes: 8, openvino: "u64" },
+} as const satisfies Record<string, Names>;
+
+export type DType = keyof typeof DTYPES;
+
+/** What a tensor may be given as; `Float16Array` too, where the platform has it. */
+export type TypedArray =
+  | Int8Array
+  | Int16Array
+  | Int32Array
+  | BigInt64Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | Uint16Array
+  | Uint32Array
+  | BigUint64Array
+  | Float32Array
+  | Float64Array
+  | (typeof globalThis extends { Float16Array: { prototype: infer T } } ? T : never);
+
+const OF_ARRAY: Readonly<Record<string, DType>> = {
+  Float16Array: "float16",
+  Float32Array: "float32",
+  Float64Array: "float64",
+  Int8Array: "int8",
+  Int16Array: "int16",
+  Int32Array: "int32",
+  BigInt64Array: "int64",
+  Uint8Array: "uint8",
+  Uint8ClampedArray: "uint8",
+  Uint16Array: "uint16",
+  Uint32Array: "uint32",
+  BigUint64Array: "uint64",
+};
+
+/**
+ * The dtype of an array. Where JavaScript has no array of a type, its bits come in a `Uint16Array`
+ * (bfloat16, float16) or a `Uint8Array` (8-bit floats), and `stated` says what they are.
+ */
+export function dtypeOf(x: TypedArray, stated?: DType): DType {
+  const own = OF_ARRAY[x[Symbol.toStringTag]];
+  if (own === undefined) throw new TypeError("x must be a typed array");
+  if (stated === undefined || stated === own) return own;
+  const holdsBits = own.startsWith("uint") && stated in DTYPES;
+  if (!holdsBits || DTYPES[stated].bytes !== x.BYTES_PER_ELEMENT) {
+    throw new TypeError(`a ${x[Symbol.toStringTag]} cannot hold ${stated}`);
+  }
+  return stated;
+}

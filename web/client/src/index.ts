@@ -1,0 +1,6 @@
+/** Client of a tensor-round service: exact tensor rounding, to the last bit. */
+
+export * from "./client.ts";
+export { type DType, DTYPES, type TypedArray } from "./dtypes.ts";
+export * from "./errors.ts";
+export { type Descriptor, descriptorOf, type Operator, type Rounding } from "./operators.ts";
