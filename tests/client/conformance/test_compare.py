@@ -84,7 +84,7 @@ def test_ties_to_away_but_for_three_of_a_million() -> None:
     assert found.operators == AWAY
     assert str(found).splitlines()[1:] == [
         f"operators: {', '.join(AWAY)}",
-        "  3 exact ties",
+        "  exact ties: 3",
         "    [12, 7]: x 2.5, b 2.0, expected 3.0",
         "    [500, 0]: x -4.5, b -4.0, expected -5.0",
         "    [999, 999]: x 0.5, b 0.0, expected 1.0",
@@ -173,6 +173,8 @@ def test_rules_that_do_the_same_are_told() -> None:
     a = np.array([0.3, 1.0, 2.7], np.float32)
     found = tr.compare(a, np.array([0, 1, 3], np.float32))
     assert found.sentence == "b is a under ties_to_even; ties_to_away would do the same"
+    found = tr.compare(a, np.array([7, 1, 3], np.float32))
+    assert found.sentence.endswith("; ties_to_away and toward_positive would leave as many")
     zeros = np.full(5, -0.0, np.float32)
     assert tr.compare(zeros, abs(zeros)).sentence.endswith(" more would do the same")
 

@@ -18,8 +18,9 @@ class Comparison:
 
     ``rounding`` is the direction that comes nearest, or None where a formula does that has none;
     ``models`` are the models of misbehaviour that come with it. ``also`` are other rules that are
-    as simple and do the same to ``a``. ``operators`` are those of the dialects that round so, in
-    one word each. In ``different`` elements ``b`` is something else; ``classes`` has them by class.
+    as simple and leave as many elements unexplained. ``operators`` are those of the dialects that
+    round so, in one word each. In ``different`` elements ``b`` is something else; ``classes`` has
+    them by class.
     """
 
     dtype: str
@@ -56,18 +57,19 @@ class Comparison:
         if self.different:
             elements = "element" if self.elements == 1 else "elements"
             told += f", but for {self.different:,} of {self.elements:,} {elements}"
-            return told + which(self.classes)
-        if not self.also:
+            told += which(self.classes)
+        if not self.also or not self.explained:
             return told
         more = [f"{len(self.also) - NAMED:,} more"] if len(self.also) > NAMED else []
-        return f"{told}; {words([*self.also[:NAMED], *more])} would do the same"
+        others = words([*self.also[:NAMED], *more])
+        return f"{told}; {others} would {'leave as many' if self.different else 'do the same'}"
 
     def __str__(self) -> str:
         lines = [self.sentence]
         if self.operators and self.explained:
             lines.append(f"operators: {', '.join(self.operators)}")
         for row in self.classes.values():
-            lines += [f"  {row.different:,} {row.name}", *(f"    {e}" for e in row.first)]
+            lines += [f"  {row.name}: {row.different:,}", *(f"    {e}" for e in row.first)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
