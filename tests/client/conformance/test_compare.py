@@ -169,6 +169,17 @@ def test_what_no_rule_explains() -> None:
     assert "operators" not in str(found)
 
 
+def test_a_model_is_named_for_much_alone() -> None:
+    """A clipped result is no misbehaviour that has a name, though some models fit a few more."""
+    a = (np.random.default_rng(0).standard_normal(100_000) * 3).astype(np.float32)
+    found = tr.compare(a, np.clip(np.rint(a), -2, 2))
+    assert (found.rule, found.explained) == ("ties_to_even", True)
+    b = np.rint(a.astype(np.float16)).astype(np.float32)
+    b[:9] = 7
+    found = tr.compare(a, b)
+    assert (found.rule, found.different) == ("ties_to_even and through float16", 9)
+
+
 def test_rules_that_do_the_same_are_told() -> None:
     a = np.array([0.3, 1.0, 2.7], np.float32)
     found = tr.compare(a, np.array([0, 1, 3], np.float32))
