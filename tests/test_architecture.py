@@ -49,7 +49,7 @@ SERVICE_ARROWS: dict[str, set[str]] = {
 }
 #: Modules at the root that belong to no package: who alone may import them.
 CLIENT_TOPS = {"__main__": set[str](), "onnx_backend": set[str]()}
-SERVICE_TOPS = {"__main__": set(), "app": {"process"}, "front": set(), "local": set()}
+SERVICE_TOPS = {"__main__": set(), "app": {"process"}, "dispatcher": set(), "local": set()}
 TOPS = {"refusals": set[str](), **SERVICE_TOPS}
 
 

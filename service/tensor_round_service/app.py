@@ -1,4 +1,4 @@
-"""The application: the parts put together."""
+"""The application: creates all components from the settings and connects them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .auth.api_keys import KeyRing
 from .auth.authenticator import Authenticator
 from .auth.cors import Cors
 from .auth.hosts import host_check
-from .backends.select import DeviceOptions, choose
+from .backends.select import DeviceOptions, select_backend
 from .deployment import Deployment
+from .dispatcher import Dispatcher
 from .documents import NAME
 from .engine.engine import Engine
-from .engine.readiness import Lifecycle, Readiness
-from .front import Front
+from .engine.readiness import ProcessLifecycle, Readiness
 from .inference.shared.cuda import CudaSharedMemory
-from .inference.shared.posix import SharedMemory
+from .inference.shared.posix import PosixSharedMemory
 from .inference.shared.regions import Registry
 from .inference.statistics import Statistics
 from .openapi.document import describe
@@ -45,43 +45,43 @@ logger = logging.getLogger(__name__)
 
 
 class Application(FastAPI):
-    """FastAPI behind a front, through which every request comes."""
+    """FastAPI behind the dispatcher, which gets every request first."""
 
-    front: Front
+    dispatcher: Dispatcher
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the front respond, where another server than ours calls."""
+        """Serve another ASGI server."""
         if scope["type"] == "http":
-            await self.front.serve_asgi(scope, receive, send)
+            await self.dispatcher.serve_asgi(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 
     async def framework(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond as FastAPI does."""
+        """FastAPI's own ASGI application."""
         await super().__call__(scope, receive, send)
 
 
-def _engine(settings: Settings, say: Callable[[str], None]) -> Engine:
+def _engine(settings: Settings, log: Callable[[str], None]) -> Engine:
     devices = DeviceOptions(
         numbers=settings.device_numbers,
-        least_bytes=settings.gpu_min_bytes,
+        min_bytes=settings.gpu_min_bytes,
         pool_bytes=settings.gpu_memory_limit,
     )
-    backend = choose(settings.backend, devices, say=say)
+    backend = select_backend(settings.backend, devices, log=log)
     return Engine(backend, Deployment.of(settings).worker_bytes)
 
 
-def _shared_memory(settings: Settings, worker_folder: Path | None) -> SharedMemory | None:
+def _shared_memory(settings: Settings, worker_folder: Path | None) -> PosixSharedMemory | None:
     if settings.shared_memory_prefix is None:
         return None
     registry = Registry(None if worker_folder is None else worker_folder / "regions")
-    return SharedMemory(settings.shared_memory_prefix, registry)
+    return PosixSharedMemory(settings.shared_memory_prefix, registry)
 
 
 def _cuda_memory(
     settings: Settings, engine: Engine, worker_folder: Path | None
 ) -> CudaSharedMemory | str:
-    """The regions on devices, or why there are none."""
+    """The CUDA shared memory, or the reason why it is not offered."""
     if not settings.cuda_shared_memory:
         return (
             "CUDA shared memory is off: the service was started without --cuda-shared-memory true "
@@ -96,34 +96,34 @@ def _cuda_memory(
 def create_app(
     settings: Settings,
     engine: Engine | None = None,
-    lifecycle: Lifecycle | None = None,
+    lifecycle: ProcessLifecycle | None = None,
     worker_folder: Path | None = None,
 ) -> Application:
-    """The application on these settings.
+    """Create the application.
 
-    An engine that is given stays the caller's; one made here is closed with the application.
-    ``lifecycle`` is how its server and it tell each other that the process is to leave.
-    ``worker_folder`` is where several workers of one service keep what all of them must know.
-    Raises :class:`~.api_keys.KeyFileError` or :class:`~.backends.choice.BackendUnavailable`.
+    The application closes its engine at shutdown, unless the caller gave ``engine``.
+    ``lifecycle`` is shared with the server. ``worker_folder`` holds the state that several
+    workers share. Raises :class:`~.auth.api_keys.KeyFileError` or
+    :class:`~.backends.select.BackendUnavailable`.
     """
-    own = engine is None
-    # Said once it is served: where the start fails, its one line stands alone.
-    said: list[str] = []
-    serving = _engine(settings, said.append) if engine is None else engine
-    lifecycle = lifecycle or Lifecycle()
+    owns_engine = engine is None
+    # Logged when the application starts: a failed start prints nothing but its one line.
+    messages: list[str] = []
+    serving = _engine(settings, messages.append) if engine is None else engine
+    lifecycle = lifecycle or ProcessLifecycle()
     lifecycle.is_lost = lambda: not serving.backend.is_healthy
     readiness = Readiness(serving.backend, lifecycle)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        for line in said:
+        for line in messages:
             logger.info(line)
-        tidying = asyncio.create_task(serving.tidy())
+        releasing = asyncio.create_task(serving.release_idle_memory())
         try:
             yield
         finally:
-            tidying.cancel()
-            if own:
+            releasing.cancel()
+            if owns_engine:
                 serving.close()
 
     app = Application(
@@ -133,9 +133,9 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        # A redirected upload is an upload lost.
+        # Clients do not send an upload again after a redirect.
         redirect_slashes=False,
-        # The same whatever else is offered; functions are named for it.
+        # Operation ids do not depend on the settings.
         generate_unique_id_function=lambda route: route.name,
     )
     shared_memory = _shared_memory(settings, worker_folder)
@@ -156,8 +156,8 @@ def create_app(
         ),
     }
     for path in tensor_routes:
-        # For other methods' 405; their OpenAPI entries are written in openapi/.
-        app.router.routes.append(Route(path, _led_by_the_front, methods=["POST"]))
+        # For 405 on other methods. The package openapi writes the OpenAPI entries.
+        app.router.routes.append(Route(path, _handled_by_dispatcher, methods=["POST"]))
     deployment = Deployment.of(settings, serving.memory.limit_bytes)
     app.include_router(status_router(serving, deployment, readiness))
     app.include_router(
@@ -167,7 +167,7 @@ def create_app(
     app.include_router(shared_memory_router(shared_memory, cuda_memory))
     app.include_router(docs_router(NAME))
     add_refusal_handlers(app)
-    app.front = Front(
+    app.dispatcher = Dispatcher(
         app.framework,
         tensor_routes,
         host_check(settings),
@@ -180,8 +180,8 @@ def create_app(
     return app
 
 
-async def _led_by_the_front(_request: object) -> None:
-    raise RuntimeError("the front leads POST requests to tensor routes")
+async def _handled_by_dispatcher(_request: object) -> None:
+    raise RuntimeError("the dispatcher passes POST requests to tensor routes")
 
 
 __all__ = ["create_app"]

@@ -1,4 +1,4 @@
-"""The operator that a query names: ``?operator=directml:TOWARD_INFINITY``, ``?rounding=``."""
+"""The operator in a query: ``?operator=directml:TOWARD_INFINITY`` or ``?rounding=``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tensor_round.rounding import Rounding
 
 
 def operator_of(query: dict[str, str]) -> RoundOperator:
-    """The operator that a query names, in one of two ways."""
+    """The operator that a query names; raises :class:`InvalidDescriptor`."""
     if "operator" in query and "rounding" in query:
-        fault = Fault(("query", "rounding"), "is part of the operator: give one of the two")
+        fault = Fault(("query", "rounding"), "cannot be combined with operator")
         raise InvalidDescriptor.of([fault])
     if "operator" in query:
         return operator_from_text(query["operator"], ("query", "operator"))
@@ -26,7 +26,7 @@ def operator_of(query: dict[str, str]) -> RoundOperator:
 
 
 def rounding_of(operator: RoundOperator, layout: Layout) -> Rounding:
-    """The direction; raises :class:`InvalidDescriptor` for a tensor that its dialect refuses."""
+    """The rounding of an operator; raises :class:`InvalidDescriptor` if it refuses the tensor."""
     if isinstance(operator, IEEE754Round):
-        return Rounding(operator.rounding)  # of any rank that a file may have
-    return operator.plan(layout.dtype.name, layout.shape).call.rounding
+        return Rounding(operator.rounding)  # ieee754 accepts the rank of every .npy file
+    return operator.prepare(layout.dtype.name, layout.shape).call.rounding

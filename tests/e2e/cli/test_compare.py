@@ -96,7 +96,7 @@ def test_types_that_npy_has_no_name_for(folder: Path) -> None:
     assert done.stdout.startswith("b is a under ties_to_even\noperators: onnx, openvino:")
     done = compare(folder, "a.npy", "b.npy")
     assert done.returncode == 2
-    assert "--dtype: a.npy: the file says only that elements are <V2" in done.stderr
+    assert "--dtype: a.npy: the file states its elements as <V2" in done.stderr
 
 
 BAD: dict[str, tuple[Any, str]] = {

@@ -118,15 +118,15 @@ REFUSED: dict[str, tuple[str, bytes, str, dict[str, str], int, str, str]] = {
     ),
     "query": (
         *(OCTETS, ZEROS, "?rounding=toward_zero", {"Operator-Descriptor": X4}),
-        *(422, "invalid_descriptor", "unknown parameter; this form takes none"),
+        *(422, "invalid_descriptor", "unknown parameter"),
     ),
     "gaps": (
         *(OCTETS, bytes(28), "", {"Operator-Descriptor": ieee754("float32", [4], strides=[2])}),
-        *(422, "invalid_descriptor", "each element once, without gaps"),
+        *(422, "invalid_descriptor", "no gaps and no repeated elements"),
     ),
     "repeated": (
         *(OCTETS, bytes(4), "", {"Operator-Descriptor": ieee754("float32", [4], strides=[0])}),
-        *(422, "invalid_descriptor", "each element once, without gaps"),
+        *(422, "invalid_descriptor", "no gaps and no repeated elements"),
     ),
     "dtype": (
         *(OCTETS, ZEROS, "", {"Operator-Descriptor": ieee754("float31", [4])}),
@@ -150,7 +150,7 @@ REFUSED: dict[str, tuple[str, bytes, str, dict[str, str], int, str, str]] = {
     ),
     "npy-operator": (
         *(NPY, npy(np.zeros(4)), "?operator=onnx", {}),
-        *(422, "invalid_descriptor", "unknown parameter; this form takes dtype"),
+        *(422, "invalid_descriptor", "representation are dtype"),
     ),
     "npy-rank": (
         *(NPY, npy(np.zeros((1,) * 33)), "", {}),
