@@ -54,6 +54,7 @@ NO_CODE = {
     ("docs/verify.md", ""): 1,
     ("docs/verify.md", "text"): 1,
     ("docs/verify.md", "c"): 1,  # test_verify_page.py
+    ("docs/verify.md", "yaml"): 1,
 }
 
 
