@@ -85,7 +85,7 @@ def _rows(name: str, report: Any) -> Iterator[tuple[bool, str]]:
     for verdict in report["verdicts"]:
         if verdict["wrong"]:
             kinds = [kind for kind in verdict["classes"] if "nan" not in kind]
-            explanation = verdict["sentence"].rpartition("; ")[2].removeprefix("this is ")
+            explanation = verdict["sentence"].partition("; ")[2].removeprefix("this is ")
             groups.setdefault((str(bool(kinds)), explanation), []).append(verdict)
     for (has_numbers, explanation), verdicts in groups.items():
         worst = max(verdicts, key=lambda verdict: verdict["wrong"] / verdict["tried"])
@@ -105,7 +105,7 @@ def _named(verdicts: list[Any]) -> str:
     alike: dict[str, list[str]] = {}
     for dtype, roundings in directions.items():
         alike.setdefault(", ".join(roundings), []).append(dtype)
-    return "; ".join(f"{', '.join(dtypes)}: {roundings}" for roundings, dtypes in alike.items())
+    return "<br>".join(f"{'; '.join(dtypes)}: {roundings}" for roundings, dtypes in alike.items())
 
 
 def _example(verdict: Any) -> str:

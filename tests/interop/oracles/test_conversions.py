@@ -21,10 +21,6 @@ OF_ML_DTYPES = {
 CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
     "numpy": OF_ML_DTYPES,
     "onnx-reference": OF_ML_DTYPES,
-    "jax": {
-        "float64 to float16": TWICE,
-        "float64 to bfloat16": (*TWICE, "flush subnormals"),
-    },
     "torch": {
         "float32 to float8_e4m3fn": ("saturates",),
         "float64 to float16": TWICE,
@@ -47,6 +43,11 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
         "float64 to bfloat16": None,
         "float64 to float8_e4m3fn": ("through float16",),
         "float64 to float8_e5m2": ("through float16",),
+    },
+    # Last, as its threads do not like that others start processes.
+    "jax": {
+        "float64 to float16": TWICE,
+        "float64 to bfloat16": (*TWICE, "flush subnormals"),
     },
 }
 
