@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,12 +28,15 @@ from .inference.shared.cuda import CudaSharedMemory
 from .inference.shared.posix import PosixSharedMemory
 from .inference.shared.regions import Registry
 from .inference.statistics import Statistics
+from .metrics.gauges import Gauges
+from .metrics.recorder import Metrics
 from .openapi.document import describe
 from .refusals import add_refusal_handlers
 from .routes.compare import compare_route
 from .routes.docs import docs_router
 from .routes.inference import inference_routes
 from .routes.inference_status import inference_status_router
+from .routes.metrics import metrics_router
 from .routes.open_paths import OPEN_PATHS
 from .routes.repository import repository_router
 from .routes.round import round_route
@@ -48,6 +52,9 @@ class Application(FastAPI):
     """FastAPI behind the dispatcher, which gets every request first."""
 
     dispatcher: Dispatcher
+    metrics: Metrics
+    #: What METRICS_PORT serves.
+    metrics_dispatcher: Dispatcher
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve another ASGI server."""
@@ -93,6 +100,23 @@ def _cuda_memory(
     return CudaSharedMemory(engine, registry)
 
 
+def _metrics_dispatcher(metrics: Metrics, settings: Settings) -> Dispatcher:
+    """``GET /metrics`` and nothing else."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.include_router(metrics_router(metrics))
+    add_refusal_handlers(app)
+    return Dispatcher(app, {}, host_check(settings), None)
+
+
+def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
+    return Gauges(
+        bytes_in_flight=engine.memory.in_use,
+        bytes_in_flight_limit=engine.memory.limit_bytes,
+        is_ready=engine.backend.is_healthy and not lifecycle.draining,
+        connections=lifecycle.connections(),
+    )
+
+
 def create_app(
     settings: Settings,
     engine: Engine | None = None,
@@ -118,11 +142,15 @@ def create_app(
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         for line in messages:
             logger.info(line)
-        releasing = asyncio.create_task(serving.release_idle_memory())
+        tasks = [
+            asyncio.create_task(serving.release_idle_memory()),
+            asyncio.create_task(app.metrics.share()),
+        ]
         try:
             yield
         finally:
-            releasing.cancel()
+            for task in tasks:
+                task.cancel()
             if owns_engine:
                 serving.close()
 
@@ -166,6 +194,18 @@ def create_app(
     app.include_router(repository_router())
     app.include_router(shared_memory_router(shared_memory, cuda_memory))
     app.include_router(docs_router(NAME))
+    metrics = Metrics(
+        {"version": version(NAME), "backend": serving.backend.name},
+        {*tensor_routes, *OPEN_PATHS, "/operators", "/conformance", "/metrics"},
+        partial(_gauges, serving, lifecycle),
+        worker_folder,
+    )
+    app.metrics = metrics
+    for path, tensor_route in tensor_routes.items():
+        tensor_route.path, tensor_route.observer = path, metrics.counts
+    if settings.metrics_port is None:
+        app.include_router(metrics_router(metrics))
+    app.metrics_dispatcher = _metrics_dispatcher(metrics, settings)
     add_refusal_handlers(app)
     app.dispatcher = Dispatcher(
         app.framework,
@@ -175,6 +215,8 @@ def create_app(
         if settings.api_keys_file is None
         else Authenticator(KeyRing(settings.api_keys_file), OPEN_PATHS),
         cors,
+        metrics,
+        settings.access_log,
     )
     describe(app, OPEN_PATHS, has_keys=settings.api_keys_file is not None)
     return app

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .access_log import log_request
 from .auth.authenticator import CREDENTIALS, Authenticator
 from .auth.cors import Cors
 from .auth.hosts import HostCheck, check_origin
@@ -22,6 +23,8 @@ from .http1.request import ClientDisconnected, Request
 from .http1.request_id import request_id_field
 from .http1.response import Response, head_bytes
 from .http1.security_headers import CACHE_CONTROL, NO_STORE, SERVER_FIELDS
+from .http1.trace_context import traceparent_of
+from .metrics.recorder import Metrics
 from .refusals import is_v2, refusal_response
 from .routes.docs import PAGE_WITH_SLASH
 from .routes.tensor_route import TensorRoute
@@ -42,12 +45,16 @@ class Dispatcher:
         check_host: HostCheck | None,
         authenticator: Authenticator | None,
         cors: Cors | None = None,
+        metrics: Metrics | None = None,
+        logs_access: bool = False,
     ) -> None:
         self._framework = framework
         self._tensor_routes = tensor_routes
         self._check_host = check_host
         self._authenticator = authenticator
         self._cors = cors
+        self._metrics = metrics
+        self._logs_access = logs_access
         self._listed_origins = cors.origins if cors else frozenset()
         self._preallocated = {
             (refusal.code, is_v2(path)): _serialized(refusal_response(path, refusal))
@@ -58,6 +65,7 @@ class Dispatcher:
     async def respond(self, request: Request) -> Response:
         """Return the response to a request; errors become refusals."""
         head = request.head
+        request_id = request_id_field(head)
         if head.path.endswith("/") and head.method in _WITHOUT_A_BODY:
             _strip_trailing_slash(head)
         route = self._tensor_routes.get(head.path) if head.method == "POST" else None
@@ -82,14 +90,19 @@ class Dispatcher:
         except (ClientDisconnected, MalformedRequest):
             raise
         except Exception as error:  # every error becomes a response
-            response = refusal_response(head.path, refusal_for(error))
+            refusal = refusal_for(error, request_id[1].decode())
+            response = refusal_response(head.path, refusal, traceparent_of(head))
         if route is None and all(name != CACHE_CONTROL for name, _ in response.headers):
             # Tensor routes need no field: caches do not store responses to POST by themselves
             # (RFC 9111, section 3).
             response.headers.append(NO_STORE)
-        response.headers.append(request_id_field(head))
+        response.headers.append(request_id)
         if self._cors is not None:
             response.headers += self._cors.fields(head)
+        if self._metrics is not None and response.owner is None:
+            self._metrics.responded(head.path, response, request.received)
+        if self._logs_access:
+            log_request(request, response)
         return response
 
     def refuse(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
@@ -97,7 +110,9 @@ class Dispatcher:
 
         ``head`` is the head of the request; None if it could not be parsed.
         """
-        response = refusal_response(path, refusal_for(error))
+        response = refusal_response(path, refusal_for(error), traceparent_of(head))
+        if self._metrics is not None:
+            self._metrics.responded(path, response)
         if self._cors is not None:
             response.headers += self._cors.fields(head)
         return response

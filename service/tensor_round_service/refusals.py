@@ -30,7 +30,9 @@ _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _RETRY_AFTER = field_name(native.RETRY_AFTER)
 
 
-def refusal_response(path: str, refusal: RequestRefused) -> Response:
+def refusal_response(
+    path: str, refusal: RequestRefused, traceparent: str | None = None
+) -> Response:
     """A refusal as a problem document (RFC 9457), or as an Open Inference Protocol error.
 
     The protocol's errors are one line of text, with status 400 for all invalid requests.
@@ -40,9 +42,16 @@ def refusal_response(path: str, refusal: RequestRefused) -> Response:
         media_type, content = native.JSON, oip_response.write_error(refusal.detail)
     else:
         status = refusal.status
-        media_type, content = native.PROBLEM_JSON, json.dumps(problem(refusal)).encode()
+        media_type, content = native.PROBLEM_JSON, _problem(refusal, traceparent)
     fixed = FixedFields((_CONTENT_TYPE, media_type.encode()))
-    return Response(status, fixed, [content], _headers(refusal))
+    response = Response(status, fixed, [content], _headers(refusal))
+    response.code = refusal.code
+    return response
+
+
+def _problem(refusal: RequestRefused, traceparent: str | None) -> bytes:
+    traced = {} if traceparent is None else {"traceparent": traceparent}
+    return json.dumps({**problem(refusal), **traced}).encode()
 
 
 def is_v2(path: str) -> bool:

@@ -135,6 +135,26 @@ class Settings(BaseSettings):
             "service's own."
         ),
     ] = None
+    metrics_port: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=65535,
+            description="Port of HOST that serves only /metrics, without TLS and keys; 0 chooses a "
+            "free one. If not set, /metrics is on PORT, and needs a key if others do.",
+        ),
+    ] = None
+    log_format: Annotated[
+        Literal["console", "json"],
+        Field(description="Format of the log: text, or one JSON object a line."),
+    ] = "console"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Field(description="Minimum level of log messages."),
+    ] = "info"
+    access_log: Annotated[
+        bool, Field(description="Log a line for each request, without payloads and keys.")
+    ] = False
     ssl_certfile: Annotated[
         Path | None,
         Field(description="Certificate chain, PEM; if set, the service accepts only TLS."),

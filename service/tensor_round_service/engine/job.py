@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..backends import Bytes
 from .memory import MIN_POOLED_BYTES, Memory
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 FIRST_BYTES = 64 << 10
 
 
+class Observer(Protocol):
+    """Observes the end of jobs whose response was sent."""
+
+    def job_ended(self, job: Job) -> None:
+        """Read the facts of a job; its memory has been released."""
+
+
 class Job:
     """Owns the memory of one request, from before its body is read until the response is sent.
 
@@ -24,8 +31,14 @@ class Job:
 
     __slots__ = (
         *("_buffers", "_memory", "_needed", "_reserved"),
-        *("execute_seconds", "executed_by", "overlap", "queue_seconds"),
+        *("execute_seconds", "executed_by", "overlap", "queue_seconds", "receive_seconds"),
+        *("labels", "observer", "sending_since", "traffic"),
     )
+
+    #: The route's path, and the lengths of the request's and the response's body in bytes.
+    traffic: tuple[str, int, int]
+    #: Start of sending the response, on the clock of time.perf_counter.
+    sending_since: float
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -34,8 +47,12 @@ class Job:
         self._buffers: list[Bytes] = []
         #: Name of the arithmetic that rounded the tensor; empty before.
         self.executed_by = ""
-        #: Seconds in which the work waited for a thread, and ran.
-        self.queue_seconds = self.execute_seconds = 0.0
+        #: Seconds in which the body was received, and the work waited for a thread, and ran.
+        self.receive_seconds = self.queue_seconds = self.execute_seconds = 0.0
+        #: Dialect and dtype; empty before they are known.
+        self.labels = "", ""
+        #: Observes the end of a job with a response. Set together with the attributes above.
+        self.observer: Observer | None = None
         #: State of the rounding while receiving, if there is any.
         self.overlap: Overlap | None = None
 
@@ -87,3 +104,6 @@ class Job:
         self._reserved = 0
         self._buffers = []
         self.overlap = None  # it refers to this job
+        observer, self.observer = self.observer, None
+        if observer is not None:
+            observer.job_ended(self)

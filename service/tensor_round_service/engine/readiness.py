@@ -53,6 +53,8 @@ class ProcessLifecycle:
     draining: bool = False
     #: Whether the backend is lost for the rest of this process; set by the application.
     is_lost: Callable[[], bool] = lambda: False
+    #: The open connections, by what they wait for; the server says.
+    connections: Callable[[], dict[str, int]] = dict
 
 
 class Readiness:

@@ -40,6 +40,8 @@ class AsgiRequest:
         self._receive = receive
         self._left = memoryview(b"")
         self._is_last = False
+        #: Bytes of the body that have come so far.
+        self.received = 0
 
     @property
     def is_at_end(self) -> bool:
@@ -73,7 +75,9 @@ class AsgiRequest:
         if message["type"] == "http.disconnect":
             raise ClientDisconnected
         self._is_last = not message.get("more_body", False)
-        return memoryview(message.get("body", b""))
+        body = message.get("body", b"")
+        self.received += len(body)
+        return memoryview(body)
 
 
 async def send_response(response: Response, send: Send, *, head_only: bool) -> None:

@@ -41,6 +41,10 @@ class Request(ByteSource, Protocol):
         """The request line and the fields."""
 
     @property
+    def received(self) -> int:
+        """Bytes of its body that have come so far, framing included."""
+
+    @property
     def client(self) -> tuple[str, int] | None:
         """The peer's address and port; None on a Unix socket."""
 

@@ -38,10 +38,11 @@ class Response:
     """A complete response. Its parts are written in order, without a copy where they are large.
 
     ``fixed`` are fields that many responses share, such as Content-Type; ``headers`` are this
-    response's own. The sender adds Content-Length, and calls ``owner.end`` afterwards.
+    response's own. The sender adds Content-Length, and calls ``owner.end`` afterwards. ``code`` is
+    the code of a refusal.
     """
 
-    __slots__ = ("fixed", "headers", "owner", "parts", "status")
+    __slots__ = ("code", "fixed", "headers", "owner", "parts", "status")
 
     def __init__(
         self, status: int, fixed: FixedFields, parts: Parts, headers: list[Header]
@@ -51,6 +52,7 @@ class Response:
         self.parts = parts
         self.headers = headers
         self.owner: MemoryOwner | None = None
+        self.code = ""
 
 
 def field_name(name: str) -> bytes:

@@ -29,6 +29,8 @@ class Listener:
 
     def __init__(self, settings: Settings) -> None:
         self._path = settings.uds
+        #: Those for /metrics alone, if it has a port of its own.
+        self.metrics_sockets: list[socket.socket] = []
         try:
             if settings.uds is not None:
                 self.sockets = [_bind_path(settings.uds)]
@@ -42,6 +44,14 @@ class Listener:
         except (OSError, UnicodeError) as error:
             where = settings.uds or f"{settings.host}:{settings.port}"
             raise CannotListen(f"cannot listen on {where}: {_reason(error)}") from None
+        if settings.metrics_port is not None:
+            try:
+                self.metrics_sockets = _bind_host(settings.host, settings.metrics_port)
+            except (OSError, UnicodeError) as error:
+                self.close()
+                where = f"{settings.host}:{settings.metrics_port} for metrics"
+                raise CannotListen(f"cannot listen on {where}: {_reason(error)}") from None
+            self.name += f" (metrics on port {self.metrics_sockets[0].getsockname()[1]})"
 
     def close(self) -> None:
         """Remove the file of a Unix socket, then close the sockets.
@@ -51,7 +61,7 @@ class Listener:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             self._path = None
-        for sock in self.sockets:
+        for sock in (*self.sockets, *self.metrics_sockets):
             sock.close()
 
     def __getstate__(self) -> dict[str, Any]:

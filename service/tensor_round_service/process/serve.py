@@ -17,19 +17,19 @@ from typing import Any
 
 import uvicorn
 from pydantic import ValidationError
-from uvicorn.config import LOGGING_CONFIG
 
 from ..app import Application, create_app
 from ..auth.api_keys import KeyFileError
 from ..backends.select import BackendUnavailable
 from ..deployment import Deployment
 from ..engine.readiness import ProcessLifecycle
-from ..http1.connection.context import ConnectionLimits
+from ..http1.connection.context import ConnectionLimits, RequestHandler
 from ..http1.connection.protocol import http_protocol
 from ..http1.security_headers import SERVER_HEADERS
 from ..settings import PREFIX, Settings
 from .command_line import read_settings, unknown_variables
 from .listener import BACKLOG, CannotListen, Listener
+from .logs import log_config
 from .malloc import keep_freed_memory
 from .server import Server
 from .tls import CertificateError, loop_with_tls_timeouts, server_context
@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
             rule = fault["msg"].removeprefix("Value error, ").replace("Input should", "must")
             print(f"tensor-round-service: {both}: {rule}", file=sys.stderr)
         return 2
-    logging.config.dictConfig(_logging())
+    logging.config.dictConfig(log_config(settings))
     for sentence in unknown_variables(os.environ):
         logger.warning(sentence)
     # Until the server handles signals, the process can exit at once.
@@ -73,7 +73,10 @@ def _serve_alone(settings: Settings) -> int:
     app = create_app(settings, lifecycle=lifecycle)
     with Listener(settings) as listener:
         on_start = partial(_log_start, settings, listener)
-        server = Server(_config(settings, app), settings, listener, lifecycle, on_start)
+        server = Server(
+            *(_config(settings, app), settings, listener, lifecycle, on_start),
+            _http_protocol(settings, app.metrics_dispatcher),
+        )
         server.run(listener.sockets)
     return server.exit_code
 
@@ -99,20 +102,22 @@ def _worker_main(
     try:
         app = create_app(settings, lifecycle=lifecycle, worker_folder=folder)
         server = Server(
-            _config(settings, app), settings, listener, lifecycle, on_start, supervised=True
+            *(_config(settings, app), settings, listener, lifecycle, on_start),
+            _http_protocol(settings, app.metrics_dispatcher),
+            supervised=True,
         )
         server.run(listener.sockets)
     except _START_ERRORS as error:
         raise CannotServe(str(error)) from None
 
 
-def _http_protocol(settings: Settings, app: Application) -> Any:
+def _http_protocol(settings: Settings, handler: RequestHandler) -> Any:
     limits = ConnectionLimits(
         receive_timeout=settings.receive_timeout,
         min_receive_rate=settings.min_receive_rate,
         min_send_rate=settings.min_send_rate,
     )
-    return http_protocol(app.dispatcher, limits)
+    return http_protocol(handler, limits)
 
 
 def _tls_context(settings: Settings, *_uvicorn_arguments: object) -> ssl.SSLContext:
@@ -137,7 +142,7 @@ class _Config(uvicorn.Config):
 def _config(settings: Settings, app: Application) -> uvicorn.Config:
     config = _Config(
         app,
-        http=_http_protocol(settings, app),
+        http=_http_protocol(settings, app.dispatcher),
         ws="none",
         proxy_headers=False,
         lifespan="on",
@@ -146,19 +151,9 @@ def _config(settings: Settings, app: Application) -> uvicorn.Config:
         headers=SERVER_HEADERS,
         ssl_context_factory=partial(_tls_context, settings) if settings.ssl_certfile else None,
         backlog=BACKLOG,
-        log_config=_logging(),
+        log_config=log_config(settings),
     )
     config.handshake_seconds = settings.receive_timeout
-    return config
-
-
-def _logging() -> dict[str, Any]:
-    """Uvicorn's logging configuration, extended to this package."""
-    config = dict(LOGGING_CONFIG)
-    config["loggers"] = {
-        **config["loggers"],
-        "tensor_round_service": {"handlers": ["default"], "level": "INFO", "propagate": False},
-    }
     return config
 
 

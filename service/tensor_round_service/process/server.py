@@ -18,12 +18,16 @@ import signal
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
 from ..engine.readiness import ProcessLifecycle
+from ..http1.connection.connection import Connection
 from ..settings import Settings
 from .listener import Listener
 
@@ -53,6 +57,7 @@ class Server(uvicorn.Server):
         listener: Listener,
         lifecycle: ProcessLifecycle,
         on_start: Callable[[], None],
+        metrics_protocol: Callable[..., Connection],
         *,
         supervised: bool = False,
     ) -> None:
@@ -62,7 +67,9 @@ class Server(uvicorn.Server):
         self._listener = listener
         self._lifecycle = lifecycle
         self._on_start = on_start
+        self._metrics_protocol = metrics_protocol
         self._supervised = supervised
+        lifecycle.connections = self._connections
         self._stop_at = float("inf")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -83,7 +90,16 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start serving, then call ``on_start``."""
         await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        protocol = partial(self._metrics_protocol, server_state=self.server_state)
+        for sock in self._listener.metrics_sockets:
+            self.servers.append(await loop.create_server(protocol, sock=sock))
         self._on_start()
+
+    def _connections(self) -> dict[str, int]:
+        """The open connections by state."""
+        connections: set[Any] = self.server_state.connections  # of this package's protocol
+        return dict(Counter(each.state.name.lower() for each in connections))
 
     async def on_tick(self, counter: int) -> bool:
         """Return True to stop the server."""

@@ -24,6 +24,8 @@ _LAYOUT_FIELDS = frozenset({"strides", "byte_length", "Strides", "TotalTensorSiz
 class Document:
     """A JSON request: the call on the packed tensor, and its numbers as parsed JSON."""
 
+    dialect: str
+    #: On the packed tensor.
     call: RoundCall
     _data: Any
 
@@ -57,13 +59,13 @@ class Document:
             raise InvalidDescriptor.of(faults)
         operators.refuse_oversized(document["descriptor"])
         descriptor = strictjson.plain(document["descriptor"])
-        resolved = operators.validate(descriptor).resolve()
+        described_by = operators.validate(descriptor)
+        resolved = described_by.resolve()
         if faults := list(_layout_faults(descriptor, ("descriptor",))):
             raise InvalidDescriptor.of(faults)
         packed = Layout.of(resolved.input.dtype, resolved.input.shape)
-        return cls(
-            RoundCall(resolved.rounding, packed, packed, packed.byte_length), document["data"]
-        )
+        call = RoundCall(resolved.rounding, packed, packed, packed.byte_length)
+        return cls(described_by.dialect, call, document["data"])
 
     def payload(self) -> memoryview:
         """The numbers as packed bytes, each rounded once to the dtype. Can be called once.

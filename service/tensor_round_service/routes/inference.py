@@ -128,6 +128,7 @@ class _Inference:
         if plan.uses_regions:
             # The request may change memory of another client.
             check_origin(head, self._listed_origins)
+        job.labels = self._model.dialect.name, plan.call.input.dtype.name
         tensor = await self._receive(plan, source, job, length, len(header))
         received = perf_counter_ns()
         nbytes = self._executor.payload_bytes(plan, len(header))
@@ -138,12 +139,14 @@ class _Inference:
         response = _response(parts, job)
         if _ACCEPT_ENCODING in head.values:
             await self._encode(head, response, job)
-        overlap = 0 if job.overlap is None else int(job.overlap.seconds * 1e9)
+        overlap = 0.0 if job.overlap is None else job.overlap.seconds
+        job.receive_seconds = (received - began) / 1e9 - overlap
+        job.execute_seconds += overlap
         self._counts.succeeded(
             self._model,
             queue=int(job.queue_seconds * 1e9),
-            input=received - began - overlap,
-            infer=int(job.execute_seconds * 1e9) + overlap,
+            input=int(job.receive_seconds * 1e9),
+            infer=int(job.execute_seconds * 1e9),
             output=perf_counter_ns() - rounded,
         )
         return response

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensor_round.errors import Fault, InvalidDescriptor
 from tensor_round.layout import Layout
+from tensor_round.operators import DIALECTS
 from tensor_round.operators.objects import IEEE754Round, RoundOperator, as_operator
 from tensor_round.operators.text import operator_from_text
 from tensor_round.quoting import shown
@@ -23,6 +24,12 @@ def operator_of(query: dict[str, str]) -> RoundOperator:
     except ValueError:
         rule = f"must be one of {', '.join(Rounding)}, got {shown(name)}"
         raise InvalidDescriptor.of([Fault(("query", "rounding"), rule)]) from None
+
+
+def dialect_of(query: dict[str, str]) -> str:
+    """The dialect of the operator that :func:`operator_of` has found in a query."""
+    name, _, _ = query.get("operator", "").partition(":")
+    return name if name in DIALECTS else "ieee754"
 
 
 def rounding_of(operator: RoundOperator, layout: Layout) -> Rounding:

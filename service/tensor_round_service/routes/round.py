@@ -23,7 +23,7 @@ from ..http1.content import expect_end, read_all
 from ..http1.request import Request
 from ..http1.response import FixedFields, Response, field_name
 from .document import Document
-from .operator_query import operator_of, rounding_of
+from .operator_query import dialect_of, operator_of, rounding_of
 from .tensor_route import (
     TensorRoute,
     admit,
@@ -57,6 +57,8 @@ class RoundPlan:
     """The plan of a descriptor: the call, its cost, and the fixed fields of the response."""
 
     call: RoundCall
+    #: Dialect and dtype.
+    labels: tuple[str, str]
     #: See :func:`.engine.rounding_cost`.
     cost: int
     #: Valid lengths of the payload in bytes.
@@ -81,6 +83,7 @@ class _Round:
         if length is not None and length not in plan.lengths:
             raise wrong_size(length, plan.lengths)
         call, progress = plan.call, None
+        job.labels = plan.labels
         began = time.perf_counter()
         if call.nbytes <= FIRST_BYTES:
             job.reserve(call.nbytes)
@@ -111,6 +114,7 @@ class _Round:
         dtype = npy.resolve_dtype(header, query.get("dtype"))
         layout = header.layout(dtype)
         call = RoundCall(rounding_of(operator, layout), layout, layout, layout.byte_length)
+        job.labels = dialect_of(query), dtype.name
         self._check_sizes(call)
         if length is not None and length != header.header_length + layout.byte_length:
             raise wrong_size(length, (header.header_length + layout.byte_length,))
@@ -144,6 +148,7 @@ class _Round:
     def _round_document(self, text: bytes, job: Job) -> bytes:
         job.reserve(measure_json(text).nbytes)
         document = Document.read(text)
+        job.labels = document.dialect, document.call.input.dtype.name
         self._check_sizes(document.call)
         job.reserve(document.call.nbytes)
         memory = job.allocate(document.call.input.byte_length)
@@ -151,11 +156,13 @@ class _Round:
         return document.response(self._engine.round(document.call, memory, job).data)
 
     def _make_plan(self, descriptor: bytes) -> RoundPlan:
-        call = operators.parse(descriptor).resolve()
+        described_by = operators.parse(descriptor)
+        call = described_by.resolve()
         self._check_sizes(call)
         described = native.output_descriptor(call.output)
         return RoundPlan(
             call,
+            (described_by.dialect, call.input.dtype.name),
             rounding_cost(call),
             call.lengths,
             FixedFields(_OCTETS, (_OUTPUT_DESCRIPTOR, described)),
@@ -171,8 +178,10 @@ def response(
 ) -> Response:
     """A response with timings; ``received`` is the time to receive the body, in seconds."""
     overlap = 0.0 if job.overlap is None else job.overlap.seconds
-    receive, queue = (received - overlap) * 1e3, job.queue_seconds * 1e3
-    execute = (job.execute_seconds + overlap) * 1e3
+    job.receive_seconds = received - overlap
+    job.execute_seconds += overlap
+    receive, queue = job.receive_seconds * 1e3, job.queue_seconds * 1e3
+    execute = job.execute_seconds * 1e3
     durations = f"receive;dur={receive:.3f}, queue;dur={queue:.3f}, execute;dur={execute:.3f}"
     headers = [
         (_EXECUTION_BACKEND, job.executed_by.encode()),

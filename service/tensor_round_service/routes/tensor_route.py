@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from urllib.parse import parse_qsl
@@ -21,7 +22,7 @@ from tensor_round.quoting import shown
 from tensor_round.wire import native, npy
 
 from ..engine.engine import Engine
-from ..engine.job import FIRST_BYTES, Job
+from ..engine.job import FIRST_BYTES, Job, Observer
 from ..http1.coding import decoder_for
 from ..http1.content import Decoded, Prefixed, Verified, read_up_to
 from ..http1.head import RequestHead
@@ -50,6 +51,9 @@ class TensorRoute:
     def __init__(self, engine: Engine, select_handler: Callable[[bytes, bool], Handler]) -> None:
         self._engine = engine
         self._select_handler = lru_cache(_CACHED_HANDLERS)(select_handler)
+        #: Its path, and the observer of its jobs; the application sets both.
+        self.path = ""
+        self.observer: Observer | None = None
 
     async def __call__(self, request: Request) -> Response:
         """Return the response to a request; it owns the job's memory until it is sent."""
@@ -68,6 +72,9 @@ class TensorRoute:
             job.end(reusable=True)
             raise
         response.owner = job
+        job.observer = self.observer
+        job.traffic = self.path, request.received, sum(map(len, response.parts))
+        job.sending_since = time.perf_counter()
         return response
 
     async def _state_digest(self, head: RequestHead, response: Response) -> None:

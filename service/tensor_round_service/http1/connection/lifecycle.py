@@ -31,6 +31,11 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
         #: Bytes that a refused client may still send.
         self._to_drop = server.limits.linger_bytes
 
+    @property
+    def state(self) -> State:
+        """What the connection waits for."""
+        return self._state
+
     def connection_made(self, transport: Any) -> None:
         """Start the deadline for the first request."""
         self.transport = transport
