@@ -5,7 +5,7 @@ import { launch, Watched } from "./browser/browser.ts";
 import { Service, TREE } from "./service.ts";
 
 const PICTURES = {
-  page: ["", { viewport: { width: 1000, height: 800 } }, { width: 1000, height: 1480 }],
+  page: ["#values=-0.5,-0.3,0.5,2.5", { viewport: { width: 1000, height: 800 } }, { width: 1000, height: 1560 }],
   "page-phone": [
     "#dialect=directml&mode=TOWARD_INFINITY&dtype=float16&values=1023.5,0.5&from=1022&to=1026&plotted=ties_to_even",
     { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true, colorScheme: "dark" },
