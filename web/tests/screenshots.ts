@@ -1,16 +1,11 @@
-/** Makes the pictures of docs/images, over a real service. */
+/** Makes the pictures in docs/images with a real service. */
 
 import { mkdirSync } from "node:fs";
 import { launch, Watched } from "./browser/browser.ts";
 import { Service, TREE } from "./service.ts";
 
 const PICTURES = {
-  page: ["#values=-0.5,-0.3,0.5,2.5", { viewport: { width: 1000, height: 800 } }, { width: 1000, height: 1560 }],
-  "page-phone": [
-    "#dialect=directml&mode=TOWARD_INFINITY&dtype=float16&values=1023.5,0.5&from=1022&to=1026&plotted=ties_to_even",
-    { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true, colorScheme: "dark" },
-    { width: 390, height: 1700 },
-  ],
+  page: ["#values=-0.5,-0.3,0.5,2.5", { viewport: { width: 1000, height: 800 } }, { width: 1000, height: 1700 }],
 } as const;
 
 const folder = `${TREE}docs/images`;
