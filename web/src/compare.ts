@@ -1,6 +1,6 @@
 /** Where the rounding directions differ on a tensor, as sentences and as rows of a table. */
 
-import type { DType } from "../client/src/dtypes.ts";
+import { type DType, DTYPES } from "../client/src/dtypes.ts";
 import type { Differences, PairDifference } from "../client/src/differences.ts";
 import type { Rounding } from "../client/src/operators.ts";
 import { type Catalog, operatorsBy } from "./catalog.ts";
@@ -17,11 +17,20 @@ export interface Row {
 export function differingRows(x: Tensor, results: ReadonlyMap<Rounding, Tensor>, most: number): { rows: Row[]; count: number } {
   const rows: Row[] = [];
   let count = 0;
+  const [first, ...others] = Array.from(results.values(), ({ bytes }) => bytes);
+  const size = DTYPES[x.dtype].bytes;
+  const differs = (index: number): boolean => {
+    for (let at = index * size; at < (index + 1) * size; at++) {
+      for (const bytes of others) if (bytes[at] !== first![at]) return true;
+    }
+    return false;
+  };
   for (let index = 0; index < length(x); index++) {
-    const row = new Map(Array.from(results, ([rounding, y]) => [rounding, patternAt(y, index)]));
-    if (new Set(row.values()).size === 1) continue;
+    if (!differs(index)) continue;
     count += 1;
-    if (rows.length < most) rows.push({ index, input: patternAt(x, index), results: row });
+    if (rows.length === most) continue;
+    const row = new Map(Array.from(results, ([rounding, y]) => [rounding, patternAt(y, index)]));
+    rows.push({ index, input: patternAt(x, index), results: row });
   }
   return { rows, count };
 }

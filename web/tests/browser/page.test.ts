@@ -126,6 +126,22 @@ test("a file is dropped, and its result downloaded", async () => {
   await on.close();
 });
 
+test("a large file is rounded whole, and shown in part", async () => {
+  const on = await open("#mode=toward_negative");
+  await on.page.setInputFiles("input[type=file]", npy("large.npy", "np.arange(3_000_000, dtype='<f4') / 4"));
+  await on.page.waitForFunction(() => document.querySelector("#done")?.textContent?.startsWith("numpy rounded 3,000,000 values"));
+  assert.equal(await on.page.locator("#values-table tbody tr").count(), 64);
+  const said = (await on.page.locator("#verdict").textContent())!;
+  assert.match(said, /differs from toward_negative on [\d,]+ of 3,000,000: /);
+  assert.ok((await on.page.getByText("The first 32 of").textContent())!.endsWith("among the first 65,536."));
+  const download = on.page.waitForEvent("download");
+  await on.page.getByText("Download the result").click();
+  const rounded = join(folder, "large-rounded.npy");
+  await (await download).saveAs(rounded);
+  execFileSync(`${TREE}.venv/bin/python`, ["-c", "import sys, numpy as np; assert (np.load(sys.argv[1]) == np.arange(3_000_000) // 4).all()", rounded]);
+  await on.close();
+});
+
 test("what a file does not say is chosen, and what is none is told", async () => {
   const on = await open();
   await on.page.setInputFiles("input[type=file]", npy("bf16.npy", "np.array([0.5, 1.5], ml_dtypes.bfloat16)"));
