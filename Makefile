@@ -176,8 +176,9 @@ test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document,
 
 # The web page and the JavaScript client, from web/. The service needs neither.
 web/node_modules/.installed: web/package.json web/package-lock.json
-	@command -v node >/dev/null && command -v npm >/dev/null || \
-		{ echo "node and npm are not installed; on Debian: apt-get install nodejs npm (node 20.19 or newer)" >&2; exit 1; }
+	@node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' \
+		2>/dev/null && command -v npm >/dev/null || \
+		{ echo "The web page requires node 20.19 or newer, and npm: https://nodejs.org" >&2; exit 1; }
 	cd web && npm ci --silent --no-fund --no-audit
 	@touch $@
 

@@ -60,15 +60,24 @@ export function Plot({ client, catalog, dtype, chosen, plotted, from: wantedFrom
     };
   }, [view, from, to]);
 
+  // Several moves may happen before the next render: each continues from the one before.
+  const now = useRef<readonly [number, number]>([from, to]);
+  now.current = [from, to];
   const range = (a: number, b: number): void => {
-    const [low, high] = heldRange(a, b, dtype);
+    const [low, high] = (now.current = heldRange(a, b, dtype));
     onChange({ from: low, to: high });
   };
-  const pan = (by: number): void => range(from + (to - from) * by, to + (to - from) * by);
-  const zoom = (by: number, at = (from + to) / 2): void => range(at - (at - from) * by, at + (to - at) * by);
+  const pan = (by: number): void => {
+    const [a, b] = now.current;
+    range(a + (b - a) * by, b + (b - a) * by);
+  };
+  const zoom = (by: number, at = (now.current[0] + now.current[1]) / 2): void => {
+    const [a, b] = now.current;
+    range(at - (at - a) * by, at + (b - at) * by);
+  };
   const latest = useRef({ pan, zoom });
   latest.current = { pan, zoom };
-  useEffect(() => (canvas.current ? followPointers(canvas.current, latest, () => [from, to]) : undefined), [from, to]);
+  useEffect(() => (canvas.current ? followPointers(canvas.current, latest, () => now.current) : undefined), []);
 
   const keys: Readonly<Record<string, () => void>> = {
     ArrowLeft: () => pan(-0.1),
@@ -128,7 +137,7 @@ interface Moves {
 }
 
 /** Handle drags, the wheel and pinches on the canvas. Returns a function that removes the handlers. */
-function followPointers(canvas: HTMLCanvasElement, moves: { readonly current: Moves }, range: () => [number, number]): () => void {
+function followPointers(canvas: HTMLCanvasElement, moves: { readonly current: Moves }, range: () => readonly [number, number]): () => void {
   const ends = new AbortController();
   const options = { signal: ends.signal };
   const valueAt = (clientX: number): number => {

@@ -52,6 +52,8 @@ export class Watched {
   /** The plot's range, once it is drawn. */
   async range(): Promise<{ from: number; to: number; kind: string }> {
     const canvas = this.page.locator("canvas");
+    // The results above it have their place.
+    await this.page.waitForFunction(() => document.querySelector("#done")?.textContent);
     const read = async (): Promise<string[]> => Promise.all(["data-from", "data-to", "data-kind"].map(async (name) => (await canvas.getAttribute(name)) ?? ""));
     let [from, to, kind] = await read();
     for (let same = 0; same < 3; ) {

@@ -164,9 +164,9 @@ test("what a file does not say is chosen, and what is none is told", async () =>
 test("the staircase is dragged and zoomed, down to the dtype's spacing", async () => {
   const on = await open("#plotted=ties_to_even,toward_positive");
   const canvas = on.page.locator("canvas");
-  await canvas.scrollIntoViewIfNeeded();
   const start = await on.range();
   assert.deepEqual(start, { from: -3.25, to: 3.25, kind: "steps" });
+  await canvas.scrollIntoViewIfNeeded();
   const box = (await canvas.boundingBox())!;
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
   await on.page.mouse.move(x, y);
