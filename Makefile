@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi test-web bench bench-peers bench-report docs release clean
+.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi test-web bench bench-peers bench-report docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -205,13 +205,26 @@ LOCK := $(LOCKS)/bin/uv pip compile --quiet --universal --generate-hashes --no-h
 lock: $(LOCKS)/bin/uv ## Lock what .ci and the images install, by hashes: locks/ (ARGS=--upgrade for newer)
 	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
+	$(LOCK) --group site -o locks/site.txt
 	for extra in service compiled cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
-docs: $(VENV)/.service ## Write what programs write of docs/: the client's reference, the settings, specifications
+docs: $(VENV)/.service ## Write what programs write of docs/: the client's reference, settings, specifications, a figure
 	$(BIN)/python tools/sdk_reference.py
 	$(BIN)/python tools/settings_page.py
 	$(BIN)/python tools/specifications_page.py
+	$(BIN)/python tools/staircase.py
+
+SITE := .venvs/site
+$(SITE)/.site: pyproject.toml
+	$(PYTHON) -m venv $(SITE)
+	$(call install,$(SITE)/bin,--group site,site)
+	@touch $@
+
+site: $(SITE)/.site ## Build the documentation as a site in build/site: searchable, and without another host
+	@# Not --quiet: then --strict would see no warnings.
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
+	$(SITE)/bin/python tools/site/check.py build/site
 
 lint: $(VENV)/.lint ## Check style
 	$(BIN)/ruff check .

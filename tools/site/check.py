@@ -1,7 +1,7 @@
-"""Fails where a built site would load something from another host, or a search would find nothing.
+"""Fails where a built site would load something from another host, or its search lacks a page.
 
-Run as ``check.py FOLDER``. Links that a reader follows may lead anywhere; scripts, styles, fonts and
-images come with the site.
+Run as ``check.py FOLDER``. Links that a reader follows may lead anywhere; scripts, styles, fonts
+and images come with the site.
 """
 
 from __future__ import annotations

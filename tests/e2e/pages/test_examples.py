@@ -10,7 +10,7 @@ from support.pages import blocks
 from support.programs import EXAMPLES, OUTPUT, PAGE, PROGRAMS, Program, python
 from support.services.server import Service
 
-#: Run by tests/interop/oracles/test_examples.py: what they need is not light.
+#: Run by tests/interop/oracles/test_howto.py: what they need is not light.
 ELSEWHERE = {"torch_tensor.py": "torch", "onnx_graph.py": "onnx", "zarr_tiles.py": "zarr"}
 
 
