@@ -6,11 +6,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import onnx
+import onnx.parser
 import pytest
 
-from support.pages import Reader, blocks
+from support.pages import ROOT, Reader, blocks
 from support.programs import python
 from support.services.server import Service
+from tensor_round import conformance
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +31,21 @@ def test_a_page_with_its_runtimes(page: str, tmp_path: Path, service: Service) -
                 reader.read(block, service.url)
                 ran += bool(block.needs)
     assert ran >= 1
+
+
+def test_the_other_order_of_where_loses_signs_as_the_page_says(tmp_path: Path) -> None:
+    page = "docs/howto/directml-to-onnx.md"
+    (text,) = [b.text for b in blocks(page) if "parse_model" in b.text]
+    lines = [line.strip() for line in text.partition('("""')[2].partition('""")')[0].splitlines()]
+    graph = "\n".join(lines).replace("Greater (x, zero)", "Less (x, zero)")
+    graph = graph.replace("Where (positive, down, up)", "Where (positive, up, down)")
+    onnx.save(onnx.parser.parse_model(graph), tmp_path / "model.onnx")
+    report = conformance.verify(
+        f"onnx-model:{tmp_path}/model.onnx", roundings=["ties_to_away"], nans="quiet"
+    )
+    told = str(report.verdicts[0].explanation).removeprefix("this is ")
+    assert told == "zero's sign lost by all but -0.0"
+    assert f"`{told}`" in (ROOT / page).read_text()
 
 
 def test_torch(tmp_path: Path, service: Service) -> None:
