@@ -7,8 +7,10 @@ PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Python that finds tools and what they share with tests and bench, from any folder.
+TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve test kernels gpu-check lint types format lock exhaustive fuzz soak walls chaos test-edge test-oracles test-interop test-openapi test-web bench bench-peers bench-report docs site release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles test-interop test-openapi test-web bench bench-peers bench-report docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -50,6 +52,8 @@ serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000), on a GPU where t
 	+@$(FIT_DRIVER)
 	@exec $(BIN)/tensor-round-service --host $(HOST) --port $(PORT)
 
+check: lint types test ## Run what CI runs: lint, types, the whole suite; every change must pass it
+
 # Much of the suite waits, for services to start and for limits to pass: three share two cores.
 THREE := --numprocesses 3 --dist loadfile
 test: $(VENV)/.test ## Run the whole test suite; with ARGS, what they select
@@ -63,22 +67,21 @@ $(KERNELS)/.kernels: pyproject.toml
 	@touch $@
 
 # NVRTC and CuPy are made for Linux and Windows alone.
-kernels: ## Compile the GPU kernels for every architecture, without a GPU (150 MB, own venv)
+kernels: ## Compile the GPU kernels for every architecture, without a GPU (150 MB)
 ifeq ($(shell uname -s),Darwin)
 	@echo "kernels: not compiled, there is no NVRTC for macOS"
 else
 	@$(MAKE) --no-print-directory $(KERNELS)/.kernels
-	$(KERNELS)/bin/python tools/kernels/compile.py
+	$(KERNELS)/bin/python tools/compile_kernels.py
 endif
 
-gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes; "no device" without one)
+gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes)
 	@$(FIT_DRIVER); \
 	if [ -z "$$extra" ]; then echo "no device"; exit 0; fi; \
-	PYTHONPATH=tests $(BIN)/python -m tools.gpu_check.check
+	$(TOOLS) -m gpu_check
 
-exhaustive: $(VENV)/.test build/reference.so ## Try all float32 patterns against a C reference (minutes; needs a C compiler)
-	PYTHONPATH=tests $(BIN)/python tools/exhaustive/prove.py build/reference.so
-	PYTHONPATH=tests $(BIN)/python -m tools.kernels.prove build/reference.so
+exhaustive: $(VENV)/.test build/reference.so ## Try all patterns against a C reference (minutes; ARGS="--target numpy")
+	$(TOOLS) -m exhaustive $(ARGS)
 
 build/reference.so: tools/exhaustive/reference.c
 	@mkdir -p build
@@ -91,31 +94,19 @@ $(FUZZ)/.fuzz: $(VENV)/.test
 	-$(BIN)/pip install -q 'atheris>=3' # there are no wheels of it for every platform
 	@touch $@
 
-SEED ?= 1
-fuzz: $(FUZZ)/.fuzz ## Feed spoilt input to every reader, and spoilt HTTP to a service (10 minutes; SEED=)
-	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.parsers --seed $(SEED)
-	PYTHONPATH=$(abspath tests):$(abspath tools) $(abspath $(BIN))/python -m fuzz.guided --seed $(SEED)
-	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.raw_http --seed $(SEED)
-	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.mixes --seed $(SEED)
-	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.openapi $(FUZZ)/bin/schemathesis --seed $(SEED)
+fuzz: $(FUZZ)/.fuzz ## Feed mutated input to readers and services (10 minutes; ARGS="--seed 2")
+	$(TOOLS) -m stress payloads coverage http mixes api $(ARGS)
 
-chaos: MINUTES ?= 3
-chaos: $(VENV)/.test ## Cut, garble and delay between clients and a service (MINUTES=3, SEED=)
-	PYTHONPATH=tests:tools $(BIN)/python -m chaos --minutes $(MINUTES) --seed $(SEED)
+stress: $(if $(ARGS),$(VENV)/.test,$(FUZZ)/.fuzz) build/load ## Run load and stress tests (an hour; ARGS="load=1 traffic" for some)
+	$(TOOLS) -m stress $(ARGS)
 
-soak: $(VENV)/.test ## Mix good, bad and rude traffic for 20 minutes (MINUTES=, SEED=, WORKERS=)
-	PYTHONPATH=tests:tools $(BIN)/python -m soak --seed $(SEED) \
-	$(if $(MINUTES),--minutes $(MINUTES)) $(if $(WORKERS),--workers $(WORKERS))
-
-walls: $(VENV)/.test build/storm ## Run the rows of docs/reliability.md: ROWS="load slow", MINUTES= (half an hour)
-	PYTHONPATH=tests:tools $(BIN)/python -m walls $(ROWS) $(if $(MINUTES),--minutes $(MINUTES))
-
-build/storm: tools/walls/storm.c
+# Without a C compiler there is no load generator, and what needs it says so.
+build/load: bench/load_generator/generator.c
 	@mkdir -p build
-	$(CC) -O2 -Wall -Wextra -Werror -o $@ $<
+	-$(CC) -O2 -Wall -Wextra -Werror -o $@ $<
 
 NGINX := PATH="$$PATH:/usr/sbin:/usr/local/sbin" command -v nginx >/dev/null
-test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix socket (7 minutes; nginx, or root on Debian)
+test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix socket (7 minutes)
 	@$(NGINX) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light; } || true
 	@$(NGINX) || { echo "test-edge: nginx is not installed; on Debian: apt-get install nginx-light" >&2; exit 1; }
@@ -128,15 +119,11 @@ $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 	$(ORACLES)/bin/pip install -q -e '.[service]' --group test -r tests/interop/oracles/requirements.txt
 	@touch $@
 
-test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX (2 GB, own venv)
+test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX (2 GB)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
-bench: $(VENV)/.service build/bench-load ## Measure the service beside the floor and its peers (10 minutes; ARGS=--quick)
+bench: $(VENV)/.service build/load ## Measure the service beside its peers (10 minutes; ARGS=--quick)
 	$(BIN)/python -m bench $(ARGS)
-
-build/bench-load: bench/load.c
-	@mkdir -p build
-	-$(CC) -O2 -Wall -Wextra -Werror -o $@ $<
 
 TRITON := .venvs/triton
 $(TRITON)/.triton: bench/servers/triton/requirements.txt
@@ -160,7 +147,7 @@ $(PEERS)/.peers: pyproject.toml tests/interop/peers/requirements.txt $(TRITON)/.
 	ln -sf $(abspath $(TRITON))/lib/python3*/site-packages/nvidia_pytriton.libs/libcudart-*.so.12* libcudart.so.12
 	@touch $@
 
-test-interop: $(PEERS)/.peers ## Meet Triton, perf_analyzer, KServe's client, ONNX's suite (1.5 GB, own venvs)
+test-interop: $(PEERS)/.peers ## Meet Triton, perf_analyzer, KServe's client, ONNX's suite (1.5 GB)
 	TRITON_HOME=$(TRITON) PERF_ANALYZER=$(PEERS)/perf_analyzer/bin/perf_analyzer \
 	$(PEERS)/bin/pytest tests/interop/peers $(ARGS)
 
@@ -177,7 +164,7 @@ $(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
 	cd $(OPENAPI)/node && PATH="$(abspath $(OPENAPI))/bin:$$PATH" npm install --silent --no-fund --no-audit
 	@touch $@
 
-test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB, own venv)
+test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB)
 	OPENAPI_NODE=$(OPENAPI)/node $(OPENAPI)/bin/pytest tests/interop/openapi $(ARGS)
 
 # The page at / and the client for JavaScript: sources in web/, nothing of them is needed to serve.
@@ -190,9 +177,9 @@ web/node_modules/.installed: web/package.json web/package-lock.json
 test-web: $(VENV)/.service web/node_modules/.installed ## Test the client for JavaScript (node 20.19)
 	cd web && npm run --silent test
 
-bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Set up what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
+bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
 
-bench-report: $(VENV)/.service ## Put the latest results in docs/performance.md and docs/bench.svg
+bench-report: $(VENV)/.service ## Write the latest results to docs/performance.md and docs/bench.svg
 	$(BIN)/python -m bench.report
 
 LOCKS := .venvs/locks
@@ -202,14 +189,14 @@ $(LOCKS)/bin/uv:
 
 # One resolution for all of .ci; what images have is part of it, as far as it goes.
 LOCK := $(LOCKS)/bin/uv pip compile --quiet --universal --generate-hashes --no-header $(ARGS)
-lock: $(LOCKS)/bin/uv ## Lock what .ci and the images install, by hashes: locks/ (ARGS=--upgrade for newer)
+lock: $(LOCKS)/bin/uv ## Lock what CI and the images install, by hashes (ARGS=--upgrade for newer)
 	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
 	$(LOCK) --group site -o locks/site.txt
 	for extra in service compiled cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
-docs: $(VENV)/.service ## Write what programs write of docs/: the client's reference, settings, specifications, a figure
+docs: $(VENV)/.service ## Write the generated pages of docs/: client, settings, specifications, a figure
 	$(BIN)/python tools/sdk_reference.py
 	$(BIN)/python tools/settings_page.py
 	$(BIN)/python tools/specifications_page.py
@@ -239,7 +226,7 @@ format: $(VENV)/.lint ## Put the code in the project's form
 	$(BIN)/ruff format .
 
 RELEASE := .venvs/release
-release: ## Build wheel and sdist in dist/, check them, and use the wheel in an empty environment
+release: ## Build wheel and sdist in dist/, check them, use the wheel where it is alone
 	rm -rf dist $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
 	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
 	$(RELEASE)/build/bin/python -m build --outdir dist

@@ -14,21 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from . import (
-    anatomy,
-    deployed,
-    goals,
-    latency,
-    load,
-    machine,
-    memory,
-    results,
-    tables,
-    targets,
-    variants,
-)
-from .client import Arena
-from .targets import HERE, KIB, MIB
+from .measuring import anatomy, deployed, latency, load, machine, memory
+from .measuring.client import Arena
+from .peers import targets, variants
+from .peers.targets import HERE, KIB, MIB
+from .report import goals, results, tables
 
 #: Where torch, ONNX Runtime and OpenVINO are, to compare kernels with.
 ORACLES = Path(".venvs/oracles/bin/python")
@@ -126,7 +116,7 @@ def kernels(missing: dict[str, str]) -> list[dict[str, Any]]:
     if not ORACLES.exists():
         missing["other stacks' kernels"] = "not installed: make bench-peers"
     python = str(ORACLES) if ORACLES.exists() else sys.executable
-    program = "import json; from bench import kernels; print(json.dumps(kernels.rows()))"
+    program = "import json; from bench.measuring import kernels; print(json.dumps(kernels.rows()))"
     done = subprocess.run([python, "-c", program], capture_output=True, text=True)
     if done.returncode:
         missing["kernels"] = done.stderr.strip().rsplit("\n", 1)[-1]

@@ -39,8 +39,9 @@ ERRORS = "errors"
 #: The service's packages, likewise.
 SERVICE_ARROWS: dict[str, set[str]] = {
     "process": {"auth", "engine", "backends", "http1", "routes"},
-    "routes": {"auth", "openapi", "http1", "inference", "engine", "backends"},
+    "routes": {"metrics", "auth", "openapi", "http1", "inference", "engine", "backends"},
     "openapi": {"inference"},
+    "metrics": {"engine", "http1"},
     "auth": {"http1"},
     "inference": {"engine", "backends"},
     "engine": {"backends"},
@@ -49,7 +50,7 @@ SERVICE_ARROWS: dict[str, set[str]] = {
 }
 #: Modules at the root that belong to no package: who alone may import them.
 CLIENT_TOPS = {"__main__": set[str](), "onnx_backend": set[str]()}
-SERVICE_TOPS = {"__main__": set(), "app": {"process"}, "front": set(), "local": set()}
+SERVICE_TOPS = {"__main__": set(), "app": {"process"}, "dispatcher": set(), "local": set()}
 TOPS = {"refusals": set[str](), **SERVICE_TOPS}
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 MEASURE = """
-from bench import anatomy
+from bench.measuring import anatomy
 anatomy.LARGE, anatomy.BLOCKS = 1 << 20, 4
 print(json.dumps(anatomy.measure()))
 """
 WIRES = """
-from bench import variants
-from bench.client import Arena
+from bench.peers import variants
+from bench.measuring.client import Arena
 arena = Arena(1024)
 wires = {row.name: row.wire(arena) for row in variants.ON_ONE_CORE}
 print(json.dumps([
@@ -25,8 +25,10 @@ print(json.dumps([
 ]))
 """
 WRITTEN = """
-from bench import results
-print(results.text({"quick": True, "seconds": 123456, "rows": [{"a": 1.234567e-5}, {"b": [2.0]}]}))
+from bench.report import results
+rows = [{"a": 1.234567e-5, "b": [2.0]}, {"a": 3, "b": []}]
+text = results.text({"quick": True, "seconds": 123456, "alike": rows, "others": [*rows, {"a": 1}]})
+print(json.dumps([text, results.read(text)]))
 """
 
 
@@ -56,7 +58,17 @@ def test_requests_differ_where_their_rows_say_so() -> None:
 
 
 def test_results_are_json_of_a_line_a_row() -> None:
-    text = told(WRITTEN)
-    rows = [{"a": 1.2346e-5}, {"b": [2.0]}]
-    assert json.loads(text) == {"quick": True, "seconds": 123456, "rows": rows}
-    assert '{"a": 1.2346e-05},\n{"b": [2.0]}\n]' in text
+    text, read = json.loads(told(WRITTEN))
+    rows = [{"a": 1.2346e-5, "b": [2.0]}, {"a": 3, "b": []}]
+    others = [*rows, {"a": 1}]
+    assert read == {"quick": True, "seconds": 123456, "alike": rows, "others": others}
+    assert '"columns": ["a", "b"], "rows": [\n[1.2346e-05,[2.0]],\n[3,[]]\n]' in text
+    assert '{"a": 3, "b": []},\n{"a": 1}\n]' in text
+
+
+def test_committed_results_are_read() -> None:
+    told(
+        "from bench.report import results\nfrom pathlib import Path\n"
+        "for path in Path('bench/results').glob('[0-9]*.json'):\n"
+        "    assert results.read(path.read_text())['latency'][0]['rounds']\n"
+    )

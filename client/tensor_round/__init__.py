@@ -1,7 +1,7 @@
-"""Exact tensor rounding over the wire, to the last bit.
+"""Exact tensor rounding through a service: results are right to the last bit.
 
-Here is the contract (dtypes, operators, wire formats, errors, published digests) and
-the client's side of it::
+The package is the contract of client and service (dtypes, operators, wire formats, errors,
+published digests) and the client::
 
     import numpy as np, tensor_round as tr
 
@@ -159,12 +159,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # It needs onnx, which is no dependency, and is slow to import.
+    # It needs onnx, which is no dependency and slow to import.
     if name == "OnnxBackend":
         from .onnx_backend import OnnxBackend
 
         return OnnxBackend
-    # Whoever rounds has no need of what judges rounding.
+    # Rounding does not need it.
     if name == "conformance":
         return import_module(".conformance", __name__)
     if name == "compare":
@@ -173,5 +173,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    # Not the modules and names that importing brings along.
+    # Without the submodules that imports add to the namespace.
     return list(__all__)

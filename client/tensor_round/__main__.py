@@ -1,4 +1,4 @@
-"""``python -m tensor_round`` is ``tensor-round``."""
+"""``python -m tensor_round`` runs the command ``tensor-round``."""
 
 from .cli import main
 

@@ -1,4 +1,4 @@
-"""What every descriptor of every dialect resolves to."""
+"""The call: the common form that descriptors of every dialect resolve to."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from .rounding import Rounding
 
 @dataclass(frozen=True)
 class RoundCall:
-    """Round every element of ``input`` in one direction, and lay the results out as ``output``.
+    """Round every element of a tensor of layout ``input`` into one of layout ``output``.
 
-    Both layouts have the same dtype and shape. The payload a sender gives has
-    ``input.byte_length`` bytes, or ``shortest_input``: less only where the dialect
-    rounds lengths up (DirectML, to 4) and the sender did not.
+    Both layouts have the same dtype and shape. A payload has ``input.byte_length`` bytes, or
+    ``shortest_input`` bytes: DirectML rounds lengths up to a multiple of 4, and senders need not.
     """
 
     rounding: Rounding
@@ -26,25 +25,25 @@ class RoundCall:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Lawful lengths of a payload, in bytes."""
+        """The valid lengths of a payload, in bytes."""
         return self.input.byte_length, self.shortest_input
 
     @classmethod
     def packed_output(cls, rounding: Rounding, input: Layout) -> RoundCall:
-        """The call whose output is packed C order."""
+        """A call with a packed output in C order."""
         return cls(rounding, input, Layout.of(input.dtype, input.shape), input.byte_length)
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of memory that the call takes: one buffer in place, else two."""
+        """Bytes of memory that the call needs: one buffer in place, else two."""
         return self.input.byte_length + (0 if self.is_in_place else self.output.byte_length)
 
     @cached_property
     def is_in_place(self) -> bool:
         """Whether the results can overwrite the input.
 
-        So it is where both lie the same and have no gaps between elements: then no
-        byte of the input is left in the answer but trailing padding, which is zeroed.
+        Both layouts must be equal and without gaps between elements. Then no byte of the input is
+        left in the output but trailing padding, which is zeroed.
         """
         return (
             self.input.is_dense
@@ -53,9 +52,9 @@ class RoundCall:
         )
 
 
-def wrong_size(got: int, lawful: tuple[int, ...]) -> PayloadSizeMismatch:
-    """The refusal of a payload of any length but the lawful ones."""
+def wrong_size(got: int, valid: tuple[int, ...]) -> PayloadSizeMismatch:
+    """The refusal of a payload with ``got`` bytes where ``valid`` are the valid lengths."""
     return PayloadSizeMismatch(
-        f"the payload must have {' or '.join(map(str, sorted(set(lawful))))} bytes "
+        f"the payload must have {' or '.join(map(str, sorted(set(valid))))} bytes "
         f"for this descriptor, got {got}"
     )

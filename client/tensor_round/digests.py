@@ -1,12 +1,10 @@
-"""The digests by which anyone can check a backend's whole tables of results.
+"""Published digests: the SHA-256 of the correct results for all patterns of the small dtypes.
 
-For a dtype of 8 or 16 bits and a rounding, the SHA-256 of the results for all bit
-patterns: round the patterns 0, 1, 2, ... (2^8 or 2^16 of them, as elements of the
-dtype, little-endian) and hash the results' bytes, likewise little-endian. They
-come from an integer-only reading of IEEE 754 that shares no code with the
-product (``tensor_round.conformance.reference``); the test that recomputes them is
-``tests/client/test_digests.py``. An answer of the product that differs from
-them is a fault of the product, so they never change once published.
+For a dtype of 8 or 16 bits and a rounding: round the patterns 0, 1, 2, ... (2^8 or 2^16 elements,
+little-endian), and hash the results, likewise little-endian. The digests come from an integer-only
+implementation of IEEE 754 that shares no code with the product
+(``tensor_round.conformance.reference``); ``tests/client/test_digests.py`` recomputes them. A
+result that differs from them is a fault of the product, so a published digest never changes.
 """
 
 from __future__ import annotations
@@ -14,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# A table reads best as one line a row.
+# One line per row.
 # ruff: noqa: E501
 # fmt: off
-#: (dtype, rounding) -> SHA-256, hexadecimal. Integers come back unchanged, so the
-#: tables of all integers of one width are the patterns themselves.
+#: (dtype, rounding) -> SHA-256, hexadecimal. Integers are returned unchanged, so all integer
+#: dtypes of one width have the same digests.
 DIGESTS: dict[tuple[str, str], str] = {
     ("float16", "ties_to_even"): "18c2daf072ecc9e89d5bc9f831e523302384954c40e7ca5447a919dd3c2cbc55",
     ("float16", "ties_to_away"): "38db5bbfa6077e30e44eb0b6ae014ad9a86ae326e13b2e3157544f88366ea72e",
@@ -62,11 +60,10 @@ DIGESTS: dict[tuple[str, str], str] = {
     ("uint16", "toward_negative"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
 }
 # fmt: on
-# fmt: on
 
 
 def differing(rows: Mapping[str, Any]) -> list[str]:
-    """The tables of one backend, as ``GET /conformance`` has them, that are not as published."""
+    """The dtypes and roundings of one backend in ``GET /conformance`` with another digest."""
     return [
         f"{dtype} {rounding}"
         for (dtype, rounding), published in DIGESTS.items()

@@ -40,6 +40,26 @@ class DType:
         """Bytes of one element."""
         return self.numpy.itemsize
 
+    @cached_property
+    def width(self) -> int:
+        """Bits of one element."""
+        return 8 * self.itemsize
+
+    @property
+    def exponent_bits(self) -> int:
+        """Bits of a float's exponent field."""
+        return self.width - 1 - self.mantissa_bits
+
+    @property
+    def exponent_bias(self) -> int:
+        """Bias of a float's exponent: the pattern of 1.0 is this, shifted by ``mantissa_bits``."""
+        return (1 << (self.exponent_bits - 1)) - 1
+
+    @property
+    def exponent_mask(self) -> int:
+        """The pattern whose exponent bits alone are set: +infinity, if the float has one."""
+        return ((1 << self.exponent_bits) - 1) << self.mantissa_bits
+
     @property
     def bits(self) -> np.dtype[Any]:
         """The unsigned integer type of the same width: the elements as bit patterns."""

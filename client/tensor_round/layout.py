@@ -1,8 +1,8 @@
-"""How a tensor lies in its bytes: element type, sizes, strides, total length.
+"""The layout of a tensor in memory: dtype, shape, strides and total length.
 
-All arithmetic is in Python integers, so nothing wraps, and it is done before
-anything is allocated. A layout that exists is sound: its elements lie within
-its bytes. Whether it is small enough to serve is asked with :func:`check_size`.
+All arithmetic is in Python integers, so nothing overflows, and precedes any allocation. Every
+:class:`Layout` is valid: its elements are within its bytes. Its size is checked separately, by
+:func:`check_size`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .dtypes import DType
 from .errors import Fault, InvalidDescriptor, TensorTooLarge
 from .quoting import shown
 
-#: Sizes and strides stay below this, so that every language can read a layout back.
+#: Sizes and strides are below this limit, so that they fit a signed 64-bit integer.
 SIZE_LIMIT = 2**63
 
 
@@ -33,7 +33,7 @@ def packed_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FieldNames:
-    """What a dialect calls the parts of a layout, for its error messages."""
+    """A dialect's names of the parts of a layout, for its error messages."""
 
     shape: str = "shape"
     strides: str = "strides"
@@ -42,11 +42,11 @@ class FieldNames:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each element of a tensor lies.
+    """The places of a tensor's elements in its buffer.
 
-    ``strides`` are in elements and never negative; 0 repeats one element along a
-    dimension (broadcast). ``byte_length`` is the whole buffer, gaps and padding
-    included. Build one with :meth:`of`, which checks it.
+    ``strides`` are in elements and never negative; 0 repeats one element along a dimension
+    (broadcast). ``byte_length`` is the length of the whole buffer, gaps and padding included. Use
+    :meth:`of`, which validates, to make one.
     """
 
     dtype: DType
@@ -65,7 +65,7 @@ class Layout:
         loc: tuple[str | int, ...] = (),
         names: FieldNames = FieldNames(),
     ) -> Layout:
-        """The checked layout; ``None`` strides are packed C order, ``None`` length the least.
+        """A validated layout; strides default to packed C order, the length to the least possible.
 
         Raises :class:`InvalidDescriptor` with the faults of :func:`layout_faults`.
         """
@@ -78,7 +78,7 @@ class Layout:
 
     @cached_property
     def element_count(self) -> int:
-        """How many elements the tensor has, repeated ones counted each time."""
+        """The number of elements; repeated ones count each time."""
         return math.prod(self.shape)
 
     @cached_property
@@ -88,9 +88,9 @@ class Layout:
 
     @cached_property
     def is_dense(self) -> bool:
-        """Whether the elements cover a run of bytes from the start, in whatever order, each once.
+        """Whether the elements cover a run of bytes from the buffer's start, each byte once.
 
-        Such a tensor rounds as a flat array, whatever its strides say.
+        Such a tensor can be rounded as a flat array, whatever the order of its elements.
         """
         step = 1
         for stride, size in self._by_stride():
@@ -101,13 +101,13 @@ class Layout:
 
     @cached_property
     def is_packed(self) -> bool:
-        """Whether the elements lie in C order without a gap before the last."""
+        """Whether the elements are in C order without gaps."""
         return self.lies_like(packed_strides(self.shape))
 
     def lies_like(self, strides: Sequence[int]) -> bool:
-        """Whether these strides would put every element where this layout has it.
+        """Whether these strides give every element the same place as this layout.
 
-        The stride of a dimension of size 1, and any stride of an empty tensor, moves nothing.
+        Strides of dimensions of size 1, and all strides of an empty tensor, have no effect.
         """
         return self.element_count == 0 or all(
             own == other
@@ -117,11 +117,11 @@ class Layout:
 
     @cached_property
     def is_free_of_overlap(self) -> bool:
-        """Whether no two elements provably share bytes.
+        """Whether it is proven that no two elements share bytes.
 
-        The test is sufficient, not exact: with dimensions sorted by stride, each
-        stride must step over everything the smaller ones reach. A few lawful
-        layouts fail it; the exact test is exponential.
+        With dimensions sorted by stride, each stride must exceed the distance that the smaller
+        ones span. The condition is sufficient, not necessary: a few layouts without overlap do not
+        meet it. The exact test takes exponential time.
         """
         reach = 0
         for stride, size in self._by_stride():
@@ -140,7 +140,7 @@ class Layout:
         )
 
     def describe(self) -> dict[str, Any]:
-        """The layout as the ``Output-Descriptor`` header and the ``ieee754`` dialect write it."""
+        """The layout as JSON values, as in ``Output-Descriptor`` and the ``ieee754`` dialect."""
         return {
             "dtype": self.dtype.name,
             "shape": list(self.shape),
@@ -158,7 +158,7 @@ def layout_faults(
     loc: tuple[str | int, ...] = (),
     names: FieldNames = FieldNames(),
 ) -> list[Fault]:
-    """Why these are no layout: faults under ``loc``, in the dialect's own field names."""
+    """The broken rules of a layout, with paths that begin with ``loc`` and the dialect's names."""
     faults = [
         Fault((*loc, name, position), f"must be 0 to 2^63-1, got {shown(value)}")
         for name, values in ((names.shape, shape), (names.strides, strides or ()))
@@ -179,14 +179,14 @@ def layout_faults(
 
 
 def span(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements from the first to the last one, both counted; 0 for an empty tensor."""
+    """The distance from the first to the last element, both included; 0 for an empty tensor."""
     if 0 in shape:
         return 0
     return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
 
 
 def check_size(layout: Layout, limit_bytes: int, what: str) -> None:
-    """Refuse a layout over the limit (inclusive) with :class:`TensorTooLarge`."""
+    """Raise :class:`TensorTooLarge` for a layout of more than ``limit_bytes``."""
     if layout.byte_length > limit_bytes:
         raise TensorTooLarge(
             f"the {what} tensor has {shown(layout.byte_length)} bytes, the limit is {limit_bytes}",

@@ -1,7 +1,7 @@
-"""The names that callers may write, as types: a type checker refuses any other.
+"""The accepted names as literal types, so that type checkers find wrong ones.
 
-They repeat what the tables of dtypes, directions and dialects say, since a type cannot be
-computed; a test holds them together.
+They repeat the tables of dtypes, directions and dialects, because a literal type cannot be
+computed; a test compares both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DTypeName = Literal[
     "uint64",
 ]
 
-#: A canonical name, or a NumPy type in either byte order.
+#: A canonical name, or a NumPy dtype in either byte order.
 AnyDType = DTypeName | np.dtype[Any] | type[Any]
 
 OnnxOpset = Literal[11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28]
@@ -61,7 +61,7 @@ DirectMLMode = Literal[
     2,
 ]
 
-#: The same three ways.
+#: Without the C prefix, with it, or the C integer.
 FeatureLevel = Literal[
     "2_1",
     "3_0",

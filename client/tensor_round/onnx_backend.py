@@ -1,8 +1,8 @@
-"""Models of ONNX Round on a service, behind ONNX's own backend interface.
+"""ONNX's backend interface: models of ONNX Round run on a service.
 
-``onnx.backend.test.BackendTest(OnnxBackend, __name__)`` is ONNX's conformance suite on
-a service. This module needs ``onnx``, which ``tensor_round`` does not, and is imported
-when ``tensor_round.OnnxBackend`` is first asked for.
+``onnx.backend.test.BackendTest(OnnxBackend, __name__)`` runs ONNX's conformance suite on a service.
+This module needs ``onnx``, which ``tensor_round`` does not. It is imported on the first access to
+``tensor_round.OnnxBackend``.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
 class NotOnlyRound(InvalidDescriptor, BackendIsNotSupposedToImplementIt):
-    """The model has other operators than Round; ONNX's suite passes over such cases."""
+    """The model has other operators than Round; ONNX's suite skips such cases."""
 
 
 class OnnxBackend(Backend):
-    """Runs models all of whose nodes are Round on a service.
+    """Runs models with Round nodes only on a service.
 
-    ``options`` of every method are those of :class:`~tensor_round.Client`, ``url`` and
-    ``api_key`` among them; without them ``TENSOR_ROUND_URL`` says where the service is.
+    ``options`` of every method are the arguments of :class:`~tensor_round.Client`, ``url`` and
+    ``api_key`` included; the URL defaults to ``TENSOR_ROUND_URL``.
     """
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **options: Any) -> RoundModel:
         """The model, ready to run; nothing is sent yet.
 
-        Raises ``onnx.checker.ValidationError`` for what is no model, :class:`NotOnlyRound`
-        for one with other operators, and :class:`InvalidDescriptor` for an operator set
-        that has no Round, or is newer than the newest known.
+        Raises ``onnx.checker.ValidationError`` for an invalid model, :class:`NotOnlyRound` for
+        other operators, and :class:`InvalidDescriptor` for an opset that has no Round or is newer
+        than the newest known one.
         """
         checker.check_model(model)
         try:
@@ -51,7 +51,7 @@ class OnnxBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **options: Any) -> bool:
-        """Whether every node of the model is a Round that the service knows."""
+        """Whether every node of the model is a Round of a known opset."""
         try:
             RoundModel(model, options)
         except InvalidDescriptor:
@@ -67,7 +67,7 @@ class OnnxBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
         **options: Any,
     ) -> tuple[Any, ...]:
-        """The output of one node, of the operator set ``opset_version`` or else onnx's newest."""
+        """The output of one node; ``opset_version`` defaults to onnx's newest opset."""
         opset = options.pop("opset_version", defs.onnx_opset_version())
         operator = from_onnx(node, opset)
         with Client(**options) as client:
@@ -75,12 +75,12 @@ class OnnxBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Only the CPU, which stands for wherever the service rounds: no tensor is placed."""
+        """Only the CPU: tensors are exchanged in host memory, whatever device the service uses."""
         return bool(Device(device).type == DeviceType.CPU)
 
 
 class RoundModel(BackendRep):
-    """A model of Round nodes, as :meth:`OnnxBackend.prepare` gives it."""
+    """A model of Round nodes, made by :meth:`OnnxBackend.prepare`."""
 
     def __init__(self, model: ModelProto, options: Mapping[str, Any]) -> None:
         opset = next((i.version for i in model.opset_import if i.domain in _DEFAULT_DOMAINS), 1)
@@ -90,7 +90,7 @@ class RoundModel(BackendRep):
         self._constants = {
             tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer
         }
-        #: What a run must be given, in this order.
+        #: The names of a run's inputs, in order.
         self._inputs = [i.name for i in model.graph.input if i.name not in self._constants]
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -103,7 +103,7 @@ class RoundModel(BackendRep):
             inputs = dict(zip(self._inputs, inputs, strict=True))
         values: dict[str, Any] = {**self._constants, **inputs}
         with Client(**self._options) as client:
-            # Nodes are sorted: onnx's checker asks for it.
+            # onnx's checker has verified that the nodes are topologically sorted.
             for node, operator in zip(self._graph.node, self._operators, strict=True):
                 source = np.asarray(values[node.input[0]])
                 values[node.output[0]] = client.round(source, operator)

@@ -1,4 +1,4 @@
-"""Telling how far a call has come."""
+"""Progress of a call: a bar on stderr, or a caller's function."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
-#: Called with bytes done and bytes in all.
+#: Called with the bytes done and the bytes in total.
 ProgressCallback = Callable[[int, int], None]
 
 
@@ -14,7 +14,7 @@ ProgressCallback = Callable[[int, int], None]
 def counted(
     progress: bool | ProgressCallback, total: int, doing: str = "rounding"
 ) -> Iterator[Callable[[int], None]]:
-    """Give a function that adds bytes done, thread-safe; ``True`` shows a bar on stderr."""
+    """Yield a thread-safe function that adds bytes done; ``True`` shows a bar on stderr."""
     if progress is False:
         yield lambda count: None
         return
@@ -34,7 +34,7 @@ def counted(
 
 @contextlib.contextmanager
 def _bar(total: int, doing: str) -> Iterator[ProgressCallback]:
-    # Imported here: rich takes longer to import than a small tensor to round.
+    # Imported here: importing rich takes longer than rounding a small tensor.
     from rich.console import Console
     from rich.progress import (
         BarColumn,

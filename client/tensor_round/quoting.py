@@ -1,22 +1,22 @@
-"""A caller's own values, as an error message may show them."""
+"""Quoting callers' values in error messages: bounded, printable, on one line."""
 
 from __future__ import annotations
 
 import json
 
-#: Longer texts are cut: a message is for people, and no way to make an answer large.
+#: Longer texts are cut, so that no caller can make a response large.
 SHOWN_CHARACTERS = 40
 
 
 def shown(value: object) -> str:
-    """A value of a JSON document, as JSON and in ASCII, in at most 40 characters.
+    """A value of a JSON document, as ASCII JSON of at most 40 characters.
 
-    Arrays and objects are only named, and integers too long to read are measured.
+    Arrays, objects and very long integers are described, not quoted.
     """
     if isinstance(value, str):
         return _cut(json.dumps(value[:SHOWN_CHARACTERS]), whole=len(value) <= SHOWN_CHARACTERS)
     if isinstance(value, int) and value.bit_length() > 128:
-        # Python refuses to write integers of more than 4300 digits at all.
+        # Python refuses to format integers of more than 4300 digits.
         return f"an integer of {value.bit_length()} bits"
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
@@ -28,7 +28,7 @@ def shown(value: object) -> str:
 
 
 def shown_key(key: str) -> str:
-    """A key of a JSON document, on one line, fit to be encoded, in at most 40 characters."""
+    """A key of a JSON document, on one line and encodable, in at most 40 characters."""
     text = key[: SHOWN_CHARACTERS + 1]
     return _cut(text if text.isprintable() else json.dumps(text)[1:-1], whole=True)
 

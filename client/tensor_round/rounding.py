@@ -1,8 +1,7 @@
-"""The rounding directions, and the name each dialect has for them.
+"""The rounding directions and their names in each dialect.
 
-One row a direction. Every mapping between dialects is derived from this table;
-the trap it disarms is DirectML's ``TOWARD_INFINITY``, which is no directed
-rounding at all but nearest with halves away from zero.
+Every mapping between dialects is derived from one table with one row per direction. DirectML's
+``TOWARD_INFINITY`` is not a directed rounding: it is nearest, ties away from zero.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Rounding(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class RoundingName:
-    """What the dialects call one rounding direction; None where they have no word for it."""
+    """The dialects' names of one rounding direction; None where a dialect does not have it."""
 
     rounding: Rounding
     onnx: bool
@@ -37,7 +36,7 @@ class RoundingName:
     array_api: str | None
 
 
-# A table reads best as one line a row.
+# One line per row.
 # ruff: noqa: E501
 # fmt: off
 ROUNDING_NAMES: tuple[RoundingName, ...] = (
@@ -45,7 +44,7 @@ ROUNDING_NAMES: tuple[RoundingName, ...] = (
     RoundingName(Rounding.TIES_TO_EVEN,    True,  "half_to_even",        "HALVES_TO_NEAREST_EVEN", 0,     "round_nearest_even", "round"),
     RoundingName(Rounding.TIES_TO_AWAY,    False, "half_away_from_zero", "TOWARD_INFINITY",        2,     "round_nearest_afz",  None),
     RoundingName(Rounding.TOWARD_ZERO,     False, None,                  "TOWARD_ZERO",            1,     None,                 "trunc"),
-    # DirectML and StableHLO have these two as operators of their own.
+    # DirectML and StableHLO have these two as separate operators.
     RoundingName(Rounding.TOWARD_POSITIVE, False, None,                  None,                     None,  None,                 "ceil"),
     RoundingName(Rounding.TOWARD_NEGATIVE, False, None,                  None,                     None,  None,                 "floor"),
 )

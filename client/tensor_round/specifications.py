@@ -1,7 +1,7 @@
-"""What specifications and libraries say of their rounding operators, as data.
+"""Rounding operators of specifications and libraries, as data.
 
-One row an operator, by what its text says; where the text leaves something open, so does the
-row. Only an operator that is defined, and has a descriptor here, names a dialect.
+Each operator is a row with the rules of its specification; what the specification does not define,
+the row does not either. An operator with a descriptor in this package names its dialect.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-#: Where halves go. ``not defined``: the text leaves it open. ``no operator``: there is none.
+#: The rule for halves. ``not defined``: the text has no rule. ``no operator``: it has no operator.
 Ties = Literal["even", "away", "toward +infinity", "by mode", "not defined", "no operator"]
 
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """One operator, in the words of its text.
+    """One operator and its rules.
 
-    ``zero`` is what is said of a zero's sign, ``nan`` of NaN, each ``silent`` where nothing is.
-    ``source`` is where the text was read; gh:owner/name#number is a thread on GitHub.
+    ``zero`` is the rule for a zero's sign, ``nan`` that for NaN; ``silent`` if the text has none.
+    ``source`` is the text; gh:owner/name#number is a thread on GitHub.
     """
 
     name: str
@@ -32,11 +32,11 @@ class Specification:
     dialect: str | None = None
 
     def as_data(self) -> dict[str, str | None]:
-        """The row as JSON has it."""
+        """The row as JSON values."""
         return asdict(self)
 
 
-# A table reads best as one line a field or a row.
+# One line per row.
 # ruff: noqa: E501
 # fmt: off
 _IEEE = ("keeps the operand's sign", "a quiet NaN")
@@ -84,7 +84,7 @@ SPECIFICATIONS: tuple[Specification, ...] = (
 
 
 def find(name: str) -> tuple[Specification, ...]:
-    """The rows of a name, whole or but the part before its first dot, in any case."""
+    """The rows with this name, or with this part before the first dot; case is ignored."""
     wanted = name.lower()
     return tuple(
         row

@@ -1,4 +1,4 @@
 """The server of tensor-round: exact tensor rounding over HTTP.
 
-``engine`` and ``backends`` import without a web framework, for use as a library.
+The packages ``engine`` and ``backends`` can be used as a library: they need no web framework.
 """

@@ -1,4 +1,4 @@
-"""``tensor-round-service``: settings in, a running server out, exit code 0 after SIGTERM."""
+"""The command ``tensor-round-service``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application: the parts put together."""
+"""The application: creates all components from the settings and connects them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,22 +18,25 @@ from .auth.api_keys import KeyRing
 from .auth.authenticator import Authenticator
 from .auth.cors import Cors
 from .auth.hosts import host_check
-from .backends.select import DeviceOptions, choose
+from .backends.select import DeviceOptions, select_backend
 from .deployment import Deployment
+from .dispatcher import Dispatcher
 from .documents import NAME
 from .engine.engine import Engine
-from .engine.readiness import Lifecycle, Readiness
-from .front import Front
+from .engine.readiness import ProcessLifecycle, Readiness
 from .inference.shared.cuda import CudaSharedMemory
-from .inference.shared.posix import SharedMemory
+from .inference.shared.posix import PosixSharedMemory
 from .inference.shared.regions import Registry
 from .inference.statistics import Statistics
+from .metrics.gauges import Gauges
+from .metrics.recorder import Metrics
 from .openapi.document import describe
 from .refusals import add_refusal_handlers
 from .routes.compare import compare_route
 from .routes.docs import docs_router
 from .routes.inference import inference_routes
 from .routes.inference_status import inference_status_router
+from .routes.metrics import metrics_router
 from .routes.open_paths import OPEN_PATHS
 from .routes.repository import repository_router
 from .routes.round import round_route
@@ -45,43 +49,46 @@ logger = logging.getLogger(__name__)
 
 
 class Application(FastAPI):
-    """FastAPI behind a front, through which every request comes."""
+    """FastAPI behind the dispatcher, which gets every request first."""
 
-    front: Front
+    dispatcher: Dispatcher
+    metrics: Metrics
+    #: What METRICS_PORT serves.
+    metrics_dispatcher: Dispatcher
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the front respond, where another server than ours calls."""
+        """Serve another ASGI server."""
         if scope["type"] == "http":
-            await self.front.serve_asgi(scope, receive, send)
+            await self.dispatcher.serve_asgi(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 
     async def framework(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond as FastAPI does."""
+        """FastAPI's own ASGI application."""
         await super().__call__(scope, receive, send)
 
 
-def _engine(settings: Settings, say: Callable[[str], None]) -> Engine:
+def _engine(settings: Settings, log: Callable[[str], None]) -> Engine:
     devices = DeviceOptions(
         numbers=settings.device_numbers,
-        least_bytes=settings.gpu_min_bytes,
+        min_bytes=settings.gpu_min_bytes,
         pool_bytes=settings.gpu_memory_limit,
     )
-    backend = choose(settings.backend, devices, say=say)
+    backend = select_backend(settings.backend, devices, log=log)
     return Engine(backend, Deployment.of(settings).worker_bytes)
 
 
-def _shared_memory(settings: Settings, worker_folder: Path | None) -> SharedMemory | None:
+def _shared_memory(settings: Settings, worker_folder: Path | None) -> PosixSharedMemory | None:
     if settings.shared_memory_prefix is None:
         return None
     registry = Registry(None if worker_folder is None else worker_folder / "regions")
-    return SharedMemory(settings.shared_memory_prefix, registry)
+    return PosixSharedMemory(settings.shared_memory_prefix, registry)
 
 
 def _cuda_memory(
     settings: Settings, engine: Engine, worker_folder: Path | None
 ) -> CudaSharedMemory | str:
-    """The regions on devices, or why there are none."""
+    """The CUDA shared memory, or the reason why it is not offered."""
     if not settings.cuda_shared_memory:
         return (
             "CUDA shared memory is off: the service was started without --cuda-shared-memory true "
@@ -93,37 +100,58 @@ def _cuda_memory(
     return CudaSharedMemory(engine, registry)
 
 
+def _metrics_dispatcher(metrics: Metrics, settings: Settings) -> Dispatcher:
+    """``GET /metrics`` and nothing else."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.include_router(metrics_router(metrics))
+    add_refusal_handlers(app)
+    return Dispatcher(app, {}, host_check(settings), None)
+
+
+def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
+    return Gauges(
+        bytes_in_flight=engine.memory.in_use,
+        bytes_in_flight_limit=engine.memory.limit_bytes,
+        is_ready=engine.backend.is_healthy and not lifecycle.draining,
+        connections=lifecycle.connections(),
+    )
+
+
 def create_app(
     settings: Settings,
     engine: Engine | None = None,
-    lifecycle: Lifecycle | None = None,
+    lifecycle: ProcessLifecycle | None = None,
     worker_folder: Path | None = None,
 ) -> Application:
-    """The application on these settings.
+    """Create the application.
 
-    An engine that is given stays the caller's; one made here is closed with the application.
-    ``lifecycle`` is how its server and it tell each other that the process is to leave.
-    ``worker_folder`` is where several workers of one service keep what all of them must know.
-    Raises :class:`~.api_keys.KeyFileError` or :class:`~.backends.choice.BackendUnavailable`.
+    The application closes its engine at shutdown, unless the caller gave ``engine``.
+    ``lifecycle`` is shared with the server. ``worker_folder`` holds the state that several
+    workers share. Raises :class:`~.auth.api_keys.KeyFileError` or
+    :class:`~.backends.select.BackendUnavailable`.
     """
-    own = engine is None
-    # Said once it is served: where the start fails, its one line stands alone.
-    said: list[str] = []
-    serving = _engine(settings, said.append) if engine is None else engine
-    lifecycle = lifecycle or Lifecycle()
+    owns_engine = engine is None
+    # Logged when the application starts: a failed start prints nothing but its one line.
+    messages: list[str] = []
+    serving = _engine(settings, messages.append) if engine is None else engine
+    lifecycle = lifecycle or ProcessLifecycle()
     lifecycle.is_lost = lambda: not serving.backend.is_healthy
     readiness = Readiness(serving.backend, lifecycle)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        for line in said:
+        for line in messages:
             logger.info(line)
-        tidying = asyncio.create_task(serving.tidy())
+        tasks = [
+            asyncio.create_task(serving.release_idle_memory()),
+            asyncio.create_task(app.metrics.share()),
+        ]
         try:
             yield
         finally:
-            tidying.cancel()
-            if own:
+            for task in tasks:
+                task.cancel()
+            if owns_engine:
                 serving.close()
 
     app = Application(
@@ -133,9 +161,9 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        # A redirected upload is an upload lost.
+        # Clients do not send an upload again after a redirect.
         redirect_slashes=False,
-        # The same whatever else is offered; functions are named for it.
+        # Operation ids do not depend on the settings.
         generate_unique_id_function=lambda route: route.name,
     )
     shared_memory = _shared_memory(settings, worker_folder)
@@ -156,8 +184,8 @@ def create_app(
         ),
     }
     for path in tensor_routes:
-        # For other methods' 405; their OpenAPI entries are written in openapi/.
-        app.router.routes.append(Route(path, _led_by_the_front, methods=["POST"]))
+        # For 405 on other methods. The package openapi writes the OpenAPI entries.
+        app.router.routes.append(Route(path, _handled_by_dispatcher, methods=["POST"]))
     deployment = Deployment.of(settings, serving.memory.limit_bytes)
     app.include_router(status_router(serving, deployment, readiness))
     app.include_router(
@@ -166,8 +194,20 @@ def create_app(
     app.include_router(repository_router())
     app.include_router(shared_memory_router(shared_memory, cuda_memory))
     app.include_router(docs_router(NAME))
+    metrics = Metrics(
+        {"version": version(NAME), "backend": serving.backend.name},
+        {*tensor_routes, *OPEN_PATHS, "/operators", "/conformance", "/metrics"},
+        partial(_gauges, serving, lifecycle),
+        worker_folder,
+    )
+    app.metrics = metrics
+    for path, tensor_route in tensor_routes.items():
+        tensor_route.path, tensor_route.observer = path, metrics.counts
+    if settings.metrics_port is None:
+        app.include_router(metrics_router(metrics))
+    app.metrics_dispatcher = _metrics_dispatcher(metrics, settings)
     add_refusal_handlers(app)
-    app.front = Front(
+    app.dispatcher = Dispatcher(
         app.framework,
         tensor_routes,
         host_check(settings),
@@ -175,13 +215,15 @@ def create_app(
         if settings.api_keys_file is None
         else Authenticator(KeyRing(settings.api_keys_file), OPEN_PATHS),
         cors,
+        metrics,
+        settings.access_log,
     )
     describe(app, OPEN_PATHS, has_keys=settings.api_keys_file is not None)
     return app
 
 
-async def _led_by_the_front(_request: object) -> None:
-    raise RuntimeError("the front leads POST requests to tensor routes")
+async def _handled_by_dispatcher(_request: object) -> None:
+    raise RuntimeError("the dispatcher passes POST requests to tensor routes")
 
 
 __all__ = ["create_app"]

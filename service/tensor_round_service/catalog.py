@@ -1,4 +1,4 @@
-"""What the service takes, as ``GET /operators`` says it."""
+"""The catalog of ``GET /operators``: dialects, roundings, dtypes and limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .documents import Catalog, Limits
 
 
 def catalog(limits: Limits) -> Catalog:
-    """Dialects, directions, dtypes and limits."""
+    """The catalog, with these limits."""
     return {
         "dialects": operators.catalog(),
         "roundings": [rounding.value for rounding in Rounding],

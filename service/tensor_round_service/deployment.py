@@ -1,4 +1,4 @@
-"""What holds of a service as it runs here: its limits in effect, and who may come in how."""
+"""The effective limits of a service on this machine, and whether it has API keys and TLS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Sizes are bytes. ``worker_bytes`` is what all requests of one worker may hold together."""
+    """Sizes are bytes. ``worker_bytes`` is the memory budget of one worker."""
 
     workers: int
     worker_bytes: int
@@ -25,14 +25,14 @@ class Deployment:
 
     @classmethod
     def of(cls, settings: Settings, worker_bytes: int | None = None) -> Deployment:
-        """What these settings come to on this machine; the budget may be given."""
+        """The deployment of these settings on this machine, or with a given budget."""
         if worker_bytes is None:
             total = settings.max_bytes_in_flight or memory_limit() // 2
             worker_bytes = total // settings.workers
         return cls(
             workers=settings.workers,
             worker_bytes=worker_bytes,
-            # A tensor that is rounded in place is held once.
+            # A tensor that is rounded in place needs one buffer.
             max_tensor_bytes=min(settings.max_tensor_bytes, largest_request(worker_bytes)),
             has_api_keys=settings.api_keys_file is not None,
             has_tls=settings.ssl_certfile is not None,
@@ -40,7 +40,7 @@ class Deployment:
 
     @property
     def limits(self) -> Limits:
-        """The sizes, as ``GET /operators`` has them."""
+        """The sizes, for ``GET /operators``."""
         return {
             "max_tensor_bytes": self.max_tensor_bytes,
             "max_bytes_in_flight": self.worker_bytes * self.workers,
@@ -48,7 +48,7 @@ class Deployment:
 
     @property
     def terms(self) -> Terms:
-        """The rest, as ``GET /operators`` has it."""
+        """Version, workers, API keys and TLS, for ``GET /operators``."""
         return {
             "version": __version__,
             "workers": self.workers,

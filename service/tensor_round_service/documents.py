@@ -1,18 +1,18 @@
-"""The JSON documents that describe the service and its models, as types.
+"""Types of the JSON documents that describe the service and its models.
 
-Those of the Open Inference Protocol are Triton's.
+The documents of the Open Inference Protocol have Triton's members.
 """
 
 from __future__ import annotations
 
 from typing_extensions import TypedDict  # typing's own is enough for pydantic from Python 3.12 on
 
-#: The service's name, and its distribution's.
+#: Name of the service and of its distribution.
 NAME = "tensor-round"
 
 
 class Links(TypedDict):
-    """Paths of the service, by what is there."""
+    """Paths of the service."""
 
     docs: str
     openapi: str
@@ -26,7 +26,7 @@ class Links(TypedDict):
 
 
 class ServiceInfo(TypedDict):
-    """The service, and where to go from here."""
+    """Name, version and paths of the service."""
 
     name: str
     version: str
@@ -34,7 +34,7 @@ class ServiceInfo(TypedDict):
 
 
 class OperatorVersion(TypedDict):
-    """A version of a dialect's operator, and what it takes."""
+    """A version of a dialect's operator, with the dtypes and ranks that it accepts."""
 
     name: str
     selected_by: list[str | int]
@@ -44,7 +44,7 @@ class OperatorVersion(TypedDict):
 
 
 class DialectInfo(TypedDict):
-    """A dialect: its operator's versions, its names of dtypes and of modes."""
+    """A dialect: the versions of its operator, and its names for dtypes and modes."""
 
     operator: str
     version_field: str | None
@@ -56,14 +56,14 @@ class DialectInfo(TypedDict):
 
 
 class Limits(TypedDict):
-    """What a tensor, and all requests together, may have at most."""
+    """Upper limits of one tensor, and of all requests together, in bytes."""
 
     max_tensor_bytes: int
     max_bytes_in_flight: int
 
 
 class Terms(TypedDict):
-    """The service's version, how many processes serve, and who may come in how."""
+    """Version of the service, number of workers, and whether it has API keys and TLS."""
 
     version: str
     workers: int
@@ -72,7 +72,7 @@ class Terms(TypedDict):
 
 
 class Catalog(TypedDict):
-    """What can be asked for."""
+    """Dialects, roundings, dtypes and limits."""
 
     dialects: dict[str, DialectInfo]
     roundings: list[str]
@@ -81,40 +81,40 @@ class Catalog(TypedDict):
 
 
 class Operators(Catalog):
-    """What can be asked for, and on what terms."""
+    """The catalog, and how the service is deployed."""
 
     service: Terms
 
 
 class PatternDigest(TypedDict):
-    """The SHA-256 of the results for all bit patterns, and whether it is the published one."""
+    """SHA-256 of the results for all bit patterns, and whether it equals the published one."""
 
     sha256: str
     matches_published: bool
 
 
 class Conformance(TypedDict):
-    """Digests by backend, dtype and rounding direction; and whether all are the published ones."""
+    """Digests by backend, dtype and rounding, and whether all equal the published ones."""
 
     conforms: bool
     backends: dict[str, dict[str, dict[str, PatternDigest]]]
 
 
 class Liveness(TypedDict):
-    """The event loop turns."""
+    """The event loop runs."""
 
     status: str
 
 
 class Readiness(TypedDict):
-    """Requests are welcome, and what rounds them."""
+    """The service accepts requests; its backend."""
 
     status: str
     backend: str
 
 
 class ServerMetadata(TypedDict):
-    """The server, and the extensions of the protocol that are on."""
+    """Name and version of the server, and the protocol extensions that are enabled."""
 
     name: str
     version: str
@@ -122,13 +122,13 @@ class ServerMetadata(TypedDict):
 
 
 class ServerLive(TypedDict):
-    """The event loop turns."""
+    """The event loop runs."""
 
     live: bool
 
 
 class ServerReady(TypedDict):
-    """Requests can be served."""
+    """The server can infer."""
 
     ready: bool
 
@@ -141,7 +141,7 @@ class ModelReady(TypedDict):
 
 
 class TensorMetadata(TypedDict):
-    """A tensor of a model; -1 is any size."""
+    """A tensor of a model; a dimension of -1 may have any size."""
 
     name: str
     datatype: str
@@ -149,7 +149,7 @@ class TensorMetadata(TypedDict):
 
 
 class ModelMetadata(TypedDict):
-    """A model's versions, input and output."""
+    """Versions, input and output of a model."""
 
     name: str
     versions: list[str]
@@ -159,7 +159,7 @@ class ModelMetadata(TypedDict):
 
 
 class TensorConfig(TypedDict):
-    """A tensor of a model, in the words of Triton's configuration."""
+    """A tensor of a model, in Triton's configuration."""
 
     name: str
     data_type: str
@@ -167,13 +167,13 @@ class TensorConfig(TypedDict):
 
 
 class ConfigParameter(TypedDict):
-    """A parameter's value, as Triton has it."""
+    """Value of a parameter, in Triton's configuration."""
 
     string_value: str
 
 
 class ModelConfig(TypedDict):
-    """Triton's configuration; ``parameters`` say what the model takes besides FP32."""
+    """Triton's configuration; ``parameters`` list all datatypes that the model accepts."""
 
     name: str
     platform: str
@@ -187,14 +187,14 @@ class ModelConfig(TypedDict):
 
 
 class Duration(TypedDict):
-    """How often, and for how many nanoseconds in all."""
+    """Number of events, and their total time in nanoseconds."""
 
     count: int
     ns: int
 
 
 class InferenceDurations(TypedDict):
-    """The stages of a model's inferences."""
+    """Durations of the stages of a model's inferences."""
 
     success: Duration
     fail: Duration
@@ -207,7 +207,7 @@ class InferenceDurations(TypedDict):
 
 
 class BatchStatistics(TypedDict):
-    """The stages of inferences of one batch size; here each is a batch."""
+    """Durations of the stages for one batch size; each inference is a batch of 1."""
 
     batch_size: int
     compute_input: Duration
@@ -216,7 +216,7 @@ class BatchStatistics(TypedDict):
 
 
 class ModelStatistics(TypedDict):
-    """How often a version of a model was asked; ``last_inference`` in ms since the epoch."""
+    """Statistics of one version of a model; ``last_inference`` is Unix time in milliseconds."""
 
     name: str
     version: str
@@ -228,13 +228,13 @@ class ModelStatistics(TypedDict):
 
 
 class StatisticsReport(TypedDict):
-    """The statistics of several versions of models."""
+    """Statistics of versions of models."""
 
     model_stats: list[ModelStatistics]
 
 
 class IndexEntry(TypedDict):
-    """A version of a model in the repository's index."""
+    """A version of a model in the repository index."""
 
     name: str
     version: str
@@ -242,11 +242,11 @@ class IndexEntry(TypedDict):
 
 
 class Nothing(TypedDict):
-    """An empty object: it was done."""
+    """An empty object: the request succeeded."""
 
 
 class LogSettings(TypedDict):
-    """What is logged, in Triton's words."""
+    """Triton's log settings."""
 
     log_file: str
     log_info: bool
@@ -257,7 +257,7 @@ class LogSettings(TypedDict):
 
 
 class TraceSettings(TypedDict):
-    """What is traced, in Triton's words."""
+    """Triton's trace settings."""
 
     trace_level: list[str]
     trace_rate: str

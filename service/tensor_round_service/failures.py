@@ -1,7 +1,7 @@
-"""What a sender is told when the service itself gives way: the fault is not the request's.
+"""Refusals for failures of the service itself: no memory, no thread, a failed device.
 
-Memory and threads run out and devices fail; the next request may well be served. So these
-are 503 with Retry-After, and nothing of the fault but its kind is told.
+The request is valid and a retry may succeed, so these are 503 with Retry-After. The response
+names the kind of failure only; the log has the details.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ from tensor_round.errors import BackendFailed, InternalError, Overloaded, Reques
 
 logger = logging.getLogger(__name__)
 
-NO_MEMORY = Overloaded("there is no memory for this request now", retry_after=1)
+NO_MEMORY = Overloaded("no memory is available for this request", retry_after=1)
 FAILED = BackendFailed("the service failed on this request", retry_after=1)
 
 
-def refusal_for(error: Exception) -> RequestRefused:
-    """The refusal that stands for any exception; the log has what it does not say.
+def refusal_for(error: Exception, request_id: str = "") -> RequestRefused:
+    """The refusal for any exception; unexpected exceptions are logged with the request's id.
 
-    Python and CUDA raise RuntimeError where threads or devices are to be had no more.
+    Python and CUDA raise RuntimeError if no thread can start or a device fails.
     """
+    extra = {"request_id": request_id} if request_id else {}
     match error:
         case RequestRefused():
-            # Who keeps it keeps the frames it came through, and with them the tensor's memory.
+            # Without its traceback, which refers to frames that refer to the tensor's memory.
             return error.with_traceback(None)
         case MemoryError():
-            logger.warning("out of memory: %s", error)
-            return Overloaded("there is no memory for this request now", retry_after=1)
+            logger.warning("out of memory: %s", error, extra=extra)
+            return Overloaded(NO_MEMORY.detail, retry_after=1)
         case RuntimeError():
-            logger.error("failure on a sound request", exc_info=error)
-            return BackendFailed("the service failed on this request", retry_after=1)
-    logger.error("unforeseen failure", exc_info=error)
-    return InternalError("the service failed; its log has the fault")
+            logger.error("failure on a valid request", exc_info=error, extra=extra)
+            return BackendFailed(FAILED.detail, retry_after=1)
+    logger.error("unexpected exception", exc_info=error, extra=extra)
+    return InternalError("the service failed; its log has the details")

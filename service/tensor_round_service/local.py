@@ -1,6 +1,6 @@
 """The engine in a client's own process: ``tensor_round.Client("local:")``. No HTTP here.
 
-There is one a process, on its CPUs, with the same limits as a service's that was told none.
+Each process has one engine, with the NumPy backend and the default limits of the service.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tensor_round.errors import BackendFailed, NotFound, NotOffered, TensorRound
 from tensor_round.layout import check_size
 
 from .backends import Bytes
-from .backends.select import choose
+from .backends.select import select_backend
 from .catalog import catalog
 from .documents import Limits
 from .engine import conformance
@@ -30,39 +30,39 @@ from .engine.engine import INLINE_BYTES, MAX_TENSOR_BYTES, Engine
 from .engine.job import Job
 from .engine.memory import largest_request
 from .engine.overlap import flat_call
-from .engine.readiness import rounds_right
+from .engine.readiness import rounds_correctly
 from .failures import refusal_for
 
 _REMEMBERED_CALLS = 1024
 
 
 class LocalEngine:
-    """The calls of ``tensor_round.transport.local``; safe to share between threads."""
+    """Implements ``tensor_round.transport.local_transport``; safe to share between threads."""
 
     def __init__(self) -> None:
-        self._engine = Engine(choose("numpy"))
+        self._engine = Engine(select_backend("numpy"))
         self._call = lru_cache(_REMEMBERED_CALLS)(_resolve)
 
     def resolve(self, descriptor: bytes, length: int) -> RoundCall:
-        """The call that a descriptor stands for, with a payload of that many bytes."""
+        """The call of a descriptor; raises if its payload cannot have ``length`` bytes."""
         call = self._call(descriptor)
         if length not in call.lengths:
             raise wrong_size(length, call.lengths)
         return call
 
     def round_run(self, call: RoundCall, source: memoryview, target: memoryview) -> None:
-        """Round whole elements of a call from one run of bytes into another, or in place."""
-        given, result = _bytes(source), _bytes(target)
-        if given.ctypes.data == result.ctypes.data:
-            given = result  # backends know by this that it is in place
+        """Round a contiguous part of a packed tensor, in place or into a separate target."""
+        operand, result = _bytes(source), _bytes(target)
+        if operand.ctypes.data == result.ctypes.data:
+            operand = result  # backends recognize in-place calls by identity
         part = flat_call(call.input.dtype, call.rounding, len(target))
         with _refusals():
-            self._engine.backend.round(part, given, result)
+            self._engine.backend.round(part, operand, result)
 
     def round_all(
         self, call: RoundCall, payload: memoryview, take: Callable[[memoryview], None]
     ) -> None:
-        """Round a call of any layout, and give away the output, which is nobody's afterwards."""
+        """Round a call of any layout and pass the output to ``take``, which must copy it."""
         job = Job(self._engine.memory)
         try:
             with _refusals():
@@ -70,16 +70,16 @@ class LocalEngine:
                 target = job.allocate(call.output.byte_length)
                 take(self._engine.round(call, _bytes(payload), job, target).data)
         finally:
-            job.end(settled=True)
+            job.end(reusable=True)
 
     def compare(self, call: RoundCall, payload: memoryview) -> dict[str, Any]:
-        """What the service says of a tensor at ``/compare``."""
+        """The document that the service returns for a tensor at ``/compare``."""
         with _refusals():
             check_dense(call.input)
             return compared(_bytes(payload), call.input)
 
     def document(self, method: str, path: str) -> dict[str, Any]:
-        """What the service says at a path."""
+        """The JSON document that the service has at a path."""
         backend = self._engine.backend
         match method, path:
             case "GET", "/operators":
@@ -92,18 +92,18 @@ class LocalEngine:
             case "GET", "/conformance":
                 return {**conformance.report(backend)}
             case "GET", "/readyz":
-                if not rounds_right(backend):
-                    raise BackendFailed("the backend did not round a few known values")
+                if not rounds_correctly(backend):
+                    raise BackendFailed("the backend rounded known values wrongly")
                 return {"status": "ready", "backend": backend.name}
         if path.startswith("/v2/"):
-            raise NotOffered("the Open Inference Protocol is not offered without a server")
-        raise NotFound(f"there is no {path} without a server")
+            raise NotOffered("local: does not offer the Open Inference Protocol")
+        raise NotFound(f"local: does not offer {path}")
 
     async def run(self, work: Callable[[], None], nbytes: int) -> None:
-        """Do work on that many bytes, beside the event loop if they are many.
+        """Run ``work`` on ``nbytes`` bytes, on a thread if they are many.
 
-        It is over when this returns, even if that is because the wait was cancelled: it writes
-        into the caller's memory.
+        Returns after the end of ``work`` even if cancelled, because ``work`` writes into the
+        caller's memory.
         """
         if nbytes <= INLINE_BYTES:
             work()
@@ -116,19 +116,19 @@ class LocalEngine:
             raise
 
 
-class _Process:
-    """What this process has of it."""
+class _ProcessState:
+    """The engine of one process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.engine: LocalEngine | None = None
 
 
-_process = _Process()
+_process = _ProcessState()
 
 
 def open_engine() -> LocalEngine:
-    """This process's engine, made when it is first asked for."""
+    """The engine of this process, created by the first call."""
     process = _process
     with process.lock:
         if process.engine is None:
@@ -136,14 +136,14 @@ def open_engine() -> LocalEngine:
         return process.engine
 
 
-def _begin_anew() -> None:
+def _reset_after_fork() -> None:
     global _process
-    _process = _Process()
+    _process = _ProcessState()
 
 
 if hasattr(os, "register_at_fork"):
-    # A forked child has none of the engine's threads, and the lock as another thread had it.
-    os.register_at_fork(after_in_child=_begin_anew)
+    # A forked child has no threads of the engine, and the lock may be held for ever.
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def _resolve(descriptor: bytes) -> RoundCall:
@@ -159,10 +159,10 @@ def _bytes(memory: memoryview) -> Bytes:
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Let no exception out but a refusal of the service's."""
+    """Turn every exception into a refusal, as the service does."""
     try:
         yield
     except TensorRoundError:
         raise
-    except Exception as error:  # as over HTTP: one of our own is an error that a caller knows
+    except Exception as error:
         raise refusal_for(error) from None

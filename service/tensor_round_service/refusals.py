@@ -1,4 +1,4 @@
-"""Refusals as responses, in the form of the API that a path belongs to."""
+"""Refusals as responses, in the format of the path's API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tensor_round.errors import (
     RequestRefused,
     problem,
 )
-from tensor_round.wire import native, oip_answer
+from tensor_round.wire import native, oip_response
 
 from .failures import refusal_for
 from .http1.head import Header
@@ -30,23 +30,32 @@ _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _RETRY_AFTER = field_name(native.RETRY_AFTER)
 
 
-def refusal_response(path: str, refusal: RequestRefused) -> Response:
-    """A refusal as application/problem+json (RFC 9457), or as the Open Inference Protocol has it.
+def refusal_response(
+    path: str, refusal: RequestRefused, traceparent: str | None = None
+) -> Response:
+    """A refusal as a problem document (RFC 9457), or as an Open Inference Protocol error.
 
-    What is wrong in a request is 400 there, whichever rule it breaks, and one line of text.
+    The protocol's errors are one line of text, with status 400 for all invalid requests.
     """
     if is_v2(path):
         status = 400 if refusal.status == 422 else refusal.status
-        media_type, content = native.JSON, oip_answer.write_error(refusal.detail)
+        media_type, content = native.JSON, oip_response.write_error(refusal.detail)
     else:
         status = refusal.status
-        media_type, content = native.PROBLEM_JSON, json.dumps(problem(refusal)).encode()
+        media_type, content = native.PROBLEM_JSON, _problem(refusal, traceparent)
     fixed = FixedFields((_CONTENT_TYPE, media_type.encode()))
-    return Response(status, fixed, [content], _headers(refusal))
+    response = Response(status, fixed, [content], _headers(refusal))
+    response.code = refusal.code
+    return response
+
+
+def _problem(refusal: RequestRefused, traceparent: str | None) -> bytes:
+    traced = {} if traceparent is None else {"traceparent": traceparent}
+    return json.dumps({**problem(refusal), **traced}).encode()
 
 
 def is_v2(path: str) -> bool:
-    """Whether a path belongs to the Open Inference Protocol, which tells errors its own way."""
+    """Whether a path belongs to the Open Inference Protocol."""
     return path == "/v2" or path.startswith("/v2/")
 
 
@@ -62,31 +71,31 @@ def _headers(refusal: RequestRefused) -> list[Header]:
 
 
 def add_refusal_handlers(app: FastAPI) -> None:
-    """Have every error that reaches the framework told in the form of its path."""
+    """Install handlers that turn every exception in FastAPI into a refusal."""
 
     async def refused(request: FastAPIRequest, error: Exception) -> FastAPIResponse:
         refusal = as_refusal(error)
         if isinstance(refusal, NotFound) and request.url.path.endswith("/"):
-            # For GET it is passed over: this is a request with a body, or has two.
-            refusal = NotFound(f"{refusal.detail}; try it without the slash at its end")
+            # The dispatcher ignores one trailing slash of GET, but none of POST.
+            refusal = NotFound(f"{refusal.detail}; try the path without its trailing slash")
         if request.method == "OPTIONS" and isinstance(refusal, MethodNotAllowed):
-            # What the path takes (RFC 9110, section 9.3.7); load balancers probe by it.
+            # RFC 9110, section 9.3.7. Load balancers use OPTIONS as a probe.
             return FastAPIResponse(headers={"Allow": f"{refusal.allow}, OPTIONS"})
         response = refusal_response(request.url.path, refusal)
         fields = (*response.fixed.fields, *response.headers)
         headers = {name.decode(): value.decode() for name, value in fields}
         return FastAPIResponse(response.parts[0], response.status, headers)
 
-    async def unheard(_request: FastAPIRequest, _error: Exception) -> FastAPIResponse:
-        return FastAPIResponse(status_code=400)  # nobody is left to read it
+    async def disconnected(_request: FastAPIRequest, _error: Exception) -> FastAPIResponse:
+        return FastAPIResponse(status_code=400)  # it is never sent
 
     for kind in (RequestRefused, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, refused)
-    app.add_exception_handler(ClientDisconnected, unheard)
+    app.add_exception_handler(ClientDisconnected, disconnected)
 
 
 def as_refusal(error: Exception) -> RequestRefused:
-    """The refusal that stands for any exception; an unforeseen one says nothing of itself."""
+    """The refusal for any exception, FastAPI's included."""
     match error:
         case HTTPException(status_code=404):
             return NotFound("there is nothing at this path")
@@ -95,7 +104,7 @@ def as_refusal(error: Exception) -> RequestRefused:
             if "GET" in methods:
                 methods.add("HEAD")
             allow = ", ".join(sorted(methods))
-            return MethodNotAllowed(f"this path takes {allow}", allow=allow)
+            return MethodNotAllowed(f"this path allows {allow}", allow=allow)
         case RequestValidationError():
             return InvalidDescriptor.of([Fault(tuple(e["loc"]), e["msg"]) for e in error.errors()])
     return refusal_for(error)

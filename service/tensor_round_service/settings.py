@@ -1,4 +1,4 @@
-"""Every setting, once: its environment variable, option, default and help."""
+"""All settings: names, types, defaults and help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensor_round.quoting import shown
 from .engine.engine import MAX_TENSOR_BYTES
 
 PREFIX = "TENSOR_ROUND_"
-#: As browsers send it: a scheme, a host and a port that is not the scheme's own, in lower case.
+#: An origin as browsers send it: scheme, host and a non-default port, in lower case.
 _ORIGIN = re.compile(
     r"(?!http://[^/]*:80$|https://[^/]*:443$)"
     r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d+)?"
@@ -25,9 +25,9 @@ _HOST = re.compile(r"[\w.-]*|\[[\w:.]+\]")
 class Settings(BaseSettings):
     """An exact tensor-rounding service over HTTP.
 
-    Each option can also be set in the environment, as TENSOR_ROUND_ and its name in
-    capitals: --max-tensor-bytes is TENSOR_ROUND_MAX_TENSOR_BYTES. An option wins over
-    the environment. Sizes are bytes, or take a unit: 64MiB, 1GiB.
+    Each option has an environment variable, TENSOR_ROUND_ and its name in capitals:
+    --max-tensor-bytes is TENSOR_ROUND_MAX_TENSOR_BYTES. An option overrides its
+    variable. A size is a number of bytes, or has a unit: 64MiB, 1GiB.
     """
 
     model_config = SettingsConfigDict(
@@ -37,117 +37,149 @@ class Settings(BaseSettings):
         cli_hide_none_type=True,
     )
 
-    host: Annotated[str, Field(description="Address to listen on; 0.0.0.0 is every one.")] = (
-        "127.0.0.1"
-    )
-    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on; 0 picks one.")] = (
-        8000
-    )
+    host: Annotated[
+        str, Field(description="Address to listen on; 0.0.0.0 means all addresses.")
+    ] = "127.0.0.1"
+    port: Annotated[
+        int, Field(ge=0, le=65535, description="Port to listen on; 0 chooses a free one.")
+    ] = 8000
     uds: Annotated[
-        Path | None, Field(description="Unix socket to listen on, instead of host and port.")
+        Path | None,
+        Field(description="Path of a Unix socket to listen on, instead of host and port."),
     ] = None
-    workers: Annotated[int, Field(ge=1, description="Processes that serve the same port.")] = 1
+    workers: Annotated[
+        int, Field(ge=1, description="Number of processes that serve the same port.")
+    ] = 1
     backend: Annotated[
         Literal["auto", "numpy", "cupy"],
         Field(
-            description="Where rounding happens. auto takes the GPU if there is a usable one; "
-            "cupy fails at start if there is none."
+            description="Backend that rounds. auto uses a GPU if a usable one is present; "
+            "the start fails with cupy if there is none."
         ),
     ] = "auto"
     devices: Annotated[
         str,
         Field(
             pattern=r"^(all|\d+(,\d+)*)$",
-            description="GPUs that take turns, by their numbers: 0,1 or all.",
+            description="Numbers of the GPUs to use in turn, as in 0,1, or all.",
         ),
     ] = "all"
     gpu_min_bytes: Annotated[
         ByteSize | None,
         Field(
-            description="Smallest tensor for the GPU; smaller ones are NumPy's. If not given, "
-            "BACKEND=auto measures at start for what it is worth, and cupy gives it everything."
+            description="Smallest tensor to round on the GPU; NumPy rounds smaller ones. If not "
+            "set, BACKEND=auto measures it at start, and BACKEND=cupy rounds all on the GPU."
         ),
     ] = None
     gpu_memory_limit: Annotated[
         ByteSize | None,
         Field(
-            description="Most memory to take of each GPU, by each worker; half of it if not given."
+            description="Memory limit of each worker on each GPU; half of the GPU's memory if not "
+            "set."
         ),
     ] = None
     max_tensor_bytes: Annotated[
-        ByteSize, Field(ge=0, description="Largest tensor, in or out; larger ones get 413.")
+        ByteSize, Field(ge=0, description="Largest input or output tensor; a larger one gets 413.")
     ] = ByteSize(MAX_TENSOR_BYTES)
     max_bytes_in_flight: Annotated[
         ByteSize | None,
         Field(
-            description="Bytes that all requests may hold together, inputs and outputs; beyond "
-            "them 503. Workers share it equally. Half of the memory limit if not given."
+            description="Memory budget of all requests together, for inputs and outputs; a request "
+            "beyond it gets 503. Workers share it equally. Half of the memory limit if not set."
         ),
     ] = None
     receive_timeout: Annotated[
         float,
         Field(
             gt=0,
-            description="Seconds to send a head in, and of grace before MIN_RECEIVE_RATE and "
-            "MIN_SEND_RATE hold.",
+            description="Seconds to receive a request head, and grace period of MIN_RECEIVE_RATE "
+            "and MIN_SEND_RATE.",
         ),
     ] = 10.0
     min_receive_rate: Annotated[
         int,
-        Field(ge=0, description="Bytes a second that a body must come at; slower ones get 408."),
+        Field(
+            ge=0,
+            description="Minimum rate of a request body in bytes a second; a slower one gets 408.",
+        ),
     ] = 64 << 10
     min_send_rate: Annotated[
         int,
         Field(
             ge=0,
-            description="Bytes a second that an answer must be taken at; slower takers are cut "
-            "off.",
+            description="Minimum rate in bytes a second at which a client must read a response; "
+            "the connection of a slower one is aborted.",
         ),
     ] = 64 << 10
     api_keys_file: Annotated[
         Path | None,
         Field(
-            description="File of API keys, a line each: SHA-256 in hex, label, last day. With it "
-            "all but health and the page's own files need a key; it is read again when it changes."
+            description="File of API keys, one a line: SHA-256 in hex, label, last day. If set, "
+            "all paths but health and the docs page need a key. The service reads it again when "
+            "it changes."
         ),
     ] = None
     allowed_hosts: Annotated[
         str | None,
         Field(
-            description="Names that a request's Host may have besides IP addresses and localhost, "
-            "with commas between; others get 421. If not given: none on a loopback address, else "
-            "any."
+            description="Comma-separated host names that a request may be for, besides IP "
+            "addresses and localhost; other names get 421. If not set: no names on a loopback "
+            "address, else all."
         ),
     ] = None
     cors_origins: Annotated[
         str | None,
         Field(
-            description="Origins whose pages may read responses and ask for changes, with commas "
-            "between, as in https://app.example,http://localhost:5173 (CORS). If not given, none "
-            "but the service's own."
+            description="Comma-separated origins whose pages may read responses and request "
+            "changes, as in https://app.example,http://localhost:5173 (CORS). If not set, only the "
+            "service's own."
         ),
     ] = None
+    metrics_port: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=65535,
+            description="Port of HOST that serves only /metrics, without TLS and keys; 0 chooses a "
+            "free one. If not set, /metrics is on PORT, and needs a key if others do.",
+        ),
+    ] = None
+    log_format: Annotated[
+        Literal["console", "json"],
+        Field(description="Format of the log: text, or one JSON object a line."),
+    ] = "console"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Field(description="Minimum level of log messages."),
+    ] = "info"
+    access_log: Annotated[
+        bool, Field(description="Log a line for each request, without payloads and keys.")
+    ] = False
     ssl_certfile: Annotated[
-        Path | None, Field(description="Certificate chain, PEM; with it TLS alone is spoken.")
+        Path | None,
+        Field(description="Certificate chain, PEM; if set, the service accepts only TLS."),
     ] = None
     ssl_keyfile: Annotated[
-        Path | None, Field(description="The certificate's key, PEM, if it is in another file.")
+        Path | None,
+        Field(description="Private key of the certificate, PEM, if it is in another file."),
     ] = None
     ssl_ca_certs: Annotated[
         Path | None,
-        Field(description="Authorities, PEM; callers then need a certificate of one of them."),
+        Field(
+            description="Certificate authorities, PEM; if set, clients need a certificate of one."
+        ),
     ] = None
     shared_memory_prefix: Annotated[
         str | None,
         Field(
-            description="With it, clients on this machine may register POSIX shared memory whose "
-            "names begin so (the Open Inference Protocol's system shared memory)."
+            description="If set, clients on this machine may register POSIX shared memory whose "
+            "name has this prefix (the Open Inference Protocol's system shared memory)."
         ),
     ] = None
     cuda_shared_memory: Annotated[
         bool,
         Field(
-            description="Clients on this machine may register memory of a GPU by its CUDA IPC "
+            description="Whether clients on this machine may register GPU memory by its CUDA IPC "
             "handle (the Open Inference Protocol's CUDA shared memory)."
         ),
     ] = False
@@ -155,13 +187,13 @@ class Settings(BaseSettings):
         float,
         Field(
             ge=0,
-            description="Seconds to go on serving after SIGTERM, with readyz saying 503, until "
-            "balancers have looked elsewhere.",
+            description="Seconds to continue serving after SIGTERM while /readyz responds 503, so "
+            "that load balancers notice.",
         ),
     ] = 0.0
     drain_timeout: Annotated[
         float,
-        Field(ge=0, description="Seconds that requests under way then have to finish."),
+        Field(ge=0, description="Seconds after DRAIN_DELAY in which current requests may finish."),
     ] = 30.0
 
     @property
@@ -178,15 +210,15 @@ class Settings(BaseSettings):
     @field_validator("ssl_keyfile", "ssl_ca_certs")
     @classmethod
     def _needs_certificate(cls, value: Path | None, info: ValidationInfo) -> Path | None:
-        # Passed over, these would leave a service open that was meant to be shut.
+        # Ignoring them would start a service without the protection that was asked for.
         if value is not None and info.data.get("ssl_certfile") is None:
-            raise ValueError(f"means nothing without {PREFIX}SSL_CERTFILE")
+            raise ValueError(f"needs {PREFIX}SSL_CERTFILE")
         return value
 
     @field_validator("allowed_hosts")
     @classmethod
     def _has_names(cls, value: str | None) -> str | None:
-        # A URL or a port would be in no request's host, and the name be refused for ever.
+        # A URL or a port would match no request's host.
         for name in (value or "").split(","):
             if not _HOST.fullmatch(name.strip()):
                 raise ValueError(f"must be names, as in x.example, got {shown(name.strip())}")
@@ -209,5 +241,5 @@ class Settings(BaseSettings):
     def _is_a_name(cls, value: str | None) -> str | None:
         name = (value or "").removeprefix("/")
         if "/" in name:
-            raise ValueError("names of shared memory hold no slash but a first one")
+            raise ValueError("must contain no slash except a leading one")
         return name or None

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tensor_round.wire import oip_answer
+from tensor_round.wire import oip_response
 from tensor_round_service.backends.cpu import backend
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
@@ -22,7 +22,7 @@ from tensor_round_service.http1.body import BodyReceiver
 from tensor_round_service.http1.connection import connection
 from tensor_round_service.http1.connection.receiving import ReceivedRequest
 from tensor_round_service.http1.response import Response
-from tensor_round_service.inference.plan import Plan
+from tensor_round_service.inference.plan import InferencePlan
 from tensor_round_service.routes import round as round_route
 from tensor_round_service.routes import tensor_route
 from tensor_round_service.routes.document import Document
@@ -52,8 +52,8 @@ STAGES: dict[str, list[Point]] = {
     "receive": [
         Point(ReceivedRequest, "receive_into"),
         Point(ReceivedRequest, "receive_into", "after"),
-        Point(BodyReceiver, "take", "after"),
-        Point(round_route, "read", "after"),
+        Point(BodyReceiver, "fill", "after"),
+        Point(round_route, "read_all", "after"),
     ],
     "admit": [
         Point(Job, "reserve_first"),
@@ -63,7 +63,7 @@ STAGES: dict[str, list[Point]] = {
         Point(Job, "reserve", "after"),
     ],
     "allocate": [Point(Memory, "allocate"), Point(Memory, "allocate", "after")],
-    "copy_in": [Point(backend.NumpyBackend, "round"), Point(backend, "spread", "after")],
+    "copy_in": [Point(backend.NumpyBackend, "round"), Point(backend, "copy_strided", "after")],
     "launch": [
         Point(backend.NumpyBackend, "_round_run"),
         Point(backend.NumpyBackend, "_round_run", "after"),
@@ -71,9 +71,9 @@ STAGES: dict[str, list[Point]] = {
     "copy_out": [Point(backend.NumpyBackend, "round", "after")],
     "encode": [
         Point(tensor_route, "_sha256", "after"),
-        Point(Document, "answer", "after"),
-        Point(Plan, "full_head"),
-        Point(oip_answer, "write_answer", "after"),
+        Point(Document, "response", "after"),
+        Point(InferencePlan, "header_with_data"),
+        Point(oip_response, "write_response", "after"),
     ],
     "send": [Point(Response, "__init__"), Point(connection, "head_bytes", "after")],
 }

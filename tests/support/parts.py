@@ -6,19 +6,19 @@ import numpy as np
 
 from tensor_round.wire.oip import Region
 from tensor_round_service.backends import Bytes
-from tensor_round_service.inference.shared.posix import SharedMemory
+from tensor_round_service.inference.shared.posix import PosixSharedMemory
 
 SIZE = 4096
 
 
-def contents(memory: SharedMemory, name: str, nbytes: int, offset: int = 0) -> bytes:
+def contents(memory: PosixSharedMemory, name: str, nbytes: int, offset: int = 0) -> bytes:
     found = np.empty(nbytes, np.uint8)
     with memory.part(Region(name, nbytes, offset), nbytes) as part:
         part.read(0, found)
     return found.tobytes()
 
 
-def fill(memory: SharedMemory, name: str, value: int, nbytes: int, offset: int = 0) -> None:
+def fill(memory: PosixSharedMemory, name: str, value: int, nbytes: int, offset: int = 0) -> None:
     with memory.part(Region(name, nbytes, offset), nbytes) as part:
         part.write(0, full(nbytes, value))
 

@@ -17,12 +17,12 @@ def add(file: Path, names: list[str]) -> None:
     """Register these, one change each."""
     registry = Registry(file)
     for name in names:
-        with registry.changing() as regions:
+        with registry.edit() as regions:
             regions[name] = registration(name)
 
 
 def die_in_a_change(file: Path) -> None:
     """Never return."""
-    with Registry(file).changing() as regions:
+    with Registry(file).edit() as regions:
         regions["lost"] = registration("lost")
         os.kill(os.getpid(), signal.SIGKILL)

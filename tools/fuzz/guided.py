@@ -1,19 +1,19 @@
-"""The same readers, fed by atheris: what an input reaches of their code decides what comes next.
+"""The same readers, fed by atheris: the code that an input reaches decides the next input.
 
-    python -m fuzz.guided --seconds 30 --seed 1
-
-Each reader has a process of its own, as libFuzzer ends the one it runs in. Where atheris is not
-installed (there are no wheels for every platform) this says so and ends well.
+Each reader has a process of its own, ``python -m fuzz.guided READER SECONDS SEED``, as libFuzzer
+ends the one it runs in. Where atheris is not installed (there are no wheels for every platform)
+the report says so.
 """
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+
+from stress.report import Report
 
 #: The longest input that is made up, in bytes.
 LONGEST = 4096
@@ -32,43 +32,33 @@ def lead(name: str, seconds: int, seed: int) -> None:
         parsers.outcome(target, data)
 
     with tempfile.TemporaryDirectory(prefix="corpus-") as corpus:
-        for number, sound in enumerate(target.sound):
-            Path(corpus, str(number)).write_bytes(sound)
+        for number, valid in enumerate(target.valid):
+            Path(corpus, str(number)).write_bytes(valid)
         limits = [f"-max_total_time={seconds}", f"-max_len={LONGEST}", "-timeout=5"]
         options = [*limits, f"-seed={seed}", "-verbosity=0", "-print_final_stats=1"]
         atheris.Setup([sys.argv[0], *options, corpus], test_one)
         atheris.Fuzz()
 
 
-def main() -> int:
-    """Every reader in turn; 1 if any of them has failed."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("reader", nargs="?")
-    parser.add_argument("--seconds", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+def run(seconds: float, seed: int) -> Report:
+    """The row of the table: so many seconds for every reader in turn."""
     if find_spec("atheris") is None:
-        print("atheris is not installed: nothing is led by coverage")
-        return 0
-    if options.reader:
-        lead(options.reader, options.seconds, options.seed)
+        return Report(
+            "not run: atheris is not installed, which has wheels for some platforms alone"
+        )
     from . import parsers
 
-    failed = []
+    report = Report(f"{seconds:g} seconds a reader (seed {seed})")
     for name in parsers.targets():
-        command = [sys.executable, "-m", "fuzz.guided", name]
-        limits = ["--seconds", str(options.seconds), "--seed", str(options.seed)]
+        command = [sys.executable, "-m", "fuzz.guided", name, f"{seconds:.0f}", str(seed)]
         with tempfile.TemporaryDirectory(prefix="findings-") as findings:
-            done = subprocess.run([*command, *limits], capture_output=True, text=True, cwd=findings)
-        runs = next(
-            (line.split()[-1] for line in done.stderr.splitlines() if "executed_units" in line), "?"
-        )
-        print(f"{name}: {runs} inputs, {'0 faults' if done.returncode == 0 else 'a fault'}")
+            done = subprocess.run(command, capture_output=True, text=True, cwd=findings)
+        lines = (line.split()[-1] for line in done.stderr.splitlines() if "executed_units" in line)
+        report.figures += f"\n{name}: {next(lines, '?')} inputs"
         if done.returncode:
-            failed.append(name)
-            print(done.stdout[-2000:], done.stderr[-4000:], sep="\n")
-    return 1 if failed else 0
+            report.faults.append(f"{name}: {done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    return report
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    lead(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

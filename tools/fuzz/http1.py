@@ -64,7 +64,7 @@ def _body(data: bytes, piece: int, size: int) -> object:
     try:
         while not body.is_at_end:
             target = memoryview(bytearray(size))
-            is_enough = body.take(target)
+            is_enough = body.fill(target)
             while not is_enough and data:
                 is_enough = body.feed(memoryview(data[:piece]))
                 data = data[piece:]
@@ -73,4 +73,4 @@ def _body(data: bytes, piece: int, size: int) -> object:
                 return content, None
     except (MalformedRequest, RequestRefused) as error:
         return error
-    return content, bytes(body.early) + data
+    return content, bytes(body.unread) + data

@@ -1,4 +1,4 @@
-"""Sound input, spoilt: bytes and JSON documents, changed a little, the same for the same seed."""
+"""Mutations of valid bytes and JSON documents; the same for the same seed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-#: What parsers of HTTP, JSON and .npy have stumbled over.
+#: Tokens that parsers of HTTP, JSON and .npy have failed on.
 TOKENS = [
     *(b"\r\n", b"\n", b"\r", b"\r\n\r\n", b"\0", b"\t", b" ", b":", b",", b";", b"%00", b"%"),
     *(b"-1", b"0", b"1e9", b"0x10", b"+5", b"4294967296", b"18446744073709551616", b"9" * 40),
@@ -27,12 +27,12 @@ VALUES: list[Any] = [
 ]
 
 
-def bend(random: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
+def mutate(random: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
     """These bytes after one to four changes; ``others`` are what they may be crossed with."""
-    spoilt = bytearray(data)
+    mutated = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 3, 4))):
-        random.choice(_CHANGES)(random, spoilt, others)
-    return bytes(spoilt)
+        random.choice(_CHANGES)(random, mutated, others)
+    return bytes(mutated)
 
 
 def _flip(random: random.Random, data: bytearray, _others: Sequence[bytes]) -> None:
@@ -90,11 +90,11 @@ _CHANGES: list[Callable[[random.Random, bytearray, Sequence[bytes]], None]] = [
 ]
 
 
-def bend_json(random: random.Random, document: Any) -> bytes:
+def mutate_json(random: random.Random, document: Any) -> bytes:
     """A JSON document after one to three changes to its tree, as text."""
-    spoilt = copy.deepcopy(document)
+    mutated = copy.deepcopy(document)
     for _ in range(random.randint(1, 3)):
-        parents = list(_parents(spoilt))
+        parents = list(_parents(mutated))
         if not parents:
             break
         parent = random.choice(parents)
@@ -111,7 +111,7 @@ def bend_json(random: random.Random, document: Any) -> bytes:
                 parent.insert(key, copy.deepcopy(parent[key]))
             case 4:
                 parent[key] = copy.deepcopy(random.choice(parents))
-    return json.dumps(spoilt).encode()
+    return json.dumps(mutated).encode()
 
 
 def _parents(value: Any) -> list[Any]:

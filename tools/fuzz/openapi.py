@@ -1,17 +1,14 @@
-"""Requests made from the OpenAPI document, at a real service: schemathesis, in its own venv.
-
-python -m fuzz.openapi .venvs/fuzz/bin/schemathesis --seed 1
-"""
+"""Requests made from the OpenAPI document, at a real service, by schemathesis in its own venv."""
 
 from __future__ import annotations
 
-import argparse
 import subprocess
-import sys
 from pathlib import Path
 
-from support.services.server import Service
+from stress.report import Report
+from support.services.server import Service, tracebacks
 
+SCHEMATHESIS = Path(".venvs/fuzz/bin/schemathesis")
 CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
 #: No 5xx but the protocol's own, no status and no type of content that the document does
 #: not name for the operation, and content as it describes it.
@@ -23,24 +20,18 @@ CHECKS = (
 )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("schemathesis")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--examples", type=int, default=300)
-    options = parser.parse_args()
+def run(examples: float, seed: int) -> Report:
+    """The row of the table: so many requests to each operation at the most."""
+    if not SCHEMATHESIS.exists():
+        return Report("", ["schemathesis is not installed: make fuzz installs it"])
     with Service("--receive-timeout", "1", "--shared-memory-prefix", "fuzz") as service:
         command = [
-            *(options.schemathesis, "--config-file", str(CONFIGURATION)),
+            *(str(SCHEMATHESIS), "--config-file", str(CONFIGURATION)),
             *("run", f"{service.url}/openapi.json"),
-            *("--checks", ",".join(CHECKS), "--seed", str(options.seed)),
-            *("--max-examples", str(options.examples), "--continue-on-failure", "--no-color"),
+            *("--checks", ",".join(CHECKS), "--seed", str(seed)),
+            *("--max-examples", f"{examples:.0f}", "--continue-on-failure", "--no-color"),
         ]
-        code = subprocess.run(command, check=False).returncode
-    logged = [line for line in service.log if "Traceback" in line]
-    print(f"{len(logged)} unforeseen failures in the service's log")
-    return 1 if logged else code
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    report = Report(done.stdout, tracebacks(service.log))
+    report.expect(f"schemathesis ended with {done.returncode}", done.returncode == 0)
+    return report

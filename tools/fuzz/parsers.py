@@ -1,27 +1,24 @@
-"""Spoilt heads, descriptors, JSON documents and other programs' operators, fed to their readers.
+"""Mutated heads, descriptors, JSON documents and other programs' operators, fed to their readers.
 
 A reader may raise the errors that the service documents, below 500, and nothing else,
 within 20 ms, and without taking memory by what it is told. What comes in pieces says what it
 says as a whole.
-
-    python -m fuzz.parsers --count 1000000 --seed 1
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import resource
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from stress.report import Report
 from tensor_round import operators
 from tensor_round.errors import RequestRefused
 from tensor_round.layout import check_size
-from tensor_round.messages.response import MAX_PROBLEM_BYTES, refusal
+from tensor_round.messages.refusal import MAX_PROBLEM_BYTES, refusal
 from tensor_round.operators.readers import from_dxdispatch, from_openvino
 from tensor_round.operators.text import operator_from_text
 from tensor_round.wire import native, npy
@@ -29,13 +26,13 @@ from tensor_round_service.http1.coding import decoder_for
 from tensor_round_service.http1.content import STEP_BYTES
 from tensor_round_service.http1.head import MalformedRequest
 from tensor_round_service.inference.models import find
-from tensor_round_service.inference.plan import plan_head
+from tensor_round_service.inference.plan import plan_from_header
 from tensor_round_service.routes.document import Document
 
 from . import http1, mutation, seeds
 
 #: The longest that a reader may take, in seconds; the service's event loop waits for it.
-PATIENCE = 0.020
+MAX_SECONDS = 0.020
 LIMIT_BYTES = 1 << 20
 
 
@@ -63,7 +60,7 @@ def read_document(data: bytes) -> None:
 
 def read_inference(data: bytes) -> None:
     """As ``POST /v2/models/.../infer`` reads its head."""
-    check_size(plan_head(find("round"), data, True).call.input, LIMIT_BYTES, "input")
+    check_size(plan_from_header(find("round"), data, True).call.input, LIMIT_BYTES, "input")
 
 
 def read_encoded(data: bytes) -> None:
@@ -110,17 +107,17 @@ def read_layer(data: bytes) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """A reader, sound input for it, and the same as trees where it is JSON."""
+    """A reader, valid input for it, and the same as trees where it is JSON."""
 
     read: Callable[[bytes], None]
-    sound: list[bytes]
+    valid: list[bytes]
     trees: list[dict[str, object]] = field(default_factory=list)
 
-    def spoilt(self, random: random.Random) -> bytes:
-        """Some input that may not be sound."""
+    def mutated(self, random: random.Random) -> bytes:
+        """Some input that may not be valid."""
         if self.trees and random.random() < 0.6:
-            return mutation.bend_json(random, random.choice(self.trees))
-        return mutation.bend(random, random.choice(self.sound), self.sound)
+            return mutation.mutate_json(random, random.choice(self.trees))
+        return mutation.mutate(random, random.choice(self.valid), self.valid)
 
 
 def targets() -> dict[str, Target]:
@@ -159,7 +156,7 @@ class Findings:
 
 
 def outcome(target: Target, data: bytes) -> str:
-    """ "sound", or the code of the documented error; any other exception is not caught."""
+    """ "valid", or the code of the documented error; any other exception is not caught."""
     try:
         target.read(data)
     except RequestRefused as refusal:
@@ -168,7 +165,7 @@ def outcome(target: Target, data: bytes) -> str:
         raise
     except MalformedRequest:
         return "malformed_request"
-    return "sound"
+    return "valid"
 
 
 def fuzz(count: int, seed: int) -> Findings:
@@ -179,7 +176,7 @@ def fuzz(count: int, seed: int) -> Findings:
     began = _peak_bytes()
     for turn in range(count):
         name, target = each[turn % len(each)]
-        data = target.spoilt(source)
+        data = target.mutated(source)
         start = time.perf_counter()
         try:
             what = outcome(target, data)
@@ -187,9 +184,9 @@ def fuzz(count: int, seed: int) -> Findings:
             found.faults.append(f"{name}: {type(error).__name__}: {error} on {data[:2000]!r}")
             continue
         took = time.perf_counter() - start
-        if took > PATIENCE / 10:
+        if took > MAX_SECONDS / 10:
             took = min(_time(target, data) for _ in range(3))  # or was it the machine?
-        if took > PATIENCE:
+        if took > MAX_SECONDS:
             found.faults.append(f"{name}: {took * 1e3:.1f} ms on {data[:2000]!r}")
         found.slowest = max(found.slowest, took)
         found.outcomes[f"{name} {what}"] += 1
@@ -207,23 +204,12 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--count", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    began = time.perf_counter()
-    found = fuzz(options.count, options.seed)
-    for what, times in sorted(found.outcomes.items()):
-        print(f"{times:9,} {what}")
-    print(
-        f"{options.count:,} inputs (seed {options.seed}) in {time.perf_counter() - began:.0f} s: "
-        f"{len(found.faults)} faults, slowest {found.slowest * 1e3:.1f} ms, "
-        f"peak memory +{found.grown_bytes >> 20} MiB"
+def run(count: float, seed: int) -> Report:
+    """The row of the table."""
+    found = fuzz(int(count), seed)
+    lines = (f"{times:9,} {what}" for what, times in sorted(found.outcomes.items()))
+    figures = (
+        f"{count:,.0f} inputs (seed {seed}): slowest {found.slowest * 1e3:.1f} ms, peak memory "
+        f"+{found.grown_bytes >> 20} MiB"
     )
-    print(*found.faults[:20], sep="\n")
-    return 1 if found.faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report("\n".join((figures, *lines)), found.faults)

@@ -1,43 +1,40 @@
-"""Spoilt HTTP over a socket, at a real service: nothing but documented answers, and no harm.
+"""Mutated HTTP over a socket, at a real service: documented responses, and no harm.
 
-Each request goes over a connection of its own. After every hundred a sound one must get
-the right answer, at once.
-
-    python -m fuzz.raw_http --count 200000 --seed 1
+Each request goes over a connection of its own. After every hundred a valid one must get
+the right response, at once.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from stress.report import Report
 from support.services.server import Service, tracebacks
 from tensor_round.errors import REFUSALS
 
 from . import mutation, seeds
 
-#: Requests between two sound ones.
+#: Requests between two valid ones.
 BATCH = 100
-#: Batches under way at one time; a request that is not whole waits for its deadline.
-LANES = 10
-#: Seconds to wait for an answer, several times what the service gives a sender.
-PATIENCE = 10.0
-#: So that a request that is not whole ends soon.
+#: Batches under way at one time; an incomplete request waits for its deadline.
+CONCURRENT = 10
+#: Seconds to wait for a response, several times what the service gives a sender.
+TIMEOUT = 10.0
+#: So that an incomplete request ends soon.
 OPTIONS = ("--receive-timeout", "0.5", "--max-tensor-bytes", "64MiB")
 
-#: What any answer may be, beside the refusals: sound, without change, of another method.
+#: What any response may be, beside the refusals: valid, without change, of another method.
 STATUSES = {kind.status for kind in REFUSALS.values() if kind.status < 500} | {100, 200, 503}
 #: What may not be shown to anybody.
 SECRETS = (b"Traceback", b".py", b"0x7f", b"/home", b"site-packages")
-SOUND = seeds.request(
+VALID = seeds.request(
     "/round",
     seeds.X.tobytes(),
     f"Operator-Descriptor: {json.dumps(seeds.DESCRIPTORS[0])}",
@@ -48,37 +45,37 @@ RIGHT = np.rint(seeds.X).tobytes()
 
 @dataclass
 class Findings:
-    """What the answers were, and which broke a rule."""
+    """The statuses of responses, and broken rules."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
-    #: The longest that a sound request took, in seconds.
+    #: The longest that a valid request took, in seconds.
     slowest: float = 0.0
 
 
 async def exchange(port: int, message: bytes) -> bytes:
-    """What the service answers to these bytes, until it closes or the first answer is whole."""
+    """What the service sends for these bytes, until it closes or the first response is complete."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    answer = b""
+    response = b""
     try:
         writer.write(message)
-        async with asyncio.timeout(PATIENCE):
-            while not is_whole(answer) and (more := await reader.read(1 << 16)):
-                answer += more
+        async with asyncio.timeout(TIMEOUT):
+            while not is_complete(response) and (more := await reader.read(1 << 16)):
+                response += more
     except ConnectionError:
         pass  # what came before counts
     finally:
         writer.transport.abort()
-    return answer
+    return response
 
 
-def is_whole(answer: bytes) -> bool:
-    """Whether a final answer with its content is there."""
-    head, end, content = answer.partition(b"\r\n\r\n")
+def is_complete(response: bytes) -> bool:
+    """Whether a final response with its content is there."""
+    head, end, content = response.partition(b"\r\n\r\n")
     if not end:
         return False
     if head.startswith(b"HTTP/1.1 100"):
-        return is_whole(content)
+        return is_complete(content)
     fields = head.lower().split(b"\r\n")
     for line in fields:
         if line.startswith(b"content-length:"):
@@ -86,13 +83,13 @@ def is_whole(answer: bytes) -> bool:
     return content.endswith(b"0\r\n\r\n")
 
 
-def complaint(answer: bytes) -> str | None:
-    """What is wrong with an answer; None if nothing is. None at all is a closed connection."""
-    while answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\n"):
-        answer = answer.partition(b"\r\n\r\n")[2]
-    if not answer:
+def complaint(response: bytes) -> str | None:
+    """What is wrong with a response; None if nothing is. None at all is a closed connection."""
+    while response.startswith(b"HTTP/1.1 100 Continue\r\n\r\n"):
+        response = response.partition(b"\r\n\r\n")[2]
+    if not response:
         return None
-    head, _, content = answer.partition(b"\r\n\r\n")
+    head, _, content = response.partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 "):
         return "no HTTP"
     status = int(head[9:12])
@@ -103,7 +100,7 @@ def complaint(answer: bytes) -> str | None:
     if status < 400:
         return None
     if any(secret in content for secret in SECRETS):
-        return "the answer tells of the inside"
+        return "the response tells of the inside"
     if content and b"application/problem+json" in head:
         problem = json.loads(content.partition(b"HTTP/1.1 ")[0])
         if REFUSALS[problem["code"]].status != status or problem["status"] != status:
@@ -112,57 +109,47 @@ def complaint(answer: bytes) -> str | None:
 
 
 async def fuzz(port: int, count: int, seed: int) -> Findings:
-    """Send so many spoilt requests to the service at that port."""
+    """Send so many mutated requests to the service at that port."""
     found = Findings()
-    sound = seeds.requests()
+    valid = seeds.requests()
     source = random.Random(seed)
     batches = iter(range(-(-count // BATCH)))
 
-    async def spoilt(message: bytes) -> None:
+    async def mutated(message: bytes) -> None:
         try:
-            answer = await exchange(port, message)
+            response = await exchange(port, message)
         except TimeoutError:
-            found.faults.append(f"no answer and no end within {PATIENCE} s to {message[:2000]!r}")
+            found.faults.append(f"no response and no end within {TIMEOUT} s to {message[:2000]!r}")
             return
-        found.statuses[int(answer[9:12] or 0)] += 1
-        if what := complaint(answer):
-            found.faults.append(f"{what}: {answer[:400]!r} to {message[:2000]!r}")
+        found.statuses[int(response[9:12] or 0)] += 1
+        if what := complaint(response):
+            found.faults.append(f"{what}: {response[:400]!r} to {message[:2000]!r}")
 
-    async def lane() -> None:
+    async def send_batches() -> None:
         for _ in batches:
-            messages = [mutation.bend(source, source.choice(sound), sound) for _ in range(BATCH)]
-            await asyncio.gather(*map(spoilt, messages))
+            messages = [mutation.mutate(source, source.choice(valid), valid) for _ in range(BATCH)]
+            await asyncio.gather(*map(mutated, messages))
             began = time.perf_counter()
-            if not (await exchange(port, SOUND)).endswith(RIGHT):
-                found.faults.append("a sound request after a hundred others was not served")
+            if not (await exchange(port, VALID)).endswith(RIGHT):
+                found.faults.append("a valid request after a hundred others was not served")
             found.slowest = max(found.slowest, time.perf_counter() - began)
 
-    await asyncio.gather(*(lane() for _ in range(LANES)))
+    await asyncio.gather(*(send_batches() for _ in range(CONCURRENT)))
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--count", type=int, default=200_000)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    began = time.perf_counter()
+def run(count: float, seed: int) -> Report:
+    """The row of the table."""
     with Service(*OPTIONS) as service:
-        asyncio.run(fuzz(service.port, 2000, options.seed - 1))  # whatever is loaded late
+        asyncio.run(fuzz(service.port, 2000, seed - 1))  # whatever is loaded late
         before = service.rss()
-        found = asyncio.run(fuzz(service.port, options.count, options.seed))
+        found = asyncio.run(fuzz(service.port, int(count), seed))
         grown = service.rss() - before
-    found.faults += [text[:4000] for text in tracebacks(service.log)]
-    for status, times in sorted(found.statuses.items()):
-        print(f"{times:9,} {status or 'closed'}")
-    print(
-        f"{options.count:,} requests (seed {options.seed}) in {time.perf_counter() - began:.0f} s: "
-        f"{len(found.faults)} faults; a sound one took {found.slowest * 1e3:.0f} ms at the most; "
-        f"resident memory {grown / 2**20:+.1f} MiB"
+    lines = (f"{times:9,} {status or 'closed'}" for status, times in sorted(found.statuses.items()))
+    figures = (
+        f"{count:,.0f} requests (seed {seed}): a valid one took {found.slowest * 1e3:.0f} ms at "
+        f"the most; resident memory {grown / 2**20:+.1f} MiB"
     )
-    print(*found.faults[:20], sep="\n")
-    return 1 if found.faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    report = Report("\n".join((figures, *lines)), found.faults)
+    report.faults += [text[:4000] for text in tracebacks(service.log)]
+    return report

@@ -1,4 +1,4 @@
-"""Sound requests of every kind, to be spoilt."""
+"""Valid input of every kind, to be mutated."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def request(path: str, body: bytes, *lines: str, method: str = "POST") -> bytes:
 
 
 def requests() -> list[bytes]:
-    """Sound requests to every face of the service, in all ways of sending a body."""
+    """Valid requests to every protocol of the service, in all ways of sending a body."""
     payload = X.tobytes()
     octets = [f"Operator-Descriptor: {json.dumps(descriptor)}" for descriptor in DESCRIPTORS]
     infer = "/v2/models/round/infer"
@@ -185,7 +185,7 @@ def requests() -> list[bytes]:
 
 
 def chunked_bodies() -> list[bytes]:
-    """Sound bodies in chunks, with what may come between and behind them."""
+    """Valid bodies in chunks, with what may come between and behind them."""
     payload = X.tobytes()
     return [
         b"0\r\n\r\n",

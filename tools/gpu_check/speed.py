@@ -15,7 +15,7 @@ from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.cuda.cupy_device import CupyDevice
-from tensor_round_service.backends.cuda.device import Span, Stream
+from tensor_round_service.backends.cuda.device import DeviceBuffer, Stream
 
 
 class NotMeasured(Exception):
@@ -59,7 +59,7 @@ def kernels(device: CupyDevice) -> tuple[float, dict[str, dict[str, float]]]:
     return 2 * nbytes / copying, ratios
 
 
-def _fill(stream: Stream, target: Span) -> None:
+def _fill(stream: Stream, target: DeviceBuffer) -> None:
     """Random bytes: every kind of value of every dtype."""
     drawn = np.random.default_rng(1).integers(0, 256, 32 << 20, np.uint8)
     for start in range(0, target.nbytes, drawn.size):
@@ -72,7 +72,7 @@ def pipeline(backend: CupyBackend, device: CupyDevice) -> tuple[float, dict[str,
     """A host tensor's way there and back as part of the slower copy; and both copies' speeds."""
     memory = backend.allocate(HOST_BYTES)
     memory[:] = 0
-    backend.settle()
+    backend.wait_until_pinned()
     if not device.is_pinned(memory):
         raise NotMeasured("the host's memory could not be page-locked (see ulimit -l)")
     there = device.allocate(HOST_BYTES)

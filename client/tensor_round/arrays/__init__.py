@@ -1,1 +1,1 @@
-"""Arrays of callers: host arrays, GPU arrays, .npy files, tiles, and sinks for results."""
+"""Callers' arrays: in host memory, on a GPU and in .npy files; tiles of them; result sinks."""

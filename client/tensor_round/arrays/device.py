@@ -1,4 +1,7 @@
-"""Arrays in a GPU's memory: what the client must know of each library that has them."""
+"""Arrays in a GPU's memory, of each library that the client knows.
+
+A library is used only if the program has imported it: this module imports none.
+"""
 
 from __future__ import annotations
 
@@ -8,126 +11,126 @@ from typing import Any, Protocol
 from ..dtypes import from_numpy
 
 
-class Kind(Protocol):
-    """A library's arrays."""
+class ArrayLibrary(Protocol):
+    """The operations that the client needs on one library's arrays."""
 
-    #: The module that has them.
+    #: The library's module.
     module: str
 
-    def is_one(self, x: Any) -> bool:
-        """Whether ``x`` is such an array, and on a GPU."""
+    def owns(self, x: Any) -> bool:
+        """Whether ``x`` is an array of this library on a GPU."""
 
     def dtype(self, x: Any) -> str:
-        """The canonical name, or the library's own for a type that nothing here rounds."""
+        """The canonical name of the dtype; the library's own name for an unsupported one."""
 
     def address(self, x: Any) -> int:
-        """Where a packed array's first element is."""
+        """The device address of a packed array's first element."""
 
     def nbytes(self, x: Any) -> int:
         """Bytes of all elements."""
 
     def is_packed(self, x: Any) -> bool:
-        """Whether its elements lie in C order without gaps."""
+        """Whether the elements are in C order without gaps."""
 
     def packed_copy(self, x: Any) -> Any:
-        """A copy whose elements do, on the same device."""
+        """A copy in C order without gaps, on the same device."""
 
-    def like(self, x: Any) -> Any:
-        """A fresh packed array of the same shape and dtype on the same device."""
+    def empty_like(self, x: Any) -> Any:
+        """A new packed array of the same shape and dtype on the same device."""
 
     def assign(self, target: Any, x: Any) -> None:
-        """Copy ``x`` into ``target``, whatever strides that has."""
+        """Copy the elements of ``x`` into ``target``, which may have any strides."""
 
 
-class CupyKind:
-    """CuPy's."""
+class CupyLibrary:
+    """CuPy arrays."""
 
     module = "cupy"
 
-    def is_one(self, x: Any) -> bool:
-        """Whether it is a ``cupy.ndarray``."""
+    def owns(self, x: Any) -> bool:
+        """Whether ``x`` is a ``cupy.ndarray``."""
         return isinstance(x, sys.modules[self.module].ndarray)
 
     def dtype(self, x: Any) -> str:
-        """By the NumPy type."""
+        """The canonical name of the NumPy dtype, or NumPy's own name."""
         row = from_numpy(x.dtype)
         return str(x.dtype.name) if row is None else row.name
 
     def address(self, x: Any) -> int:
-        """Of its data."""
+        """The device pointer."""
         return int(x.data.ptr)
 
     def nbytes(self, x: Any) -> int:
-        """As CuPy counts."""
+        """CuPy's ``nbytes``."""
         return int(x.nbytes)
 
     def is_packed(self, x: Any) -> bool:
-        """As CuPy says."""
+        """CuPy's C-contiguous flag."""
         return bool(x.flags.c_contiguous)
 
     def packed_copy(self, x: Any) -> Any:
-        """In C order."""
+        """A copy in C order, on the array's device."""
         with x.device:
             return x.copy(order="C")
 
-    def like(self, x: Any) -> Any:
-        """On its device."""
+    def empty_like(self, x: Any) -> Any:
+        """A new array on the array's device."""
         with x.device:
             return sys.modules[self.module].empty(x.shape, x.dtype)
 
     def assign(self, target: Any, x: Any) -> None:
-        """On its device."""
+        """Copy on the target's device."""
         with target.device:
             target[...] = x
 
 
-class TorchKind:
-    """PyTorch's tensors on CUDA."""
+class TorchLibrary:
+    """PyTorch tensors on CUDA."""
 
     module = "torch"
 
-    def is_one(self, x: Any) -> bool:
-        """Whether it is a strided tensor on CUDA."""
+    def owns(self, x: Any) -> bool:
+        """Whether ``x`` is a strided tensor on CUDA."""
         torch = sys.modules[self.module]
         return isinstance(x, torch.Tensor) and x.is_cuda and x.layout is torch.strided
 
     def dtype(self, x: Any) -> str:
-        """Torch's names are the canonical ones."""
+        """Torch's name, which is the canonical one."""
         return str(x.dtype).removeprefix("torch.")
 
     def address(self, x: Any) -> int:
-        """Of its data."""
+        """The device pointer."""
         return int(x.data_ptr())
 
     def nbytes(self, x: Any) -> int:
-        """Elements by their size."""
+        """The element count times the element size."""
         return int(x.numel() * x.element_size())
 
     def is_packed(self, x: Any) -> bool:
-        """A negative view's memory holds other values than its own."""
+        """Whether the tensor is contiguous; a lazily negated view's memory has other values."""
         return bool(x.is_contiguous() and not x.is_neg())
 
     def packed_copy(self, x: Any) -> Any:
-        """Without its gradient's history."""
+        """A contiguous copy, detached from autograd."""
         torch = sys.modules[self.module]
         return x.detach().resolve_neg().clone(memory_format=torch.contiguous_format)
 
-    def like(self, x: Any) -> Any:
-        """On its device, without a gradient."""
+    def empty_like(self, x: Any) -> Any:
+        """A new tensor on the same device, without a gradient."""
         torch = sys.modules[self.module]
         return torch.empty_like(x.detach(), memory_format=torch.contiguous_format)
 
     def assign(self, target: Any, x: Any) -> None:
-        """In place, past autograd."""
+        """Copy in place, unseen by autograd."""
         target.detach().copy_(x)
 
 
-KINDS: tuple[Kind, ...] = (CupyKind(), TorchKind())
+LIBRARIES: tuple[ArrayLibrary, ...] = (CupyLibrary(), TorchLibrary())
 
 
-def kind_of(x: Any) -> Kind | None:
-    """The kind of an array on a GPU; None for all others. Imports nothing."""
-    for kind in KINDS:
-        if kind.module in sys.modules and kind.is_one(x):
-            return kind
+def library_of(x: Any) -> ArrayLibrary | None:
+    """The library of an array on a GPU; None for anything else."""
+    for library in LIBRARIES:
+        if library.module in sys.modules and library.owns(x):
+            return library
     return None

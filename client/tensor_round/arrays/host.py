@@ -1,8 +1,8 @@
-"""Any array in, the same kind out.
+"""Arrays in host memory: any type of array in, the same type out.
 
-Every kind is seen as a NumPy array on the same memory, and results are made from
-NumPy arrays again. What NumPy has no type for (torch's bfloat16 and fp8) passes
-through an integer view, so no element is ever converted.
+Each array is viewed as a NumPy array on the same memory, and each result is converted from a
+NumPy array. Dtypes that NumPy lacks (torch's bfloat16 and fp8) are viewed as integers first, so
+no element is ever converted.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ Array = npt.NDArray[Any]
 
 #: DLPack's number for main memory.
 _DLPACK_CPU = 1
-#: What exporters of arrays raise when they cannot be read.
+#: Exceptions of exporters whose array cannot be read.
 _EXPORT_ERRORS = (TypeError, ValueError, RuntimeError, BufferError, AttributeError)
 
 
 class Operand(NamedTuple):
     """An array to round.
 
-    ``array`` shares its memory (but for a type that nothing here rounds, where it may
-    be anything). ``dtype`` is the canonical name, or for such a type its own. ``give``
-    makes an array of the operand's kind from a NumPy array.
+    ``array`` is a NumPy view of its memory. ``dtype`` is the canonical name of its dtype; for an
+    unsupported dtype it is the library's own name, and ``array`` has the right shape alone.
+    ``wrap`` converts a NumPy array to the operand's type.
     """
 
     array: Array
     dtype: str
-    give: Callable[[Array], Any]
+    wrap: Callable[[Array], Any]
 
 
-def read(x: Any, name: str = "x") -> Operand:
-    """See ``x`` as a NumPy array on its own memory.
+def read_array(x: Any, name: str = "x") -> Operand:
+    """View ``x`` as a NumPy array on its own memory.
 
-    Takes NumPy arrays and scalars, torch and OpenVINO tensors, and whatever exports
-    ``__array_interface__``, DLPack on the CPU, or the buffer protocol, or has a NumPy array of
-    its own ``dtype`` as its ``data``. Masked arrays keep their mask; other subclasses of NumPy's
-    array come back as plain arrays. Raises :class:`InvalidArgument`, which tells of ``name``, for
-    anything else.
+    ``x`` is a NumPy array or scalar, a torch or OpenVINO tensor, an exporter of
+    ``__array_interface__``, DLPack on the CPU or the buffer protocol, or an object whose ``data``
+    is a NumPy array of its ``dtype``. Masked arrays keep their mask; other subclasses of
+    ``numpy.ndarray`` become plain arrays. Raises :class:`InvalidArgument`, which names ``name``,
+    for anything else.
     """
     if isinstance(x, np.ma.MaskedArray):
         return _operand(np.asarray(x), _masked_like(x))
     if isinstance(x, np.ndarray):
-        return _operand(np.asarray(x), _as_it_is)
+        return _operand(np.asarray(x), _unchanged)
     torch, openvino = sys.modules.get("torch"), sys.modules.get("openvino")
     try:
         if torch is not None and isinstance(x, torch.Tensor):
@@ -67,28 +67,27 @@ def read(x: Any, name: str = "x") -> Operand:
         raise InvalidArgument(f"the {type(x).__name__} cannot be read: {error}") from error
 
 
-def empty_like(seen: Array) -> Array:
-    """Fresh memory of the same dtype, byte order and shape, in the same order of dimensions.
+def empty_like(array: Array) -> Array:
+    """A new array of the same dtype, byte order and shape, laid out as ``copy(order="K")`` does.
 
-    Like ``numpy.copy(order="K")``: gaps are closed, and dimensions lie in the order
-    of their strides.
+    Dimensions are ordered by their strides in ``array``, without gaps.
     """
-    return np.empty_like(seen, order="K", subok=False)
+    return np.empty_like(array, order="K", subok=False)
 
 
 def refuse_loss_of_mask(x: Any, out: Any) -> None:
-    """Refuse with :class:`InvalidArgument` an ``out`` that would not have the mask of ``x``."""
+    """Raise :class:`InvalidArgument` for an ``out`` that would lose the mask of ``x``."""
     if out is not x and any(isinstance(array, np.ma.MaskedArray) for array in (x, out)):
         raise InvalidArgument("a masked array is rounded into itself or a fresh one: out must be x")
 
 
-def writable(out: Any, operand: Operand) -> Array:
-    """See ``out`` as a NumPy array that the result of ``operand`` can be written into.
+def writable_array(out: Any, operand: Operand) -> Array:
+    """View ``out`` as a NumPy array that the result of ``operand`` can be written into.
 
-    Raises :class:`InvalidArgument` unless shape and dtype are the operand's, and every
-    element can be written on its own. Byte order and strides may differ.
+    Byte order and strides may differ. Raises :class:`InvalidArgument` for another shape or dtype,
+    and what :func:`check_writable` raises.
     """
-    target = read(out, "out").array
+    target = read_array(out, "out").array
     if target.shape != operand.array.shape:
         raise InvalidArgument(f"out has shape {target.shape}, x has {operand.array.shape}")
     if _name(target.dtype) != operand.dtype:
@@ -98,15 +97,15 @@ def writable(out: Any, operand: Operand) -> Array:
 
 
 def check_writable(out: Array) -> None:
-    """Refuse with :class:`InvalidArgument` an array whose elements cannot each be written."""
+    """Raise :class:`InvalidArgument` for a read-only array, or one whose elements overlap."""
     if not out.flags.writeable:
         raise InvalidArgument("out is read-only")
     if not _is_free_of_overlap(out):
         raise InvalidArgument("out has elements that share memory with each other")
 
 
-def laid_out(memory: npt.NDArray[np.uint8], layout: Layout) -> Array:
-    """The elements of a layout in the bytes that it describes; they may be without the padding."""
+def strided_view(memory: npt.NDArray[np.uint8], layout: Layout) -> Array:
+    """The elements of a layout, as a view of its bytes; trailing padding may be missing."""
     if layout.element_count == 0:
         return np.empty(layout.shape, layout.dtype.numpy)
     steps = [
@@ -116,9 +115,9 @@ def laid_out(memory: npt.NDArray[np.uint8], layout: Layout) -> Array:
     return np.ndarray(layout.shape, layout.dtype.numpy, memory, strides=steps)
 
 
-def bits(seen: Array) -> npt.NDArray[np.unsignedinteger[Any]]:
-    """The elements as bit patterns, in the same memory and byte order."""
-    return seen.view(_unsigned(seen.dtype))
+def bits(array: Array) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """The elements as patterns, a view in the same byte order."""
+    return array.view(_unsigned(array.dtype))
 
 
 @lru_cache(maxsize=64)
@@ -126,8 +125,8 @@ def _unsigned(dtype: np.dtype[Any]) -> np.dtype[np.unsignedinteger[Any]]:
     return np.dtype(f"u{dtype.itemsize}").newbyteorder(dtype.byteorder)
 
 
-def _operand(seen: Array, give: Callable[[Array], Any]) -> Operand:
-    return Operand(seen, _name(seen.dtype), give)
+def _operand(array: Array, wrap: Callable[[Array], Any]) -> Operand:
+    return Operand(array, _name(array.dtype), wrap)
 
 
 def _name(dtype: np.dtype[Any]) -> str:
@@ -141,31 +140,31 @@ def _view_exported(x: Any, name: str) -> tuple[Array, Callable[[Array], Any]]:
     if hasattr(x, "__array_namespace__"):
         return _view_standard(x), x.__array_namespace__().asarray
     if hasattr(x, "__array_interface__"):
-        return np.asarray(x), _as_it_is
+        return np.asarray(x), _unchanged
     if hasattr(x, "__dlpack__"):
-        return _view_standard(x), _as_it_is
+        return _view_standard(x), _unchanged
     try:
         memory = memoryview(x)
     except TypeError:
         data = getattr(x, "data", None)
         if isinstance(data, np.ndarray) and getattr(x, "dtype", data.dtype) == data.dtype:
-            return np.asarray(data), _as_it_is
+            return np.asarray(data), _unchanged
         raise InvalidArgumentType(
             f"{name}: {type(x).__name__} is no array: it exports neither __array_interface__, nor "
             "DLPack, nor the buffer protocol; numpy.asarray makes arrays of lists and numbers"
         ) from None
-    return np.asarray(memory), _FROM_BUFFER.get(type(x), lambda _: _as_it_is)(x)
+    return np.asarray(memory), _FROM_BUFFER.get(type(x), lambda _: _unchanged)(x)
 
 
 def _view_standard(x: Any) -> Array:
-    """An array of the array API standard, by DLPack where NumPy can read it so."""
+    """View an array of the array API standard through DLPack, or else ``__array__``."""
     device, _ = x.__dlpack_device__()
     if device != _DLPACK_CPU:
         raise InvalidArgument(f"the {type(x).__name__} is not in main memory: copy it to the CPU")
     try:
         return np.from_dlpack(x)
     except (BufferError, RuntimeError):
-        # NumPy's DLPack has no bfloat16 and no fp8; ml_dtypes has, by way of __array__.
+        # NumPy's DLPack lacks bfloat16 and fp8; __array__ gives them as ml_dtypes.
         if not hasattr(x, "__array__"):
             raise
         return np.asarray(x)
@@ -179,49 +178,49 @@ def _read_torch(x: Any, torch: Any) -> Operand:
     name = str(x.dtype).removeprefix("torch.")
     dtype = BY_NAME.get(name)
     if dtype is None:
-        return Operand(np.empty(x.shape), name, _as_it_is)
+        return Operand(np.empty(x.shape), name, _unchanged)
     integer = getattr(torch, f"int{8 * dtype.itemsize}")
 
-    def give(y: Array) -> Any:
+    def wrap(y: Array) -> Any:
         return torch.from_numpy(y.view(f"i{dtype.itemsize}")).view(x.dtype)
 
-    return Operand(x.detach().view(integer).numpy().view(dtype.numpy), name, give)
+    return Operand(x.detach().view(integer).numpy().view(dtype.numpy), name, wrap)
 
 
 def _read_openvino(x: Any, openvino: Any) -> Operand:
     name = x.element_type.get_type_name()
     dtype = BY_OPENVINO.get(name)
     if dtype is None:
-        # A type of no dialect's, to be refused by name: what its data are does not matter.
-        return Operand(np.empty(tuple(x.shape), np.uint8), f"openvino.Type.{name}", _as_it_is)
+        # No dialect has this type: it is refused by its name, whatever its data.
+        return Operand(np.empty(tuple(x.shape), np.uint8), f"openvino.Type.{name}", _unchanged)
 
-    def give(y: Array) -> Any:
+    def wrap(y: Array) -> Any:
         made = openvino.Tensor(x.element_type, openvino.Shape(y.shape))
         made.data.view(y.dtype)[...] = y
         return made
 
-    # Where NumPy has no such type, OpenVINO shows another of the same size: float16 for bf16.
-    return Operand(x.data.view(dtype.numpy), dtype.name, give)
+    # For a type that NumPy lacks, x.data has another type of the same size: float16 for bf16.
+    return Operand(x.data.view(dtype.numpy), dtype.name, wrap)
 
 
-def _as_it_is(y: Array) -> Any:
+def _unchanged(y: Array) -> Any:
     return y
 
 
 def _masked_like(x: Any) -> Callable[[Array], Any]:
-    def give(y: Array) -> Any:
-        # The mask is copied: whoever changes one array's must not change the other's.
+    def wrap(y: Array) -> Any:
+        # The mask is copied, so that a change to one array's mask leaves the other's alone.
         mask = x.mask if x.mask is np.ma.nomask else x.mask.copy()
         return np.ma.MaskedArray(y, mask, fill_value=x.fill_value, hard_mask=x.hardmask)
 
-    return give
+    return wrap
 
 
 def _array_array(x: Any) -> Callable[[Array], Any]:
     return lambda y: array.array(x.typecode, y.tobytes())
 
 
-#: For types of the standard library, what makes the like of one from a NumPy array.
+#: Types of the standard library, each with a maker of its converters from NumPy.
 _FROM_BUFFER: dict[type, Callable[[Any], Callable[[Array], Any]]] = {
     bytes: lambda _: lambda y: y.tobytes(),
     bytearray: lambda _: lambda y: bytearray(y.data),
@@ -231,7 +230,7 @@ _FROM_BUFFER: dict[type, Callable[[Any], Callable[[Array], Any]]] = {
 
 
 def _is_free_of_overlap(target: Array) -> bool:
-    """Whether each dimension, from the smallest stride up, steps over what the smaller reach."""
+    """Whether each stride, from the smallest, exceeds the bytes spanned by the smaller ones."""
     reach = target.itemsize - 1
     for stride, size in sorted(
         (abs(stride), size)

@@ -1,6 +1,6 @@
-"""Whole files as arrays, .npy or bytes alone: mapped, so that a file may be larger than memory.
+"""Files as arrays, .npy or raw: memory-mapped, so that a file may be larger than memory.
 
-Headers are read by the strict reader of :mod:`.wire.npy`; nothing is ever unpickled.
+Headers are parsed by :mod:`.wire.npy`; nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from ..errors import InvalidDescriptor, MalformedNpy, UnsupportedMediaType
 from ..wire import npy
 from .host import Array
 
-#: A path that means standard input or output.
+#: The path that stands for standard input or output.
 PIPE = "-"
 
 
 class DTypeNeeded(ValueError):
-    """The file does not say what its elements are, or not what it was said they are."""
+    """The file does not state its dtype, or the stated one is not the one given."""
 
 
 @dataclass(frozen=True, slots=True)
 class NpyArray:
-    """An array, and the header of the .npy file that it is the data of."""
+    """The data of a .npy file, with its header."""
 
     header: npy.NpyHeader
     dtype: DType
     array: Array
 
 
-def read(path: str, dtype_name: str | None) -> NpyArray:
-    """Map a file, or read standard input.
+def read_npy(path: str, dtype_name: str | None) -> NpyArray:
+    """Map a .npy file, or read one from standard input.
 
-    ``dtype_name`` says what elements are that .npy has no name for (bfloat16, fp8).
+    ``dtype_name`` is the dtype of elements that .npy has no name for (bfloat16, fp8).
     Raises :class:`DTypeNeeded`, :class:`MalformedNpy`, :class:`UnsupportedMediaType` and
     OSError.
     """
@@ -59,7 +59,7 @@ def read(path: str, dtype_name: str | None) -> NpyArray:
 
 
 def read_bytes(path: str) -> Array:
-    """Map a file that is bytes and nothing else, or read standard input; raises OSError."""
+    """Map a raw file, or read standard input; raises OSError."""
     if path == PIPE:
         return np.frombuffer(sys.stdin.buffer.read(), np.uint8)
     with open(path, "rb") as file:
@@ -67,41 +67,41 @@ def read_bytes(path: str) -> Array:
 
 
 @contextlib.contextmanager
-def written(path: str, like: NpyArray) -> Iterator[Array]:
-    """Give an array like another one, whose data become a file when the block is left.
+def create_npy(path: str, like: NpyArray) -> Iterator[Array]:
+    """Create a .npy file with the header of ``like``; yield its data, to be filled.
 
-    The file has the other's header, and is written as :func:`created` does.
+    See :func:`create_file`.
     """
-    with created(path, like.header.raw, like.header.data_length) as flat:
+    with create_file(path, like.header.raw, like.header.data_length) as flat:
         yield _shaped(flat, like.header, like.dtype)
 
 
 @contextlib.contextmanager
-def created(path: str, head: bytes, length: int) -> Iterator[Array]:
-    """Give so many zeros, which become a file behind ``head`` when the block is left.
+def create_file(path: str, header: bytes, length: int) -> Iterator[Array]:
+    """Create a file of ``header`` and ``length`` bytes; yield the bytes, zeros to be filled.
 
-    The file is written beside its place, with room reserved, and renamed only when all
-    went well: there is never half a file. What is no plain file (a pipe, a device) is
-    written at the end.
+    A temporary file in the same folder is mapped, with its disk space reserved, and renamed when
+    the block ends without an error, so ``path`` never holds a partial file. A pipe or device is
+    written when the block ends.
     """
     if path == PIPE or not _is_plain(path):
         memory = np.zeros(length, np.uint8)
         yield memory
         with _opened(path) as stream:
-            stream.write(head)
+            stream.write(header)
             stream.write(memory.data)
         return
-    place = Path(path).resolve()
-    beside = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
+    target = Path(path).resolve()
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
-        with open(beside, "x+b") as file:
-            file.write(head)
+        with open(temporary, "x+b") as file:
+            file.write(header)
             file.flush()
-            _reserve(file, len(head) + length)
-            yield _mapped(file, len(head), length, "r+")
-        os.replace(beside, place)
+            _reserve(file, len(header) + length)
+            yield _mapped(file, len(header), length, "r+")
+        os.replace(temporary, target)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _header(prefix: bytes, size: int, dtype_name: str | None) -> tuple[npy.NpyHeader, DType]:
@@ -119,13 +119,13 @@ def _header(prefix: bytes, size: int, dtype_name: str | None) -> tuple[npy.NpyHe
         if header.dtype is not None:
             raise
         raise DTypeNeeded(
-            f"the file says only that elements are {header.descr}, not of which type"
+            f"the file states its elements as {header.descr}, which is not their dtype"
         ) from None
 
 
 def _mapped(file: BinaryIO, offset: int, length: int, mode: Literal["r", "r+"]) -> Array:
     if length == 0:
-        return np.empty(0, np.uint8)  # nothing cannot be mapped
+        return np.empty(0, np.uint8)  # an empty file cannot be mapped
     data: Array = np.memmap(file, np.uint8, mode, offset=offset, shape=(length,))
     return data
 
@@ -136,9 +136,9 @@ def _shaped(flat: Array, header: npy.NpyHeader, dtype: DType) -> Array:
 
 
 def _reserve(file: BinaryIO, size: int) -> None:
-    """Make the file that long, with room for it on the disk.
+    """Set the file's length, and allocate its disk blocks where the system can.
 
-    A mapped file without room ends the process when it is written to.
+    A write to a mapped page without a block on a full disk kills the process (SIGBUS).
     """
     if size and hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, size)

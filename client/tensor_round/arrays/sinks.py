@@ -1,10 +1,8 @@
-"""Where an answer's elements come down: in their own memory, or beside it first.
+"""Sinks: memory that results are received into.
 
-A landing gives memory to receive into and is told how many bytes came. A *direct*
-one is the target itself. A *staged* one is a scratch from which only whole elements
-are committed to the target: for a target that is also the operand (an element half
-old, half new could not be sent again), that lies with gaps, or in the other byte
-order. No I/O here.
+A *direct* sink is the target's own memory. The other two receive into scratch memory and copy
+whole elements to the target. They serve targets that are also the operand (a request with a torn
+element could not be sent again), that have gaps, or that are in the other byte order. No I/O here.
 """
 
 from __future__ import annotations
@@ -15,91 +13,93 @@ import numpy as np
 import numpy.typing as npt
 
 from ..layout import Layout
-from .host import Array, bits, laid_out
+from .host import Array, bits, strided_view
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 
-#: Bytes committed at a time: fits a core's cache, and is a multiple of every element's size.
+#: Scratch memory, in bytes: fits a core's cache, and is a multiple of every element's size.
 SCRATCH_BYTES = 256 << 10
 
 
-class Landing(Protocol):
-    """Memory for ``nbytes``, to be filled in order."""
+class Sink(Protocol):
+    """Memory that is filled in order, in the way of ``asyncio.BufferedProtocol``."""
+
+    def get_buffer(self) -> memoryview:
+        """Memory for the next bytes; not empty while bytes are missing."""
+
+    def advance(self, count: int) -> None:
+        """Record that ``count`` bytes were written at the start of the last buffer."""
+
+
+class TensorSink(Sink, Protocol):
+    """A sink for the first ``nbytes`` bytes of an output; the bytes behind them are padding."""
 
     @property
     def nbytes(self) -> int:
-        """How many bytes land; what comes behind them is padding."""
+        """Bytes that the sink holds."""
 
-    def room(self) -> memoryview:
-        """Where the next bytes go; not empty before all have come."""
-
-    def took(self, count: int) -> None:
-        """So many bytes were written into the last room."""
-
-    def finish(self) -> None:
-        """All bytes have come, and are the right ones."""
+    def commit(self) -> None:
+        """Complete the target: all bytes were received, and verified if that was asked for."""
 
 
-class DirectLanding:
-    """The target's own memory."""
+class _MemorySink:
+    """Fills one run of memory from its start."""
 
     __slots__ = ("_filled", "_memory", "nbytes")
 
-    def __init__(self, target: Array) -> None:
-        self._memory = raw_bytes(target)
-        self.nbytes = len(self._memory)
+    def __init__(self, memory: memoryview) -> None:
+        self._memory = memory
         self._filled = 0
+        self.nbytes = len(memory)
 
-    def room(self) -> memoryview:
-        """The rest of the target."""
+    def get_buffer(self) -> memoryview:
+        """The part of the memory that is not filled."""
         return self._memory[self._filled :]
 
-    def took(self, count: int) -> None:
-        """Nothing to do: they are where they belong."""
+    def advance(self, count: int) -> None:
+        """Count the bytes."""
         self._filled += count
 
-    def finish(self) -> None:
-        """Nothing to do."""
+
+class DirectSink(_MemorySink):
+    """Receives into the target itself, a C-contiguous little-endian array."""
+
+    __slots__ = ()
+
+    def __init__(self, target: Array) -> None:
+        super().__init__(raw_bytes(target))
+
+    def commit(self) -> None:
+        """Do nothing: the bytes are in their place."""
 
 
-class StagedLanding:
-    """A scratch beside the target, any layout and byte order of which will do.
+class StagedSink(_MemorySink):
+    """Copies elements from scratch memory to a target of any strides and byte order.
 
-    With ``hold`` nothing is committed before :meth:`finish`, which takes a scratch of
-    the target's size; so it does for a target with gaps.
+    Each full scratch is copied. With ``hold`` nothing is copied before :meth:`commit`; the
+    scratch then has the target's size. A target with gaps is always held.
     """
 
-    __slots__ = (
-        *("_committed", "_filled", "_flat", "_hold", "_memory", "_scratch", "_target"),
-        "nbytes",
-    )
+    __slots__ = ("_committed", "_flat", "_hold", "_scratch", "_target")
 
     def __init__(self, target: Bits, *, hold: bool) -> None:
         self._target = target
-        self.nbytes = target.nbytes
         self._flat = target.reshape(-1) if target.flags.c_contiguous else None
         self._hold = hold or self._flat is None
         count = target.size if self._hold else min(target.size, SCRATCH_BYTES // target.itemsize)
         self._scratch = np.empty(count, target.dtype.newbyteorder("<"))
-        self._memory = raw_bytes(self._scratch)
-        self._filled = 0
         self._committed = 0
+        super().__init__(raw_bytes(self._scratch))
+        self.nbytes = target.nbytes
 
-    def room(self) -> memoryview:
-        """The rest of the scratch."""
-        return self._memory[self._filled :]
-
-    def took(self, count: int) -> None:
-        """A full scratch is committed."""
+    def advance(self, count: int) -> None:
+        """Count the bytes, and copy the elements of a full scratch."""
         self._filled += count
         if self._filled == len(self._memory) and not self._hold:
-            self._commit()
+            self.commit()
 
-    def finish(self) -> None:
-        """Whatever is left is committed."""
-        self._commit()
-
-    def _commit(self) -> None:
+    def commit(self) -> None:
+        """Copy the elements in the scratch to the target."""
         count = self._filled // self._target.itemsize
         if self._flat is None:
             self._target[...] = self._scratch.reshape(self._target.shape)
@@ -109,29 +109,20 @@ class StagedLanding:
         self._filled = 0
 
 
-class StridedLanding:
-    """A scratch of an output's whole length, from which the elements alone are committed."""
+class StridedSink(_MemorySink):
+    """Receives a whole output, gaps included, and copies its elements alone to the target."""
 
-    __slots__ = ("_filled", "_layout", "_scratch", "_target", "nbytes")
+    __slots__ = ("_layout", "_scratch", "_target")
 
     def __init__(self, target: Bits, layout: Layout) -> None:
         self._target = target
         self._layout = layout
-        self.nbytes = layout.byte_length
-        self._scratch = np.empty(self.nbytes, np.uint8)
-        self._filled = 0
+        self._scratch = np.empty(layout.byte_length, np.uint8)
+        super().__init__(self._scratch.data)
 
-    def room(self) -> memoryview:
-        """The rest of the scratch."""
-        return self._scratch.data[self._filled :]
-
-    def took(self, count: int) -> None:
-        """Kept until all have come."""
-        self._filled += count
-
-    def finish(self) -> None:
-        """The elements are committed; what lies between them in the target stays."""
-        self._target[...] = bits(laid_out(self._scratch, self._layout))
+    def commit(self) -> None:
+        """Copy the elements; the target's memory between its elements stays as it is."""
+        self._target[...] = bits(strided_view(self._scratch, self._layout))
 
 
 def raw_bytes(array: Array) -> memoryview:

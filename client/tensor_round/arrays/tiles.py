@@ -1,8 +1,8 @@
-"""A large tensor in pieces, each small enough to be held twice and to be sent again alone.
+"""Tiles: the parts of a large tensor, each sent as one request and retried alone.
 
-Operand and target are seen in memory order first, so that a dense tensor of any
-order is one flat run and its tiles are views. Only what lies with gaps or in the
-other byte order is copied, a tile at a time.
+Source and target are transposed to memory order first, so that a dense tensor of any order is one
+flat run and its tiles are views. Only tiles with gaps or in the other byte order are copied, one
+at a time.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dtypes import DType
-from ..operators.objects import Plan, RoundOperator
+from ..operators.objects import PreparedDescriptor, RoundOperator
 from .host import Array, bits
-from .sinks import DirectLanding, Landing, StagedLanding, raw_bytes
+from .sinks import DirectSink, StagedSink, TensorSink, raw_bytes
 
-#: How NumPy marks types whose bytes are not in the order of the wire.
+#: NumPy's marks of big-endian dtypes.
 _BIG_ENDIAN = ">" if sys.byteorder == "little" else ">="
 
 
 class Tile(NamedTuple):
-    """One request's part: the plan it is sent with, its elements, and where their results go.
+    """The part of a tensor that one request rounds, with its descriptor.
 
-    ``aliased`` says that the results overwrite the elements.
+    ``source`` are its elements, ``target`` is the memory for their results. With ``aliased`` both
+    are the same memory.
     """
 
-    plan: Plan
+    prepared: PreparedDescriptor
     source: Array
     target: Array
     aliased: bool
@@ -40,26 +41,26 @@ class Tile(NamedTuple):
         return self.source.nbytes
 
     def payload(self) -> memoryview:
-        """The elements, packed and little-endian: their own memory if they lie so."""
+        """The elements, packed and little-endian: their own memory, or else a copy."""
         if _is_wire_form(self.source):
             return raw_bytes(self.source)
         elements = bits(self.source)
         return raw_bytes(np.ascontiguousarray(elements, elements.dtype.newbyteorder("<")))
 
-    def landing(self, *, verified: bool, can_tear: bool = True) -> Landing:
-        """Where the results come down.
+    def sink(self, *, verified: bool, can_tear: bool = True) -> TensorSink:
+        """The sink of the results.
 
-        Until a ``verified`` answer is found right, the operand's memory must not be
-        touched: it may have to be sent again. One that ``can_tear`` an element in two must
-        not come down on the operand either.
+        An aliased target is the memory of a request that may have to be sent again. So a
+        ``verified`` response must not change it before its digest was found right, and a response
+        that ``can_tear`` must not leave half an element in it.
         """
         if (self.aliased and can_tear) or not _is_wire_form(self.target):
-            return StagedLanding(bits(self.target), hold=verified)
-        return DirectLanding(self.target)
+            return StagedSink(bits(self.target), hold=verified)
+        return DirectSink(self.target)
 
 
-class Cut(NamedTuple):
-    """A tensor cut into tiles, or left whole."""
+class Tiling(NamedTuple):
+    """A tensor cut into tiles; one that ``is_whole`` is a single tile."""
 
     is_whole: bool
     tiles: Iterable[Tile]
@@ -67,34 +68,33 @@ class Cut(NamedTuple):
 
 def cut(
     operator: RoundOperator,
-    plan: Plan,
+    prepared: PreparedDescriptor,
     source: Array,
     target: Array,
     tile_bytes: int,
     *,
     aliased: bool,
-) -> Cut:
+) -> Tiling:
     """Cut a tensor into tiles of at most ``tile_bytes``, but of one element at least.
 
-    ``plan`` is the operator's for the whole tensor: there is one only if the dialect
-    takes the whole. ``target`` lies exactly as ``source`` if it is ``aliased``, and else shares
-    no memory with it.
+    ``prepared`` is the descriptor of the whole tensor, which the dialect has accepted.
+    ``target`` is the same memory as ``source`` with ``aliased``, and else shares none with it.
     """
-    dtype = plan.call.input.dtype
+    dtype = prepared.call.input.dtype
     from_, to = _in_memory_order(source, target)
     if source.nbytes <= tile_bytes or source.size == 1:
         if from_ is not source and from_.shape != source.shape:
-            plan = operator.plan(dtype.name, from_.shape)
-        return Cut(True, (Tile(plan, from_, to, aliased),))
+            prepared = operator.prepare(dtype.name, from_.shape)
+        return Tiling(True, (Tile(prepared, from_, to, aliased),))
     limit = max(1, tile_bytes // dtype.itemsize)
     if from_.flags.c_contiguous and to.flags.c_contiguous:
         from_, to = from_.reshape(-1), to.reshape(-1)
     boxes = _boxes(from_.shape, limit)
-    return Cut(False, (_tile(operator, dtype, from_[box], to[box], aliased) for box in boxes))
+    return Tiling(False, (_tile(operator, dtype, from_[box], to[box], aliased) for box in boxes))
 
 
 def runs(array: Array, limit: int) -> Iterator[Array]:
-    """The elements in C order: views of at most ``limit`` of them, alike for arrays of a shape."""
+    """The elements in C order, as views of at most ``limit``; equal shapes give equal cuts."""
     if array.size <= limit:
         yield array
     else:
@@ -104,8 +104,8 @@ def runs(array: Array, limit: int) -> Iterator[Array]:
 def _tile(
     operator: RoundOperator, dtype: DType, source: Array, target: Array, aliased: bool
 ) -> Tile:
-    plan = operator.plan(dtype.name, operator.flat_shape(source.size))
-    return Tile(plan, source, target, aliased)
+    prepared = operator.prepare(dtype.name, operator.flat_shape(source.size))
+    return Tile(prepared, source, target, aliased)
 
 
 def _is_wire_form(array: Array) -> bool:
@@ -113,7 +113,7 @@ def _is_wire_form(array: Array) -> bool:
 
 
 def _in_memory_order(source: Array, target: Array) -> tuple[Array, Array]:
-    """Both with their dimensions in the order in which one of them lies, the source if it can."""
+    """Transpose both alike, by the source's strides if that makes it C-contiguous."""
     if source.flags.c_contiguous and target.flags.c_contiguous:
         return source, target
     by_source = _by_stride(source)
@@ -127,7 +127,7 @@ def _by_stride(array: Array) -> tuple[int, ...]:
 
 
 def _boxes(shape: tuple[int, ...], limit: int) -> Iterator[tuple[Any, ...]]:
-    """Index boxes that cover a shape, each a run in C order of at most ``limit`` elements."""
+    """Index boxes that cover a shape in C order, each of at most ``limit`` elements."""
     axis = len(shape) - 1
     inner = 1
     while inner * shape[axis] <= limit:

@@ -1,7 +1,7 @@
-"""The ``tensor-round`` command: round files, ask a service what it is, judge other runtimes.
+"""The command ``tensor-round``: round files, describe a service, verify other runtimes.
 
-Exit codes: 0; 1 when the service said no, was not there, or something is wrong; 2 for wrong
-usage. With ``--json`` reports and errors are JSON, whatever the exit code.
+Exit codes: 0 for success; 1 if the service refused, was not reachable, or a check failed; 2 for
+wrong usage. With ``--json`` reports and errors are JSON, whatever the exit code.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Round tensors exactly, through a tensor-round service."""
+    """Round tensors exactly through a tensor-round service."""
 
 
 __all__ = ["app", "main"]

@@ -1,4 +1,4 @@
-"""``tensor-round compare``: what turned one file into another, or where operators differ on one."""
+"""``tensor-round compare``: find the operator between two files, or compare operators on one."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def compare_files(
         typer.Option(
             metavar="NAME",
             autocompletion=lambda: [dtype.name for dtype in DTYPES],
-            help="What the elements are, where .npy has no name for it: bfloat16, fp8.",
+            help="The dtype of elements that .npy has no name for: bfloat16, fp8.",
         ),
     ] = None,
     progress: Progress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find out which operator turned A into B, or where operators differ on A.
+    """Find the operator that turned A into B, or compare operators on A.
 
-    With B: the direction, dialect or known misbehaviour that makes B of A,
-    exactly or but for some elements. Without: in how many elements each two
-    directions differ, of which classes, and the first of them. No service is
-    asked. Files are mapped, so they may be larger than memory.
+    With B: the direction, dialect or known misbehaviour that gives B for A,
+    exactly or with the fewest differences. Without B: the number of elements
+    in which each two directions differ, by class, and the first of them. No
+    service is needed. Files are memory-mapped, so they may be larger than memory.
 
-    Exit code 0 if an operator turns A into B to the bit, and without B; 1 if
-    none does; 2 for wrong usage.
+    Exit code 0 if an operator gives exactly B, or without B; 1 if none does;
+    2 for wrong usage.
     """
     a = read_tensor(first, dtype, "A").array
     b = None if second is None else read_tensor(second, dtype, "B").array

@@ -1,4 +1,4 @@
-"""A client from a command's options."""
+"""A client made from a command's options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from ..errors import InvalidArgument, TensorRoundError
 from ..sdk.client import Client
-from .errors import complain, complain_of_file
+from .errors import print_error, print_file_error
 
 
 @contextlib.contextmanager
@@ -25,7 +25,7 @@ def connected(
     as_json: bool,
     digest: bool = False,
 ) -> Iterator[Client]:
-    """A client; what goes wrong while it is used becomes a message and an exit code."""
+    """Yield a client; its errors become messages on stderr and exit codes."""
     try:
         with Client(
             url,
@@ -39,14 +39,14 @@ def connected(
     except InvalidArgument as error:
         raise typer.BadParameter(error.detail) from None
     except TensorRoundError as error:
-        complain(error, url, as_json)
+        print_error(error, url, as_json)
         raise typer.Exit(1) from None
     except BrokenPipeError:
-        # Whoever reads standard output has had enough, as head has; Python flushes it once more.
+        # The reader of standard output has closed it, as head does. Python will flush it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except OSError as error:
-        complain_of_file(error, as_json)
+        print_file_error(error, as_json)
         raise typer.Exit(1) from None
 
 
@@ -60,7 +60,7 @@ def _first_line(path: Path | None) -> str | None:
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}", param_hint=hint) from None
     except UnicodeDecodeError:
-        raise typer.BadParameter(f"{path} is no text", param_hint=hint) from None
+        raise typer.BadParameter(f"{path} is not a text file", param_hint=hint) from None
     if not line:
         raise typer.BadParameter(f"the first line is empty in {path}", param_hint=hint)
     return line

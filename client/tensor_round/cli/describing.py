@@ -1,4 +1,4 @@
-"""``tensor-round operators``, ``conformance`` and ``ping``: what a service is."""
+"""``tensor-round operators``, ``conformance`` and ``ping``: the description of a service."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..digests import DIGESTS, differing
 from ..version import __version__
 from .connecting import connected
 from .options import (
+    BASE_TIMEOUT,
     DEFAULT_URL,
-    PATIENCE,
     ApiKeyFile,
     AsJson,
     CaFile,
@@ -26,7 +26,7 @@ from .options import (
     Url,
 )
 
-#: Round trips that ``ping`` makes.
+#: Round trips of ``ping``.
 PINGS = 5
 
 
@@ -35,10 +35,10 @@ def operators(
     api_key_file: ApiKeyFile = None,
     ca_file: CaFile = None,
     cert_file: CertFile = None,
-    timeout: Timeout = PATIENCE,
+    timeout: Timeout = BASE_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """List what the service takes: dialects, versions, data types, modes."""
+    """List the service's operators: dialects, versions, data types, modes."""
     with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
         catalog = client.operators()
         if as_json:
@@ -47,7 +47,7 @@ def operators(
         for name, dialect in catalog["dialects"].items():
             typer.echo(f"{name}: {dialect['operator']}")
             for line in _described(dialect):
-                typer.echo(_folded(line))
+                typer.echo(_wrapped(line))
         typer.echo(f"at most {catalog['limits']['max_tensor_bytes']} bytes a tensor")
 
 
@@ -56,12 +56,12 @@ def conformance(
     api_key_file: ApiKeyFile = None,
     ca_file: CaFile = None,
     cert_file: CertFile = None,
-    timeout: Timeout = PATIENCE,
+    timeout: Timeout = BASE_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the digests of the service's results with those of this package.
+    """Compare the digests of the service's results with the published ones.
 
-    Exit code 1 if one is not as published.
+    The exit code is 1 if any differs.
     """
     with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
         proof = client.conformance()
@@ -71,7 +71,7 @@ def conformance(
             typer.echo(json.dumps({**proof, "matches_this_package": conforms}))
         else:
             for backend, names in wrong.items():
-                typer.echo(_folded(_counted(backend, names)))
+                typer.echo(_wrapped(_summary(backend, names)))
             verdict = "conforms to" if conforms else "does NOT conform to"
             typer.echo(f"The service {verdict} what tensor-round {__version__} publishes.")
         if not conforms:
@@ -83,12 +83,12 @@ def ping(
     api_key_file: ApiKeyFile = None,
     ca_file: CaFile = None,
     cert_file: CertFile = None,
-    timeout: Timeout = PATIENCE,
+    timeout: Timeout = BASE_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Ask whether the service is ready, and how long it takes to say so."""
+    """Check that the service is ready, and measure the round trip."""
     with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
-        client.operators()  # raises what keeps the service from answering, if anything does
+        client.operators()  # raises the error where ready() would return False
         durations = []
         for _ in range(PINGS):
             began = time.perf_counter()
@@ -104,33 +104,33 @@ def ping(
 
 
 def _described(dialect: dict[str, Any]) -> Iterator[str]:
-    """A dialect's versions, those that take the same as one, and its modes."""
+    """A dialect's versions, grouped by the ranks and dtypes that they accept, and its modes."""
 
     def taken(version: dict[str, Any]) -> tuple[int, int, list[str]]:
         return version["min_rank"], version["max_rank"], version["dtypes"]
 
     for (least, most, dtypes), group in groupby(dialect["versions"], taken):
         names = [version["name"] for version in group]
-        span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        versions = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         ranks = f"rank {least}" if least == most else f"ranks {least} to {most}"
-        yield f"{span}, {ranks}: {' '.join(dtypes)}"
+        yield f"{versions}, {ranks}: {' '.join(dtypes)}"
     default, modes = dialect["default_rounding"], dialect["modes"]
     if not modes:
         yield f"modes: none, always {default}"
         return
-    named = [f" ({name} if none is given)" for name, meant in modes.items() if meant == default]
+    named = [f" ({name} by default)" for name, meant in modes.items() if meant == default]
     yield f"modes: {' '.join(modes)}{''.join(named)}"
 
 
-def _counted(backend: str, wrong: list[str]) -> str:
+def _summary(backend: str, wrong: list[str]) -> str:
     if wrong:
         return f"{backend}: {len(wrong)} of {len(DIGESTS)} digests differ: {', '.join(wrong)}"
     dtypes = dict.fromkeys(dtype for dtype, _ in DIGESTS)
     return f"{backend}: all {len(DIGESTS)} digests are as published, of {', '.join(dtypes)}"
 
 
-def _folded(line: str) -> str:
-    """The line, indented, within the terminal's width, no word cut."""
+def _wrapped(line: str) -> str:
+    """The line, indented and wrapped to the terminal's width."""
     return textwrap.fill(
         line,
         get_terminal_size().columns,

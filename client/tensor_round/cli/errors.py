@@ -1,4 +1,4 @@
-"""What went wrong, told to people on stderr or, with ``--json``, to programs."""
+"""Error messages on stderr: text, or JSON with ``--json``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..errors import ConnectionFailed, RequestRefused, TensorRoundError
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether a command line asks for JSON, even one that cannot be understood."""
+    """Whether ``--json`` is among a command line's options, even if the command line is wrong."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in options
 
 
 def run_as_json(app: typer.Typer) -> int:
-    """Run the command line with wrong usage told as JSON; the exit code."""
+    """Run the command line, with usage errors as JSON; returns the exit code."""
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as error:
@@ -31,8 +31,8 @@ def run_as_json(app: typer.Typer) -> int:
     return code if isinstance(code, int) else 0
 
 
-def complain(error: TensorRoundError, url: str, as_json: bool) -> None:
-    """Tell of a call that failed, and what may help."""
+def print_error(error: TensorRoundError, url: str, as_json: bool) -> None:
+    """Print the error of a call, with advice."""
     if as_json:
         _print(_as_data(error))
         return
@@ -41,8 +41,8 @@ def complain(error: TensorRoundError, url: str, as_json: bool) -> None:
         typer.echo(f"  {line}", err=True)
 
 
-def complain_of_file(error: OSError, as_json: bool) -> None:
-    """Tell of a file that cannot be written."""
+def print_file_error(error: OSError, as_json: bool) -> None:
+    """Print the error of a file."""
     name = f"{error.filename}: " if error.filename else ""
     detail = f"{name}{error.strerror or error}"
     if as_json:

@@ -1,4 +1,4 @@
-"""``tensor-round doctor``: whether a service works, as its caller sees it."""
+"""``tensor-round doctor``: checks of a service from its caller's side."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 from ..doctor import examine
 from .connecting import connected
 from .options import (
+    BASE_TIMEOUT,
     DEFAULT_URL,
-    PATIENCE,
     ApiKeyFile,
     AsJson,
     CaFile,
@@ -25,12 +25,12 @@ def doctor(
     api_key_file: ApiKeyFile = None,
     ca_file: CaFile = None,
     cert_file: CertFile = None,
-    timeout: Timeout = PATIENCE,
+    timeout: Timeout = BASE_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Examine a service: readiness, versions, every bit, settings, latency and throughput.
+    """Check a service: readiness, version, results, settings, latency and throughput.
 
-    Exit code 1 if something is wrong.
+    The exit code is 1 if a check finds a fault.
     """
     with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
         report = examine(client, url)

@@ -18,9 +18,9 @@ from ..sdk.execution import read_descriptor
 from .connecting import connected
 from .files import check_target
 from .options import (
-    BYTES_A_SECOND,
+    BASE_TIMEOUT,
     DEFAULT_URL,
-    PATIENCE,
+    TIMEOUT_BYTES_PER_SECOND,
     ApiKeyFile,
     AsJson,
     CaFile,
@@ -57,18 +57,17 @@ def execute(
     progress: Progress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Execute an operator descriptor on bytes that lie as it says.
+    """Execute an operator descriptor on a raw file.
 
-    Strides and lengths are those of its tensors; bytes of OUT that no element
-    covers are zero. Files are mapped, and OUT is renamed into its place when it
-    is whole; it may be IN.
+    IN and OUT have the layouts that the descriptor states; bytes of OUT that no
+    element covers are zero. Files are memory-mapped. OUT is renamed into its place
+    when it is complete; it may be IN.
     """
-    # The client reads it again, and says which of its rules is broken.
     text = _text(descriptor)
     data = _read(source)
     check_target(target)
     if timeout is None:
-        timeout = PATIENCE + data.nbytes / BYTES_A_SECOND
+        timeout = BASE_TIMEOUT + data.nbytes / TIMEOUT_BYTES_PER_SECOND
     began = time.monotonic()
     with connected(url, api_key_file, ca_file, cert_file, timeout, as_json, digest) as client:
         call = _call(text, descriptor)
@@ -76,7 +75,7 @@ def execute(
             why = wrong_size(data.nbytes, call.lengths)
             raise typer.BadParameter(f"{source}: {why.detail}", param_hint="IN")
         shows = sys.stderr.isatty() if progress is None else progress
-        with npy_files.created(target, b"", call.output.byte_length) as memory:
+        with npy_files.create_file(target, b"", call.output.byte_length) as memory:
             output = client.execute(text, data.data, out=memory.data, progress=shows)
     if as_json:
         layout = output.layout

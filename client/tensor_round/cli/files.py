@@ -1,4 +1,4 @@
-"""The files of a command line: faults in them are wrong usage, told by the file's name."""
+"""The files of a command line; their faults are usage errors that name the file."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ..errors import MalformedNpy, UnsupportedMediaType
 
 
 def read_tensor(source: str, dtype: str | None, name: str = "IN") -> npy_files.NpyArray:
-    """The tensor in a .npy file or on standard input; raises ``typer.BadParameter`` of ``name``."""
+    """Read a .npy file or standard input; raises ``typer.BadParameter`` for argument ``name``."""
     try:
-        return npy_files.read(source, dtype)
+        return npy_files.read_npy(source, dtype)
     except npy_files.DTypeNeeded as error:
         raise typer.BadParameter(f"{source}: {error}", param_hint="--dtype") from None
     except MalformedNpy as error:
-        why = error.detail.replace("the body is", "this is", 1)
+        why = error.detail.replace("the body is", "the file is", 1)
         why = why.replace("the body", "this is no .npy file: it", 1)
         raise _unfit(name, source, why) from None
     except UnsupportedMediaType as error:
         served = ", ".join(dtype.name for dtype in DTYPES)
-        raise _unfit(name, source, f"{error.detail}; types that are: {served}") from None
+        raise _unfit(name, source, f"{error.detail}; supported types: {served}") from None
     except OSError as error:
         raise _unfit(name, source, str(error.strerror)) from None
 
 
 def check_target(target: str) -> None:
-    """Refuse a place where no file can be written, before anything is sent."""
+    """Raise ``typer.BadParameter`` for a path where no file can be written."""
     if target == npy_files.PIPE:
         return
     place = Path(target)

@@ -1,4 +1,4 @@
-"""The options that commands share."""
+"""The options that several commands have."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-#: Seconds that a call may take, and bytes for each of which it may take another.
-PATIENCE, BYTES_A_SECOND = 30.0, 1 << 20
+#: The default timeout: so many seconds, and one more for each so many bytes.
+BASE_TIMEOUT, TIMEOUT_BYTES_PER_SECOND = 30.0, 1 << 20
 
-_URL = "http://, https:// or unix:///path; local: rounds in this process, without a server."
+_URL = "http://, https:// or unix:///path; local: for the engine in this process."
 Url = Annotated[str, typer.Option(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 UrlArgument = Annotated[str, typer.Argument(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 ApiKeyFile = Annotated[
@@ -20,13 +20,13 @@ ApiKeyFile = Annotated[
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="File whose first line is the API key; without it, TENSOR_ROUND_API_KEY is.",
+        help="File whose first line is the API key. Default: TENSOR_ROUND_API_KEY.",
     ),
 ]
 CaFile = Annotated[
     Path | None,
     typer.Option(
-        metavar="PATH", exists=True, help="Certificates to trust in place of the system's."
+        metavar="PATH", exists=True, help="Trusted certificates, in place of the system's."
     ),
 ]
 CertFile = Annotated[
@@ -35,19 +35,21 @@ CertFile = Annotated[
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="The client's own certificate, and its key.",
+        help="The client's own certificate with its key.",
     ),
 ]
 Timeout = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS",
-        help="What it may take in all.",
+        help="Limit for the whole command.",
         show_default="30, and 1 for each MiB",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]
-Digest = Annotated[bool, typer.Option("--digest", help="Verify every byte end to end by SHA-256.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; also errors, on stderr.")]
+Digest = Annotated[
+    bool, typer.Option("--digest", help="Verify payloads end to end by SHA-256 (RFC 9530).")
+]
 Progress = Annotated[
     bool | None,
     typer.Option(help="Show a progress bar.", show_default="on a terminal"),

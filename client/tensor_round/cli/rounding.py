@@ -19,9 +19,9 @@ from ..rounding import Rounding
 from .connecting import connected
 from .files import check_target, read_tensor
 from .options import (
-    BYTES_A_SECOND,
+    BASE_TIMEOUT,
     DEFAULT_URL,
-    PATIENCE,
+    TIMEOUT_BYTES_PER_SECOND,
     ApiKeyFile,
     AsJson,
     CaFile,
@@ -44,7 +44,7 @@ def round_file(
         str | None,
         typer.Option(
             metavar="OPERATOR",
-            help="The operator in its dialect's words, as above.",
+            help="The operator, in one of the forms above.",
             show_default="ties_to_even",
         ),
     ] = None,
@@ -53,7 +53,7 @@ def round_file(
         typer.Option(
             metavar="DIRECTION",
             autocompletion=lambda: [rounding.value for rounding in Rounding],
-            help=f"The operator of IEEE 754: {', '.join(Rounding)}.",
+            help=f"An IEEE 754 rounding direction: {', '.join(Rounding)}.",
         ),
     ] = None,
     dtype: Annotated[
@@ -61,7 +61,7 @@ def round_file(
         typer.Option(
             metavar="NAME",
             autocompletion=lambda: [dtype.name for dtype in DTYPES],
-            help="What the elements are, where .npy has no name for it: bfloat16, fp8.",
+            help="The dtype of elements that .npy has no name for: bfloat16, fp8.",
         ),
     ] = None,
     url: Url = DEFAULT_URL,
@@ -79,20 +79,20 @@ def round_file(
     directml:TOWARD_ZERO:5_0), openvino:half_away_from_zero, onnx:22, or a
     DIRECTION of IEEE 754.
 
-    Files are mapped, so they may be larger than memory. OUT is written beside
-    its place and renamed when it is whole; it may be IN.
+    Files are memory-mapped, so they may be larger than memory. OUT is renamed
+    into its place when it is complete; it may be IN.
     """
     by = _operator(operator, rounding)
     tensor = read_tensor(source, dtype)
     check_target(target)
     if timeout is None:
-        timeout = PATIENCE + tensor.array.nbytes / BYTES_A_SECOND
+        timeout = BASE_TIMEOUT + tensor.array.nbytes / TIMEOUT_BYTES_PER_SECOND
     began = time.monotonic()
     with connected(url, api_key_file, ca_file, cert_file, timeout, as_json, digest) as client:
-        # Refused by its dialect, a tensor leaves no file behind.
-        direction = by.plan(tensor.dtype.name, tensor.header.shape).call.rounding
+        # Before the file is made, so that a refused tensor leaves none behind.
+        direction = by.prepare(tensor.dtype.name, tensor.header.shape).call.rounding
         shows = sys.stderr.isatty() if progress is None else progress
-        with npy_files.written(target, tensor) as rounded:
+        with npy_files.create_npy(target, tensor) as rounded:
             client.round(tensor.array, by, out=rounded, progress=shows)
     seconds = time.monotonic() - began
     if as_json:
@@ -112,7 +112,7 @@ def round_file(
 
 def _operator(operator: str | None, rounding: str | None) -> RoundOperator:
     if operator is not None and rounding is not None:
-        raise typer.BadParameter("--rounding is part of the operator: give one of the two")
+        raise typer.BadParameter("--operator has its own rounding: give one of the two")
     if rounding is not None and rounding not in Rounding.__members__.values():
         rule = f"must be one of {', '.join(Rounding)}, got {shown(rounding)}"
         raise typer.BadParameter(rule, param_hint="--rounding")

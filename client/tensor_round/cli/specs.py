@@ -1,4 +1,4 @@
-"""``tensor-round specs``: what specifications say of rounding."""
+"""``tensor-round specs``: rounding operators in other specifications."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def specs(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell where halves go, by specification: of all in a table, of one in full."""
+    """List how specifications round halves; with NAME print all that one says."""
     rows = SPECIFICATIONS if name is None else find(name)
     if not rows:
         raise typer.BadParameter(f"must be one of {', '.join(_NAMES)}", param_hint="NAME")

@@ -1,4 +1,4 @@
-"""``tensor-round verify``: how others round, judged to the bit."""
+"""``tensor-round verify``: other runtimes' results compared with the reference, bit for bit."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ..conformance.runtimes import TIMEOUT
 from ..conformance.verify.baseline import Complaints
 from ..conformance.verify.judge import NANS, Nans
 from ..names import DTypeName, RoundingName
-from .errors import complain, complain_of_file
+from .errors import print_error, print_file_error
 from .options import AsJson, Progress
 
-#: Of bad input: there is no verdict.
+#: The exit code without a verdict.
 NO_VERDICT = 2
 
 
@@ -47,8 +47,8 @@ def verify_runtime(
             "--dtype",
             metavar="NAME",
             autocompletion=lambda: list(WIDTHS),
-            help="The data type; may be given again.",
-            show_default="all it takes",
+            help="The data type; may be repeated.",
+            show_default="all that the runtime has",
         ),
     ] = None,
     roundings: Annotated[
@@ -57,8 +57,8 @@ def verify_runtime(
             "--rounding",
             metavar="DIRECTION",
             autocompletion=lambda: list(ROUNDINGS),
-            help=f"{', '.join(ROUNDINGS)}; may be given again.",
-            show_default="all it has",
+            help=f"{', '.join(ROUNDINGS)}; may be repeated.",
+            show_default="all that the runtime has",
         ),
     ] = None,
     every: Annotated[
@@ -69,36 +69,33 @@ def verify_runtime(
         typer.Option(
             metavar="HOW",
             autocompletion=lambda: list(NANS),
-            help="A NaN comes back with all its bits; or quiet, if it was signalling, as IEEE 754 "
-            f"has it; or as any NaN: {', '.join(NANS)}.",
+            help="What a NaN must become: itself bit for bit; a quiet NaN, as IEEE 754 has it; or "
+            f"any NaN ({', '.join(NANS)}).",
         ),
     ] = "bits",
     baseline: Annotated[
         Path | None,
-        typer.Option(help="Known faults, as --json has printed them: only a difference fails."),
+        typer.Option(help="A report of --json: only differences from its faults fail."),
     ] = None,
     junit: Annotated[
         Path | None,
-        typer.Option(help="Write the verdicts to this file too, as JUnit's XML."),
+        typer.Option(help="Write the verdicts to this file too, as JUnit XML."),
     ] = None,
     timeout: Annotated[
         float,
-        typer.Option(
-            min=0.001, help="Seconds that a program or a function may take for a million patterns."
-        ),
+        typer.Option(min=0.001, help="Seconds that the runtime may take for a million patterns."),
     ] = TIMEOUT,
     progress: Progress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try how a runtime rounds: which patterns are wrong, and what explains it.
+    """Verify how a runtime rounds: find wrong results, and explain them.
 
-    Every pattern of 8 and 16 bits is tried, of wider types hard and random
-    ones. Results have to be right to the bit, the sign of a zero too, and NaNs
-    as --nans says.
+    All patterns of 8 and 16 bits are tried, and hard and random patterns of wider
+    types. Results must be right to the bit, the sign of zeros included; for NaNs
+    see --nans.
 
-    Exit code 0 if nothing is wrong, or nothing but what the baseline has; 1 if
-    something is, or a fault of the baseline is mended; 2 if there is no
-    verdict.
+    Exit code 0: no fault, or only those of the baseline. 1: another fault, or a
+    fault of the baseline that is fixed. 2: no verdict.
     """
     _check(dtypes or (), tuple(WIDTHS), "--dtype")
     _check(roundings or (), ROUNDINGS, "--rounding")
@@ -107,7 +104,7 @@ def verify_runtime(
         if junit is not None and not junit.parent.is_dir():
             raise CannotVerify(f"{junit}: there is no folder {junit.parent}")
         known = None if baseline is None else Baseline.read(baseline)
-        # Standard output is the report's alone, whatever a function prints.
+        # Only the report goes to standard output; what a runtime prints goes to stderr.
         with redirect_stdout(sys.stderr):
             report = verify(
                 runtime,
@@ -122,12 +119,12 @@ def verify_runtime(
         if junit is not None:
             junit.write_bytes(junit_xml(report, found))
     except CannotVerify as error:
-        complain(error, "", as_json)
+        print_error(error, "", as_json)
         raise typer.Exit(NO_VERDICT) from None
     except OSError as error:
-        complain_of_file(error, as_json)
+        print_file_error(error, as_json)
         raise typer.Exit(NO_VERDICT) from None
-    _tell(report, found, baseline, as_json)
+    _print_report(report, found, baseline, as_json)
     if found:
         raise typer.Exit(1)
 
@@ -138,8 +135,8 @@ def _check(given: list[str] | tuple[()], known: tuple[str, ...], option: str) ->
             raise typer.BadParameter(f"must be one of {', '.join(known)}", param_hint=option)
 
 
-def _tell(report: Report, found: Complaints, baseline: Path | None, as_json: bool) -> None:
-    """The report, where there is something to report; a closing line in any case."""
+def _print_report(report: Report, found: Complaints, baseline: Path | None, as_json: bool) -> None:
+    """Print the report if there are complaints, and always a summary on stderr."""
     if as_json:
         rows = [
             {"dtype": dtype, "rounding": rounding, "complaint": complaint}
@@ -153,10 +150,10 @@ def _tell(report: Report, found: Complaints, baseline: Path | None, as_json: boo
         typer.echo(f"\nnot as in {baseline}:")
         for pair, complaint in found.items():
             typer.echo(f"  {' '.join(pair)}: {complaint}")
-    typer.echo(_closing(report, found, baseline), err=True)
+    typer.echo(_summary(report, found, baseline), err=True)
 
 
-def _closing(report: Report, found: Complaints, baseline: Path | None) -> str:
+def _summary(report: Report, found: Complaints, baseline: Path | None) -> str:
     tried = sum(verdict.tried for verdict in report.verdicts)
     wrong = sum(verdict.wrong for verdict in report.verdicts)
     if report.right:

@@ -1,4 +1,4 @@
-"""Verifying how others round: test patterns, an integer reference, and what faults are called.
+"""Verification of other runtimes: test patterns, an integer reference, and named faults.
 
 ::
 
@@ -8,8 +8,8 @@
     print(report)
     assert conformance.verify(my_kernel, dtypes=["float32"]).right
 
-It needs no service and no network. The reference computes in integers, from IEEE 754 alone,
-and shares nothing with the rounding of this package.
+It needs no service and no network. The reference computes in integers, from IEEE 754 alone, and
+shares no code with the rounding of this package.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a right kernel becomes a wrong one: what the models of misbehaviour do to patterns.
+"""The changes of the models of misbehaviour, which turn a right kernel into a wrong one.
 
-A change is given a kernel and computes what the faulty one returns. Changes leave alone what
-is not theirs: those of numbers keep every NaN as it is.
+A change computes the results of the faulty kernel from the right kernel. Changes of numbers keep
+every NaN, and changes of NaNs keep every number.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from .classes import PatternClass, classify
 from .reference import FLOATS, Bits, Flags, bits_type, is_nan, rounded
 
 Values = npt.NDArray[np.floating]
-#: What rounds patterns, one dimension of them: (bits, dtype, rounding) -> bits.
+#: Rounds a one-dimensional array of patterns: (bits, dtype, rounding) -> bits.
 Kernel = Callable[[Bits, str, str], Bits]
-#: How a model changes a kernel's results: (bits, dtype, rounding, kernel) -> bits.
+#: Computes a faulty kernel's results: (bits, dtype, rounding, kernel) -> bits.
 Change = Callable[[Bits, str, str, Kernel], Bits]
 
 
@@ -28,7 +28,7 @@ def exact(bits: Bits, dtype: str, rounding: str) -> Bits:
 
 
 def formula(compute: Callable[[Values], Values]) -> Change:
-    """Computed in the tensor's own format, NaNs kept as they are."""
+    """Compute a formula in the tensor's own format; keep NaNs."""
 
     def change(bits: Bits, dtype: str, _: str, __: Kernel) -> Bits:
         with np.errstate(all="ignore"):
@@ -51,19 +51,19 @@ def floor_of_half_added(x: Values) -> Values:
 
 
 def half_up(bits: Bits, dtype: str, _: str, __: Kernel) -> Bits:
-    """Rounded to nearest, and exact ties up."""
+    """Round to nearest, and ties toward positive infinity."""
     nearest = rounded(bits, dtype, "ties_to_even")
     ties = classify(bits, dtype, nearest) == PatternClass.EXACT_TIE
     return np.where(ties, rounded(bits, dtype, "toward_positive"), nearest)
 
 
 def direction(rounding: str) -> Change:
-    """Rounded in one direction, whatever is asked for."""
+    """Round in one direction, whichever is asked for."""
     return lambda bits, dtype, _, __: rounded(bits, dtype, rounding)
 
 
 def narrowed(narrow: str, *, clamped: bool) -> Change:
-    """Converted to a narrower float type, rounded there, converted back."""
+    """Convert to a narrower float type, round there, convert back."""
     target = BY_NAME[narrow].numpy
 
     def change(bits: Bits, dtype: str, rounding: str, kernel: Kernel) -> Bits:
@@ -87,13 +87,13 @@ def _largest_finite(dtype: str) -> Values:
 
 
 def loses_by(dtype: str, narrow: str) -> bool:
-    """Whether a type has numbers that the other has not."""
+    """Whether the first type has numbers that the second one lacks."""
     wide, small = FLOATS[dtype], FLOATS[narrow]
     return wide.fraction_bits > small.fraction_bits or wide.bias > small.bias
 
 
 def integers_through(width: int, narrow: str) -> Change:
-    """Wrapped to ``width`` bits with a sign, rounded as floats, converted back, sign-extended."""
+    """Wrap to signed integers of ``width`` bits, round as floats, convert back, sign-extend."""
     signed, own = np.dtype(f"<i{width // 8}"), BY_NAME[narrow].numpy
     least = np.iinfo(signed).min
 
@@ -101,7 +101,7 @@ def integers_through(width: int, narrow: str) -> Change:
         wrapped = bits.view(f"<i{bits.dtype.itemsize}").astype(signed)
         there = wrapped.astype(own).view(bits_type(narrow))
         results = kernel(there, narrow, rounding).view(own)
-        # What the conversion of x86 gives for a float that is no such integer.
+        # x86 converts a float out of range to the least integer.
         fits = np.abs(results) < -float(least)
         back = np.where(fits, np.where(fits, results, 0).astype(signed), least)
         extended: Bits = back.astype(f"<i{bits.dtype.itemsize}").view(bits.dtype)
@@ -111,7 +111,7 @@ def integers_through(width: int, narrow: str) -> Change:
 
 
 def flushed(bits: Bits, dtype: str, rounding: str, kernel: Kernel) -> Bits:
-    """Given zeros in place of subnormals, with their sign."""
+    """Replace subnormals by zeros of the same sign before rounding."""
     fmt = FLOATS[dtype]
     sign = bits & bits.dtype.type(fmt.sign_bit)
     subnormal = (bits ^ sign) < 1 << fmt.fraction_bits
@@ -119,7 +119,7 @@ def flushed(bits: Bits, dtype: str, rounding: str, kernel: Kernel) -> Bits:
 
 
 def zeros_lost(which: Callable[[Bits, int], Flags]) -> Change:
-    """Of the negative zeros among the results, those that ``which`` names become +0.0."""
+    """Replace the negative zeros among the results that ``which`` selects by +0.0."""
 
     def change(bits: Bits, dtype: str, rounding: str, kernel: Kernel) -> Bits:
         results = kernel(bits, dtype, rounding)
@@ -131,7 +131,7 @@ def zeros_lost(which: Callable[[Bits, int], Flags]) -> Change:
 
 
 def nans_become(become: Callable[[Bits, str], Bits]) -> Change:
-    """Of the results, the NaNs of the operand are changed."""
+    """Change the results for NaN operands."""
 
     def change(bits: Bits, dtype: str, rounding: str, kernel: Kernel) -> Bits:
         results = kernel(bits, dtype, rounding)
@@ -141,7 +141,7 @@ def nans_become(become: Callable[[Bits, str], Bits]) -> Change:
 
 
 def _quiet_nan(dtype: str) -> int:
-    """The quiet NaN without sign and payload."""
+    """The positive quiet NaN without payload."""
     fmt = FLOATS[dtype]
     if dtype == "float8_e4m3fn":
         return fmt.sign_bit - 1
@@ -154,7 +154,7 @@ def quieted(bits: Bits, dtype: str) -> Bits:
 
 
 def cut_to(narrow: str) -> Callable[[Bits, str], Bits]:
-    """Quiet NaNs with the leading bits of their payload that a narrower type has."""
+    """Quiet NaNs, with the payload cut to the leading bits that a narrower type has."""
 
     def become(bits: Bits, dtype: str) -> Bits:
         dropped = FLOATS[dtype].fraction_bits - FLOATS[narrow].fraction_bits
@@ -164,7 +164,7 @@ def cut_to(narrow: str) -> Callable[[Bits, str], Bits]:
 
 
 def payload_lost(bits: Bits, dtype: str) -> Bits:
-    """Quiet NaNs without payload, with their sign."""
+    """Quiet NaNs of the same sign without payload."""
     fmt = FLOATS[dtype]
     return (bits & bits.dtype.type(fmt.sign_bit)) | bits.dtype.type(_quiet_nan(dtype))
 

@@ -1,8 +1,7 @@
-"""The class of a pattern: which kind of hard case it is.
+"""The classes of patterns: the kinds of hard cases of rounding.
 
-Every pattern has exactly one class, so counts by class add up. Where two would fit,
-the class that comes first in :class:`PatternClass` is the pattern's: -0.5 is an exact
-tie, not a negative that rounds to zero.
+Every pattern has exactly one class, so counts by class add up. If several classes fit, the first
+in :class:`PatternClass` applies: -0.5 is an exact tie, not a negative that rounds to zero.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Codes = npt.NDArray[np.uint8]
 
 
 class PatternClass(IntEnum):
-    """The classes, in the order in which the first that fits counts."""
+    """The classes; the first that fits a pattern applies."""
 
     SIGNALLING_NAN = 0
     QUIET_NAN_WITH_PAYLOAD = 1
@@ -42,7 +41,7 @@ class PatternClass(IntEnum):
         return self.name.lower()
 
     def plural(self, dtype: str) -> str:
-        """What patterns of this class are called in a sentence."""
+        """The plural of the class in English."""
         if self is PatternClass.LAST_ODD_INTEGER:
             p = FLOATS[dtype].fraction_bits
             return f"odd integers from 2^{p} to 2^{p + 1}"
@@ -70,8 +69,8 @@ _PLURALS = {
 def classify(bits: Bits, dtype: str, want: Bits) -> Codes:
     """The :class:`PatternClass` of each pattern, as its number.
 
-    ``bits`` and ``want``, the patterns and what they round to, have one dimension and the
-    same length. Patterns of integer types are all ``OTHER_INTEGER``.
+    ``bits`` are the patterns and ``want`` their correct results, both one-dimensional and of the
+    same length. All patterns of integer types are ``OTHER_INTEGER``.
     """
     codes = np.full(bits.shape, PatternClass.OTHER_INTEGER, np.uint8)
     if dtype in FLOATS:
@@ -82,7 +81,7 @@ def classify(bits: Bits, dtype: str, want: Bits) -> Codes:
 
 
 def _classify_block(bits: Bits, want: Bits, dtype: str, codes: Codes) -> None:
-    """Fill ``codes``: what counts first is written last."""
+    """Fill ``codes``; classes with precedence are written last."""
     fmt = FLOATS[dtype]
     number = bits.dtype.type
     sign = bits & number(fmt.sign_bit)
@@ -110,7 +109,8 @@ def _classify_fractions(
 ) -> None:
     number = magnitude.dtype.type
     p = fmt.fraction_bits
-    # Bits behind the point, as in the reference; below 1/4 there is neither tie nor neighbour.
+    # Bits behind the binary point, as in the reference. Below 1/4 there are no ties, nor numbers
+    # next to one.
     shift = fmt.bias + p - field.astype(np.int16)
     if (shift < 0).all():
         return
@@ -119,7 +119,7 @@ def _classify_fractions(
     half = number(1) << (places - number(1))
     significand = (magnitude & number((1 << p) - 1)) | number(1 << p)
     rest = np.where(shift > 0, significand & ((half << number(1)) - number(1)), number(0))
-    rest |= (shift > p + 2).astype(number)  # some fraction, of no further interest
+    rest |= (shift > p + 2).astype(number)  # any fraction that is not 0
     codes[rest != 0] = PatternClass.OTHER_FRACTION
     codes[negative & zero & (rest != 0)] = PatternClass.NEGATIVE_THAT_ROUNDS_TO_ZERO
     near = (shift > 0) & (shift <= p + 2)
@@ -131,7 +131,7 @@ def _classify_specials(bits: Bits, magnitude: Bits, dtype: str, codes: Codes) ->
     fmt = FLOATS[dtype]
     nan = is_nan(dtype, bits)
     quiet = bits.dtype.type(1 << (fmt.fraction_bits - 1))
-    if dtype != "float8_e4m3fn":  # it has no infinity, and one NaN, which is quiet
+    if dtype != "float8_e4m3fn":  # has no infinity, and only one NaN, which is quiet
         codes[magnitude == fmt.sign_bit - (1 << fmt.fraction_bits)] = PatternClass.INFINITY
         codes[nan & (magnitude & (quiet - bits.dtype.type(1)) != 0)] = (
             PatternClass.QUIET_NAN_WITH_PAYLOAD

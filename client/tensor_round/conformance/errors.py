@@ -1,4 +1,4 @@
-"""Why there is no verdict on a runtime, or on a part of what it does."""
+"""The errors of verification: no verdict on a runtime, or on one dtype and direction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..errors import CannotVerify
 
 
 class NotTaken(CannotVerify):
-    """The runtime does not round this type in this direction."""
+    """The runtime does not support this dtype or direction."""
 
 
 __all__ = ["CannotVerify", "NotTaken"]

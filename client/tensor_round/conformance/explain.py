@@ -1,7 +1,7 @@
-"""Which models of misbehaviour explain all that a runtime does.
+"""Explanation of a runtime's results by models of misbehaviour.
 
-A model explains a runtime if it predicts every result, the right ones too. NaNs are
-explained apart from numbers: the two have nothing to do with each other in hardware.
+Models explain a runtime if they predict every result, the right ones included. Numbers and NaNs
+are explained separately, since hardware treats them separately.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .models import FORMULAS, NANS, PATHS, PAYLOAD_CUT, QUIETED, SIGN_LOST, ZERO
 from .reference import Bits, Flags, is_nan
 
 Models = tuple[Model, ...]
-#: Patterns on which models are tried first, before the rest is looked at.
+#: Patterns on which models are tried first.
 FEW = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The models that explain a runtime; empty where nothing is wrong, None where none does."""
+    """The models that explain a runtime: empty if nothing is wrong, None if none explain it."""
 
     numbers: Models | None
     nans: Models | None
@@ -50,7 +50,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Hypotheses:
-    """The explanations not yet ruled out, the simplest first; None where nothing was wrong."""
+    """The explanations that are left, the simplest first; None while nothing is wrong."""
 
     dtype: str
     rounding: str
@@ -59,10 +59,10 @@ class Hypotheses:
 
     @classmethod
     def of(cls, bits: Bits, got: Bits, want: Bits, dtype: str, rounding: str) -> Hypotheses:
-        """Those that predict ``got``, the results for the hardest patterns of the type.
+        """The explanations of ``got``, the results for the hardest patterns of the dtype.
 
-        Every model predicts a fault among those patterns. So where there is none, no model
-        explains one that is found later.
+        Every model predicts a fault among these patterns. So if there is none, no model explains
+        a fault in later patterns.
         """
         nan = is_nan(dtype, bits)
         wrong = got != want
@@ -72,7 +72,7 @@ class Hypotheses:
             tuple(_numbers(dtype, rounding)) if (wrong & ~nan).any() else None,
             tuple(nan_models(dtype, rounding)) if (wrong & nan).any() else None,
         )
-        # Most are ruled out by a few faults, or by a few of all patterns.
+        # A few faults, or a few of all patterns, rule out most explanations.
         for some in (
             np.flatnonzero(wrong & ~nan),
             np.flatnonzero(wrong & nan),
@@ -83,7 +83,7 @@ class Hypotheses:
         return start.surviving(bits, got, want)
 
     def surviving(self, bits: Bits, got: Bits, want: Bits) -> Hypotheses:
-        """Those that predict these results as well."""
+        """The explanations that also predict these results."""
         nan = is_nan(self.dtype, bits)
         return Hypotheses(
             self.dtype,
@@ -93,7 +93,7 @@ class Hypotheses:
         )
 
     def both(self, other: Hypotheses) -> Hypotheses:
-        """Those that neither has ruled out."""
+        """The explanations that both have left."""
         return Hypotheses(
             self.dtype,
             self.rounding,
@@ -102,7 +102,7 @@ class Hypotheses:
         )
 
     def explanation(self) -> Explanation:
-        """The simplest that is left."""
+        """The simplest explanation that is left."""
         return Explanation(_simplest(self.numbers), _simplest(self.nans))
 
     def _surviving(
@@ -114,7 +114,7 @@ class Hypotheses:
         where: Flags,
     ) -> tuple[Models, ...] | None:
         if candidates is None:
-            # Right so far: a fault that comes now, no model has predicted.
+            # No fault so far: no model has predicted one that is found now.
             return () if ((got != want) & where).any() else None
         if not candidates or not where.any():
             return candidates
@@ -127,7 +127,7 @@ class Hypotheses:
 
 
 def kernel_of(models: Iterable[Model]) -> Kernel:
-    """The kernel with all these faults, the first innermost."""
+    """The kernel with the faults of these models, the first innermost."""
     kernel: Kernel = exact
     for model in models:
         kernel = model.around(kernel)
@@ -135,7 +135,7 @@ def kernel_of(models: Iterable[Model]) -> Kernel:
 
 
 def _numbers(dtype: str, rounding: str) -> Iterator[Models]:
-    """Every combination that makes sense: a formula, what becomes of zeros, on which path."""
+    """Every sensible combination of a formula, a change of zeros, and a path."""
     for path in fitting(PATHS, dtype, rounding):
         inside = path[0].computes_in or dtype if path else dtype
         for formula in fitting(FORMULAS, inside, rounding):
@@ -145,12 +145,12 @@ def _numbers(dtype: str, rounding: str) -> Iterator[Models]:
 
 
 def fitting(models: Models, dtype: str, rounding: str) -> list[Models]:
-    """None, or one of those that make sense."""
+    """The empty combination, and each single model that fits."""
     return [(), *((model,) for model in models if model.fits(dtype, rounding))]
 
 
 def nan_models(dtype: str, rounding: str) -> Iterator[Models]:
-    """Every combination that makes sense of what becomes of NaNs."""
+    """Every sensible combination of changes of NaNs."""
     yield from ((model,) for model in NANS if model.fits(dtype, rounding))
     for model in (QUIETED, PAYLOAD_CUT):
         if model.fits(dtype, rounding):

@@ -1,9 +1,8 @@
-"""Named models of misbehaviour: the ways in which rounding goes wrong in real runtimes.
+"""Named models of misbehaviour: the ways in which real runtimes round wrong.
 
-A model changes a right kernel into the wrong one. Models compose: a runtime may add a
-half, lose the sign of -0.0 on the way, and quiet NaNs. ``source`` says where each was met:
-an issue of a project on GitHub as gh:owner/name#number, or a runtime in which this package
-finds it.
+A model turns a right kernel into a wrong one. Models compose: a runtime may add a half, lose the
+sign of -0.0, and quiet NaNs. ``source`` is where each was found: an issue on GitHub as
+gh:owner/name#number, or a runtime in which this package finds it.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from . import changes
 from .changes import Change, Kernel
 from .reference import FLOATS, INTEGER_WIDTHS
 
-#: ``formula`` stands for the kernel, ``path`` changes what it is given and computes in,
-#: ``zeros`` and ``nans`` change these of its results.
+#: A ``formula`` replaces the kernel, a ``path`` changes its operand and its format, ``zeros`` and
+#: ``nans`` change these among its results.
 Aspect = Literal["formula", "path", "zeros", "nans"]
-#: What a model fits: (dtype, rounding).
+#: Whether a model can apply: (dtype, rounding) -> bool.
 Fits = Callable[[str, str], bool]
 
 _NO_REPORT = "no report known"
@@ -33,22 +32,22 @@ def _floats(dtype: str, _: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One way of being wrong: its name, what it does, and where it was met."""
+    """One model of misbehaviour: its name, its effect in words, and where it was found."""
 
     name: str
     aspect: Aspect
     about: str
     source: str
     change: Change = field(repr=False, compare=False)
-    #: Whether it makes sense for a type and a direction.
+    #: Whether the model can apply to a dtype and a direction.
     fits: Fits = field(default=_floats, repr=False, compare=False)
-    #: The type in which the kernel then works, where that is not the tensor's own.
+    #: The dtype that the kernel computes in; None is the tensor's own.
     computes_in: str | None = None
-    #: The direction in which the kernel then rounds, where that is all it does.
+    #: The direction that the kernel rounds in, if that is the whole fault.
     rounds: str | None = None
 
     def around(self, kernel: Kernel) -> Kernel:
-        """The kernel with this fault in it."""
+        """The kernel with this fault."""
         return lambda bits, dtype, rounding: self.change(bits, dtype, rounding, kernel)
 
     def __str__(self) -> str:
@@ -221,5 +220,5 @@ CANONICAL = tuple(
 )
 NANS = (QUIETED, PAYLOAD_LOST, PAYLOAD_CUT, *CANONICAL, SIGN_LOST)
 
-#: All of them, formulas first.
+#: All models, formulas first.
 MODELS: tuple[Model, ...] = (*FORMULAS, *PATHS, *ZEROS, *NANS)

@@ -1,7 +1,7 @@
-"""Patterns that rounding code gets wrong, and all there are.
+"""Test patterns for rounding: hard ones, random ones, and all of them.
 
-Types of 8 and 16 bits are tried whole. Of wider ones there are edges, seeded random
-patterns, and, of 32 bits, every pattern in blocks.
+Dtypes of 8 and 16 bits are tested with all patterns. For wider ones there are edges and seeded
+random patterns, and for 32 bits also every pattern, in blocks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BLOCK = 1 << 20
 
 
 def edges(dtype: str) -> Bits:
-    """Hard patterns of a type of 16 bits or more, of both signs, each once, ascending."""
+    """Hard patterns of a dtype of 16 bits or more: both signs, each once, ascending."""
     if dtype not in FLOATS:
         return _integer_edges(dtype)
     fmt = FLOATS[dtype]
@@ -34,10 +34,10 @@ def edges(dtype: str) -> Bits:
 
 
 def random_patterns(dtype: str, count: int, seed: int) -> Bits:
-    """Seeded patterns: even entries uniform over all bits, odd ones where rounding has work to do.
+    """Seeded random patterns: even entries uniform over all bits, odd ones of numbers that change.
 
-    Uniform patterns alone would hardly try a float64: all but 3 % of them are
-    integers already or smaller than 1/2.
+    Uniform patterns alone would test float64 poorly: 97 % of them are integers, or smaller than
+    1/2.
     """
     generator = np.random.default_rng(seed)
     patterns = generator.integers(
@@ -61,10 +61,10 @@ def samples(dtype: str, random_count: int = 1 << 16, seed: int = 754) -> Bits:
 
 
 def blocks(dtype: str, random_count: int = 1 << 20, *, every: bool = False) -> Iterator[Bits]:
-    """The patterns to try, at most :data:`BLOCK` at a time.
+    """The test patterns of a dtype, in blocks of at most :data:`BLOCK`.
 
-    They are the :func:`samples`, edges in the first block; with ``every``, all 2^32 of a
-    type of 32 bits, ascending.
+    They are the :func:`samples`, with the edges in the first block; or with ``every`` all 2^32 of
+    a dtype of 32 bits, ascending.
     """
     if every and WIDTHS[dtype] == 32:
         for start in range(0, 1 << 32, BLOCK):
@@ -76,7 +76,7 @@ def blocks(dtype: str, random_count: int = 1 << 20, *, every: bool = False) -> I
 
 
 def pattern_count(dtype: str, random_count: int = 1 << 20, *, every: bool = False) -> int:
-    """How many patterns :func:`blocks` gives."""
+    """The number of patterns that :func:`blocks` yields."""
     width = WIDTHS[dtype]
     if width <= 16 or (every and width == 32):
         return 1 << width
@@ -95,14 +95,14 @@ def _around(pattern: int, ulps: int) -> range:
 
 
 def _near_powers_of_two(fmt: Format) -> set[int]:
-    """1/4 to 2^(p+2), each with neighbours: 2^(p-1) ends the quarters, 2^p the halves."""
+    """Powers of two from 1/4 to 2^(p+2) with neighbours; halves end at 2^p, quarters at 2^(p-1)."""
     p = fmt.fraction_bits
     fields = range(fmt.bias - 2, fmt.bias + p + 3)
     return {m for field in fields for m in _around(field << p, 8)}
 
 
 def _near_halves(fmt: Format) -> set[int]:
-    """Each k + 1/2 and its neighbours: small k, and k of every length that has a half."""
+    """Ties k + 1/2 with neighbours, for small k, and for random k of every length with ties."""
     p = fmt.fraction_bits
     draw = random.Random(p)
     small = range(1, 130, 2)
@@ -112,7 +112,7 @@ def _near_halves(fmt: Format) -> set[int]:
 
 
 def _near_the_last_fraction(fmt: Format) -> set[int]:
-    """[2^(p-1), 2^p), where halves end, and [2^p, 2^(p+1)), whose odd integers must not move."""
+    """Numbers of [2^(p-1), 2^p), the last with ties, and odd integers of [2^p, 2^(p+1))."""
     p = fmt.fraction_bits
     draw = random.Random(p + 1)
     first = (fmt.bias + p - 1) << p
@@ -147,7 +147,7 @@ def _specials(fmt: Format) -> set[int]:
 
 
 def _integer_edges(dtype: str) -> Bits:
-    """Zero, the ends, and powers of two with neighbours: what narrower types and floats lose."""
+    """Zero, the extremes, and powers of two with neighbours, which conversions may change."""
     width = WIDTHS[dtype]
     near = {0, *(power + by for power in (1 << n for n in range(width)) for by in (-1, 0, 1))}
     negated = {(1 << width) - n for n in near if n}

@@ -1,16 +1,15 @@
-"""roundToIntegral from IEEE 754-2019 alone, on bit patterns, in integers.
+"""The reference: roundToIntegral of IEEE 754-2019 on patterns, in integer arithmetic.
 
-What the product's answers are held against, so it shares nothing with the
-product: no float is ever computed, no table of the product's is read. A float's
-pattern is a sign, an exponent field E and a fraction of p bits, and stands for
+The product's results are compared with it, so it shares nothing with the product: it computes no
+float, and reads none of the product's tables. A float's pattern is a sign, an exponent field E and
+a fraction of p bits. Its value is
 
     (-1)^sign * significand * 2^-shift,    shift = bias + p - E,
 
-where the significand is the fraction with the implicit bit above it, or the bare
-fraction at the exponent of E = 1 (subnormals). If shift <= 0 the value is an
-integer (or infinite, or NaN) and stays as it is. Else the significand's lowest
-``shift`` bits lie behind the binary point, and section 4.3 says what becomes of
-them.
+where the significand is the fraction with the implicit bit above it, or for subnormals the
+fraction alone, with E = 1. If shift <= 0 the value is an integer, an infinity or a NaN, and is
+returned unchanged. Otherwise the significand's lowest ``shift`` bits are behind the binary point,
+and are rounded by section 4.3.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import numpy.typing as npt
 Bits = npt.NDArray[np.unsignedinteger]
 Flags = npt.NDArray[np.bool_]
 
-#: Patterns worked on at a time: what lies between stays in a core's cache.
+#: Patterns computed at once: temporary arrays stay in a core's cache.
 BLOCK = 1 << 15
 
 ROUNDINGS = ("ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative")
@@ -39,7 +38,7 @@ class Format:
 
     @property
     def bias(self) -> int:
-        """What the exponent field of 1.0 holds."""
+        """The exponent field of 1.0."""
         return (1 << (self.width - self.fraction_bits - 2)) - 1
 
     @property
@@ -78,19 +77,19 @@ def all_patterns(dtype: str) -> Bits:
 
 
 def is_nan(dtype: str, bits: Bits) -> Flags:
-    """Which patterns are NaNs; none of an integer type is."""
+    """Which patterns are NaNs; integer dtypes have none."""
     if dtype in INTEGER_WIDTHS:
         return np.zeros(bits.shape, np.bool_)
     fmt = FLOATS[dtype]
     infinity = fmt.sign_bit - (1 << fmt.fraction_bits)
-    # E4M3 has numbers where others have infinity and NaNs, up to its one NaN.
+    # E4M3 has numbers in place of infinity and of all NaNs but one.
     last_number = 0x7E if dtype == "float8_e4m3fn" else infinity
     nans: Flags = (bits & bits.dtype.type(fmt.sign_bit - 1)) > last_number
     return nans
 
 
 def rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
-    """The patterns of ``bits`` rounded to integral values; integer types come back as they are."""
+    """The patterns rounded to integral values; those of integer dtypes are returned unchanged."""
     if dtype in INTEGER_WIDTHS:
         return bits.copy()
     fmt, decide = FLOATS[dtype], _DECISIONS[rounding]
@@ -108,7 +107,7 @@ def _rounded_block(patterns: Bits, fmt: Format, decide: Decision) -> Bits:
     magnitude = patterns ^ sign
     field = magnitude >> number(fmt.fraction_bits)
     if field.min() == field.max():
-        # Patterns of one binade, as neighbours mostly are: one exponent stands for all.
+        # Neighbouring patterns mostly have one exponent: compute with it alone.
         field = field[:1]
     return sign | _rounded_magnitude(magnitude, field, sign != 0, fmt, decide)
 
@@ -123,22 +122,21 @@ def _rounded_magnitude(
         return magnitude
     implicit = np.where(field > 0, number(1 << p), number(0))
     significand = (magnitude & number((1 << p) - 1)) | implicit
-    # A significand has p + 1 bits, so from p + 2 on every value lies strictly between
-    # 0 and 1/2, where the distance makes no difference; below 1 there is nothing to do.
+    # A significand has p + 1 bits, so for shifts of p + 2 and more every value is between 0 and
+    # 1/2, and rounds alike. Shifts below 1 need no rounding.
     places = np.clip(shift, 1, p + 2).astype(number)
     integer = significand >> places
     rest = significand - (integer << places)
     integer += decide(integer, rest, one << (places - one), negative)
-    # Putting the integer back under the old exponent lets a carry run into the exponent
-    # field, which is then the right one; values below 1 can only become 0 or 1.
+    # Under the old exponent, a carry out of the integer increments the exponent field, which is
+    # then right. Values below 1 become 0 or 1.
     below_one = integer * number(fmt.bias << p)
     base = (np.maximum(field, one) - one) << number(p)
     moved = np.where(shift > p, below_one, base + (integer << places))
     return np.where(shift <= 0, magnitude, moved)
 
 
-#: Of (integer, rest, half, negative): where the magnitude goes to the next integer. Elsewhere
-#: what lies behind the point is dropped.
+#: (integer, rest, half, negative) -> where the magnitude is rounded up; elsewhere it is truncated.
 Decision = Callable[[Bits, Bits, Bits, Flags], Flags]
 
 _DECISIONS: dict[str, Decision] = {

@@ -1,1 +1,1 @@
-"""Arrays in a GPU's memory: the CUDA driver, CUDA IPC, and rounding them where they are."""
+"""Rounding arrays in GPU memory: the CUDA driver, CUDA IPC, and copies through the host."""

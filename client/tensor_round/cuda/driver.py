@@ -1,7 +1,6 @@
-"""What the client needs of CUDA: handles for memory, and copies where handles are of no use.
+"""The CUDA driver: IPC handles of memory, and copies between GPU and host.
 
-Of the driver itself, which every library's arrays have below them, so that none of them is
-needed here.
+The driver is below every array library, so this module needs none of them.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class DriverFailed(Exception):
-    """The driver refused; the message says what."""
+    """A driver call failed; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """An allocation as another process can map it, by its handle; an address's place in it."""
+    """A device address as another process can map it: an allocation's handle, and an offset."""
 
     handle: bytes
     device: int
@@ -38,23 +37,23 @@ class Export:
 
 
 class Driver(Protocol):
-    """Raises :class:`DriverFailed` throughout."""
+    """The driver calls that the client needs; all raise :class:`DriverFailed`."""
 
     def export(self, address: int) -> Export:
-        """The allocation that an address is in; some kinds of memory cannot be shared."""
+        """The allocation of an address; not every kind of memory can be shared."""
 
     def wait(self, address: int) -> None:
-        """Until all work on the address's device that this process has queued is done."""
+        """Wait for all work that this process has queued on the address's device."""
 
     def read(self, address: int, target: Bytes) -> None:
-        """Copy to the host."""
+        """Copy from the device to the host."""
 
     def write(self, source: Bytes, address: int) -> None:
-        """Copy from the host."""
+        """Copy from the host to the device."""
 
 
 @cache
-def driver() -> Driver:
+def open_driver() -> Driver:
     """The CUDA driver of this machine; raises :class:`DriverFailed`."""
     try:
         return CudaDriver(ctypes.CDLL("libcuda.so.1"))
@@ -63,13 +62,13 @@ def driver() -> Driver:
 
 
 class CudaDriver:
-    """libcuda, in the primary context of whichever device an address is on."""
+    """libcuda, used in the primary context of each address's device."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
 
     def export(self, address: int) -> Export:
-        """By ``cuIpcGetMemHandle``, which gives the handle of a whole allocation."""
+        """Call ``cuIpcGetMemHandle``, which gives the handle of the whole allocation."""
         base, nbytes = ctypes.c_uint64(), ctypes.c_size_t()
         handle = ctypes.create_string_buffer(_HANDLE_BYTES)
         at = ctypes.c_uint64(address)
@@ -80,27 +79,27 @@ class CudaDriver:
         return Export(handle.raw, device, nbytes.value, address - base.value)
 
     def wait(self, address: int) -> None:
-        """By ``cuCtxSynchronize``."""
+        """Call ``cuCtxSynchronize``."""
         with self._context(address):
             self._call("cuCtxSynchronize")
 
     def read(self, address: int, target: Bytes) -> None:
-        """By ``cuMemcpyDtoH``."""
+        """Call ``cuMemcpyDtoH``."""
         with self._context(address):
-            to = ctypes.c_void_p(target.ctypes.data)
+            pointer = ctypes.c_void_p(target.ctypes.data)
             size = ctypes.c_size_t(target.size)
-            self._call("cuMemcpyDtoH_v2", to, ctypes.c_uint64(address), size)
+            self._call("cuMemcpyDtoH_v2", pointer, ctypes.c_uint64(address), size)
 
     def write(self, source: Bytes, address: int) -> None:
-        """By ``cuMemcpyHtoD``."""
+        """Call ``cuMemcpyHtoD``."""
         with self._context(address):
-            given = ctypes.c_void_p(source.ctypes.data)
+            pointer = ctypes.c_void_p(source.ctypes.data)
             size = ctypes.c_size_t(source.size)
-            self._call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), given, size)
+            self._call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), pointer, size)
 
     @contextlib.contextmanager
     def _context(self, address: int) -> Iterator[int]:
-        """In the context that libraries use; the device's number."""
+        """Enter the device's primary context, which array libraries use; yield its number."""
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self._call("cuInit", 0)
         self._call(

@@ -1,17 +1,16 @@
-"""Rounding an array where a GPU has it, by a service on the same host.
+"""Rounding an array in GPU memory through CUDA IPC, by a service on the same host.
 
-Only JSON crosses the socket: handles of the allocations, registered for the time of one
-call by the Open Inference Protocol's CUDA shared memory, and the inference. No longer than
-that, since an allocation must not be freed while another process has it mapped. On the
-wire a call is always the model ``round``: its operator was checked here, and every dialect's
-comes down to a dtype and a direction.
+Only JSON is sent: the handles of the allocations, which are registered by the Open Inference
+Protocol's CUDA shared-memory extension, and the inference. Registrations end with the call, since
+an allocation must not be freed while another process has it mapped. The model is always ``round``:
+the operator was validated here, and every dialect's resolves to a dtype and a direction.
 """
 
 from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -19,31 +18,37 @@ from typing import Any
 from ..call import RoundCall
 from ..errors import RequestRefused, TensorRoundError, TensorTooLarge
 from ..messages.request import Request, json_request
+from ..transport.deadline import Deadline
 from .driver import Driver, DriverFailed, Export
 
-#: Sends requests, made anew for each try, until there is an answer's document.
-Fetch = Callable[[Callable[[], Request]], Awaitable[dict[str, Any]]]
+#: Sends a request with retries; the response's JSON object. Each try makes the request anew.
+SendForDocument = Callable[[Callable[[], Request], Deadline], Coroutine[Any, Any, dict[str, Any]]]
 
-#: Statuses of a service that has no CUDA shared memory, or cannot open this.
+#: Statuses of a service without CUDA shared memory, or without access to this memory.
 _CANNOT = frozenset({400, 404, 405, 501})
-#: What the protocol has no name for travels as these bits.
+#: The protocol's datatype for dtypes that it has no name for.
 _CARRIER = "UINT8"
 
 
 class CannotShare(Exception):
-    """The service cannot get at the memory; says why. Nothing was changed."""
+    """The service cannot access the memory; the message gives its reason. Nothing was changed."""
 
 
 class TooLarge(CannotShare):
-    """The service takes no tensor as large as this one."""
+    """The tensor is over the service's limit."""
 
 
 async def round_shared(
-    fetch: Fetch, driver: Driver, call: RoundCall, source: int, target: int
+    send: SendForDocument,
+    driver: Driver,
+    call: RoundCall,
+    source: int,
+    target: int,
+    deadline: Deadline,
 ) -> None:
-    """Round the packed tensor at one address of a device into the one at another.
+    """Round the packed tensor at one device address into the one at another.
 
-    Raises :class:`CannotShare`, and what ``fetch`` raises.
+    Raises :class:`CannotShare`, and the errors of ``send``.
     """
     try:
         driver.wait(source)
@@ -54,28 +59,28 @@ async def round_shared(
     try:
         for export in exports:
             if export.handle not in names:
-                names[export.handle] = await _registered(fetch, export)
+                names[export.handle] = await _register(send, export, deadline)
         document = _inference(call, exports, names)
-        await fetch(partial(json_request, "/v2/models/round/infer", document))
+        await send(partial(json_request, "/v2/models/round/infer", document), deadline)
     except RequestRefused as refusal:
         if refusal.status == TensorTooLarge.status:
             raise TooLarge(refusal.detail) from refusal
         raise
     finally:
         for name in names.values():
-            # It ends with the service at the latest; the outcome of the call matters more.
+            # A failure is ignored: the call's result counts, and a restart unregisters too.
             with suppress(TensorRoundError):
                 path = f"/v2/cudasharedmemory/region/{name}/unregister"
-                await fetch(partial(json_request, path, {}))
+                await send(partial(json_request, path, {}), deadline)
 
 
-async def _registered(fetch: Fetch, export: Export) -> str:
-    """The name under which the service has an allocation now."""
+async def _register(send: SendForDocument, export: Export, deadline: Deadline) -> str:
+    """Register an allocation with the service; its name."""
     name = ""
 
     def request() -> Request:
         nonlocal name
-        # Another at each try: an earlier one may have come through, and its answer not.
+        # A new name for each try: an earlier one may be registered, with its response lost.
         name = f"tensor-round-{secrets.token_hex(8)}"
         document = {
             "raw_handle": {"b64": base64.b64encode(export.handle).decode()},
@@ -85,7 +90,7 @@ async def _registered(fetch: Fetch, export: Export) -> str:
         return json_request(f"/v2/cudasharedmemory/region/{name}/register", document)
 
     try:
-        await fetch(request)
+        await send(request, deadline)
     except RequestRefused as refusal:
         if refusal.status in _CANNOT:
             raise CannotShare(refusal.detail) from refusal

@@ -1,6 +1,6 @@
-"""Examination of a service as its caller sees it: bits, versions, settings, time.
+"""Checks of a service from its caller's side: results, versions, settings, times.
 
-:func:`examine` makes every check; a :class:`Report` has its findings and its figures.
+:func:`examine` runs every check; its :class:`Report` has findings and figures.
 """
 
 from .examination import examine

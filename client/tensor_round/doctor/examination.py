@@ -1,4 +1,4 @@
-"""The checks, one function each."""
+"""The checks of a service, one function for each."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from .report import Figures, Finding, Level, Report
 
 SMALL_BYTES = 1 << 10
 LARGE_BYTES = 64 << 20
-#: Round trips whose median, or best, is told.
+#: Round trips: the median of the small ones and the best of the large ones are reported.
 SMALL_ROUNDS, LARGE_ROUNDS = 50, 3
-#: A service that takes this many times as long as the loopback is told of.
+#: A service that takes so many times as long as the loopback gets advice.
 SLOW = 20.0
 
-#: Types whose whole table of results is fetched: what lies between must not change a bit.
+#: Dtypes whose results for all patterns are compared, to find proxies that change bytes.
 _TABLES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
 def examine(client: Client, url: str) -> Report:
-    """Make every check on the service of ``client``; ``url`` is what the report calls it.
+    """Run every check on the service of ``client``; ``url`` names it in the report.
 
-    Takes about a second and some 500 MiB of traffic, or less where the service's limits are
-    lower. Raises what the client raises where the service cannot be reached.
+    This takes about a second and some 500 MiB of traffic, less with lower limits of the service.
+    Raises the client's errors if the service is not reachable.
     """
     catalog = client.operators()
     figures = measure(client, catalog["limits"]["max_tensor_bytes"])
@@ -53,7 +53,7 @@ def examine(client: Client, url: str) -> Report:
 
 
 def measure(client: Client, max_tensor_bytes: int) -> Figures:
-    """Latency and throughput of ``client``, and of the loopback."""
+    """Measure latency and throughput of ``client``, and of the loopback."""
     small = np.linspace(-9.0, 9.0, SMALL_BYTES // 4, dtype=np.float32)
     large = np.resize(small, min(LARGE_BYTES, max_tensor_bytes) // 4)
     target = np.empty_like(large)
@@ -78,7 +78,7 @@ def _loopback(sock: socket.socket, x: npt.NDArray[Any]) -> Callable[[], None]:
 
 
 def _times(work: Callable[[], Any], rounds: int) -> list[float]:
-    """Seconds of each call, but for a first one that opens connections and fills caches."""
+    """Seconds of each call, after a first one that opens connections and fills caches."""
     work()
     taken = []
     for _ in range(rounds):
@@ -89,15 +89,15 @@ def _times(work: Callable[[], Any], rounds: int) -> list[float]:
 
 
 def check_readiness(client: Client) -> Iterator[Finding]:
-    """Ask whether the service takes requests."""
+    """Check that the service is ready."""
     if client.ready():
-        yield Finding("ready", Level.OK, "The service answers, and says that it is ready.")
+        yield Finding("ready", Level.OK, "The service is reachable and ready.")
     else:
-        yield Finding("ready", Level.FAULT, "The service answers, but says that it is not ready.")
+        yield Finding("ready", Level.FAULT, "The service is reachable, but not ready.")
 
 
 def check_version(service: dict[str, Any] | None) -> Iterator[Finding]:
-    """Compare the version that ``GET /operators`` states, if there is a service, with this one."""
+    """Compare the version in ``GET /operators``, if there is a service, with this package's."""
     theirs = __version__ if service is None else service.get("version")
     if theirs == __version__:
         yield Finding("version", Level.OK, f"Service and client have version {__version__}.")
@@ -122,7 +122,7 @@ def check_digests(client: Client) -> Iterator[Finding]:
 
 
 def check_bits(client: Client) -> Iterator[Finding]:
-    """Round whole tables through the service: what lies between must not change a bit."""
+    """Round all patterns of some dtypes through the service, and compare the digests."""
     wrong = []
     for (dtype, rounding), published in DIGESTS.items():
         if dtype in _TABLES:
@@ -139,15 +139,15 @@ def check_bits(client: Client) -> Iterator[Finding]:
 
 
 def check_settings(url: str, catalog: dict[str, Any]) -> Iterator[Finding]:
-    """Look for settings that are probably not meant."""
+    """Look for settings that are probably mistakes."""
     service, limits = catalog.get("service", {}), catalog["limits"]
     if not _is_local(url):
         if urlsplit(url).scheme == "http":
             keys = ", and API keys with them" if service.get("api_keys") else ""
-            text = f"Tensors{keys} travel to another host without TLS."
+            text = f"Tensors{keys} are sent to another host without TLS."
             yield Finding("encryption", Level.ADVICE, text)
         if not service.get("api_keys") and not service.get("tls"):
-            text = "Whoever reaches the service may use it: it asks for no API key."
+            text = "Every host that reaches the service may use it: no API key is required."
             yield Finding("access", Level.ADVICE, text)
     most, in_flight = limits["max_tensor_bytes"], limits["max_bytes_in_flight"]
     if in_flight < 2 * most:
@@ -162,7 +162,7 @@ def check_settings(url: str, catalog: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _is_local(url: str) -> bool:
-    """Whether no other host is on the way."""
+    """Whether the service is on this host."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https"):
         return True

@@ -1,4 +1,4 @@
-"""The floor of any service: bytes sent to this machine itself, and back."""
+"""The loopback's own times, the lower bound for any service: bytes sent and returned."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import socket
 import threading
 from collections.abc import Iterator
 
-#: Bytes that one call of a socket moves at most.
+#: The most bytes of one call on a socket.
 _PIECE = 256 << 10
 
 
 @contextlib.contextmanager
 def echoing() -> Iterator[socket.socket]:
-    """A connection on the loopback whose other end, a thread, sends every byte back."""
+    """Yield a loopback connection to a thread that returns every byte."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         here = socket.create_connection(listener.getsockname())
         there, _ = listener.accept()

@@ -1,4 +1,4 @@
-"""What an examination found: findings in sentences, and figures."""
+"""The report of an examination: findings as sentences, and figures."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class Level(StrEnum):
-    """How much a finding matters."""
+    """The severity of a finding."""
 
     OK = "ok"
-    #: Works, but is probably not what was meant.
+    #: The service works, but is probably not configured as intended.
     ADVICE = "advice"
     #: Results or requests are wrong, or will be.
     FAULT = "fault"
@@ -28,10 +28,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Times of rounding through a service, beside the same bytes on this machine's loopback.
+    """Times of rounding through a service, and of the same bytes on this host's loopback.
 
-    Latencies are medians in milliseconds for ``small_bytes`` each way; throughputs are the best
-    in bytes a second for ``large_bytes`` each way.
+    Latencies are medians in milliseconds, for ``small_bytes`` each way. Throughputs are the best
+    in bytes per second, for ``large_bytes`` each way.
     """
 
     small_bytes: int

@@ -1,21 +1,20 @@
-"""Everything that can go wrong, once, for the server and the client.
+"""The error tree, shared by the service and the client.
 
 ::
 
     TensorRoundError
-     +- RequestRefused             the service said no; has ``status`` and ``code``
-     |   +- MissingDescriptor, DuplicateDescriptor, MalformedJSON, ...  (one class a code)
-     |   +- UnknownRefusal         a status and code this version does not know
-     +- ConnectionFailed           the service could not be reached, or hung up
+     +- RequestRefused             the service refused the request; has ``status`` and ``code``
+     |   +- MissingDescriptor, DuplicateDescriptor, MalformedJSON, ...  (one class for each code)
+     |   +- UnknownRefusal         a status and code that this version does not know
+     +- ConnectionFailed           the service could not be reached, or closed the connection
      +- DeadlineExceeded           the call's total deadline passed
-     +- ProtocolViolation          an answer that no correct service sends
-     +- CannotVerify               there is no verdict on a runtime (``conformance``)
-     +- InvalidArgument            the client was called with something it cannot work with
-         +- InvalidArgumentType    ... for its type
+     +- ProtocolViolation          a response that no correct service sends
+     +- CannotVerify               a runtime could not be judged (``conformance``)
+     +- InvalidArgument            the client was called with a wrong argument
+         +- InvalidArgumentType    an argument of the wrong type
 
-The server raises a class, a face turns it into bytes (problem+json, or the Open
-Inference Protocol's ``{"error"}``), and the client rebuilds the class from ``code``.
-No framework is known here.
+The service raises a class and writes it as problem+json, or as the Open Inference Protocol's
+``{"error"}``. The client raises the class of the ``code`` in the response.
 """
 
 from .base import (

@@ -1,4 +1,4 @@
-"""What a caller of the client may catch, but for the service's refusals."""
+"""The errors of the client, except the service's refusals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault in a request: where (a path of keys and indices) and why."""
+    """One fault in a request: ``loc`` is its path of keys and indices, ``msg`` the broken rule."""
 
     loc: tuple[str | int, ...]
     msg: str
@@ -17,57 +17,57 @@ class Fault:
 
 
 class TensorRoundError(Exception):
-    """The root of every error this package raises on purpose."""
+    """The base of all errors of this package."""
 
-    #: Whether the same request may well succeed a little later.
+    #: Whether the same request may succeed a little later.
     transient: bool = False
 
-    #: Whether the answer shows no sign of a tensor-round service.
+    #: Whether the response does not look like one of a tensor-round service.
     is_foreign: bool = False
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
-        #: The id of the request that failed, where one was made.
+        #: The X-Request-ID of the failed request; None if none was made.
         self.request_id: str | None = None
 
     def restate(self, detail: str) -> None:
-        """Have it say this instead: what is known where it was raised may not be all."""
+        """Replace the detail, where more is known than where the error was raised."""
         self.detail = detail
         self.args = (detail,)
 
 
 class ConnectionFailed(TensorRoundError):
-    """The service could not be reached, or the connection broke before the answer was whole."""
+    """The service could not be reached, or the connection broke before the response's end."""
 
     transient = True
 
 
 class DeadlineExceeded(TensorRoundError):
-    """The call's total deadline passed before the answer was whole."""
+    """The call's total deadline passed before the response was complete."""
 
 
 class ProtocolViolation(TensorRoundError):
-    """The answer is not one that a correct service gives: the server's fault, or a proxy's."""
+    """The response is not one of a correct service: a fault of the server, or of a proxy."""
 
 
 class CannotVerify(TensorRoundError):
-    """There is no verdict: the runtime is missing, failed, or returned what is no result."""
+    """There is no verdict: the runtime is missing, failed, or returned a value of a wrong form."""
 
     def __init__(self, detail: str, reason: str | None = None) -> None:
         super().__init__(_line(detail))
-        #: What the runtime itself said, where it said something.
+        #: The runtime's own error text; the detail if it gave none.
         self.reason = self.detail if reason is None else _line(reason)
 
 
 class InvalidArgument(TensorRoundError, ValueError):
-    """The client was given what it cannot work with: no array, an ``out`` that does not fit."""
+    """A wrong argument: something that is no array, or an ``out`` that does not fit."""
 
 
 class InvalidArgumentType(InvalidArgument, TypeError):
-    """The client was given an argument of the wrong type: ``timeout="5"``, a list as ``x``."""
+    """An argument of the wrong type: ``timeout="5"``, or a list as ``x``."""
 
 
 def _line(text: str) -> str:
-    """One line for terminals and XML, whatever a runtime or a program has said."""
+    """Any text on one line of printable characters, for terminals and XML."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())

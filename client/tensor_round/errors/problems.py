@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): a refusal as one, and back."""
+"""Problem documents (RFC 9457): from refusals, and to refusals."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from .base import Fault
 from .refusals import REFUSALS, RequestRefused, TensorTooLarge, UnknownRefusal
 
-#: A page of the service with a paragraph on each code, relative to any request's URL.
+#: The service's page on the codes, as a relative URL reference.
 ERRORS_PATH = "/docs/errors"
 
 
 def problem(refusal: RequestRefused) -> dict[str, Any]:
-    """The RFC 9457 problem document of a refusal."""
+    """The problem document of a refusal, as JSON values."""
     document = {
         "type": f"{ERRORS_PATH}#{refusal.code}",
         "title": refusal.title,
@@ -30,10 +30,10 @@ def problem(refusal: RequestRefused) -> dict[str, Any]:
 def from_problem(
     document: Mapping[str, Any], *, status: int, retry_after: float | None = None
 ) -> RequestRefused:
-    """The refusal that a problem document stands for; the inverse of :func:`problem`.
+    """The refusal of a problem document: the inverse of :func:`problem`.
 
-    A code this version does not know, or a document of another shape (a proxy's
-    page, say), becomes an :class:`UnknownRefusal` with the answer's status.
+    An unknown code, or a document of another form (a proxy's page, say), gives an
+    :class:`UnknownRefusal` with the response's status.
     """
     detail = document.get("detail")
     code = document.get("code")

@@ -9,7 +9,7 @@ from .base import Fault, TensorRoundError
 
 
 class RequestRefused(TensorRoundError):
-    """The service said no. ``status`` is HTTP's, ``code`` names the rule."""
+    """The service refused the request. ``status`` is HTTP's; ``code`` names the reason."""
 
     status: int = 400
     code: str = ""
@@ -24,37 +24,37 @@ class RequestRefused(TensorRoundError):
     ) -> None:
         super().__init__(detail)
         self.faults = tuple(faults)
-        #: Seconds after which another try makes sense; None where it does not.
+        #: Seconds to wait before another try; None if the service stated none.
         self.retry_after = retry_after
 
     def extensions(self) -> dict[str, Any]:
-        """Members of the problem document beyond the common ones."""
+        """Further members of the problem document."""
         return {}
 
 
 class MissingDescriptor(RequestRefused):
-    """No operator descriptor came with the tensor."""
+    """The request has no operator descriptor."""
 
     code = "missing_descriptor"
     title = "The operator descriptor is missing"
 
 
 class DuplicateDescriptor(RequestRefused):
-    """More than one operator descriptor came with the tensor."""
+    """The request has more than one operator descriptor."""
 
     code = "duplicate_descriptor"
     title = "More than one operator descriptor"
 
 
 class MalformedJSON(RequestRefused):
-    """The text is not JSON, nests too deep, has too many parts, or names a key twice."""
+    """The text is not JSON, nests too deep, has too many values, or names a key twice."""
 
     code = "malformed_json"
     title = "The JSON is malformed"
 
 
 class PayloadSizeMismatch(RequestRefused):
-    """The body has fewer or more bytes (or elements) than the descriptor says."""
+    """The body has fewer or more bytes (or elements) than the descriptor states."""
 
     code = "payload_size_mismatch"
     title = "The payload's size is not the descriptor's"
@@ -68,21 +68,21 @@ class MalformedNpy(RequestRefused):
 
 
 class MalformedEncoding(RequestRefused):
-    """The body does not decode as its Content-Encoding says, or the query is not UTF-8."""
+    """The body cannot be decoded by its Content-Encoding, or the query is not UTF-8."""
 
     code = "malformed_encoding"
     title = "The encoding is malformed"
 
 
 class DigestMismatch(RequestRefused):
-    """The body's digest is not the one its Content-Digest states (RFC 9530)."""
+    """The body does not match its Content-Digest (RFC 9530)."""
 
     code = "digest_mismatch"
     title = "The content digest does not match"
 
 
 class Unauthorized(RequestRefused):
-    """No valid API key came with the request."""
+    """The request has no valid API key."""
 
     status = 401
     code = "unauthorized"
@@ -90,7 +90,7 @@ class Unauthorized(RequestRefused):
 
 
 class NotFound(RequestRefused):
-    """There is nothing at this path."""
+    """No resource has this path."""
 
     status = 404
     code = "not_found"
@@ -111,7 +111,7 @@ class MethodNotAllowed(RequestRefused):
 
 
 class ReceiveTimeout(RequestRefused):
-    """The request came too slowly."""
+    """The request was received too slowly."""
 
     status = 408
     code = "receive_timeout"
@@ -120,7 +120,7 @@ class ReceiveTimeout(RequestRefused):
 
 
 class TensorTooLarge(RequestRefused):
-    """The tensor, in or out, is over the service's limit."""
+    """The input or the output tensor is over the service's limit."""
 
     status = 413
     code = "tensor_too_large"
@@ -131,16 +131,16 @@ class TensorTooLarge(RequestRefused):
     ) -> None:
         super().__init__(detail, **common)
         self.limit_bytes = limit_bytes
-        #: The declared size; None where the sender declared none.
+        #: The declared size; None if the request declared none.
         self.got_bytes = got_bytes
 
     def extensions(self) -> dict[str, Any]:
-        """The limit and what was declared, both in bytes."""
+        """The limit and the declared size, in bytes."""
         return {"limit_bytes": self.limit_bytes, "got_bytes": self.got_bytes}
 
 
 class UnsupportedMediaType(RequestRefused):
-    """The Content-Type is none of the three faces', or needs a dtype that was not given."""
+    """The Content-Type is none of the three of ``/round``, or its file needs a ``?dtype=``."""
 
     status = 415
     code = "unsupported_media_type"
@@ -156,7 +156,7 @@ class UnsupportedEncoding(RequestRefused):
 
 
 class InvalidDescriptor(RequestRefused):
-    """The descriptor, or what is beside it, breaks a rule; ``faults`` says where and which."""
+    """The descriptor or its data breaks rules; ``faults`` lists each with its path."""
 
     status = 422
     code = "invalid_descriptor"
@@ -164,12 +164,12 @@ class InvalidDescriptor(RequestRefused):
 
     @classmethod
     def of(cls, faults: Sequence[Fault]) -> InvalidDescriptor:
-        """The refusal whose detail is the faults, in one line."""
+        """The refusal with these faults, which its detail lists on one line."""
         return cls("; ".join(map(str, faults)), faults=faults)
 
 
 class MisdirectedHost(RequestRefused):
-    """The request is for a host that this service is not."""
+    """The request's Host is not one of this service."""
 
     status = 421
     code = "misdirected_host"
@@ -185,9 +185,9 @@ class HeadersTooLarge(RequestRefused):
 
 
 class ForeignOrigin(RequestRefused):
-    """A page of another origin asked for a change.
+    """A web page of another origin requested a change.
 
-    The Open Inference Protocol alone says so, without a code.
+    Only the Open Inference Protocol uses this refusal, and it has no codes.
     """
 
     status = 403
@@ -195,7 +195,7 @@ class ForeignOrigin(RequestRefused):
 
 
 class InternalError(RequestRefused):
-    """A fault of the service's own; never the answer to what a caller sent."""
+    """A fault of the service itself, never of the request."""
 
     status = 500
     code = "internal_error"
@@ -203,9 +203,9 @@ class InternalError(RequestRefused):
 
 
 class NotOffered(RequestRefused):
-    """The service is not set up to do this.
+    """The service is not configured for this operation.
 
-    The Open Inference Protocol alone says so, without a code.
+    Only the Open Inference Protocol uses this refusal, and it has no codes.
     """
 
     status = 501
@@ -213,7 +213,7 @@ class NotOffered(RequestRefused):
 
 
 class Overloaded(RequestRefused):
-    """There is no room for this tensor now; nothing of it was kept."""
+    """The service has no memory for this tensor now; nothing of the request was kept."""
 
     status = 503
     code = "overloaded"
@@ -222,7 +222,7 @@ class Overloaded(RequestRefused):
 
 
 class Draining(RequestRefused):
-    """The service is shutting down; another instance will answer."""
+    """The service is shutting down; retry on another instance."""
 
     status = 503
     code = "draining"
@@ -240,7 +240,7 @@ class DeviceOutOfMemory(RequestRefused):
 
 
 class BackendFailed(RequestRefused):
-    """The compute backend failed on a sound request."""
+    """The compute backend failed on a valid request."""
 
     status = 503
     code = "backend_failed"
@@ -249,11 +249,11 @@ class BackendFailed(RequestRefused):
 
 
 class UnknownRefusal(RequestRefused):
-    """A refusal with a code this version does not know; status and code are the answer's."""
+    """A refusal with an unknown code; its status and code are those of the response."""
 
     def __init__(self, detail: str, *, status: int = 0, code: str = "", **common: Any) -> None:
         super().__init__(detail, **common)
-        # The answer's own, over the class's: the one class that is not one code.
+        # Instance attributes: this is the only class with more than one status and code.
         self.status = status
         self.code = code
         self.transient = status in (429, 502, 503, 504)

@@ -1,1 +1,1 @@
-"""Requests as values, and what responses mean. Pure functions: no I/O here."""
+"""Requests as values, and readers of their responses. Pure functions: no I/O here."""

@@ -1,4 +1,4 @@
-"""Where the rounding directions differ on a tensor: what ``POST /compare`` responds, as values."""
+"""The response of ``POST /compare`` as values: the differences of rounding directions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pydantic import TypeAdapter, ValidationError
 from ..errors import ProtocolViolation
 from ..operators.text import operators_on
 
-#: Elements listed of each class.
+#: Elements that are listed for each class.
 FIRST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An element: the shortest decimal that stands for it, and its bits in hexadecimal."""
+    """The value of an element: its shortest exact decimal, and its pattern in hexadecimal."""
 
     value: str
     bits: str
@@ -32,7 +32,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element, by its index, and what becomes of it, by what rounds it."""
+    """One element with its index, and its results by rounding direction."""
 
     index: tuple[int, ...]
     x: Value
@@ -45,9 +45,9 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class ClassDifference:
-    """How many elements of one class differ, and the first of them, in C order.
+    """The number of differing elements of one class, and the first of them in C order.
 
-    ``name`` is what such elements are called in a sentence.
+    ``name`` is the plural of the class in English.
     """
 
     name: str
@@ -55,13 +55,13 @@ class ClassDifference:
     first: tuple[Element, ...]
 
 
-#: Differences by the label of their class.
+#: Differences by the label of the class.
 Classes = dict[str, ClassDifference]
 
 
 @dataclass(frozen=True, slots=True)
 class PairDifference:
-    """In how many elements the results of two ``roundings`` differ, by class."""
+    """The differences of two roundings' results, by class of elements."""
 
     roundings: tuple[str, ...]
     different: int
@@ -77,10 +77,10 @@ class PairDifference:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Where the dialects' operators, and the rounding directions, differ on one tensor.
+    """The differences of the rounding directions on one tensor.
 
-    ``operators`` are those of the dialects that take the tensor, in one word each, by the
-    direction in which they round. ``pairs`` has each pair of directions once.
+    ``operators`` are the dialects' operators that accept the tensor, as text, by their direction.
+    ``pairs`` has each pair of directions once.
     """
 
     dtype: str
@@ -96,7 +96,7 @@ class Differences:
             return adapter().validate_python(data)
         except ValidationError as error:
             where = ".".join(map(str, error.errors()[0]["loc"]))
-            raise ProtocolViolation(f"the answer is no comparison: {where}") from None
+            raise ProtocolViolation(f"the response is no comparison: {where}") from None
 
     def as_data(self) -> dict[str, Any]:
         """The JSON document."""
@@ -119,12 +119,12 @@ class Differences:
 
 @lru_cache(maxsize=1)
 def adapter() -> TypeAdapter[Differences]:
-    """What reads the document, and knows its schema."""
+    """The validator of the document, with its JSON schema."""
     return TypeAdapter(Differences)
 
 
 def which(classes: Classes) -> str:
-    """Of which classes elements are, and the first element: what a sentence ends in."""
+    """The end of a sentence: the classes of the elements, and the first element."""
     found = list(classes.values())
     if len(found) == 1 and found[0].different > 1:
         told = f"all {found[0].name}"
@@ -136,7 +136,7 @@ def which(classes: Classes) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table in HTML, for notebooks."""
+    """An HTML table for notebooks."""
 
     def row(cells: Iterable[str], tag: str) -> str:
         return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
@@ -148,7 +148,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def joined(
     parts: Iterable[tuple[int, Differences]], dtype: str, shape: tuple[int, ...]
 ) -> Differences:
-    """The differences of a tensor from those of its flat parts, each with where it begins."""
+    """The differences of a tensor, from those of its flat parts with their offsets."""
     ordered = [_placed(part, start, shape) for start, part in sorted(parts, key=itemgetter(0))]
     pairs = tuple(
         PairDifference(
@@ -163,12 +163,12 @@ def joined(
 
 
 def index_of(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The index of an element by its place in C order."""
+    """The index of the ``place``-th element in C order."""
     return tuple(int(i) for i in np.unravel_index(place, shape))
 
 
 def _placed(part: Differences, start: int, shape: tuple[int, ...]) -> Differences:
-    """A part with the indices that its elements have in the whole."""
+    """A part, with its elements' indices in the whole tensor."""
 
     def moved(row: ClassDifference) -> ClassDifference:
         elements = (replace(e, index=index_of(start + e.index[0], shape)) for e in row.first)

@@ -1,8 +1,7 @@
-"""Requests as values, and what answers mean: pure functions under both clients.
+"""Requests as values, and what their responses must be: pure functions, used by both clients.
 
-An operator and memory become a :class:`Request`; a status and headers become an
-:class:`Intake`, which is given the body's bytes as they come and ends in a value or
-in the error that the answer stands for. Nothing here does I/O.
+A prepared descriptor and memory become a :class:`Request`. The status and headers of a response
+select the :class:`ResponseReader` for its body. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -13,119 +12,120 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..arrays.sinks import Landing
+from ..arrays.sinks import TensorSink
 from ..errors import DigestMismatch, ProtocolViolation
 from ..layout import Layout
-from ..operators.objects import Plan
+from ..operators.objects import PreparedDescriptor
 from ..wire import native, strictjson
-from .reader import DocumentIntake, Intake, RefusalIntake, TensorIntake
+from .response_readers import DocumentReader, RefusalReader, ResponseReader, TensorReader
 
 Headers = list[tuple[bytes, bytes]]
+_JSON_TYPE = native.JSON.encode()
 
 
 class Request(NamedTuple):
-    """One HTTP request but for what all of a client's share (host, key, user agent).
+    """One HTTP request, without the headers that all requests of a client share.
 
-    By ``id`` an error here and the service's log can be brought together. ``lasting`` are
-    the headers that requests like this one have in common, ``own`` the others.
+    ``id`` is its X-Request-ID, which the service's log repeats. ``fixed`` are the headers that
+    similar requests have in common, so that their text can be cached; ``varying`` are the rest.
     """
 
     method: str
     path: str
     id: str
-    lasting: tuple[tuple[bytes, bytes], ...]
-    own: Headers
+    fixed: tuple[tuple[bytes, bytes], ...]
+    varying: Headers
     body: memoryview
 
     @property
     def headers(self) -> Headers:
-        """All of them."""
-        return [*self.lasting, *self.own]
+        """All headers."""
+        return [*self.fixed, *self.varying]
 
 
-def round_request(
-    plan: Plan, payload: memoryview, *, digest: bool, path: str = "/round"
+def tensor_request(
+    prepared: PreparedDescriptor, payload: memoryview, *, digest: bool, path: str = "/round"
 ) -> Request:
-    """``POST /round``, or another path that takes tensors, in its octet-stream form."""
+    """``POST /round``, or another path that accepts a tensor, with an octet-stream body."""
     id = _new_id()
-    own = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(payload))]
+    varying = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(payload))]
     if digest:
         stated = native.content_digest(hashlib.sha256(payload).digest())
-        own.append((b"Content-Digest", stated.encode()))
-        own.append((b"Want-Content-Digest", b"sha-256=1"))
-    return Request("POST", path, id, plan.headers, own, payload)
+        varying.append((b"Content-Digest", stated.encode()))
+        varying.append((b"Want-Content-Digest", b"sha-256=1"))
+    return Request("POST", path, id, prepared.headers, varying, payload)
 
 
 def json_request(path: str, document: Mapping[str, Any]) -> Request:
-    """A ``POST`` of a document, for a document."""
+    """A ``POST`` with a JSON body and a JSON response."""
     id = _new_id()
     body = memoryview(strictjson.dumps(document))
-    lasting = ((b"Accept", native.JSON.encode()), (b"Content-Type", native.JSON.encode()))
-    own = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(body))]
-    return Request("POST", path, id, lasting, own, body)
+    fixed = ((b"Accept", _JSON_TYPE), (b"Content-Type", _JSON_TYPE))
+    varying = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(body))]
+    return Request("POST", path, id, fixed, varying, body)
 
 
 def get_request(path: str) -> Request:
-    """A ``GET`` for a document."""
+    """A ``GET`` with a JSON response."""
     id = _new_id()
-    lasting = ((b"Accept", native.JSON.encode()),)
-    return Request("GET", path, id, lasting, [(b"X-Request-ID", id.encode())], memoryview(b""))
+    fixed = ((b"Accept", _JSON_TYPE),)
+    return Request("GET", path, id, fixed, [(b"X-Request-ID", id.encode())], memoryview(b""))
 
 
 def _new_id() -> str:
-    # Only to be told apart, so no secret; Python seeds anew in a forked child.
+    # An id is no secret, so no secure source is needed. Python reseeds in a forked child.
     return f"{random.getrandbits(64):016x}"
 
 
-def tensor_intake(
+def tensor_reader(
     status: int,
     headers: Mapping[str, str],
-    plan: Plan,
-    landing: Callable[[], Landing],
+    prepared: PreparedDescriptor,
+    make_sink: Callable[[], TensorSink],
     *,
     digest: bool,
-) -> Intake[None]:
-    """What takes the answer to :func:`round_request`; ``landing`` is where a tensor comes down.
+) -> ResponseReader[None]:
+    """The reader of the response to :func:`tensor_request` on ``/round``.
 
-    Raises :class:`ProtocolViolation` for headers of another answer than the one
-    that ``plan`` calls for; nothing has landed then.
+    ``make_sink`` is called once the headers are found right. Raises :class:`ProtocolViolation`
+    for headers that do not belong to the output of ``prepared``.
     """
     if status != 200:
-        return RefusalIntake(status, headers)
+        return RefusalReader(status, headers)
     _check_media_type(headers, native.OCTET_STREAM)
-    output = plan.call.output
+    output = prepared.call.output
     stated = headers.get("output-descriptor")
     if stated is None:
-        raise ProtocolViolation("the answer has no Output-Descriptor")
-    if stated != plan.stated and not _describes(stated, output):
-        raise ProtocolViolation("the answer's Output-Descriptor is not what was asked for")
+        raise ProtocolViolation("the response has no Output-Descriptor")
+    if stated != prepared.output_descriptor and not _describes(stated, output):
+        raise ProtocolViolation("the response's Output-Descriptor is not the one asked for")
     length = headers.get("content-length")
     if length is not None and length != str(output.byte_length):
         raise ProtocolViolation(
-            f"the answer's Content-Length is not the {output.byte_length} bytes of the output"
+            f"the response's Content-Length is not the {output.byte_length} bytes of the output"
         )
     sha256 = _stated_digest(headers) if digest else None
-    return TensorIntake(landing(), output.byte_length, sha256)
+    return TensorReader(make_sink(), output.byte_length, sha256)
 
 
-def document_intake(
+def document_reader(
     status: int, headers: Mapping[str, str], *, digest: bool = False
-) -> Intake[dict[str, Any]]:
-    """What takes an answer that is a document; raises :class:`ProtocolViolation`."""
+) -> ResponseReader[dict[str, Any]]:
+    """The reader of a JSON response; raises :class:`ProtocolViolation` for another type."""
     if status != 200:
-        return RefusalIntake(status, headers)
+        return RefusalReader(status, headers)
     _check_media_type(headers, native.JSON)
-    return DocumentIntake(_stated_digest(headers) if digest else None)
+    return DocumentReader(_stated_digest(headers) if digest else None)
 
 
 def _check_media_type(headers: Mapping[str, str], expected: str) -> None:
     content_type = headers.get("content-type", "")
     if content_type != expected and (got := native.media_type(content_type)) != expected:
-        violation = ProtocolViolation(f"the answer is {got or 'of no type'!r}, not {expected}")
+        violation = ProtocolViolation(f"the response is {got or 'of no type'!r}, not {expected}")
         violation.is_foreign = True
         raise violation
     if headers.get("content-encoding", "identity") != "identity":
-        raise ProtocolViolation("the answer is encoded, which was not asked for")
+        raise ProtocolViolation("the response has a Content-Encoding that was not asked for")
 
 
 @lru_cache(maxsize=1024)
@@ -147,7 +147,7 @@ def _stated_digest(headers: Mapping[str, str]) -> bytes:
     try:
         stated = native.parse_content_digest([headers.get("content-digest", "")])
     except DigestMismatch as error:
-        raise ProtocolViolation(f"the answer's digest: {error.detail}") from None
+        raise ProtocolViolation(f"the response's digest: {error.detail}") from None
     if stated is None:
-        raise ProtocolViolation("the answer states no digest, though one was asked for")
+        raise ProtocolViolation("the response has no Content-Digest, though one was asked for")
     return stated

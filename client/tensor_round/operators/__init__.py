@@ -1,8 +1,8 @@
-"""Operator descriptors: JSON documents that say what to round, and how it lies.
+"""Operator descriptors: JSON documents that name a rounding operator and its tensors' layouts.
 
-Each dialect is in its ecosystem's own names and under its own specification's
-rules; each resolves to a :class:`~tensor_round.call.RoundCall`. A new dialect is a
-file beside these and a row in :data:`DIALECTS`.
+Each dialect has the names and rules of its own specification. Each descriptor resolves to a
+:class:`~tensor_round.call.RoundCall`. A new dialect is a module here and a row in
+:data:`DIALECTS`.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ __all__ = [
     "WebNNTensor",
     "catalog",
     "parse",
-    "refuse_vast",
+    "refuse_oversized",
     "resolve_json",
     "validate",
 ]
 
-#: Any descriptor; the type a web framework documents. To read one, use :func:`validate`.
+#: A descriptor of any dialect, as schemas document it. To read one, use :func:`validate`.
 Descriptor = Annotated[
     IEEE754Descriptor
     | OnnxDescriptor
@@ -76,20 +76,19 @@ DIALECTS: dict[str, Dialect] = {
 
 _NO_DIALECT = f"must be one of {', '.join(DIALECTS)}"
 
-#: Levels of objects and arrays; lawful descriptors have at most five.
+#: The deepest nesting of objects and arrays; valid descriptors have at most five levels.
 _DEPTH_LIMIT = 16
 
-#: Values (and keys) in a descriptor. The longest lawful one has about 170; what is far
-#: beyond is refused before a fault is made of each.
+#: Values and keys in a descriptor. The longest valid one has about 170. A larger document is
+#: refused before each of its values becomes a fault.
 _VALUE_LIMIT = 512
 
 
 def validate(document: object) -> Descriptor:
-    """The descriptor that a JSON document stands for, form and names checked.
+    """The descriptor in a parsed JSON document.
 
-    Raises :class:`InvalidDescriptor` with every fault of form. Rules that need the
-    whole descriptor (ranks, agreement of input and output, overlap) are checked when
-    it is resolved.
+    Raises :class:`InvalidDescriptor` with every wrong field, type and name. Rules on several
+    fields (rank, agreement of input and output, overlap) are checked by ``resolve``.
     """
     if not isinstance(document, dict):
         raise _refusal(("dialect",), f"{_NO_DIALECT}, in an object, got {shown(document)}")
@@ -98,29 +97,29 @@ def validate(document: object) -> Descriptor:
     name = document["dialect"]
     if not isinstance(name, str) or name not in DIALECTS:
         raise _refusal(("dialect",), f"{_NO_DIALECT}, got {shown(name)}")
-    refuse_vast(document)
+    refuse_oversized(document)
     try:
         return _READER.validate_python(document)
     except ValidationError as error:
         raise InvalidDescriptor.of(faults_of(error, tagged=True)) from None
 
 
-def refuse_vast(document: object) -> None:
-    """Refuse with :class:`InvalidDescriptor` what has more values than a descriptor can have."""
-    if strictjson.is_vast(document, _VALUE_LIMIT):
+def refuse_oversized(document: object) -> None:
+    """Raise :class:`InvalidDescriptor` for more values than a descriptor can have."""
+    if strictjson.has_more_values(document, _VALUE_LIMIT):
         raise _refusal((), f"a descriptor must have at most {_VALUE_LIMIT} values")
 
 
 def parse(data: bytes) -> Descriptor:
     """The descriptor in a JSON text.
 
-    Raises :class:`MalformedJSON` where it is none, else what :func:`validate` raises.
+    Raises :class:`MalformedJSON`, and what :func:`validate` raises.
     """
     return validate(strictjson.loads(data, max_depth=_DEPTH_LIMIT, max_values=_VALUE_LIMIT))
 
 
 def resolve_json(data: bytes) -> RoundCall:
-    """The call that a JSON text stands for.
+    """The call that the descriptor in a JSON text resolves to.
 
     Raises what :func:`parse` and a descriptor's ``resolve`` raise.
     """
@@ -128,7 +127,7 @@ def resolve_json(data: bytes) -> RoundCall:
 
 
 def catalog() -> dict[str, Any]:
-    """Every dialect, its versions, data types and modes, as plain JSON data."""
+    """Every dialect with its versions, data types and modes, as JSON values."""
     return {name: dialect.describe() for name, dialect in DIALECTS.items()}
 
 

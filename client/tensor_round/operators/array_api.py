@@ -1,6 +1,6 @@
 """The ``array_api`` dialect: the Array API standard's ``round``, ``trunc``, ``ceil`` and ``floor``.
 
-Its real-valued data types; the complex ones are rounded by parts, which no tensor here has.
+It has the standard's real-valued data types. The standard rounds complex numbers part by part.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DTYPES = (
 VERSION = Version("2021.12", "array_api", (), _DTYPES, 0, RANK_LIMIT)
 
 _BY_PARTS = "its parts are rounded one by one: send them as the real tensors that they are"
-_UNFIT: dict[str | int, str] = {
+_REJECTED: dict[str | int, str] = {
     name: f"{VERSION.title} takes {', '.join(_DTYPES)} here, got {name}: {_BY_PARTS}"
     for name in ("complex64", "complex128")
 }
@@ -40,23 +40,23 @@ _EXAMPLE: dict[str, Any] = {
 class ArrayAPIArray(Strict):
     """An array, packed in C order."""
 
-    dtype: Annotated[str, OneOf(VERSION.title, {name: name for name in _DTYPES}, _UNFIT)]
+    dtype: Annotated[str, OneOf(VERSION.title, {name: name for name in _DTYPES}, _REJECTED)]
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty array.")
 
 
 class ArrayAPIDescriptor(OperatorDescriptor):
-    """The Array API's round (halves to even), trunc, ceil or floor."""
+    """The Array API's round (ties to even), trunc, ceil or floor."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     dialect: Literal["array_api"] = "array_api"
     op: Annotated[str, OneOf(VERSION.title, {name: name for name in ARRAY_API_FUNCTIONS})] = Field(
-        description="The function; integers come back as they are from all of them."
+        description="The function; all of them return integers unchanged."
     )
     x: ArrayAPIArray
 
     def resolve(self) -> RoundCall:
-        """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         layout = Layout.of(BY_NAME[self.x.dtype], self.x.shape, loc=("x",))
         return RoundCall.packed_output(ARRAY_API_FUNCTIONS[self.op], layout)
 

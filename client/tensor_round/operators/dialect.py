@@ -1,4 +1,4 @@
-"""What a dialect is: a descriptor model, and tables of what its operator's versions take."""
+"""The tables of a dialect: its names, and what each version of its operator accepts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from ..rounding import Rounding
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a dialect's operator, and what it takes.
+    """One version of a dialect's operator, with the dtypes and ranks that it accepts.
 
-    ``title`` begins every message about its rules. ``selected_by`` are the values
-    of the descriptor's version field that mean this version. ``dtypes`` are in the
-    dialect's names.
+    ``title`` begins every message about its rules. ``selected_by`` are the values of the
+    descriptor's version field that select this version. ``dtypes`` are the dialect's names.
     """
 
     name: str
@@ -27,7 +26,7 @@ class Version:
     max_rank: int
 
     def rank_faults(self, rank: int, loc: tuple[str | int, ...]) -> list[Fault]:
-        """The fault of a tensor with too few or too many dimensions, if it is one."""
+        """The fault of a tensor with too few or too many dimensions, if any."""
         if self.min_rank <= rank <= self.max_rank:
             return []
         exact = self.min_rank == self.max_rank
@@ -35,7 +34,7 @@ class Version:
         return [Fault(loc, f"{self.title} takes {takes} dimensions, got {rank}")]
 
     def dtype_faults(self, dtype: str, loc: tuple[str | int, ...]) -> list[Fault]:
-        """The fault of a data type this version does not take, if it is one."""
+        """The fault of a data type that this version does not accept, if any."""
         if dtype in self.dtypes:
             return []
         return [Fault(loc, f"{self.title} takes {', '.join(self.dtypes)}, got {dtype}")]
@@ -52,12 +51,11 @@ def overlap_fault(title: str, loc: tuple[str | int, ...]) -> Fault:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A row of the table of dialects.
+    """One dialect, as a row of the table of dialects.
 
-    ``version_field`` and ``mode_field`` are the paths of the descriptor's fields that
-    select a version and a rounding direction; None where there is no choice.
-    ``dtypes`` and ``modes`` map the dialect's names to ours. ``default_rounding`` is
-    what no mode means.
+    ``version_field`` and ``mode_field`` are the paths of the descriptor's fields that select a
+    version and a rounding direction; None where there is no choice. ``dtypes`` and ``modes`` map
+    the dialect's names to the canonical ones. ``default_rounding`` applies without a mode.
     """
 
     name: str
@@ -70,7 +68,7 @@ class Dialect:
     default_rounding: Rounding
 
     def describe(self) -> dict[str, Any]:
-        """The dialect as ``GET /operators`` shows it: plain JSON data."""
+        """The dialect as ``GET /operators`` shows it, as JSON values."""
         return {
             "operator": self.operator,
             "version_field": self.version_field,

@@ -1,8 +1,8 @@
 """The ``directml`` dialect: ``DML_ELEMENT_WISE_ROUND_OPERATOR_DESC``.
 
-``type`` and ``desc`` are what DxDispatch, DirectML's own runner, reads: enumerators
-with or without their prefix; here also as the C integer. ``feature_level`` stands
-for the device's, which decides how many dimensions a tensor may have.
+``type`` and ``desc`` have the form of DxDispatch, DirectML's own runner: enumerators with or
+without their prefix; here also as the C integer. ``feature_level`` is the device's; it decides
+how many dimensions a tensor may have.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .directml_tensor import DTYPES, AnyTensorDesc, BufferDesc
 from .fields import OneOf, c_enumeration
 from .model import OperatorDescriptor, Strict
 
-#: feature level, its integer in C, least and most dimensions of ELEMENT_WISE_ROUND.
+#: Feature level, its C integer, fewest and most dimensions of ELEMENT_WISE_ROUND.
 _LEVELS: tuple[tuple[str, int, int, int], ...] = (
     ("2_1", 0x2100, 4, 4),
     ("3_0", 0x3000, 1, 8),
@@ -51,7 +51,7 @@ LEVELS = OneOf(
     _TOO_OLD,
 )
 FeatureLevel = Annotated[str | int, LEVELS]
-#: What JSON, client and ``/v2`` mean without a RoundingMode: the C enumeration's 0.
+#: The mode of a descriptor without RoundingMode: the C enumeration's 0.
 DEFAULT_MODE = DIRECTML_MODE_VALUES[0]
 _OPERATORS = c_enumeration("DML_OPERATOR_", {"ELEMENT_WISE_ROUND": 99})
 OperatorType = Annotated[str | int, OneOf("directml: this dialect", _OPERATORS)]
@@ -80,17 +80,17 @@ class ElementWiseRoundDesc(Strict):
     InputTensor: AnyTensorDesc
     OutputTensor: AnyTensorDesc = Field(
         description="Of the input's DataType and Sizes; its Strides and TotalTensorSizeInBytes "
-        "lay out the answer."
+        "are the output's layout."
     )
     RoundingMode: Mode = Field(
         default=DEFAULT_MODE,
         description="TOWARD_INFINITY is nearest with halves away from zero; TOWARD_ZERO truncates. "
-        f"{DEFAULT_MODE} where this is not given.",
+        f"The default is {DEFAULT_MODE}.",
     )
 
 
 class DirectMLDescriptor(OperatorDescriptor):
-    """DirectML's ELEMENT_WISE_ROUND, as DxDispatch writes it."""
+    """DirectML's ELEMENT_WISE_ROUND, in DxDispatch's form."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -100,7 +100,7 @@ class DirectMLDescriptor(OperatorDescriptor):
     desc: ElementWiseRoundDesc
 
     def resolve(self) -> RoundCall:
-        """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         source, source_path = self.desc.InputTensor.buffer
         target, target_path = self.desc.OutputTensor.buffer
         source_loc = ("desc", "InputTensor", *source_path)

@@ -1,7 +1,6 @@
-"""DirectML's tensor descriptions, as DxDispatch writes them in JSON.
+"""DirectML's tensor descriptions, in DxDispatch's JSON form.
 
-Fields have the names of the C structs, so that a fault's path is one the caller
-can find. Rules are those of ``DML_BUFFER_TENSOR_DESC``.
+Fields have the names of the C structs. Rules are those of ``DML_BUFFER_TENSOR_DESC``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from .faults import UNION_TAG
 from .fields import OneOf, PerDimension, c_enumeration
 from .model import Strict
 
-#: What ELEMENT_WISE_ROUND takes, at every feature level.
+#: The data types that ELEMENT_WISE_ROUND accepts, at every feature level.
 DTYPES = ("FLOAT32", "FLOAT16")
 _TITLE = "directml: ELEMENT_WISE_ROUND"
 _UINT32, _UINT64 = 2**32 - 1, 2**64 - 1
@@ -46,12 +45,9 @@ class BufferDesc(Strict):
     DataType: Annotated[str | int, OneOf(_TITLE, _DATA_TYPES)]
     Flags: Annotated[str | int, OneOf("directml: a tensor's Flags", _FLAGS)] = Field(
         default="NONE",
-        description="NONE where this is not given; OWNED_BY_DML is for inputs only. Neither "
-        "changes anything here.",
+        description="NONE by default; OWNED_BY_DML is for inputs only. Neither has an effect here.",
     )
-    DimensionCount: UInt32 | None = Field(
-        default=None, description="If given, how many Sizes there are."
-    )
+    DimensionCount: UInt32 | None = Field(default=None, description="The number of Sizes.")
     Sizes: Annotated[Sequence[int], PerDimension(DimensionSize)] = Field(
         description="Elements along each dimension; none may be 0."
     )
@@ -62,13 +58,13 @@ class BufferDesc(Strict):
     )
     TotalTensorSizeInBytes: UInt64 | None = Field(
         default=None,
-        description="Bytes of the whole buffer; null is up to and including the last element, "
-        "rounded up to 4.",
+        description="Bytes of the whole buffer; null is the end of the last element, rounded up to "
+        "a multiple of 4.",
     )
     GuaranteedBaseOffsetAlignment: UInt32 = Field(
         default=0,
-        description="0, as where this is not given, or a power of two of at least the element's "
-        "size; changes nothing here.",
+        description="0 (the default), or a power of two of at least the element's size. It has no "
+        "effect here.",
     )
 
     @property
@@ -78,19 +74,19 @@ class BufferDesc(Strict):
 
     @property
     def unrounded_bytes(self) -> int:
-        """Bytes up to and including the last element, before they are rounded up to 4."""
+        """The end of the last element in bytes, before it is rounded up to a multiple of 4."""
         strides = packed_strides(self.Sizes) if self.Strides is None else self.Strides
         return span(self.Sizes, strides) * self.dtype.itemsize
 
     @property
     def layout(self) -> Layout:
-        """The layout, of a tensor without faults."""
+        """The layout; call it on a tensor without faults."""
         total = self.TotalTensorSizeInBytes
         length = _round_up_to_4(self.unrounded_bytes) if total is None else total
         return Layout.of(self.dtype, self.Sizes, self.Strides, length)
 
     def faults(self, loc: tuple[str | int, ...]) -> list[Fault]:
-        """Which rules of DML_BUFFER_TENSOR_DESC are broken; faults lie under ``loc``."""
+        """The broken rules of DML_BUFFER_TENSOR_DESC, with paths that begin with ``loc``."""
         rank, elements = len(self.Sizes), math.prod(self.Sizes)
         alignment, itemsize = self.GuaranteedBaseOffsetAlignment, self.dtype.itemsize
         broken: dict[str, str] = {}
@@ -118,23 +114,23 @@ class BufferDesc(Strict):
 class BufferTensorDesc(BufferDesc):
     """DML_BUFFER_TENSOR_DESC, or a DML_TENSOR_DESC with the fields of its Desc beside its Type."""
 
-    Type: TensorType = Field(default="BUFFER", description="BUFFER where this is not given.")
+    Type: TensorType = Field(default="BUFFER", description="BUFFER by default.")
 
     @property
     def buffer(self) -> tuple[BufferDesc, tuple[str, ...]]:
-        """The buffer's description, and the path to it from here."""
+        """The buffer's description, and the path to it from this object."""
         return self, ()
 
 
 class TensorDesc(Strict):
     """DML_TENSOR_DESC."""
 
-    Type: TensorType = Field(default="BUFFER", description="BUFFER where this is not given.")
+    Type: TensorType = Field(default="BUFFER", description="BUFFER by default.")
     Desc: BufferDesc
 
     @property
     def buffer(self) -> tuple[BufferDesc, tuple[str, ...]]:
-        """The buffer's description, and the path to it from here."""
+        """The buffer's description, and the path to it from this object."""
         return self.Desc, ("Desc",)
 
 
@@ -153,5 +149,5 @@ AnyTensorDesc = Annotated[
 
 
 def _round_up_to_4(length: int) -> int:
-    """The next multiple of 4 bytes: DirectML's buffers are counted in those."""
+    """The next multiple of 4 bytes, as DirectML's buffer sizes are."""
     return (length + 3) // 4 * 4

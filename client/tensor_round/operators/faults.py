@@ -1,4 +1,4 @@
-"""pydantic's findings, as the faults of a refusal: the same facts in the service's own words."""
+"""pydantic's validation errors as the faults of a refusal, with this project's messages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pydantic_core import ErrorDetails
 from ..errors import Fault
 from ..quoting import shown, shown_key
 
-#: Faults beyond these are counted, not listed: an answer stays small whatever came.
+#: Further faults are counted, not listed, so that a response stays small.
 LISTED_FAULTS = 32
 
-#: Tags of unions begin with this, so that they can be told from field names.
+#: Tags of unions begin with this character, which no field name does.
 UNION_TAG = "|"
 
 _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -29,7 +29,7 @@ _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
     "less_than_equal": lambda context: f"must be at most {context['le']}",
     "less_than": lambda context: f"must be less than {context['lt']}",
     "string_unicode": lambda context: "has a field name that is no Unicode text",
-    # An error of ours, which pydantic puts its class before.
+    # An error of this package; pydantic's own message would begin with its class.
     "value_error": lambda context: str(context["error"]),
     "literal_error": lambda context: f"must be {context['expected']}",
 }
@@ -37,9 +37,9 @@ _WITHOUT_INPUT = frozenset({"missing", "extra_forbidden", "string_unicode", "val
 
 
 def faults_of(error: ValidationError, *, tagged: bool = False) -> list[Fault]:
-    """Where and why a document was refused, at most 33 faults, no value echoed at length.
+    """The faults of a document: at most 33, quoting only short values.
 
-    Each path of a ``tagged`` error begins with the tag of a union, the dialect.
+    The paths of a ``tagged`` error begin with a union's tag (the dialect), which is dropped.
     """
     findings = error.errors(include_url=False)
     faults = [

@@ -1,4 +1,4 @@
-"""The field types that descriptors are made of: strict, bounded, and documented in the schema."""
+"""The field types of descriptors: strict, bounded, and documented in the JSON schema."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, c
 from ..layout import SIZE_LIMIT
 from ..quoting import shown
 
-#: No dialect takes more dimensions; ONNX and OpenVINO name no limit, so this is ours.
+#: The highest rank of any dialect. ONNX and OpenVINO specify no limit; this project sets it.
 RANK_LIMIT = 32
 
 
 @dataclass(frozen=True)
 class PerDimension:
-    """Annotates a field of integers, one a dimension: given as list or tuple, held as tuple.
+    """Annotates a field with one integer per dimension: a list or tuple, stored as a tuple.
 
-    ``item`` is the type of each. Bounded here, so that a long list is refused unread.
+    ``item`` is the type of each integer. The length is checked before any item is.
     """
 
     item: Any  # an annotated type, which is no type to a type checker
@@ -47,26 +47,26 @@ Sizes = Annotated[Sequence[int], PerDimension(Size)]
 
 @dataclass(frozen=True)
 class OneOf:
-    """Annotates a field that names one row of a table, in any spelling the dialect knows.
+    """Annotates a field with an enumeration, each value in any spelling of the dialect.
 
-    ``spellings`` maps what is accepted to what the model holds, one canonical value
-    a row. ``title`` says in messages whose rule it is. ``unfit`` maps spellings that
-    are known but not allowed to the message for them.
+    ``spellings`` maps each accepted spelling to its canonical value, which the model stores.
+    ``title`` begins the error message. ``rejected`` maps spellings of known but unsupported values
+    to their error messages.
     """
 
     title: str
     spellings: Mapping[str | int, str]
-    unfit: Mapping[str | int, str] | None = None
+    rejected: Mapping[str | int, str] | None = None
 
     def read(self, value: object) -> str:
-        """The canonical value, or the error that names every one of them."""
-        # True and 1.0 equal 1 as keys, but are no spellings of it.
+        """The canonical value; raises an error that lists all of them."""
+        # True and 1.0 equal the key 1, but are no spellings of it.
         if isinstance(value, str | int) and not isinstance(value, bool):
             known = self.spellings.get(value)
             if known is not None:
                 return known
-            if self.unfit and value in self.unfit:
-                raise _error(self.unfit[value])
+            if self.rejected and value in self.rejected:
+                raise _error(self.rejected[value])
         canonical = ", ".join(dict.fromkeys(self.spellings.values()))
         raise _error(f"{self.title} takes {canonical}, got {shown(value)}")
 
@@ -78,7 +78,7 @@ class OneOf:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        # Generators of clients make nothing of an enumeration of several types.
+        # Client generators do not support an enumeration of mixed types.
         names = [name for name in self.spellings if isinstance(name, str)]
         numbers = [number for number in self.spellings if isinstance(number, int)]
         document = {"type": "string", "enum": names}
@@ -92,7 +92,7 @@ def _error(message: str) -> PydanticCustomError:
 
 
 def c_enumeration(prefix: str, values: Mapping[str, int]) -> dict[str | int, str]:
-    """Every spelling of a C enumeration: the name without its prefix, with it, the integer."""
+    """The spellings of a C enumeration: the name without its prefix, with it, and the integer."""
     return {
         **{name: name for name in values},
         **{prefix + name: name for name in values},

@@ -1,7 +1,7 @@
 """The ``ieee754`` dialect: every data type, every direction, any layout.
 
-The plain way to call the service, for those who come from no framework. Rounding
-directions have the names of IEEE 754-2019, section 4.3.
+This dialect belongs to no framework. Its rounding directions have the names of IEEE 754-2019,
+section 4.3.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class IEEE754Tensor(Strict):
-    """A tensor and how it lies in its bytes."""
+    """A tensor and its layout."""
 
     dtype: Annotated[str, OneOf(VERSION.title, {name: name for name in BY_NAME})] = Field(
         description="The element type; little-endian on the wire."
@@ -39,22 +39,22 @@ class IEEE754Tensor(Strict):
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
     strides: Sizes | None = Field(
         default=None,
-        description="Steps between neighbours, in elements; null is packed C order. "
+        description="Distances between neighbours, in elements; null is packed C order. "
         "0 repeats an element (input only).",
     )
     byte_length: Size | None = Field(
         default=None,
-        description="Bytes of the whole buffer; null is up to and including the last element.",
+        description="Bytes of the whole buffer; null is the end of the last element.",
     )
 
     def faults(self, field: str) -> list[Fault]:
-        """Why the fields make no layout; faults lie under ``field``."""
+        """The rules of a layout that are broken, with paths that begin with ``field``."""
         return layout_faults(
             BY_NAME[self.dtype], self.shape, self.strides, self.byte_length, loc=(field,)
         )
 
     def layout(self) -> Layout:
-        """The layout, of a tensor without faults."""
+        """The layout; call it on a tensor without faults."""
         return Layout.of(BY_NAME[self.dtype], self.shape, self.strides, self.byte_length)
 
 
@@ -66,16 +66,16 @@ class IEEE754Descriptor(OperatorDescriptor):
     dialect: Literal["ieee754"] = "ieee754"
     rounding: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})] = Field(
         default="ties_to_even",
-        description="The rounding direction; ties_to_even where none is given.",
+        description="The rounding direction; ties_to_even by default.",
     )
     input: IEEE754Tensor
     output: IEEE754Tensor | None = Field(
         default=None,
-        description="The answer's layout, of the same dtype and shape; null is packed C order.",
+        description="The output's layout, of the same dtype and shape; null is packed C order.",
     )
 
     def resolve(self) -> RoundCall:
-        """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         faults = self.input.faults("input")
         if self.output is not None:
             faults += [*self._disagreements(self.output), *self.output.faults("output")]

@@ -1,4 +1,4 @@
-"""What all descriptor models have in common: strictness, immutability, and their JSON text."""
+"""The base of all descriptor models: strict, immutable, and written as JSON."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..wire import strictjson
 from .faults import faults_of
 
 if TYPE_CHECKING:
-    # Type checkers make a model's constructor from its fields.
-    _Refusing = BaseModel
+    # Type checkers derive a model's constructor from its fields.
+    _Model = BaseModel
 else:
 
-    class _RefusingCalls(type(BaseModel)):
-        """Calls of the class raise this package's error; pydantic's own readers do not call it."""
+    class _RaisesInvalidDescriptor(type(BaseModel)):
+        """Makes constructor calls raise this package's error; pydantic's validators bypass it."""
 
         def __call__(cls, *args: Any, **fields: Any) -> Any:
             try:
@@ -28,14 +28,14 @@ else:
             except ValidationError as error:
                 raise InvalidDescriptor.of(faults_of(error)) from None
 
-    class _Refusing(BaseModel, metaclass=_RefusingCalls):
+    class _Model(BaseModel, metaclass=_RaisesInvalidDescriptor):
         pass
 
 
-class Strict(_Refusing):
-    """A model that converts nothing and knows every field it may have.
+class Strict(_Model):
+    """A model that converts no value and refuses unknown fields.
 
-    Made by its constructor, it raises :class:`InvalidDescriptor` with every fault of form.
+    Its constructor raises :class:`InvalidDescriptor` with every wrong field.
     """
 
     model_config = ConfigDict(
@@ -48,15 +48,15 @@ class Strict(_Refusing):
 
 
 class OperatorDescriptor(Strict):
-    """What to round, and how it lies: the root of every dialect's descriptor."""
+    """The base of every dialect's descriptor: an operator, and the layouts of its tensors."""
 
     dialect: str
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """The descriptor that a document of this dialect stands for.
+        """The descriptor in a parsed JSON document of this dialect.
 
-        Raises :class:`InvalidDescriptor` with every fault of form.
+        Raises :class:`InvalidDescriptor` with every wrong field.
         """
         try:
             return cls.model_validate(dict(document))
@@ -65,10 +65,10 @@ class OperatorDescriptor(Strict):
 
     @abc.abstractmethod
     def resolve(self) -> RoundCall:
-        """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
 
     def to_json(self) -> bytes:
-        """The JSON text, in ASCII, fit for the header ``Operator-Descriptor``."""
+        """The JSON text in ASCII, as the header ``Operator-Descriptor`` carries it."""
         fields = self.model_dump(mode="json", exclude_unset=True)
         return strictjson.dumps({"dialect": self.dialect, **fields})
 
@@ -80,7 +80,7 @@ class OperatorDescriptor(Strict):
         document = handler.resolve_ref_schema(reference)
         required: list[str] = document.setdefault("required", [])
         if "dialect" not in required:
-            # A constructor need not be told its own dialect; a JSON document must say it.
+            # Optional in the constructor, but required in a JSON document.
             document["properties"]["dialect"].pop("default", None)
             required.insert(0, "dialect")
         return reference

@@ -1,7 +1,7 @@
 """The ``onnx`` dialect: ``Round`` of the ONNX operator sets, versions 11 and 22.
 
-Rules are those of the ONNX operator specification: floating-point tensors only,
-halves to even, any rank and any sizes.
+Rules are those of the ONNX operator specification: floating-point tensors only, ties to even, any
+rank and any sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .fields import RANK_LIMIT, OneOf, Sizes
 from .model import OperatorDescriptor, Strict
 
 OLDEST_OPSET = 11
-#: That of onnx 1.23.
+#: The newest opset of onnx 1.23.
 NEWEST_OPSET = 28
 
 
@@ -68,14 +68,14 @@ class OnnxTensor(Strict):
     """A tensor of the ONNX type system, packed in C order."""
 
     elem_type: Annotated[str, OneOf("onnx: Round", _SPELLINGS)] = Field(
-        description="TensorProto.DataType's name, or the full type string. "
+        description="The name in TensorProto.DataType, or the full type string. "
         "BFLOAT16 needs opset 22 or newer."
     )
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
 
 
 class OnnxDescriptor(OperatorDescriptor):
-    """ONNX Round: to the nearest integer, halves to even."""
+    """ONNX Round: to the nearest integer, ties to even."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -88,11 +88,11 @@ class OnnxDescriptor(OperatorDescriptor):
     )
     input: OnnxTensor
     domain: Literal["", "ai.onnx"] = Field(
-        default="", description='The default domain, as "" or ai.onnx; "" where this is not given.'
+        default="", description='The default domain, by either name: "" or ai.onnx.'
     )
 
     def resolve(self) -> RoundCall:
-        """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         tensor, version = self.input, _BY_OPSET[self.opset_version]
         if faults := version.dtype_faults(tensor.elem_type, ("input", "elem_type")):
             raise InvalidDescriptor.of(faults)

@@ -35,52 +35,56 @@ class OpenVINOData(Strict):
 
     mode: Annotated[str, OneOf(VERSION.title, {mode: mode for mode in OPENVINO_MODES})] = Field(
         default=DEFAULT_MODE,
-        description=f"Where halves go, {DEFAULT_MODE} where this is not given; integers come back "
-        "as they are in both modes.",
+        description=f"The rule for halves, {DEFAULT_MODE} by default. Both modes return integers "
+        "unchanged.",
     )
 
 
-#: "Any numeric type" is Round-5's rule. OpenVINO's other ones, and why no tensor here has them.
+#: Round-5 allows "any numeric type". These types of OpenVINO are refused, with the reason.
 _SUB_BYTE = "its elements are storage codes of less than a byte"
 _NOT_CLOSED = "it is not closed under rounding: it has powers of two alone, and 0.5 rounds to 0"
-_NOT_TAKEN = {
+_REASONS = {
     **dict.fromkeys(("i4", "u4", "u1", "u2", "u3", "u6", "nf4", "f4e2m1"), _SUB_BYTE),
     "f8e8m0": _NOT_CLOSED,
 }
-_UNFIT: dict[str | int, str] = {
+_REJECTED: dict[str | int, str] = {
     name: f"{VERSION.title} takes {', '.join(BY_OPENVINO)}, got {name}: {why}, and OpenVINO's own "
     "evaluation of Round does not take it either"
-    for name, why in _NOT_TAKEN.items()
+    for name, why in _REASONS.items()
 }
 
 
 class OpenVINOTensor(Strict):
     """A tensor of OpenVINO's element types, packed in C order."""
 
-    element_type: Annotated[str, OneOf(VERSION.title, {name: name for name in BY_OPENVINO}, _UNFIT)]
+    element_type: Annotated[
+        str, OneOf(VERSION.title, {name: name for name in BY_OPENVINO}, _REJECTED)
+    ]
     shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
 
 
 class OpenVINODescriptor(OperatorDescriptor):
-    """OpenVINO Round-5: to the nearest integer, halves as ``mode`` says."""
+    """OpenVINO Round-5: to the nearest integer, halves by ``mode``."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     dialect: Literal["openvino"] = "openvino"
     type: Literal["Round"]
     version: Literal["opset5"] = Field(
-        default="opset5", description="The operation set; opset5 where this is not given."
+        default="opset5", description="The operation set; opset5 by default."
     )
-    data: OpenVINOData | None = Field(default=None, description="Attributes; null is the defaults.")
+    data: OpenVINOData | None = Field(
+        default=None, description="Attributes; null has the defaults."
+    )
     input: OpenVINOTensor
 
     @property
     def mode(self) -> str:
-        """Where halves go: what ``data`` says, or the default."""
+        """The rule for halves: that of ``data``, or the default."""
         return DEFAULT_MODE if self.data is None else self.data.mode
 
     def resolve(self) -> RoundCall:
-        """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         layout = Layout.of(BY_OPENVINO[self.input.element_type], self.input.shape, loc=("input",))
         return RoundCall.packed_output(OPENVINO_MODES[self.mode], layout)
 

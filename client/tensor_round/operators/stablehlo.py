@@ -1,6 +1,6 @@
 """The ``stablehlo`` dialect: ``round_nearest_even`` and ``round_nearest_afz`` of StableHLO.
 
-The operand is a tensor type as a program spells it, ``tensor<2x3xf16>``.
+The operand is a tensor type in StableHLO's syntax, ``tensor<2x3xf16>``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 def _parts(operand: str) -> tuple[str, tuple[str, ...]]:
-    """A type's elements and dimensions; raises :class:`ValueError` where it is none."""
+    """A type's element type and dimensions; raises :class:`ValueError` for another text."""
     found = _TENSOR.fullmatch(operand)
     if found is None:
         raise ValueError(f"{_RULE}, got {shown(operand)}")
@@ -41,7 +41,7 @@ def _parts(operand: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _static(operand: str) -> str:
-    """The type, if every dimension has a size; raises :class:`ValueError`."""
+    """The type, if all dimensions are static and in range; raises :class:`ValueError`."""
     _, sizes = _parts(operand)
     if "?" in sizes:
         raise ValueError(f"{_TITLE} takes dimensions with sizes here, got {shown(operand)}")
@@ -64,15 +64,15 @@ class StableHLODescriptor(OperatorDescriptor):
             "stablehlo",
             {prefix + name: name for prefix in ("", "stablehlo.") for name in STABLEHLO_OPS},
         ),
-    ] = Field(description="The operation, with or without stablehlo. before it.")
+    ] = Field(description="The operation, with or without the prefix stablehlo.")
     operand: Annotated[str, AfterValidator(_static)] = Field(
-        description="The operand's type: sizes and the element type, each before an x but the "
-        f"last. Elements are {', '.join(BY_STABLEHLO)}.",
+        description="The operand's type: sizes and the element type, separated by x. "
+        f"The element type is one of {', '.join(BY_STABLEHLO)}.",
         json_schema_extra={"pattern": r"^tensor<((0|[1-9][0-9]*)x)*[a-wyz][A-Za-z0-9_]{0,31}>$"},
     )
 
     def resolve(self) -> RoundCall:
-        """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         element, sizes = _parts(self.operand)
         if faults := VERSION.dtype_faults(element, ("operand",)):
             raise InvalidDescriptor.of(faults)

@@ -1,4 +1,4 @@
-"""Operators as one word, for command lines and queries: ``directml:TOWARD_INFINITY``."""
+"""Operators as text, for command lines and queries: ``directml:TOWARD_INFINITY``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .objects import (
 )
 from .onnx import NEWEST_OPSET, OLDEST_OPSET
 
-#: What there is, for help texts and messages.
+#: The accepted texts, for help and error messages.
 SPELLINGS = (
     f"{', '.join(Rounding)}; onnx or onnx:OPSET ({OLDEST_OPSET} to {NEWEST_OPSET}); "
     f"openvino or openvino:MODE ({', '.join(DIALECTS['openvino'].modes)}); "
@@ -32,7 +32,7 @@ SPELLINGS = (
     f"array_api:OP ({', '.join(DIALECTS['array_api'].modes)})"
 )
 
-#: Each dialect's operator in each of its modes.
+#: The operators of the dialects in each of their modes, as ``compare`` lists them.
 _WORDS = (
     "onnx",
     *(f"openvino:{mode}" for mode in DIALECTS["openvino"].modes),
@@ -44,10 +44,10 @@ _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
 
 @lru_cache(maxsize=64)
 def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> RoundOperator:
-    """The operator that ``text`` names, in its dialect's own words.
+    """The operator that ``text`` names.
 
-    A direction of IEEE 754 stands for itself; the others are a dialect and, after colons, what
-    its operator can be told. Raises :class:`InvalidDescriptor` at ``loc``, naming what is allowed.
+    ``text`` is an IEEE 754 rounding direction, or a dialect and, after colons, its operator's
+    attributes. Raises :class:`InvalidDescriptor` at ``loc`` with the accepted texts.
     """
     dialect, *words = text.split(":")
     try:
@@ -60,17 +60,17 @@ def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> Round
 
 
 def operators_on(dtype: str, shape: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
-    """The dialects' operators that take a packed tensor, by the direction in which they round."""
+    """The dialects' operators that accept a packed tensor, by their rounding direction."""
     found: dict[str, tuple[str, ...]] = {rounding.value: () for rounding in Rounding}
     for text in _WORDS:
         with contextlib.suppress(InvalidDescriptor):
-            rounding = operator_from_text(text).plan(dtype, shape).call.rounding.value
+            rounding = operator_from_text(text).prepare(dtype, shape).call.rounding.value
             found[rounding] = (*found[rounding], text)
     return found
 
 
 def _operator(dialect: str, words: list[str]) -> RoundOperator:
-    # The operators check what they are given: here it may still be anything.
+    # Any: the operators check their own attributes.
     given: list[Any] = [int(word) if _INTEGER.fullmatch(word) else word for word in words]
     match dialect, len(given):
         case ("onnx", 0 | 1) if all(isinstance(word, int) for word in given):

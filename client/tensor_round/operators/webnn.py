@@ -1,7 +1,7 @@
 """The ``webnn`` dialect: ``roundEven`` of the Web Neural Network API.
 
-Its fields are the method's name and the MLOperandDescriptor of its input. The text allows
-any rank and two data types; dimensions are at least 1.
+Its fields are the method's name and the MLOperandDescriptor of its input. The specification
+allows any rank and two data types; dimensions are at least 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .dialect import Dialect, Version
 from .fields import RANK_LIMIT, OneOf, PerDimension
 from .model import OperatorDescriptor, Strict
 
-#: In MLOperandDataType's names, which are also the canonical ones.
+#: MLOperandDataType's names, which are also the canonical ones.
 VERSION = Version("1", "webnn: roundEven", (), ("float32", "float16"), 0, RANK_LIMIT)
 #: A "valid dimension": greater than zero, and in the range of WebIDL's ``long``.
 _Dimension = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -40,7 +40,7 @@ class WebNNTensor(Strict):
 
 
 class WebNNDescriptor(OperatorDescriptor):
-    """WebNN roundEven: to the nearest integer, halves to even."""
+    """WebNN roundEven: to the nearest integer, ties to even."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -49,7 +49,7 @@ class WebNNDescriptor(OperatorDescriptor):
     input: WebNNTensor
 
     def resolve(self) -> RoundCall:
-        """The call this descriptor stands for; raises :class:`InvalidDescriptor`."""
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
         layout = Layout.of(BY_NAME[self.input.dataType], self.input.shape, loc=("input",))
         return RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
 

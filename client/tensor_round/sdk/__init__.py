@@ -1,1 +1,1 @@
-"""What clients do beyond rounding arrays: descriptors executed as they are."""
+"""The clients, and the layers between their calls and a transport."""

@@ -16,7 +16,7 @@ from ..transport.concurrency.tasks import Tasks
 from ..transport.select import async_transport
 from ..transport.tls import Cert, Verify
 from .common_headers import headers_from
-from .configured import Configured
+from .copyable import Copyable
 from .execution import AnyDescriptor
 from .output import Output
 from .session import Session
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 
-class AsyncClient(Configured):
-    """:class:`~tensor_round.Client` for asyncio: the same arguments, the same calls, awaited.
+class AsyncClient(Copyable):
+    """:class:`~tensor_round.Client` for asyncio: the same arguments, and the same calls, awaited.
 
-    ``transport`` is an ``httpx2.AsyncBaseTransport``; ``httpx2.ASGITransport`` calls a
-    service in this process. A client belongs to one event loop.
+    ``transport`` is an ``httpx2.AsyncBaseTransport``; ``httpx2.ASGITransport`` calls an ASGI
+    application in this process. A client belongs to one event loop.
     """
 
     def __init__(
@@ -50,27 +50,12 @@ class AsyncClient(Configured):
         transport: httpx2.AsyncBaseTransport | None = None,
         digest: bool = False,
     ) -> None:
-        where, key = with_environment(url, api_key)
-        self._settings = Settings(
-            where,
-            key,
-            verify,
-            cert,
-            timeout,
-            retries,
-            connections,
-            tile_bytes,
-            headers,
-            transport,
-            digest,
-        )
+        url, api_key = with_environment(url, api_key)
+        options = timeout, retries, connections, tile_bytes, headers, transport, digest
+        self._settings = Settings(url, api_key, verify, cert, *options)
+        address, common = Address.parse(url), headers_from(api_key, headers)
         chosen = async_transport(
-            Address.parse(where),
-            headers_from(key, headers),
-            verify=verify,
-            cert=cert,
-            connections=connections,
-            foreign=transport,
+            address, common, transport, connections=connections, verify=verify, cert=cert
         )
         self._session = Session(chosen, Tasks(), self._settings)
 
@@ -99,23 +84,23 @@ class AsyncClient(Configured):
         out: object = None,
         progress: bool | ProgressCallback = False,
     ) -> Output:
-        """Execute an operator descriptor as it is; see :meth:`Client.execute`."""
+        """Execute an operator descriptor; see :meth:`Client.execute`."""
         return await self._session.execute(descriptor, data, out, progress)
 
     async def operators(self) -> dict[str, Any]:
-        """What the service takes: dialects, versions, modes, dtypes and limits."""
+        """The service's operators as JSON values: dialects, versions, modes, dtypes and limits."""
         return await self._session.document("/operators")
 
     async def conformance(self) -> dict[str, Any]:
-        """The service's proof of exactness: digests of its results for all bit patterns."""
+        """The digests of the service's results for all patterns, by backend, as JSON values."""
         return await self._session.document("/conformance")
 
     async def ready(self) -> bool:
-        """Whether the service can be reached and would serve now."""
+        """Whether the service is reachable and ready to serve."""
         return await self._session.ready()
 
     async def close(self) -> None:
-        """Close every connection; calls after it raise :class:`InvalidArgument`."""
+        """Close every connection; later calls raise :class:`InvalidArgument`."""
         await self._session.close()
 
     async def __aenter__(self) -> Self:

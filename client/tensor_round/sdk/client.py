@@ -17,7 +17,7 @@ from ..transport.concurrency.threads import Threads
 from ..transport.select import blocking_transport
 from ..transport.tls import Cert, Verify
 from .common_headers import headers_from
-from .configured import Configured
+from .copyable import Copyable
 from .execution import AnyDescriptor
 from .output import Output
 from .session import Session
@@ -26,35 +26,35 @@ from .settings import Settings, with_environment
 if TYPE_CHECKING:
     import httpx2
 
-#: Any array; what comes back is of its kind.
+#: The type of an array argument, and of its result.
 A = TypeVar("A")
 
 
-class Client(Configured):
-    """Rounds arrays through a service; safe to share between threads.
+class Client(Copyable):
+    """Rounds arrays through a service; threads may share it.
 
-    ``url`` is ``http://``, ``https://`` or ``unix://`` with a socket's path, or ``local:``
-    for the service's engine in this process, and defaults to the environment's
-    TENSOR_ROUND_URL; ``api_key`` to TENSOR_ROUND_API_KEY.
+    ``url`` is ``http://``, ``https://``, ``unix://`` with a socket's path, or ``local:`` for the
+    service's engine in this process. It defaults to the environment variable TENSOR_ROUND_URL,
+    and ``api_key`` to TENSOR_ROUND_API_KEY.
 
-    ``verify`` is whether, or by which certificates (a file, a folder or an
-    ``ssl.SSLContext``), the service's certificate is checked; ``cert`` is the client's
-    own, one file or a pair with its key.
+    ``verify`` selects the trusted certificates: True for the system's, a file, a folder or an
+    ``ssl.SSLContext``; False turns verification off. ``cert`` is the client's own certificate: a
+    file, or a pair with its key.
 
-    ``timeout`` is the seconds a call may take in all, tiles and retries included; None
-    is for ever. ``retries`` is how often a request, or a tile, is sent again when the
-    connection fails, the answer is cut short, or the service is busy (429, 502, 503,
-    504; its Retry-After is kept to). ``connections`` is how many there are at most, and
-    so how many tiles travel at once. ``tile_bytes`` is above which arrays are cut.
+    ``timeout`` limits a whole call in seconds, tiles and retries included; None is no limit.
+    ``retries`` is the number of times that a request (each tile is one) is sent again after a
+    connection error, a response cut short, or a busy service (408, 429, 502, 503, 504; its
+    Retry-After is respected). ``connections`` is the most connections, and so the most tiles
+    under way. Arrays of more than ``tile_bytes`` bytes are cut into tiles.
 
-    ``digest`` has every byte verified end to end by SHA-256 (RFC 9530). ``headers`` go
-    with every request. ``transport`` is an ``httpx2.BaseTransport`` to use instead of the
-    client's own, for a proxy, say; it is closed with the client, and certificates and
-    connections are its own affair.
+    ``digest`` verifies every payload end to end by SHA-256 (RFC 9530). ``headers`` are added to
+    every request. ``transport`` is an ``httpx2.BaseTransport`` to use in place of the client's
+    own, for a proxy, say. It is closed with the client; ``verify``, ``cert`` and ``connections``
+    have no effect on it.
 
-    In a child that was forked off, the client opens connections of its own. A copy, or what is
-    unpickled, is a new client of the same settings: a pickle holds the API key. With a
-    ``transport`` there is neither.
+    In a forked child the client opens connections of its own. A copied or unpickled client is a
+    new client with the same settings; a pickle contains the API key. A client with a
+    ``transport`` can be neither copied nor pickled.
     """
 
     def __init__(
@@ -72,27 +72,12 @@ class Client(Configured):
         transport: httpx2.BaseTransport | None = None,
         digest: bool = False,
     ) -> None:
-        where, key = with_environment(url, api_key)
-        self._settings = Settings(
-            where,
-            key,
-            verify,
-            cert,
-            timeout,
-            retries,
-            connections,
-            tile_bytes,
-            headers,
-            transport,
-            digest,
-        )
+        url, api_key = with_environment(url, api_key)
+        options = timeout, retries, connections, tile_bytes, headers, transport, digest
+        self._settings = Settings(url, api_key, verify, cert, *options)
+        address, common = Address.parse(url), headers_from(api_key, headers)
         chosen = blocking_transport(
-            Address.parse(where),
-            headers_from(key, headers),
-            verify=verify,
-            cert=cert,
-            connections=connections,
-            foreign=transport,
+            address, common, transport, connections=connections, verify=verify, cert=cert
         )
         self._session = Session(chosen, Threads(), self._settings)
 
@@ -105,28 +90,28 @@ class Client(Configured):
         out: A | None = None,
         progress: bool | ProgressCallback = False,
     ) -> A:
-        """Round every element of ``x``, and return an array of the same kind, dtype and shape.
+        """Round every element of ``x``; returns an array of the same type, dtype and shape.
 
-        ``x`` is a NumPy array, a torch tensor, a CuPy array, or anything that exports
-        ``__array_interface__``, the buffer protocol or CPU DLPack. Arrays on a GPU stay there
-        where the service is on the same host and has CUDA shared memory on; else they are
-        copied, which the log says once. A masked array keeps its mask.
+        ``x`` is a NumPy array, a torch tensor, a CuPy array, or an object that exports
+        ``__array_interface__``, the buffer protocol or CPU DLPack. A masked array keeps its mask.
+        A GPU array is rounded in GPU memory if the service is on the same host and has CUDA shared
+        memory enabled. Otherwise it is copied through host memory, and the client logs that once.
 
-        ``operator`` is an operator object or an IEEE 754 rounding direction: ``ties_to_even``
-        (which is meant where neither is given), ``ties_to_away``, ``toward_zero``,
-        ``toward_positive``, ``toward_negative``. ``rounding`` is the direction by its own name;
-        give one of the two.
+        ``operator`` is an operator object or an IEEE 754 rounding direction: ``ties_to_even`` (the
+        default), ``ties_to_away``, ``toward_zero``, ``toward_positive`` or ``toward_negative``.
+        ``rounding`` is a direction too; give one of the two.
 
-        ``out``, of the same shape and dtype, is filled and returned; it may be ``x``.
-        After an error, elements of ``x`` itself are old or new ones, never torn, and
-        rounding them again is right; another array's content is undefined then.
+        ``out``, of the same shape and dtype, is filled and returned; it may be ``x``. After an
+        error each element of an ``out`` that is ``x`` has its old or its new value, so the call
+        can be repeated. The content of any other ``out`` is then undefined.
 
-        ``progress`` shows a bar on stderr, or is called with bytes done and bytes in all.
+        ``progress`` is True for a bar on stderr, or a function that is called with the bytes done
+        and the bytes in total.
 
-        Raises :class:`InvalidDescriptor` for a tensor that the operator does not take,
-        before anything is sent, :class:`InvalidArgument`, :class:`ConnectionFailed`,
-        :class:`DeadlineExceeded`, :class:`ProtocolViolation`, and the other refusals
-        under :class:`RequestRefused`.
+        Raises :class:`InvalidDescriptor` for a tensor that the operator does not accept, before
+        anything is sent; :class:`InvalidArgument`, :class:`ConnectionFailed`,
+        :class:`DeadlineExceeded`, :class:`ProtocolViolation`, and the other subclasses of
+        :class:`RequestRefused`.
         """
         rounded: A = run(self._session.round(x, as_operator(operator, rounding), out, progress))
         return rounded
@@ -134,13 +119,13 @@ class Client(Configured):
     def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
         """Where the dialects' operators, and the rounding directions, differ on ``x``.
 
-        ``x`` is an array in main memory as :meth:`round` takes it; elements under a mask count
-        too. Counts are by pair of directions and by class of elements, with the first elements of
-        each. Arrays over ``tile_bytes`` travel in tiles. ``progress`` is as in :meth:`round`.
-        :func:`tensor_round.compare` does the same without a service, and tells what turned one
-        array into another.
+        ``x`` is an array in host memory, as for :meth:`round`; masked elements count too. The
+        result has the number of differing elements, and the first of them, for each pair of
+        directions and class of elements. Arrays over ``tile_bytes`` are sent in tiles.
+        ``progress`` is as in :meth:`round`. :func:`tensor_round.compare` does the same without a
+        service, and can also explain the difference of two arrays.
 
-        Raises as :meth:`round` does.
+        Raises the errors of :meth:`round`.
         """
         return run(self._session.compare(x, progress))
 
@@ -152,42 +137,42 @@ class Client(Configured):
         out: object = None,
         progress: bool | ProgressCallback = False,
     ) -> Output:
-        """Execute an operator descriptor as it is, with every layout that it states.
+        """Execute an operator descriptor, with the layouts that it states.
 
-        ``descriptor`` is any dialect's model, such as :class:`OnnxDescriptor`, a mapping of the
-        same fields, or JSON text. ``data`` is the bytes that lie as its input says, or an array
-        of its input's dtype and shape; one that has the strides too is sent from where it lies,
-        with what is between its elements, any other is laid out as stated.
+        ``descriptor`` is a model of any dialect, such as :class:`OnnxDescriptor`, a mapping of the
+        same fields, or JSON text. ``data`` is the input's buffer as bytes, or an array of its dtype
+        and shape. An array with the input's strides is sent without a copy, the bytes between its
+        elements included; any other is copied into the stated layout.
 
-        ``out`` is writable bytes of the output's length, or an array of its dtype and shape,
-        between whose elements nothing is touched. It may be the input's own memory, where both
-        layouts have the same strides and length; any other overlap is refused, as DirectML does.
-        After an error it is as :meth:`round` leaves it. A refused call changes nothing.
+        ``out`` is a writable buffer of the output's length, or an array of its dtype and shape;
+        the memory between an array's elements is not changed. ``out`` may be the input's memory if
+        both layouts have the same strides and length. Any other overlap is refused, as in
+        DirectML. Its state after an error is as for :meth:`round`. A refused call changes nothing.
 
-        A tensor over ``tile_bytes`` travels in tiles if input and output lie alike without
-        gaps; all others go whole, and the service's limit is theirs. ``progress`` is as in
-        :meth:`round`.
+        A tensor over ``tile_bytes`` is sent in tiles if input and output have the same layout
+        without gaps. Any other tensor is sent whole, and must be within the service's limit.
+        ``progress`` is as in :meth:`round`.
 
         Raises :class:`InvalidDescriptor`, :class:`MalformedJSON`,
-        :class:`PayloadSizeMismatch` and :class:`InvalidArgument` before anything is sent,
-        and what :meth:`round` raises.
+        :class:`PayloadSizeMismatch` and :class:`InvalidArgument` before anything is sent, and the
+        errors of :meth:`round`.
         """
         return run(self._session.execute(descriptor, data, out, progress))
 
     def operators(self) -> dict[str, Any]:
-        """What the service takes: dialects, versions, modes, dtypes and limits."""
+        """The service's operators as JSON values: dialects, versions, modes, dtypes and limits."""
         return run(self._session.document("/operators"))
 
     def conformance(self) -> dict[str, Any]:
-        """The service's proof of exactness: digests of its results for all bit patterns."""
+        """The digests of the service's results for all patterns, by backend, as JSON values."""
         return run(self._session.document("/conformance"))
 
     def ready(self) -> bool:
-        """Whether the service can be reached and would serve now."""
+        """Whether the service is reachable and ready to serve."""
         return run(self._session.ready())
 
     def close(self) -> None:
-        """Close every connection; calls after it raise :class:`InvalidArgument`."""
+        """Close every connection; later calls raise :class:`InvalidArgument`."""
         run(self._session.close())
 
     def __enter__(self) -> Self:

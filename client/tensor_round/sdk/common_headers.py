@@ -1,4 +1,4 @@
-"""The headers that go with every request of a client."""
+"""The headers of every request of a client."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..errors import InvalidArgument
 from ..messages.request import Headers
 from ..version import __version__
 
-#: Tokens (RFC 9110, 5.6.2), and visible ASCII with spaces within.
+#: Field names are tokens (RFC 9110, 5.6.2). Values are visible ASCII, with inner spaces and tabs.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", re.ASCII)
 _VALUE = re.compile(r"([!-~]([ \t!-~]*[!-~])?)?", re.ASCII)
-#: Made by the client itself, for each request.
+#: Headers that the client itself sets for each request.
 _OWN = {
     "content-digest",
     "content-encoding",
@@ -27,21 +27,21 @@ _OWN = {
 
 
 def headers_from(api_key: str | None, headers: Mapping[str, str] | None) -> Headers:
-    """The headers that every request of a client carries; raises :class:`InvalidArgument`.
+    """The headers of every request of a client; raises :class:`InvalidArgument`.
 
-    No error shows the key.
+    No error message contains the key.
     """
     fields = {"User-Agent": f"tensor-round/{__version__}"}
     if api_key:
         if not _VALUE.fullmatch(api_key):
-            raise InvalidArgument("the API key has characters that no header can have")
+            raise InvalidArgument("the API key has characters that are not allowed in a header")
         fields["Authorization"] = f"Bearer {api_key}"
     known = {name.lower(): name for name in fields}
     for name, value in (headers or {}).items():
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-            raise InvalidArgument(f"the header {name!r} has characters that no header can have")
+            raise InvalidArgument(f"the header {name!r} has characters that are not allowed")
         if name.lower() in _OWN:
-            raise InvalidArgument(f"the header {name} is the client's own to send")
+            raise InvalidArgument(f"the header {name} is set by the client itself")
         fields.pop(known.get(name.lower(), name), None)
         fields[name] = value
     return [(name.encode(), value.encode()) for name, value in fields.items()]

@@ -1,53 +1,44 @@
-"""Comparing the directions on an array: tiles sent, what comes back put together."""
+"""Comparing rounding directions on an array: its tiles are sent, and their responses joined."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ..arrays.host import Array
 from ..arrays.tiles import Tile, runs
 from ..messages.differences import Differences, joined
-from ..messages.reader import Intake
-from ..messages.request import Request, document_intake, round_request
+from ..messages.request import Request, document_reader, tensor_request
 from ..operators.objects import IEEE754Round
 from ..progress import ProgressCallback, counted
 from ..transport.concurrency import Concurrency
 from ..transport.deadline import Deadline
+from .execution import Send
 from .settings import Settings
 
 _OPERATOR = IEEE754Round()
 
 
-class Fetch(Protocol):
-    """Sends requests, made anew for each try, until one response is whole."""
-
-    def __call__(
-        self,
-        make: Callable[[], Request],
-        reception: Callable[[int, Mapping[str, str]], Intake[dict[str, Any]]],
-        deadline: Deadline,
-        *,
-        computes: bool = False,
-    ) -> Awaitable[dict[str, Any]]:
-        """Send it."""
-
-
 class Part(NamedTuple):
-    """A tile, and how many elements come before it."""
+    """A run of elements, and the number of elements before it."""
 
     start: int
     elements: Array
 
 
 class Comparisons:
-    """What a session does to compare; a small array travels whole, in its own shape."""
+    """The comparisons of one session; a small array is sent whole, in its own shape."""
 
     def __init__(
-        self, fetch: Fetch, concurrency: Concurrency, settings: Settings, *, digest: bool
+        self,
+        send: Send[dict[str, Any]],
+        concurrency: Concurrency,
+        settings: Settings,
+        *,
+        digest: bool,
     ) -> None:
-        self._fetch = fetch
+        self._send = send
         self._concurrency = concurrency
         self._settings = settings
         self._digest = digest
@@ -57,38 +48,38 @@ class Comparisons:
     ) -> Differences:
         """Compare the directions; see :meth:`Client.compare`."""
         shape = array.shape
-        _OPERATOR.plan(dtype, shape)
+        _OPERATOR.prepare(dtype, shape)
         limit = max(1, self._settings.tile_bytes // array.itemsize)
         if array.size <= limit:
             with counted(progress, array.nbytes, "comparing") as add:
-                whole = await self._sent(array, dtype, shape, deadline)
+                whole = await self._compare_run(array, dtype, shape, deadline)
                 add(array.nbytes)
             return whole
         found: list[tuple[int, Differences]] = []
         with counted(progress, array.nbytes, "comparing") as add:
 
             async def work(part: Part) -> None:
-                size = part.elements.size
-                found.append(
-                    (part.start, await self._sent(part.elements, dtype, (size,), deadline))
-                )
+                flat = (part.elements.size,)
+                differences = await self._compare_run(part.elements, dtype, flat, deadline)
+                found.append((part.start, differences))
                 add(part.elements.nbytes)
 
-            await self._concurrency.each(
+            await self._concurrency.for_each(
                 work, _parts(array, limit), self._settings.connections, deadline
             )
         return joined(found, dtype, shape)
 
-    async def _sent(
+    async def _compare_run(
         self, elements: Array, dtype: str, shape: tuple[int, ...], deadline: Deadline
     ) -> Differences:
-        tile = Tile(_OPERATOR.plan(dtype, shape), elements, elements, False)
+        tile = Tile(_OPERATOR.prepare(dtype, shape), elements, elements, False)
 
-        def make() -> Request:
-            return round_request(tile.plan, tile.payload(), digest=self._digest, path="/compare")
+        def make_request() -> Request:
+            payload = tile.payload()
+            return tensor_request(tile.prepared, payload, digest=self._digest, path="/compare")
 
-        reception = partial(document_intake, digest=self._digest)
-        document = await self._fetch(make, reception, deadline, computes=self._digest)
+        make_reader = partial(document_reader, digest=self._digest)
+        document = await self._send(make_request, make_reader, deadline, computes=self._digest)
         return Differences.from_data(document)
 
 

@@ -1,20 +1,25 @@
-"""Executing a descriptor as it is: any dialect's, with every layout that it can state."""
+"""Executing descriptors of any dialect, with every layout that they can state."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .. import operators
-from ..arrays.host import Array
-from ..arrays.sinks import Landing
+from ..arrays.sinks import TensorSink
+from ..cuda.device_rounding import RoundTiles
 from ..errors import HeadersTooLarge, InvalidArgumentType
-from ..messages.reader import Intake
-from ..messages.request import Request, round_request, tensor_intake
+from ..messages.request import Request, tensor_reader, tensor_request
+from ..messages.response_readers import ResponseReader
 from ..operators import Descriptor
 from ..operators.model import OperatorDescriptor
-from ..operators.objects import Plan, RoundOperator, operator_of, plan_of
+from ..operators.objects import (
+    PreparedDescriptor,
+    RoundOperator,
+    operator_of,
+    prepare_descriptor,
+)
 from ..progress import ProgressCallback, counted
 from ..quoting import shown
 from ..transport.concurrency import Concurrency
@@ -24,58 +29,48 @@ from . import tensors
 from .output import Output
 from .tensors import Exporter, Tensor
 
-#: A descriptor: any dialect's model, a document, or its JSON text.
+T = TypeVar("T")
+#: A descriptor: a model of any dialect, a mapping, or its JSON text.
 AnyDescriptor = Descriptor | Mapping[str, Any] | str | bytes
 
-#: Descriptors remembered; each has at most 16 KiB.
-_REMEMBERED = 256
-#: From this size on, laying out takes longer than its way to a thread and back.
+#: Parsed descriptors that are cached; each has at most 16 KiB.
+_CACHE_SIZE = 256
+#: From this size on, copying a payload takes longer than starting a thread for it.
 _LARGE_BYTES = 256 << 10
 
 
-class Fetch(Protocol):
-    """Sends requests, made anew for each try, until one response is whole."""
+class Send(Protocol[T]):
+    """Sends a request with retries until a response is complete."""
 
     def __call__(
         self,
-        make: Callable[[], Request],
-        reception: Callable[[int, Mapping[str, str]], Intake[None]],
+        make_request: Callable[[], Request],
+        make_reader: Callable[[int, Mapping[str, str]], ResponseReader[T]],
         deadline: Deadline,
         *,
         computes: bool = False,
-    ) -> Awaitable[None]:
-        """Send it."""
+    ) -> Awaitable[T]:
+        """Send it; each try makes a new request and a new reader."""
 
 
-class Fill(Protocol):
-    """Has every tile of an array rounded into another, which may be the same memory."""
+class DescriptorExecutor:
+    """Executes the descriptors of one session.
 
-    def __call__(
-        self,
-        operator: RoundOperator,
-        plan: Plan,
-        source: Array,
-        target: Array,
-        progress: bool | ProgressCallback,
-        deadline: Deadline,
-        *,
-        is_fresh: bool = False,
-    ) -> Awaitable[None]:
-        """Round it."""
-
-
-class Executions:
-    """What a session does with descriptors.
-
-    A tensor over ``tile_bytes`` whose elements cover their bytes alike in input and output
-    travels in tiles; all others go whole.
+    A tensor over ``tile_bytes`` is cut into tiles if its input and output have the same layout
+    without gaps. Every other tensor is sent whole.
     """
 
     def __init__(
-        self, fetch: Fetch, fill: Fill, concurrency: Concurrency, tile_bytes: int, *, digest: bool
+        self,
+        send: Send[None],
+        round_tiles: RoundTiles,
+        concurrency: Concurrency,
+        tile_bytes: int,
+        *,
+        digest: bool,
     ) -> None:
-        self._fetch = fetch
-        self._fill = fill
+        self._send = send
+        self._round_tiles = round_tiles
         self._concurrency = concurrency
         self._tile_bytes = tile_bytes
         self._digest = digest
@@ -89,18 +84,18 @@ class Executions:
         deadline: Deadline,
     ) -> Output:
         """Execute a descriptor; see :meth:`Client.execute`."""
-        stated, plan = read_descriptor(descriptor)
-        call = plan.call
+        stated, prepared = read_descriptor(descriptor)
+        call = prepared.call
         source = tensors.read_input(data, call)
         target = None if out is None else tensors.read_output(out, call)
         in_place = target is not None and tensors.is_in_place(source, target)
         is_flat = call.input.is_dense and call.input.lies_like(call.output.strides)
         if is_flat and call.input.element_bytes > self._tile_bytes:
             is_fresh = target is None
-            target = target or tensors.fresh(call.output)
+            target = target or tensors.allocate(call.output)
             await self._in_tiles(stated, source, target, progress, deadline, is_fresh=is_fresh)
         else:
-            target = await self._whole(plan, source, target, in_place, progress, deadline)
+            target = await self._whole(prepared, source, target, in_place, progress, deadline)
         return Output(target)
 
     async def _in_tiles(
@@ -114,10 +109,10 @@ class Executions:
         is_fresh: bool,
     ) -> None:
         operator, layout = operator_of(stated), target.layout
-        plan = operator.plan(layout.dtype.name, layout.shape)
-        await self._fill(
+        prepared = operator.prepare(layout.dtype.name, layout.shape)
+        await self._round_tiles(
             operator,
-            plan,
+            prepared,
             source.elements,
             target.elements,
             progress,
@@ -129,48 +124,48 @@ class Executions:
 
     async def _whole(
         self,
-        plan: Plan,
+        prepared: PreparedDescriptor,
         source: Tensor,
         target: Tensor | None,
         in_place: bool,
         progress: bool | ProgressCallback,
         deadline: Deadline,
     ) -> Tensor:
-        def laid_out() -> memoryview:
-            return tensors.payload(source, plan.call)
+        call, digest, result = prepared.call, self._digest, target
 
-        is_large = plan.call.input.byte_length >= _LARGE_BYTES
-        payload = await self._concurrency.compute(laid_out) if is_large else laid_out()
-        digest, place = self._digest, target
+        def make_payload() -> memoryview:
+            return tensors.payload(source, call)
 
-        def landing() -> Landing:
+        def make_request() -> Request:
+            return tensor_request(prepared, payload, digest=digest)
+
+        def make_reader(status: int, fields: Mapping[str, str]) -> ResponseReader[None]:
+            return tensor_reader(status, fields, prepared, make_sink, digest=digest)
+
+        def make_sink() -> TensorSink:
             # Memory is allocated once the service has accepted the tensor.
-            nonlocal place
-            if place is None:
-                place = tensors.fresh(plan.call.output)
-            return tensors.landing(place, in_place=in_place, verified=digest)
+            nonlocal result
+            if result is None:
+                result = tensors.allocate(call.output)
+            return tensors.sink(result, in_place=in_place, verified=digest)
 
-        def reception(status: int, fields: Mapping[str, str]) -> Intake[None]:
-            return tensor_intake(status, fields, plan, landing, digest=digest)
-
-        def request() -> Request:
-            return round_request(plan, payload, digest=digest)
-
+        is_large = call.input.byte_length >= _LARGE_BYTES
+        payload = await self._concurrency.compute(make_payload) if is_large else make_payload()
         with counted(progress, len(payload)) as add:
-            await self._fetch(request, reception, deadline, computes=digest and is_large)
+            await self._send(make_request, make_reader, deadline, computes=digest and is_large)
             add(len(payload))
-        assert place is not None
-        return place
+        assert result is not None
+        return result
 
 
-def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, Plan]:
-    """A caller's descriptor, and the plan for it.
+def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, PreparedDescriptor]:
+    """A caller's descriptor as a model, and prepared.
 
-    Raises :class:`InvalidDescriptor` with every fault, :class:`MalformedJSON` for a text
-    that is no JSON, and :class:`InvalidArgumentType` for what is no descriptor at all.
+    Raises :class:`InvalidDescriptor` with every fault, :class:`MalformedJSON`, and
+    :class:`InvalidArgumentType` for a value that is no descriptor.
     """
     if isinstance(descriptor, str):
-        # An unpaired surrogate is no UTF-8, and is refused as such.
+        # An unpaired surrogate becomes malformed UTF-8, which is refused later.
         text = descriptor.encode("utf-8", "surrogatepass")
     elif isinstance(descriptor, bytes):
         text = descriptor
@@ -179,7 +174,7 @@ def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, Plan]:
     elif isinstance(descriptor, Mapping):
         text = operators.validate(dict(descriptor)).to_json()
     elif isinstance(descriptor, RoundOperator):
-        raise InvalidArgumentType("an operator is of no tensor yet: give operator.descriptor(...)")
+        raise InvalidArgumentType("an operator has no tensor yet: give operator.descriptor(...)")
     else:
         raise InvalidArgumentType(
             f"a descriptor is a model, a mapping or JSON text, got {shown(descriptor)}"
@@ -189,7 +184,7 @@ def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, Plan]:
     return _read_text(text)
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _read_text(text: bytes) -> tuple[Descriptor, Plan]:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _read_text(text: bytes) -> tuple[Descriptor, PreparedDescriptor]:
     stated = operators.parse(text)
-    return stated, plan_of(stated)
+    return stated, prepare_descriptor(stated)

@@ -1,4 +1,4 @@
-"""What an executed descriptor comes to."""
+"""The output of an executed descriptor."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays.host import Array, bits, laid_out
+from ..arrays.host import Array, bits, strided_view
 from .tensors import Bytes, Tensor
 
 
 class OutputLayout(NamedTuple):
-    """How an output lies: ``strides`` are in elements, ``byte_length`` has gaps and padding."""
+    """An output's layout: ``strides`` in elements; ``byte_length`` with gaps and padding."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -21,27 +21,27 @@ class OutputLayout(NamedTuple):
 
 
 class Output:
-    """The output of an executed descriptor: its bytes, and how they lie."""
+    """The output of an executed descriptor: its bytes and their layout."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor
 
     @property
     def layout(self) -> OutputLayout:
-        """Dtype, shape, strides (in elements) and length (in bytes), as the response states."""
+        """Dtype, shape, strides (in elements) and length (in bytes)."""
         stated = self._tensor.layout
         return OutputLayout(stated.dtype.numpy, stated.shape, stated.strides, stated.byte_length)
 
     @property
     def data(self) -> memoryview:
-        """The output as it came: ``layout.byte_length`` bytes, zeros where no element is.
+        """The output's ``layout.byte_length`` bytes; bytes that no element covers are zero.
 
-        It shares the memory of an ``out`` that lies so itself.
+        They are the memory of ``out``, if it has this layout.
         """
         return self._memory.data
 
     def numpy(self) -> Array:
-        """The elements as an array of the output's strides, on ``data``; ``out``, if it is one."""
+        """The elements as an array with the output's strides; ``out`` itself if it is an array."""
         return self._tensor.elements
 
     @cached_property
@@ -49,12 +49,12 @@ class Output:
         tensor = self._tensor
         if tensor.memory is not None:
             return tensor.memory
-        if tensor.layout.is_dense and tensor.lies_as_stated:
+        if tensor.layout.is_dense and tensor.has_stated_layout:
             extent = tensor.extent()
             if extent.size == tensor.layout.byte_length:
                 return extent
         memory = np.zeros(tensor.layout.byte_length, np.uint8)
-        bits(laid_out(memory, tensor.layout))[...] = bits(tensor.elements)
+        bits(strided_view(memory, tensor.layout))[...] = bits(tensor.elements)
         return memory
 
     def __repr__(self) -> str:

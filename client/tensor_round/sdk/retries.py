@@ -1,7 +1,7 @@
-"""When to try again, and when not to.
+"""The retry policy: which errors are retried, when, and how often.
 
-Rounding changes nothing in the service, and rounding twice is rounding once, so
-every request may be sent again; the question is only whether it helps.
+Requests change nothing in the service, and rounding a result again does not change it. So every
+request may be sent again; the policy decides whether that can succeed.
 """
 
 from __future__ import annotations
@@ -11,44 +11,43 @@ import random
 from ..errors import DigestMismatch, ProtocolViolation, RequestRefused, TensorRoundError
 from ..transport.deadline import Deadline
 
-#: Seconds before the first new try, doubled each time, and the most it grows to.
+#: Seconds before the first retry, which double with each further one, and their maximum.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 
-#: A client may be this many retries ahead of its successes (:class:`RetryBudget`).
+#: The retries that a new client may spend (:class:`RetryBudget`).
 BUDGET = 100
-#: What a success without a retry earns: in the long run one retry in ten requests.
+#: The retries that a success at the first try earns: one for each ten requests.
 EARNED = 0.1
 
 
 class RetryBudget:
-    """Retries that all callers of one client share, so that an outage gets no storm.
+    """The retries that all calls of one client share, so that an outage is not made worse.
 
-    A retry takes one; one that succeeds gives it back, and every success at first try
-    earns a tenth of one. There is no lock, which a fork could leave held: counts of
-    several threads may come out a little off, and may.
+    Each retry spends one. A success after retries returns them, and a success at the first try
+    earns a tenth of one. There is no lock, which a fork could leave locked; concurrent threads may
+    make the count slightly wrong, which does no harm.
     """
 
     def __init__(self, size: float = BUDGET) -> None:
         self._size = size
         self._left = size
 
-    def take(self) -> bool:
-        """Whether another retry may be made; if so, it is taken."""
+    def spend(self) -> bool:
+        """Spend one retry; False if none is left."""
         if self._left < 1:
             return False
         self._left -= 1
         return True
 
-    def succeeded(self, retries: int) -> None:
-        """A request succeeded after that many retries."""
+    def record_success(self, retries: int) -> None:
+        """Record a request that succeeded after so many retries."""
         self._left = min(self._size, self._left + (retries or EARNED))
 
 
 class Retries:
-    """The policy of one client: at most ``limit`` new tries a request.
+    """The policy of one client: at most ``limit`` retries of each request.
 
-    With ``verified`` answers (Content-Digest) what else a proxy can garble counts as
-    transient too.
+    With ``verified`` (Content-Digest) garbled messages count as transient errors too.
     """
 
     def __init__(self, limit: int, *, verified: bool) -> None:
@@ -56,20 +55,19 @@ class Retries:
         self._limit = limit
         self._verified = verified
 
-    def pause(self, error: TensorRoundError, retries: int, deadline: Deadline) -> float:
-        """Seconds to wait before the next try, ``retries`` having failed; or raises ``error``.
+    def backoff(self, error: TensorRoundError, retries: int, deadline: Deadline) -> float:
+        """Seconds to wait before the next try; raises ``error`` if there shall be none.
 
-        Doubles from :data:`FIRST_PAUSE`, half of it by chance; a service's Retry-After
-        is waited for in full. An error is raised at once if the wait would outlast the
-        deadline.
+        The wait doubles with each of the ``retries`` made so far, from :data:`FIRST_PAUSE`, with
+        random jitter of up to one half. The service's Retry-After is added. There is no next try
+        that the deadline does not allow.
         """
         if not self._is_transient(error) or retries >= self._limit:
             raise error
-        backoff = min(FIRST_PAUSE * 2.0**retries, LONGEST_PAUSE)
-        seconds = backoff * random.uniform(0.5, 1)
+        seconds = min(FIRST_PAUSE * 2.0**retries, LONGEST_PAUSE) * random.uniform(0.5, 1)
         if isinstance(error, RequestRefused) and error.retry_after is not None:
             seconds += error.retry_after
-        if not deadline.allows(seconds) or not self.budget.take():
+        if not deadline.allows(seconds) or not self.budget.spend():
             raise error
         return seconds
 

@@ -1,4 +1,4 @@
-"""What a client does, written once for both: calls, tiles, tries."""
+"""The calls of both clients, written once: tiles, requests, retries."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..arrays import device as device_arrays
-from ..arrays import host as arrays
+from ..arrays.device import library_of
+from ..arrays.host import (
+    Array,
+    bits,
+    empty_like,
+    read_array,
+    refuse_loss_of_mask,
+    writable_array,
+)
 from ..arrays.tiles import Tile, cut
-from ..cuda.rounds import DeviceRounds
+from ..cuda.device_rounding import DeviceRounder
 from ..errors import (
     ConnectionFailed,
     DeadlineExceeded,
@@ -20,25 +27,25 @@ from ..errors import (
     TensorRoundError,
 )
 from ..messages.differences import Differences
-from ..messages.reader import Intake
-from ..messages.request import Request, document_intake, get_request, round_request, tensor_intake
-from ..operators.objects import Plan, RoundOperator
+from ..messages.request import Request, document_reader, get_request, tensor_reader, tensor_request
+from ..messages.response_readers import ResponseReader
+from ..operators.objects import PreparedDescriptor, RoundOperator
 from ..progress import ProgressCallback, counted
 from ..transport.concurrency import Concurrency
 from ..transport.deadline import Deadline
-from ..transport.transports import Transport
+from ..transport.interface import Transport
 from .comparisons import Comparisons
-from .execution import AnyDescriptor, Executions
+from .execution import AnyDescriptor, DescriptorExecutor
 from .output import Output
 from .retries import Retries
 from .settings import Settings
 
 T = TypeVar("T")
-#: From this size on a digest takes longer than its way to a thread and back.
+#: From this size on, computing a digest takes longer than starting a thread for it.
 LARGE_DIGEST_BYTES = 256 << 10
 
-#: From an answer's status and headers, what takes its body.
-Reception = Callable[[int, Mapping[str, str]], Intake[T]]
+#: Makes the reader of a response from its status and headers.
+MakeReader = Callable[[int, Mapping[str, str]], ResponseReader[T]]
 
 
 class Session:
@@ -51,46 +58,51 @@ class Session:
         self._digest = settings.digest and not transport.is_in_process
         self._retries = Retries(settings.retries, verified=self._digest)
         self.is_closed = False
-        self._comparisons = Comparisons(self._fetched, concurrency, settings, digest=self._digest)
-        self._devices = DeviceRounds(self._fetched_document, self._fill)
-        self._executions = Executions(
-            self._fetched, self._fill, concurrency, settings.tile_bytes, digest=self._digest
+        self._comparisons = Comparisons(self._send, concurrency, settings, digest=self._digest)
+        self._devices = DeviceRounder(self._send_for_document, self._round_tiles)
+        self._executor = DescriptorExecutor(
+            self._send, self._round_tiles, concurrency, settings.tile_bytes, digest=self._digest
         )
 
     async def round(
         self,
         x: Any,
-        by: RoundOperator,
+        operator: RoundOperator,
         out: Any,
         progress: bool | ProgressCallback,
     ) -> Any:
         """Round ``x``; see :meth:`Client.round`."""
         deadline = self._start()
         _check_progress(progress)
-        if (kind := device_arrays.kind_of(x)) is not None:
-            return await self._devices.round(kind, x, by, out, progress, deadline)
-        operand = arrays.read(x)
-        plan = by.plan(operand.dtype, operand.array.shape)
+        if (library := library_of(x)) is not None:
+            return await self._devices.round(library, x, operator, out, progress, deadline)
+        operand = read_array(x)
+        source = operand.array
+        prepared = operator.prepare(operand.dtype, source.shape)
         if out is None:
-            target = arrays.empty_like(operand.array)
-            await self._fill(by, plan, operand.array, target, progress, deadline, is_fresh=True)
-            return operand.give(target)
-        arrays.refuse_loss_of_mask(x, out)
-        target = arrays.writable(out, operand)
-        if _lie_askew(operand.array, target):
-            # Results would overwrite elements that are not yet sent.
-            beside = arrays.empty_like(target)
-            await self._fill(by, plan, operand.array, beside, progress, deadline, is_fresh=True)
-            arrays.bits(target)[...] = arrays.bits(beside)
+            target = empty_like(source)
+            await self._round_tiles(
+                operator, prepared, source, target, progress, deadline, is_fresh=True
+            )
+            return operand.wrap(target)
+        refuse_loss_of_mask(x, out)
+        target = writable_array(out, operand)
+        if _overlap_out_of_step(source, target):
+            # Written at once, results would overwrite elements that are still to be sent.
+            copy = empty_like(target)
+            await self._round_tiles(
+                operator, prepared, source, copy, progress, deadline, is_fresh=True
+            )
+            bits(target)[...] = bits(copy)
         else:
-            await self._fill(by, plan, operand.array, target, progress, deadline)
+            await self._round_tiles(operator, prepared, source, target, progress, deadline)
         return out
 
     async def compare(self, x: Any, progress: bool | ProgressCallback) -> Differences:
-        """Compare the directions on ``x``; see :meth:`Client.compare`."""
+        """Compare the rounding directions on ``x``; see :meth:`Client.compare`."""
         deadline = self._start()
         _check_progress(progress)
-        operand = arrays.read(x)
+        operand = read_array(x)
         return await self._comparisons.compare(operand.array, operand.dtype, progress, deadline)
 
     async def execute(
@@ -103,18 +115,18 @@ class Session:
         """Execute a descriptor; see :meth:`Client.execute`."""
         deadline = self._start()
         _check_progress(progress)
-        return await self._executions.execute(descriptor, data, out, progress, deadline)
+        return await self._executor.execute(descriptor, data, out, progress, deadline)
 
     async def document(self, path: str) -> dict[str, Any]:
         """The JSON object at a path."""
         deadline = self._start()
-        return await self._fetched_document(lambda: get_request(path), deadline)
+        return await self._send_for_document(lambda: get_request(path), deadline)
 
     async def ready(self) -> bool:
-        """Whether the service would serve now, found out by one try."""
+        """Whether the service is reachable and ready, by one request without retries."""
         deadline = self._start()
         try:
-            await self._tried(get_request("/readyz"), document_intake, deadline)
+            await self._send_once(get_request("/readyz"), document_reader, deadline)
         except (ConnectionFailed, DeadlineExceeded):
             return False
         except RequestRefused as refusal:
@@ -124,7 +136,7 @@ class Session:
         return True
 
     async def close(self) -> None:
-        """Close the transport; a second time changes nothing."""
+        """Close the transport; further calls of this method do nothing."""
         if not self.is_closed:
             self.is_closed = True
             await self._transport.close()
@@ -134,25 +146,26 @@ class Session:
             raise InvalidArgument("the client is closed")
         return Deadline(self._settings.timeout)
 
-    async def _fill(
+    async def _round_tiles(
         self,
         operator: RoundOperator,
-        plan: Plan,
-        source: arrays.Array,
-        target: arrays.Array,
+        prepared: PreparedDescriptor,
+        source: Array,
+        target: Array,
         progress: bool | ProgressCallback,
         deadline: Deadline,
         *,
         is_fresh: bool = False,
     ) -> None:
-        """Have every tile of ``source`` rounded into ``target``, which may be the same memory.
+        """Round every tile of ``source`` into ``target``, which may be the same memory.
 
-        One that ``is_fresh`` was made for this, and is not.
+        ``is_fresh`` tells that the target is new and shares no memory.
         """
         aliased = not is_fresh and np.may_share_memory(source, target)
-        parts = cut(operator, plan, source, target, self._settings.tile_bytes, aliased=aliased)
-        if parts.is_whole and progress is False:
-            (tile,) = parts.tiles
+        tile_bytes = self._settings.tile_bytes
+        tiling = cut(operator, prepared, source, target, tile_bytes, aliased=aliased)
+        if tiling.is_whole and progress is False:
+            (tile,) = tiling.tiles
             await self._round_tile(tile, deadline)
             return
         with counted(progress, source.nbytes) as add:
@@ -161,82 +174,85 @@ class Session:
                 await self._round_tile(tile, deadline)
                 add(tile.nbytes)
 
-            if parts.is_whole:
-                (tile,) = parts.tiles
+            if tiling.is_whole:
+                (tile,) = tiling.tiles
                 await work(tile)
             else:
-                await self._concurrency.each(
-                    work, iter(parts.tiles), self._settings.connections, deadline
+                await self._concurrency.for_each(
+                    work, iter(tiling.tiles), self._settings.connections, deadline
                 )
 
     def _round_tile(self, tile: Tile, deadline: Deadline) -> Awaitable[None]:
         digest, can_tear = self._digest, not self._transport.is_in_process
-        return self._fetched(
-            lambda: round_request(tile.plan, tile.payload(), digest=digest),
-            lambda status, fields: tensor_intake(
+        return self._send(
+            lambda: tensor_request(tile.prepared, tile.payload(), digest=digest),
+            lambda status, fields: tensor_reader(
                 status,
                 fields,
-                tile.plan,
-                lambda: tile.landing(verified=digest, can_tear=can_tear),
+                tile.prepared,
+                lambda: tile.sink(verified=digest, can_tear=can_tear),
                 digest=digest,
             ),
             deadline,
             computes=digest and tile.nbytes >= LARGE_DIGEST_BYTES,
         )
 
-    def _fetched_document(
-        self, make: Callable[[], Request], deadline: Deadline
+    def _send_for_document(
+        self, make_request: Callable[[], Request], deadline: Deadline
     ) -> Coroutine[Any, Any, dict[str, Any]]:
-        return self._fetched(make, document_intake, deadline)
+        return self._send(make_request, document_reader, deadline)
 
-    async def _fetched(
+    async def _send(
         self,
-        make: Callable[[], Request],
-        reception: Reception[T],
+        make_request: Callable[[], Request],
+        make_reader: MakeReader[T],
         deadline: Deadline,
         *,
         computes: bool = False,
     ) -> T:
-        """What an answer ends in, tried until it is one, or until trying makes no sense.
+        """Send a request with retries, and return the reader's result.
 
-        Each try makes its request anew: an operand that is rounded in place may have
-        changed by whole elements, which rounding again does not change. ``computes`` is
-        whether that takes a processor for long.
+        Each try makes its request anew: some elements of an operand that is rounded in place may
+        be results already, and rounding them again does not change them. ``computes`` tells that
+        making the request takes much CPU time.
         """
         retries = 0
         while True:
-            request = await self._concurrency.compute(make) if computes else make()
+            request = await self._concurrency.compute(make_request) if computes else make_request()
             try:
-                result = await self._tried(request, reception, deadline)
+                result = await self._send_once(request, make_reader, deadline)
             except TensorRoundError as error:
                 if error.request_id is None:
                     error.request_id = request.id
-                seconds = self._retries.pause(error, retries, deadline)
+                seconds = self._retries.backoff(error, retries, deadline)
             else:
-                self._retries.budget.succeeded(retries)
+                self._retries.budget.record_success(retries)
                 return result
             retries += 1
-            await self._concurrency.pause(seconds, deadline)
+            await self._concurrency.sleep(seconds, deadline)
 
-    def _tried(self, request: Request, reception: Reception[T], deadline: Deadline) -> Awaitable[T]:
-        """What an answer ends in, tried once."""
+    def _send_once(
+        self, request: Request, make_reader: MakeReader[T], deadline: Deadline
+    ) -> Awaitable[T]:
         return self._concurrency.within(
-            deadline, lambda: self._answered(request, reception, deadline)
+            deadline, lambda: self._send_and_read(request, make_reader, deadline)
         )
 
-    async def _answered(self, request: Request, reception: Reception[T], deadline: Deadline) -> T:
-        reply = await self._transport.send(request, deadline)
+    async def _send_and_read(
+        self, request: Request, make_reader: MakeReader[T], deadline: Deadline
+    ) -> T:
+        response = await self._transport.send(request, deadline)
         try:
-            intake = reception(reply.status, reply.fields)
-            await reply.pour(intake, deadline)
-            return intake.end()
+            reader = make_reader(response.status, response.fields)
+            await response.receive(reader, deadline)
+            return reader.finish()
         except TensorRoundError as error:
             if error.is_foreign:
-                where = self._settings.url
-                error.restate(f"no tensor-round service answers at {where}: {error.detail}")
+                url = self._settings.url
+                error.restate(f"no tensor-round service answers at {url}: {error.detail}")
             raise
         finally:
-            await reply.close()
+            await response.close()
 
 
 def _check_progress(progress: object) -> None:
@@ -244,8 +260,8 @@ def _check_progress(progress: object) -> None:
         raise InvalidArgumentType("progress must be True, False or a function of two integers")
 
 
-def _lie_askew(source: arrays.Array, target: arrays.Array) -> bool:
-    """Whether the two share memory in any way but element by element."""
+def _overlap_out_of_step(source: Array, target: Array) -> bool:
+    """Whether the arrays share memory, but some element has different places in the two."""
     return np.may_share_memory(source, target) and not (
         source.ctypes.data == target.ctypes.data
         and source.strides == target.strides

@@ -1,4 +1,4 @@
-"""What a client is made from: checked, with the environment's defaults, and fit to be copied."""
+"""The settings of a client: its arguments, checked, with defaults from the environment."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from ..errors import InvalidArgument, InvalidArgumentType
 from ..transport.tls import Cert, Verify
 
-#: What each argument may be, where not everything may; ``bool`` is no number here.
+#: The types of each argument, and their description. A ``bool`` is not accepted as a number.
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "url": ((str,), "a string"),
     "api_key": ((str, type(None)), "a string"),
     "verify": ((bool, str, Path, ssl.SSLContext), "True, False, a path or an ssl.SSLContext"),
     "cert": ((str, Path, tuple, type(None)), "a path, or a tuple of two and perhaps a password"),
-    "timeout": ((int, float, type(None)), "seconds as a number, or None for no end"),
+    "timeout": ((int, float, type(None)), "seconds as a number, or None for no limit"),
     "retries": ((int,), "an integer"),
     "connections": ((int,), "an integer"),
     "tile_bytes": ((int,), "an integer"),
@@ -43,7 +43,7 @@ class Settings:
     connections: int
     tile_bytes: int
     headers: Mapping[str, str] | None
-    #: Of the kind that the client calls.
+    #: An httpx2 transport, blocking or asynchronous as the client is; None for the client's own.
     transport: Any
     digest: bool
 
@@ -56,7 +56,7 @@ class Settings:
             for part in pair:
                 _check("headers", part, (str,), _KINDS["headers"][1])
         if self.timeout is not None and not self.timeout > 0:
-            raise InvalidArgument("timeout must be more than 0 seconds, or None for no end")
+            raise InvalidArgument("timeout must be more than 0 seconds, or None for no limit")
         if self.retries < 0:
             raise InvalidArgument("retries must be 0 or more")
         if self.connections < 1:
@@ -65,9 +65,10 @@ class Settings:
             raise InvalidArgument("tile_bytes must be 1 or more")
 
     def options(self) -> dict[str, Any]:
-        """The keyword arguments, for a client like this one in this process.
+        """The keyword arguments of a copy of the client, in this process.
 
-        Raises :class:`InvalidArgumentType` with a transport, which one client closes.
+        Raises :class:`InvalidArgumentType` if there is a transport, since each client closes its
+        own.
         """
         if self.transport is not None:
             raise InvalidArgumentType(
@@ -75,8 +76,8 @@ class Settings:
             )
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "url"}
 
-    def portable_options(self) -> dict[str, Any]:
-        """:meth:`options`, for a client like this one in another process."""
+    def picklable_options(self) -> dict[str, Any]:
+        """The keyword arguments of a copy in another process; raises as :meth:`options` does."""
         if isinstance(self.verify, ssl.SSLContext):
             raise InvalidArgumentType(
                 "a client whose verify is an ssl.SSLContext cannot be pickled: give a path instead"
@@ -85,9 +86,9 @@ class Settings:
 
 
 def with_environment(url: str | None, api_key: str | None) -> tuple[str, str | None]:
-    """Both, from TENSOR_ROUND_URL and TENSOR_ROUND_API_KEY where they are not given.
+    """Both arguments, with the defaults TENSOR_ROUND_URL and TENSOR_ROUND_API_KEY.
 
-    Raises :class:`InvalidArgument` where no URL is known.
+    Raises :class:`InvalidArgument` if there is no URL.
     """
     found = os.environ.get("TENSOR_ROUND_URL") if url in (None, "") else url
     if found in (None, ""):
@@ -98,5 +99,5 @@ def with_environment(url: str | None, api_key: str | None) -> tuple[str, str | N
 
 def _check(name: str, value: object, kinds: tuple[type, ...], rule: str) -> None:
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        # The value may be a key: its type alone is told.
+        # The value may be a secret: the message has its type only.
         raise InvalidArgumentType(f"{name} must be {rule}, got {type(value).__name__}")

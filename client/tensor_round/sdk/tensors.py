@@ -1,7 +1,6 @@
-"""A caller's tensors, as a descriptor's layouts describe them.
+"""A caller's tensors for a descriptor: bytes in its layout, or arrays of its dtype and shape.
 
-What a caller gives is either bytes that lie as the layout says, or an array of the
-layout's dtype and shape, with strides and a byte order of its own. No I/O here.
+An array has strides and a byte order of its own. No I/O here.
 """
 
 from __future__ import annotations
@@ -15,27 +14,26 @@ import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
-from ..arrays import host as arrays
-from ..arrays.host import Array, bits, laid_out
-from ..arrays.sinks import DirectLanding, Landing, StagedLanding, StridedLanding
+from ..arrays.host import Array, bits, check_writable, read_array, strided_view
+from ..arrays.sinks import DirectSink, StagedSink, StridedSink, TensorSink
 from ..call import RoundCall, wrong_size
 from ..errors import InvalidArgument
 from ..layout import Layout
 
 Bytes = npt.NDArray[np.uint8]
-#: What exports a buffer or an array, in one of the ways of :func:`.arrays.read`; no type says so.
+#: A buffer or an array, by one of the protocols of :func:`.read_array`, which no type expresses.
 Exporter = Any
 
-#: How the buffer protocol marks single bytes.
+#: The buffer protocol's formats of single bytes.
 _BYTE_FORMATS = ("B", "b", "c")
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """The elements of a tensor in a caller's memory.
+    """A tensor in a caller's memory.
 
-    ``elements`` have the layout's dtype, in either byte order, and its shape. ``memory``
-    is all bytes of the layout, gaps and padding included, where the caller gave them.
+    ``elements`` have the layout's dtype, in either byte order, and its shape. ``memory`` are all
+    bytes of the layout, gaps and padding included; None if the caller gave an array.
     """
 
     layout: Layout
@@ -43,8 +41,8 @@ class Tensor:
     memory: Bytes | None
 
     @property
-    def lies_as_stated(self) -> bool:
-        """Whether the elements have the layout's strides and the byte order of the wire."""
+    def has_stated_layout(self) -> bool:
+        """Whether the elements are little-endian and have the layout's strides."""
         layout, itemsize = self.layout, self.layout.dtype.itemsize
         if self.elements.dtype != layout.dtype.numpy:
             return False
@@ -54,7 +52,7 @@ class Tensor:
         )
 
     def extent(self) -> Bytes:
-        """The memory from the first element to the last, of elements that lie as stated."""
+        """The memory from the first to the last element; call it if :attr:`has_stated_layout`."""
         itemsize = self.layout.dtype.itemsize
         if self.layout.element_count == 0:
             return np.empty(0, np.uint8)
@@ -67,10 +65,10 @@ class Tensor:
 
 
 def read_input(data: Exporter, call: RoundCall) -> Tensor:
-    """See what a caller gives as the call's input.
+    """View a caller's data as the call's input.
 
-    Raises :class:`PayloadSizeMismatch` for bytes of another length, and
-    :class:`InvalidArgument` for an array of another dtype or shape, and what is neither.
+    Raises :class:`PayloadSizeMismatch` for bytes of another length, and :class:`InvalidArgument`
+    for an array of another dtype or shape, or a value that is neither.
     """
     memory = _single_bytes(data, call.input)
     if memory is None:
@@ -78,92 +76,91 @@ def read_input(data: Exporter, call: RoundCall) -> Tensor:
     if memory.size not in call.lengths:
         raise wrong_size(memory.size, call.lengths)
     memory = np.ascontiguousarray(memory)
-    return Tensor(call.input, laid_out(memory, call.input), memory)
+    return Tensor(call.input, strided_view(memory, call.input), memory)
 
 
 def read_output(out: Exporter, call: RoundCall) -> Tensor:
-    """See a caller's ``out`` as the call's output.
+    """View a caller's ``out`` as the call's output.
 
-    Raises :class:`InvalidArgument` unless it has the layout's length, or its dtype and
-    shape, and can be written element by element.
+    Raises :class:`InvalidArgument` unless it has the layout's length, or its dtype and shape, and
+    is writable without overlap.
     """
     memory = _single_bytes(out, call.output)
     if memory is None:
         elements = _array(out, "out", call.output, "output")
-        arrays.check_writable(elements)
+        check_writable(elements)
         return Tensor(call.output, elements, None)
-    arrays.check_writable(memory)
+    check_writable(memory)
     if memory.size != call.output.byte_length or not memory.flags.c_contiguous:
         raise InvalidArgument(
             f"out must have the {call.output.byte_length} bytes of the descriptor's output, "
             f"in a row, got {memory.size}"
         )
-    return Tensor(call.output, laid_out(memory, call.output), memory)
+    return Tensor(call.output, strided_view(memory, call.output), memory)
 
 
-def fresh(layout: Layout) -> Tensor:
-    """New memory for an output; what it holds is undefined."""
+def allocate(layout: Layout) -> Tensor:
+    """New, uninitialised memory for an output."""
     memory = _allocated(layout, np.empty)
-    return Tensor(layout, laid_out(memory, layout), memory)
+    return Tensor(layout, strided_view(memory, layout), memory)
 
 
 def payload(source: Tensor, call: RoundCall) -> memoryview:
-    """The bytes to send: the caller's own memory where it lies as stated, else a copy.
+    """The bytes to send: the caller's own memory if it has the stated layout, else a copy.
 
-    Raises :class:`InvalidArgument` for an array that differs along a dimension that the
-    layout repeats.
+    Raises :class:`InvalidArgument` if elements differ that the layout puts in one place.
     """
     if source.memory is not None:
         return source.memory.data
-    if source.lies_as_stated:
+    if source.has_stated_layout:
         extent = source.extent()
         if extent.size in (call.input.byte_length, call.shortest_input):
             return extent.data
     memory = _allocated(source.layout, np.zeros)
-    laid = bits(laid_out(memory, source.layout))
-    laid[...] = bits(source.elements)
-    if not source.layout.is_free_of_overlap and not np.array_equal(laid, bits(source.elements)):
+    copied = bits(strided_view(memory, source.layout))
+    copied[...] = bits(source.elements)
+    if not source.layout.is_free_of_overlap and not np.array_equal(copied, bits(source.elements)):
         raise InvalidArgument(
-            "data has different elements where the descriptor's strides have one: "
+            "data has different elements where the descriptor's strides repeat one: "
             f"{list(source.layout.strides)}"
         )
     return memory.data
 
 
 def is_in_place(source: Tensor, target: Tensor) -> bool:
-    """Whether the output is the input's own memory, by DirectML's rule of aliasing.
+    """Whether the output is the input's own memory.
 
-    It may be, if both have the same sizes, strides, length and place; raises
-    :class:`InvalidArgument` where they overlap in any other way.
+    By DirectML's rule of aliasing both must then have the same sizes, strides, length and address.
+    Raises :class:`InvalidArgument` for any other overlap.
     """
-    place, other = _place(source), _place(target)
-    if not np.may_share_memory(place, other):
+    read, written = _memory(source), _memory(target)
+    if not np.may_share_memory(read, written):
         return False
     if (
-        byte_bounds(place) != byte_bounds(other)
+        byte_bounds(read) != byte_bounds(written)
         or source.elements.dtype != target.elements.dtype
-        or _steps(source.elements) != _steps(target.elements)
+        or _effective_strides(source.elements) != _effective_strides(target.elements)
         or not source.layout.lies_like(target.layout.strides)
         or source.layout.byte_length != target.layout.byte_length
     ):
         raise InvalidArgument(
             "out overlaps the input: it may be the input's memory only where both have the same "
-            "sizes, strides, total size and place"
+            "sizes, strides, total size and address"
         )
     return True
 
 
-def landing(target: Tensor, *, in_place: bool, verified: bool) -> Landing:
-    """Where the output comes down; what lies between a caller's elements is not touched."""
+def sink(target: Tensor, *, in_place: bool, verified: bool) -> TensorSink:
+    """The sink of an output; it never writes between the elements of a caller's array."""
     memory = target.memory
-    if memory is None and target.layout.is_dense and target.lies_as_stated:
+    if memory is None and target.layout.is_dense and target.has_stated_layout:
         # Padding behind the last element is dropped.
         memory = target.extent()
     if memory is not None:
-        return StagedLanding(memory, hold=verified) if in_place else DirectLanding(memory)
+        return StagedSink(memory, hold=verified) if in_place else DirectSink(memory)
     if target.layout.is_packed:
-        return StagedLanding(bits(target.elements), hold=verified)
-    return StridedLanding(bits(target.elements), target.layout)
+        return StagedSink(bits(target.elements), hold=verified)
+    return StridedSink(bits(target.elements), target.layout)
 
 
 def _allocated(layout: Layout, make: Callable[[int, type[np.uint8]], Bytes]) -> Bytes:
@@ -171,12 +168,12 @@ def _allocated(layout: Layout, make: Callable[[int, type[np.uint8]], Bytes]) -> 
         return make(layout.byte_length, np.uint8)
     except (MemoryError, ValueError, OverflowError):
         raise InvalidArgument(
-            f"there is no memory for the {layout.byte_length} bytes of the layout"
+            f"the {layout.byte_length} bytes of the layout cannot be allocated"
         ) from None
 
 
 def _single_bytes(x: Exporter, layout: Layout) -> Bytes | None:
-    """A buffer of single bytes; None for an array, or anything else."""
+    """A buffer of single bytes as an array; None for anything else."""
     if isinstance(x, np.ndarray):
         if x.dtype != np.uint8 or x.ndim != 1:
             return None
@@ -194,7 +191,7 @@ def _single_bytes(x: Exporter, layout: Layout) -> Bytes | None:
 def _array(x: Exporter, name: str, layout: Layout, side: str) -> Array:
     if isinstance(x, np.ma.MaskedArray):
         raise InvalidArgument(f"{name} is masked, and a descriptor has no mask: give {name}.data")
-    operand = arrays.read(x, name)
+    operand = read_array(x, name)
     if operand.dtype != layout.dtype.name:
         raise InvalidArgument(
             f"{name} has dtype {operand.dtype}, the descriptor's {side} {layout.dtype.name}"
@@ -206,10 +203,10 @@ def _array(x: Exporter, name: str, layout: Layout, side: str) -> Array:
     return operand.array
 
 
-def _place(tensor: Tensor) -> Array:
+def _memory(tensor: Tensor) -> Array:
     return tensor.elements if tensor.memory is None else tensor.memory
 
 
-def _steps(seen: Array) -> list[int]:
-    """Steps in bytes along the dimensions that have any."""
-    return [step for step, size in zip(seen.strides, seen.shape, strict=True) if size > 1]
+def _effective_strides(array: Array) -> list[int]:
+    """The strides in bytes, without those of dimensions of size 1."""
+    return [step for step, size in zip(array.strides, array.shape, strict=True) if size > 1]

@@ -1,14 +1,15 @@
-"""How bytes travel, in layers, each of which knows only the next.
+"""The transport of requests and responses. Each layer uses the next one only.
 
-``transports``   what a session sends requests by: the one seam below it
-``own``          the client's own transport: a pool of connections, for both clients
-``foreign``      any transport of httpx2's in its place
-``local``        none: the service's engine in this process
-``look_up``      a host's addresses, within the deadline
-``connection``   HTTP/1.1, written once, over a wire
-``wires``        a stream of bytes: ``blocking_wire`` on sockets, ``async_wire`` in asyncio
-``concurrency``  doing several things at once, and waiting: ``threads`` or ``tasks``
+``interface``         the protocol of a transport and its responses, as a session uses them
+``select``            the transport for a client's URL and options
+``http_transport``    the client's own transport: HTTP/1.1 over ``pools`` of connections
+``httpx2_transport``  an adapter for any transport of httpx2
+``local_transport``   the service's engine in this process, without a network
+``connection``        HTTP/1.1 on a stream: one request at a time
+``streams``           byte streams: ``blocking`` on sockets, ``asynchronous`` in asyncio
+``concurrency``       waiting and parallel work: ``threads`` or ``tasks``
+``address``, ``resolver``, ``tls``, ``deadline``  URLs, host names, certificates, time limits
 
-All of it is coroutines. In the synchronous client none of them ever waits for an event
-loop: pools, wires and threads block where they stand.
+All layers are coroutines. In the synchronous client no coroutine ever suspends: its pools, streams
+and threads block instead, so :func:`.concurrency.run` finishes each in one step.
 """

@@ -1,4 +1,4 @@
-"""Where a service is: ``http://``, ``https://`` and ``unix://`` URLs, and ``local:``."""
+"""A service's address: ``http://``, ``https://`` and ``unix://`` URLs, and ``local:``."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from urllib.parse import unquote, urlsplit
 
 from ..errors import InvalidArgument
 
-#: The scheme of this process itself.
+#: The scheme of the engine in this process.
 LOCAL = "local"
 _PORTS = {"http": 80, "https": 443}
-#: What may stand in a request line and a Host header: no space, no control character.
+#: The characters of a path and a host name that are sent as they are.
 _PLAIN = re.compile(r"[!-~]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A service's place. ``uds`` is the path of a Unix socket, and then host and port say nothing.
+    """The address of a service; with ``uds``, the path of a Unix socket, host and port are unused.
 
-    ``prefix`` comes before every path: a service may live below ``/numerics``, say.
+    ``prefix`` is put before every path, for a service below ``/numerics``, say.
     """
 
     scheme: str
@@ -30,7 +30,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """The address that a URL names; raises :class:`InvalidArgument`."""
+        """The address in a URL; raises :class:`InvalidArgument`."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -38,11 +38,11 @@ class Address:
             raise InvalidArgument(f"the URL is malformed: {error}") from None
         if parts.scheme == LOCAL:
             if url.lower() != f"{LOCAL}:":
-                raise InvalidArgument("nothing comes behind local:")
+                raise InvalidArgument("the URL must be local: and nothing else")
             return cls(LOCAL, "", 0)
         if parts.scheme == "unix":
             if not parts.path or parts.netloc:
-                raise InvalidArgument("a unix URL is unix:// and an absolute path")
+                raise InvalidArgument("a unix URL must be unix:// and an absolute path")
             return cls("http", "localhost", 80, uds=unquote(parts.path))
         if parts.scheme not in _PORTS or not parts.hostname:
             raise InvalidArgument(
@@ -67,5 +67,5 @@ class Address:
 
     @property
     def origin(self) -> str:
-        """The URL without a path."""
+        """Scheme, host and port, as a URL without a path."""
         return f"{self.scheme}://{self.host_header}"

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on a wire: one request at a time, from and into the caller's memory."""
+"""HTTP/1.1 on a stream: one request at a time, from and into the caller's memory."""
 
 from __future__ import annotations
 
@@ -6,97 +6,98 @@ import ssl
 from typing import Any
 
 from ..errors import ConnectionFailed, DeadlineExceeded
-from ..messages.reader import Intake
+from ..messages.response_readers import ResponseReader
 from ..wire import http1
 from .address import Address
 from .deadline import Deadline
-from .wires import Opener, Wire
+from .streams import Opener, Stream
 
-#: Received at once where it is not yet known what comes: a head, and a small body with it.
-_SPARE_BYTES = 16 << 10
-#: What OpenSSL says, by its version, of what comes back in the clear.
+#: The buffer for heads and chunk framing, in bytes; a small body is received with its head.
+_BUFFER_BYTES = 16 << 10
+#: OpenSSL's reasons, by version, when the peer does not speak TLS.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 
 
 class Connection:
-    """A connection to one address, opened when it is needed, and again when it has died."""
+    """A connection to one address, opened on first use, and again after it was closed."""
 
     def __init__(self, address: Address, tls: ssl.SSLContext | None, opener: Opener) -> None:
         self._address = address
         self._tls = tls
         self._opener = opener
-        self._wire: Wire | None = None
+        self._stream: Stream | None = None
         self._deadline = Deadline(None)
-        self._spare = memoryview(bytearray(_SPARE_BYTES))
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._body: http1.BodyReader | None = None
-        self._can_follow = False
-        self._has_heard = False
+        self._is_persistent = False
+        self._has_received = False
 
-    async def exchange(self, head: bytes, body: memoryview, deadline: Deadline) -> http1.Head:
-        """Send a request, and read the head of the answer.
+    async def send_request(
+        self, head: bytes, body: memoryview, deadline: Deadline
+    ) -> http1.ResponseHead:
+        """Send a request, and receive the head of its response.
 
-        A kept connection that turns out to be closed, as services close idle ones, is
-        replaced once. Raises :class:`ConnectionFailed`, :class:`DeadlineExceeded` and
-        :class:`ProtocolViolation`.
+        An idle connection that the service has closed is replaced once. Raises
+        :class:`ConnectionFailed`, :class:`DeadlineExceeded` and :class:`ProtocolViolation`.
         """
         self._deadline = deadline
-        if self._wire is not None and self._wire.is_silent():
+        if self._stream is not None and self._stream.is_idle():
             try:
-                return await self._attempt(self._wire, head, body)
+                return await self._attempt(self._stream, head, body)
             except ConnectionFailed:
-                if self._has_heard:
+                if self._has_received:
                     raise
         self.close()
-        self._wire = await self._open()
-        return await self._attempt(self._wire, head, body)
+        self._stream = await self._open()
+        return await self._attempt(self._stream, head, body)
 
-    async def pour(self, intake: Intake[Any]) -> None:
-        """Receive the answer's body to where the intake wants it."""
+    async def receive_body(self, reader: ResponseReader[Any]) -> None:
+        """Receive the response's body into the reader's buffers."""
         body = self._body
         assert body is not None
         while not body.is_whole:
-            room = intake.room()
-            if count := body.take(room) or await self._receive(body, room):
-                intake.took(count)
+            buffer = reader.get_buffer()
+            if count := body.read_into(buffer) or await self._receive(body, buffer):
+                reader.advance(count)
 
     @property
-    def can_follow(self) -> bool:
-        """Whether another request may follow the last one, its answer being read to its end."""
+    def is_reusable(self) -> bool:
+        """Whether another request may be sent: the response was read to its end, and no further."""
         body = self._body
-        return self._can_follow and body is not None and body.is_whole and not body.surplus
+        return self._is_persistent and body is not None and body.is_whole and not body.surplus
 
     def close(self) -> None:
-        """Hang up, if it is open."""
-        if self._wire is not None:
-            self._wire.close()
-            self._wire = None
+        """Close the stream, if it is open."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
 
-    async def _attempt(self, wire: Wire, head: bytes, body: memoryview) -> http1.Head:
-        self._has_heard = self._can_follow = False
+    async def _attempt(self, stream: Stream, head: bytes, body: memoryview) -> http1.ResponseHead:
+        self._has_received = self._is_persistent = False
         is_sent, send_error = False, None
         try:
-            is_sent = await wire.send([memoryview(head), body], self._deadline)
+            is_sent = await stream.send([memoryview(head), body], self._deadline)
         except OSError as error:
-            # There may be an answer even so: a service need not hear all to refuse.
+            # The service may have refused the request before it was received whole.
             send_error = error
         try:
-            answer, early = await self._read_head(wire)
+            response, buffered = await self._receive_head(stream)
         except EOFError:
-            reason = send_error or "it hung up"
-            raise ConnectionFailed(f"no answer came from the service: {reason}") from send_error
+            reason = send_error or "it closed the connection"
+            raise ConnectionFailed(f"the service sent no response: {reason}") from send_error
         except OSError as error:
-            asks = "; cert= names a certificate of ours" if _asks_for_certificate(error) else ""
-            raise ConnectionFailed(f"no answer came from the service: {error}{asks}") from error
-        self._body = http1.BodyReader(answer, early)
-        self._can_follow = is_sent and not answer.is_last
-        return answer
+            hint = "; cert= gives the client's certificate" if _asks_for_certificate(error) else ""
+            raise ConnectionFailed(f"the service sent no response: {error}{hint}") from error
+        self._body = http1.BodyReader(response, buffered)
+        self._is_persistent = is_sent and not response.is_last
+        return response
 
-    async def _read_head(self, wire: Wire) -> tuple[http1.Head, bytearray]:
-        """The head of the answer, and what came with it of the body."""
+    async def _receive_head(self, stream: Stream) -> tuple[http1.ResponseHead, bytearray]:
+        """The head of the final response, and the bytes behind it."""
         received = bytearray()
-        while count := await wire.receive_into(self._spare, self._deadline):
-            self._has_heard = True
-            received += self._spare[:count]
+        while count := await stream.receive_into(self._buffer, self._deadline):
+            self._has_received = True
+            received += self._buffer[:count]
             while found := http1.split_head(received):
                 head, length = found
                 del received[:length]
@@ -105,38 +106,40 @@ class Connection:
         raise EOFError
 
     async def _receive(self, body: http1.BodyReader, memory: memoryview) -> int:
-        """Receive what comes next of a body, at least a byte; 0 at its end."""
-        assert self._wire is not None
+        """Receive bytes of the body, at least one; 0 at its end."""
+        assert self._stream is not None
         try:
             while not body.is_whole:
-                if wanted := body.wanted:
-                    count = await self._wire.receive_into(memory[:wanted], self._deadline)
-                    body.took(count)
+                if limit := body.direct_bytes:
+                    count = await self._stream.receive_into(memory[:limit], self._deadline)
+                    body.advance(count)
                     if count:
                         return count
-                    body.end()
-                elif count := await self._wire.receive_into(self._spare, self._deadline):
-                    body.feed(self._spare[:count])
-                    if taken := body.take(memory):
-                        return taken
+                    body.feed_eof()
+                elif count := await self._stream.receive_into(self._buffer, self._deadline):
+                    body.feed(self._buffer[:count])
+                    if count := body.read_into(memory):
+                        return count
                 else:
-                    body.end()
+                    body.feed_eof()
         except EOFError:
-            raise ConnectionFailed("the service hung up within its answer") from None
+            raise ConnectionFailed(
+                "the service closed the connection within its response"
+            ) from None
         except OSError as error:
-            raise ConnectionFailed(f"the connection broke within the answer: {error}") from error
+            raise ConnectionFailed(f"the connection broke within the response: {error}") from error
         return 0
 
-    async def _open(self) -> Wire:
+    async def _open(self) -> Stream:
         try:
             return await self._opener(self._address, self._tls, self._deadline)
         except (OSError, ValueError) as error:
             where = self._address.uds or self._address.host_header
             if isinstance(error, TimeoutError) and error.errno is None:
-                # Our own, at the deadline; the kernel's has a number.
+                # The deadline's; the kernel's ETIMEDOUT has a number.
                 raise DeadlineExceeded(f"{where} was not connected to in time") from error
             failure = ConnectionFailed(f"cannot connect to {where}: {error}{_advice(error)}")
-            # A certificate gets no better by trying again.
+            # The service's certificate will be the same at the next try.
             failure.transient = not isinstance(error, ssl.SSLCertVerificationError)
             raise failure from error
 

@@ -1,4 +1,4 @@
-"""A client's connections: each in one hand at a time, kept between requests, left by forks."""
+"""Pools of persistent connections: each is used by one request at a time, in one process."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ C = TypeVar("C", bound=_Closable)
 class Pool(Generic[C]):
     """At most ``size`` connections, made by ``make``; thread-safe.
 
-    The one given back last is taken first. A child that a fork made gets an empty pool:
-    two processes on one connection would read each other's answers.
+    The connection released last is acquired first. A forked child's pool is empty: two processes
+    on one connection would receive each other's responses.
     """
 
     def __init__(self, make: Callable[[], C], size: int) -> None:
@@ -34,19 +34,16 @@ class Pool(Generic[C]):
         self._closed = False
         self._all: list[C] = []
         self._idle: list[C] = []
-        self._begin()
+        self._make_lock()
         _POOLS.add(self)
 
-    def _begin(self) -> None:
+    def _make_lock(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._waiting = 0
 
-    async def take(self, deadline: Deadline) -> C:
-        """A connection for the caller alone, as soon as there is one.
-
-        Raises :class:`DeadlineExceeded`.
-        """
+    async def acquire(self, deadline: Deadline) -> C:
+        """Wait for a connection for the caller alone; raises :class:`DeadlineExceeded`."""
         with self._lock:
             while True:
                 if self._closed:
@@ -58,8 +55,8 @@ class Pool(Generic[C]):
                     return self._all[-1]
                 self._wait(deadline.next_wait())
 
-    def give(self, connection: C) -> None:
-        """Back, for the next one."""
+    def release(self, connection: C) -> None:
+        """Return a connection to the pool."""
         with self._lock:
             if self._closed:
                 connection.close()
@@ -69,7 +66,7 @@ class Pool(Generic[C]):
                     self._changed.notify()
 
     async def close(self) -> None:
-        """Close what is idle now, and what is in use when it is given back."""
+        """Close idle connections now, and the others when they are released."""
         with self._lock:
             self._closed = True
             while self._idle:
@@ -83,32 +80,32 @@ class Pool(Generic[C]):
         finally:
             self._waiting -= 1
 
-    def _forget(self) -> None:
-        """In a forked child: close our copies of the parent's sockets, which hangs nothing up."""
+    def _reset_after_fork(self) -> None:
+        """In a forked child: close the copies of the parent's sockets, which stay open there."""
         for connection in self._all:
             connection.close()
         self._all, self._idle = [], []
-        # A thread that is not here may have held the old lock.
-        self._begin()
+        # The old lock may be held by a thread that the child does not have.
+        self._make_lock()
 
 
 _POOLS: weakref.WeakSet[Pool[Any]] = weakref.WeakSet()
 
 
-def _forget_all() -> None:
+def _reset_all_after_fork() -> None:
     for pool in list(_POOLS):
-        pool._forget()
+        pool._reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+    os.register_at_fork(after_in_child=_reset_all_after_fork)
 
 
 class AsyncPool(Generic[C]):
     """At most ``size`` connections, made by ``make``, for the tasks of one event loop.
 
-    In another loop (a forked child's, or the next ``asyncio.run``) it begins anew:
-    connections cannot move from loop to loop.
+    Connections belong to their loop. In another loop (a forked child's, or the next
+    ``asyncio.run``) the pool is empty again.
     """
 
     def __init__(self, make: Callable[[], C], size: int) -> None:
@@ -120,8 +117,8 @@ class AsyncPool(Generic[C]):
         self._idle: list[C] = []
         self._waiting: deque[asyncio.Future[C]] = deque()
 
-    async def take(self, deadline: Deadline) -> C:
-        """A connection for the caller alone, as soon as there is one."""
+    async def acquire(self, deadline: Deadline) -> C:
+        """Wait for a connection for the caller alone; the caller's timeout applies."""
         if self._closed:
             raise InvalidArgument("the client is closed")
         loop = self._enter()
@@ -130,22 +127,22 @@ class AsyncPool(Generic[C]):
         if self._made < self._size:
             self._made += 1
             return self._make()
-        turn: asyncio.Future[C] = loop.create_future()
-        self._waiting.append(turn)
+        waiter: asyncio.Future[C] = loop.create_future()
+        self._waiting.append(waiter)
         try:
-            return await turn
+            return await waiter
         except asyncio.CancelledError:
-            # Cancelled in the very moment in which its turn came.
-            if turn.done() and not turn.cancelled():
-                self.give(turn.result())
+            # A connection may have been assigned before the cancellation was delivered.
+            if waiter.done() and not waiter.cancelled():
+                self.release(waiter.result())
             raise
 
-    def give(self, connection: C) -> None:
-        """Back, for the one that has waited longest."""
+    def release(self, connection: C) -> None:
+        """Return a connection; the task that has waited longest gets it."""
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(connection)
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
                 return
         if self._closed:
             connection.close()
@@ -153,16 +150,16 @@ class AsyncPool(Generic[C]):
             self._idle.append(connection)
 
     async def close(self) -> None:
-        """Close what is idle now, and what is in use when it is given back."""
+        """Close idle connections now, and the others when they are released."""
         self._enter()
         self._closed = True
         while self._idle:
             self._idle.pop().close()
-        # The loop closes sockets in its next turn, and this may be its last.
+        # The loop closes sockets in its next iteration, which may be its last.
         await asyncio.sleep(0)
 
     def _enter(self) -> asyncio.AbstractEventLoop:
-        """Begin anew if the loop is another one; the connections of the last went with it."""
+        """The running loop; drops the connections of another loop."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._made, self._idle, self._waiting = loop, 0, [], deque()

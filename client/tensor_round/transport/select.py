@@ -1,75 +1,73 @@
-"""Which transport a client gets: its own, or the one it was given."""
+"""Selects a client's transport: its own, the engine in this process, or an httpx2 transport."""
 
 from __future__ import annotations
 
-import ssl
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidArgument
 from ..messages.request import Headers
 from .address import LOCAL, Address
 from .connection import Connection
-from .local import LocalTransport
-from .own import OwnTransport
+from .http_transport import HTTPTransport
+from .interface import Transport
+from .local_transport import LocalTransport
 from .pools import AsyncPool, Pool
+from .streams.asynchronous import open_stream as open_async_stream
+from .streams.blocking import open_stream as open_blocking_stream
 from .tls import Cert, Verify, tls_context
-from .transports import Transport
-from .wires.asynchronous import open_wire as open_async_wire
-from .wires.blocking import open_wire as open_blocking_wire
 
 if TYPE_CHECKING:
     import httpx2
 
-# httpx2 is imported only where it is used: it takes as long to import as NumPy.
+# httpx2 is imported only where it is used: its import takes as long as NumPy's.
 
 
 def blocking_transport(
     address: Address,
     common: Headers,
+    given: httpx2.BaseTransport | None,
     *,
+    connections: int,
     verify: Verify,
     cert: Cert | None,
-    connections: int,
-    foreign: httpx2.BaseTransport | None,
 ) -> Transport:
-    """What the synchronous client sends by; ``common`` are the headers of all its requests."""
-    if address.scheme == LOCAL:
-        return _local(foreign, is_async=False)
-    if foreign is not None:
-        from .foreign import ForeignTransport, Requests
+    """The synchronous client's transport: ``given``, or one for the address.
 
-        return ForeignTransport(foreign, Requests(address, common))
-    tls = _tls(address, verify, cert)
-    pool = Pool(lambda: Connection(address, tls, open_blocking_wire), connections)
-    return OwnTransport(address, common, pool)
+    ``common`` are the headers of all requests.
+    """
+    if address.scheme == LOCAL:
+        return _local_transport(given, is_async=False)
+    if given is not None:
+        from .httpx2_transport import Httpx2Transport, Requests
+
+        return Httpx2Transport(given, Requests(address, common))
+    tls = tls_context(verify, cert) if address.scheme == "https" else None
+    pool = Pool(lambda: Connection(address, tls, open_blocking_stream), connections)
+    return HTTPTransport(address, common, pool)
 
 
 def async_transport(
     address: Address,
     common: Headers,
+    given: httpx2.AsyncBaseTransport | None,
     *,
+    connections: int,
     verify: Verify,
     cert: Cert | None,
-    connections: int,
-    foreign: httpx2.AsyncBaseTransport | None,
 ) -> Transport:
-    """What the asynchronous client sends by; ``common`` are the headers of all its requests."""
+    """The asynchronous client's transport; see :func:`blocking_transport`."""
     if address.scheme == LOCAL:
-        return _local(foreign, is_async=True)
-    if foreign is not None:
-        from .foreign import AsyncForeignTransport, Requests
+        return _local_transport(given, is_async=True)
+    if given is not None:
+        from .httpx2_transport import AsyncHttpx2Transport, Requests
 
-        return AsyncForeignTransport(foreign, Requests(address, common))
-    tls = _tls(address, verify, cert)
-    pool = AsyncPool(lambda: Connection(address, tls, open_async_wire), connections)
-    return OwnTransport(address, common, pool)
+        return AsyncHttpx2Transport(given, Requests(address, common))
+    tls = tls_context(verify, cert) if address.scheme == "https" else None
+    pool = AsyncPool(lambda: Connection(address, tls, open_async_stream), connections)
+    return HTTPTransport(address, common, pool)
 
 
-def _local(foreign: object, *, is_async: bool) -> Transport:
-    if foreign is not None:
-        raise InvalidArgument("local: sends nothing, and takes no transport")
+def _local_transport(given: object, *, is_async: bool) -> Transport:
+    if given is not None:
+        raise InvalidArgument("local: sends nothing, so it accepts no transport")
     return LocalTransport(is_async=is_async)
-
-
-def _tls(address: Address, verify: Verify, cert: Cert | None) -> ssl.SSLContext | None:
-    return tls_context(verify, cert) if address.scheme == "https" else None

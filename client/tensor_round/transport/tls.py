@@ -1,4 +1,4 @@
-"""Whom to trust, and who we are."""
+"""TLS contexts: the trusted certificates, and the client's own."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ..errors import InvalidArgument
 
 #: As in httpx and requests: True, False, a file or folder of certificates, or a context.
 Verify = bool | str | Path | ssl.SSLContext
-#: A file with certificate and key, or their two files, and the key's password if it has one.
+#: A file with certificate and key, or a tuple of their two files and perhaps the key's password.
 Cert = str | Path | tuple[str | Path, str | Path] | tuple[str | Path, str | Path, str]
 
 
 def tls_context(verify: Verify, cert: Cert | None) -> ssl.SSLContext:
-    """The context that checks a service's certificate and shows ours.
+    """The context that verifies the service's certificate and presents the client's.
 
     Raises :class:`InvalidArgument` if a file cannot be read.
     """
-    import httpx2  # see choice.py
+    import httpx2  # see select.py
 
     given: object = verify
     try:

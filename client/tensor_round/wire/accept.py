@@ -1,4 +1,4 @@
-"""``Accept-Encoding``: which coding of an answer its receiver likes best (RFC 9110, 12.5.3)."""
+"""``Accept-Encoding``: the coding of a response that its receiver prefers (RFC 9110, 12.5.3)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ IDENTITY = "identity"
 
 
 def preferred_coding(accept_encoding: str, codings: Sequence[str]) -> str:
-    """The best liked of ``codings`` and ``identity``; of several, the one named first.
+    """The coding of ``codings`` and ``identity`` with the highest weight; of equals the first.
 
-    A coding that is not named is not sent. Nothing acceptable is ``identity`` too: an
-    answer in a coding that its receiver did not ask for is better than none.
+    A coding that the field does not name is never chosen. If none is acceptable the result is
+    ``identity``: a response in a coding that was not asked for is better than none.
     """
     best, best_weight = IDENTITY, 0.0
     for coding, weight in _weights(accept_encoding):

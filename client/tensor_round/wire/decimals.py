@@ -1,10 +1,9 @@
-"""Decimal numbers to the bit patterns of a float format, in one rounding.
+"""Decimal numbers to the patterns of a float dtype, rounded once.
 
-A decimal that goes to float16 by way of float32 or float64 is rounded twice, and
-where the first rounding lands exactly between two float16 values the second one
-no longer knows on which side the decimal lay (1.0004882812500002 is such a one).
-So each decimal is rounded to the nearest float64 first, which keeps its side of
-every midpoint but those it lands on, and only there the decimal itself is asked.
+A decimal that is converted to float64 and then to float16 is rounded twice. The result is wrong
+where the first rounding produces a tie of the second: 1.0004882812500002 rounds to a float64
+exactly between two float16 values, though the decimal is above their midpoint. So only such ties
+are decided by the decimal itself; all other decimals are rounded from their nearest float64.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from ..dtypes import DType
 #: Stored fraction bits and exponent bias of float64 (IEEE 754-2019, table 3.5).
 _DOUBLE_FRACTION_BITS = 52
 _DOUBLE_BIAS = 1023
-#: Decimals worked on at once: what NumPy needs besides stays small and in the cache.
+#: Decimals converted at once: NumPy's temporary arrays stay in the cache.
 _BLOCK = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """A format narrower than float64: where its normal numbers begin, and its specials."""
+    """A format narrower than float64. ``least_exponent`` is that of its least normal number."""
 
     fraction_bits: int
     least_exponent: int
@@ -40,16 +39,16 @@ _FORMATS = {
     "bfloat16": _Format(7, -126, infinity=0x7F80, nan=0x7FC0),
     "float32": _Format(23, -126, infinity=0x7F800000, nan=0x7FC00000),
     "float8_e5m2": _Format(2, -14, infinity=0x7C, nan=0x7E),
-    # No infinities: what overflows becomes NaN, as in ml_dtypes (OCP OFP8 leaves the choice).
+    # No infinities: overflow gives NaN, as in ml_dtypes (OCP OFP8 leaves the choice).
     "float8_e4m3fn": _Format(3, -6, infinity=0x7F, nan=0x7F),
 }
 
 
 def patterns(texts: Sequence[bytes | str], dtype: DType) -> npt.NDArray[np.unsignedinteger]:
-    """The bit patterns of decimals in a float dtype: nearest, ties to even, signed zeros kept.
+    """The patterns of decimals in a float dtype, rounded to nearest, ties to even.
 
-    Each text is a JSON number or one of NaN, Infinity and -Infinity. Overflow goes
-    to infinity, or to NaN where the dtype has none (float8_e4m3fn).
+    Each text is a JSON number or one of NaN, Infinity and -Infinity. Zeros keep their sign.
+    Overflow gives infinity, or NaN in float8_e4m3fn, which has no infinity.
     """
     bits = np.empty(len(texts), dtype.bits)
     for start in range(0, len(texts), _BLOCK):
@@ -75,15 +74,15 @@ def _narrowed(
 def _magnitudes(
     doubles: npt.NDArray[np.float64], texts: Sequence[bytes | str], fmt: _Format
 ) -> npt.NDArray[np.int64]:
-    """The patterns without their sign bits; what a NaN becomes here means nothing."""
+    """The patterns without their sign bits; those of NaNs are undefined."""
     bits = doubles.view(np.int64)
     exponents = ((bits >> _DOUBLE_FRACTION_BITS) & 0x7FF) - _DOUBLE_BIAS
     implicit = 1 << _DOUBLE_FRACTION_BITS
-    # Zeros and subnormals of float64 get the implicit bit too: far below half of any
-    # format's least number, they drop to zero with it as without it.
+    # Zeros and subnormals of float64 get the implicit bit too. They are far below half of any
+    # format's least number, so they still become zero.
     significands = (bits & (implicit - 1)) | implicit
     below = np.maximum(fmt.least_exponent - exponents, 0)
-    # Two places more than a significand has leave nothing, however many more there are.
+    # A shift by two bits more than a significand has leaves nothing, as any larger shift would.
     drop = np.minimum(_DOUBLE_FRACTION_BITS - fmt.fraction_bits + below, _DOUBLE_FRACTION_BITS + 2)
     kept = significands >> drop
     rest = significands - (kept << drop)
@@ -93,14 +92,14 @@ def _magnitudes(
         side = _side(texts[index], float(doubles[index]))
         if side:
             up[index] = side > 0
-    # The implicit bit, where it is kept, counts the exponent field up by one; so does a carry.
+    # The implicit bit, if kept, increments the exponent field; so does a carry.
     fields = np.maximum(exponents, fmt.least_exponent) - fmt.least_exponent
     magnitudes: npt.NDArray[np.int64] = (fields << fmt.fraction_bits) + kept + up
     return np.minimum(magnitudes, fmt.infinity, out=magnitudes)
 
 
 def _side(text: bytes | str, double: float) -> int:
-    """Where the decimal lies from the float64 nearest to it: 1 away from zero, -1 toward it."""
+    """The decimal's magnitude compared with its nearest float64's: 1 above, -1 below, 0 equal."""
     decimal = Decimal(text if isinstance(text, str) else text.decode("ascii")).copy_abs()
     nearest = Decimal(abs(double))
     return int(decimal > nearest) - int(decimal < nearest)

@@ -1,9 +1,8 @@
-"""HTTP/1.1 answers as bytes, read strictly: a client's half of the protocol, without I/O.
+"""HTTP/1.1 responses, parsed strictly: the client's side of the protocol, without I/O.
 
-A head is parsed when it is whole. A :class:`BodyReader` then says where the body's
-next bytes may be received to, so that they go from the socket to where they belong;
-what was received too early (with the head, or between chunks) is copied. Rules are
-those of RFC 9112; of what it leaves to the receiver's leniency, nothing is taken.
+A response head is parsed once it is complete. A :class:`BodyReader` then lets the body's bytes be
+received directly into their place. Bytes that were received with the head, or with chunk framing,
+are copied. Rules are those of RFC 9112, without its optional leniencies.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from typing import Protocol
 
 from ..errors import ProtocolViolation
 
-#: Of one head. uvicorn and nginx send a few hundred bytes; h11 takes 16 KiB.
+#: The longest head. uvicorn and nginx send a few hundred bytes; h11 accepts 16 KiB.
 MAX_HEAD_BYTES = 64 << 10
-#: Of a line that says how long a chunk is, extensions included.
+#: The longest chunk-size line, extensions included.
 MAX_CHUNK_LINE_BYTES = 1 << 10
 
 Headers = list[tuple[bytes, bytes]]
 
-#: Heads that are remembered, and the longest: together no more than a MiB or two.
-_REMEMBERED_HEADS = 256
-_REMEMBERED_BYTES = 2 << 10
+#: Heads in the cache, and the longest of them: the cache takes 1 or 2 MiB at most.
+_CACHED_HEADS = 256
+_CACHED_HEAD_BYTES = 2 << 10
 
 _END = b"\r\n\r\n"
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9]\d\d)(?: [^\r\n]*+)?\r\n")
@@ -33,22 +32,23 @@ _FIELD = re.compile(
     rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]++):"  # a token (RFC 9110, 5.6.2)
     rb"([^\x00-\x08\x0a-\x1f\x7f]*+)\r\n"
 )
-#: Fields that pass with an answer, and say nothing of what it holds.
-_PASSING = re.compile(
+#: Fields that differ from response to response and that the client does not use.
+_VARYING = re.compile(
     rb"\r\n(?i:date|server-timing|x-request-id):[^\x00-\x08\x0a-\x1f\x7f]*+(?=\r\n)"
 )
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*+(?:;[^\x00-\x08\x0a-\x1f\x7f]*+)?\r\n")
-#: What comes after the last chunk: fields, and an empty line.
+#: The trailer section behind the last chunk: fields, and an empty line.
 _TRAILERS = re.compile(rb"(?:%b)*+\r\n" % _FIELD.pattern.replace(b"(", b"(?:"))
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """The head of an answer.
+class ResponseHead:
+    """The head of a response.
 
-    ``fields`` are its headers by name; that of an answer with 200 has none of those that
-    only pass with it. ``length`` is the body's, None where only its chunks or the
-    connection's end say.
+    ``fields`` are its headers by lower-case name; with status 200 those without use (Date,
+    Server-Timing, X-Request-ID) are left out. ``length`` is the body's length in bytes; None if
+    the body is chunked or ends with the connection. After a response that ``is_last`` the
+    connection cannot be used again.
     """
 
     status: int
@@ -59,27 +59,27 @@ class Head:
 
     @property
     def is_interim(self) -> bool:
-        """Whether the answer proper is still to come (RFC 9110, 15.2)."""
+        """Whether this is an interim response, before the final one (RFC 9110, 15.2)."""
         return self.status < 200
 
 
-def split_head(received: bytes | bytearray) -> tuple[Head, int] | None:
-    """The head that ``received`` begins with and its length, or None if it is not yet whole.
+def split_head(received: bytes | bytearray) -> tuple[ResponseHead, int] | None:
+    """The head that ``received`` begins with and its length, or None if it is incomplete.
 
-    Raises :class:`ProtocolViolation` for what is no head, or one too long.
+    Raises :class:`ProtocolViolation` for a malformed head, or one too long.
     """
     end = received.find(_END)
     if end < 0:
         if len(received) > MAX_HEAD_BYTES:
-            raise ProtocolViolation(f"the answer's head has more than {MAX_HEAD_BYTES} bytes")
-        if not _may_begin_answer(received):
-            raise ProtocolViolation("the answer is not HTTP/1.1")
+            raise ProtocolViolation(f"the response's head has more than {MAX_HEAD_BYTES} bytes")
+        if not _may_begin_response(received):
+            raise ProtocolViolation("the response is not HTTP/1.1")
         return None
     return _read_head(bytes(received[: end + 2])), end + len(_END)
 
 
 def fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """An answer's headers by name in lower case; several of one name are one list."""
+    """Headers by lower-case name; several of one name are joined by commas."""
     found: dict[str, str] = {}
     for raw_name, raw_value in headers:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
@@ -87,163 +87,165 @@ def fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return found
 
 
-def _read_head(lines: bytes) -> Head:
-    """The head in these lines, looked up if it came before: tensors' answers are many alike."""
+def _read_head(lines: bytes) -> ResponseHead:
+    """Parse a head, or find it in the cache: responses to similar requests have equal heads."""
     if not lines.startswith(b"HTTP/1.1 200 "):
         return parse_head(lines)
-    lines = _PASSING.sub(b"", lines)
-    return _remembered(lines) if len(lines) <= _REMEMBERED_BYTES else parse_head(lines)
+    lines = _VARYING.sub(b"", lines)
+    return _cached(lines) if len(lines) <= _CACHED_HEAD_BYTES else parse_head(lines)
 
 
-def parse_head(lines: bytes) -> Head:
-    """The head in these lines, each with its line end; raises :class:`ProtocolViolation`."""
+def parse_head(lines: bytes) -> ResponseHead:
+    """Parse the lines of a head, line ends included; raises :class:`ProtocolViolation`."""
     start = _STATUS_LINE.match(lines)
     if start is None:
-        raise ProtocolViolation("the answer is not HTTP/1.1")
+        raise ProtocolViolation("the response is not HTTP/1.1")
     found = _FIELD.findall(lines, start.end())
-    # Where they do not follow one another without a gap, there is one that is none.
+    # findall skips text that is no field: then the fields do not add up to the lines.
     if sum([len(name) + len(value) for name, value in found]) + 3 * len(found) != (
         len(lines) - start.end()
     ):
-        raise ProtocolViolation("the answer has a malformed header")
+        raise ProtocolViolation("the response has a malformed header")
     headers = [(name.lower(), value.strip(b" \t")) for name, value in found]
     status = int(start[2])
     length, is_chunked = _framing(status, headers)
     connection = b",".join([value.lower() for name, value in headers if name == b"connection"])
     is_last = start[1] == b"0" or b"close" in connection or (length is None and not is_chunked)
-    return Head(status, fields(headers), length, is_chunked, is_last)
+    return ResponseHead(status, fields(headers), length, is_chunked, is_last)
 
 
-_remembered = lru_cache(maxsize=_REMEMBERED_HEADS)(parse_head)
+_cached = lru_cache(maxsize=_CACHED_HEADS)(parse_head)
 
 
-def _may_begin_answer(received: bytes | bytearray) -> bool:
+def _may_begin_response(received: bytes | bytearray) -> bool:
     magic = b"HTTP/1."
     return bytes(received[: len(magic)]) == magic[: len(received)]
 
 
 def _framing(status: int, headers: Headers) -> tuple[int | None, bool]:
-    """The body's length, and whether it comes in chunks."""
+    """The body's length, and whether it is chunked."""
     if status < 200 or status in (204, 304):
         return 0, False
     codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
     lengths = {value for name, value in headers if name == b"content-length"}
     if codings:
-        # Both together is how answers are smuggled (RFC 9112, 6.3).
+        # Both together may be an attempt at response smuggling (RFC 9112, 6.3).
         if codings != [b"chunked"] or lengths:
-            raise ProtocolViolation("the answer has a transfer coding other than chunked alone")
+            raise ProtocolViolation("the response has a transfer coding other than chunked alone")
         return None, True
     if not lengths:
         return None, False
     (value, *others) = lengths
     if others or not value.isdigit() or len(value) > 18:
-        raise ProtocolViolation("the answer has a malformed Content-Length")
+        raise ProtocolViolation("the response has a malformed Content-Length")
     return int(value), False
 
 
 class Framing(Protocol):
-    """How a body is framed: by its length in bytes, by chunks, or by the stream's end."""
+    """The framing of a body: by its length in bytes, by chunks, or by the stream's end."""
 
     @property
     def length(self) -> int | None:
-        """The body's length; None where only its chunks or the stream's end say."""
+        """The body's length; None if it is chunked or ends with the stream."""
 
     @property
     def is_chunked(self) -> bool:
-        """Whether it comes in chunks."""
+        """Whether the body is chunked."""
 
 
 class FramingTooLong(ProtocolViolation):
-    """What frames a body, between or behind its chunks, is longer than is read."""
+    """A chunk-size line or the trailer section is over its limit."""
 
 
 class BodyReader:
-    """Follows one body through what is received.
+    """Removes the framing of one body.
 
-    :meth:`take` copies what is already there. Once it gives 0 and the body is not yet
-    whole, receive up to :attr:`wanted` bytes to where the body goes and say so by
-    :meth:`took`; or, where ``wanted`` is 0, receive a little and :meth:`feed` it.
-    ``early`` came with the head, and is the reader's from then on.
+    Call :meth:`read_into` for the bytes that are buffered. If it returns 0 and the body is not
+    whole, more must be received. Where :attr:`direct_bytes` is not 0, receive at most so many bytes
+    into the body's place and call :meth:`advance`. Else receive into any buffer and call
+    :meth:`feed`. ``buffered`` are the bytes behind the head; the reader owns them from then on.
 
-    A line of a chunk has at most ``max_line_bytes``. So has a trailer section, which is
-    dropped, where ``trailers`` are lawful; elsewhere there is none.
+    A chunk-size line has at most ``max_line_bytes``. So has the trailer section, which is dropped
+    with ``trailers`` and an error without.
     """
 
     def __init__(
         self,
         head: Framing,
-        early: bytearray,
+        buffered: bytearray,
         *,
         max_line_bytes: int = MAX_CHUNK_LINE_BYTES,
         trailers: bool = False,
     ) -> None:
-        self._early = early
+        self._buffered = buffered
         self._max_line_bytes = max_line_bytes
         self._trailers = trailers
         self._is_chunked = head.is_chunked
         length = head.length
         self._is_endless = length is None and not head.is_chunked
-        # Of the body, or of the present chunk.
+        # Missing bytes of the body, or of the current chunk.
         self._left = length or 0
         self._is_within_chunk = False
         self.is_whole = length == 0
 
     @property
-    def wanted(self) -> int:
-        """How many bytes of the body itself come next; 0 if others come before them."""
-        if self._early or self.is_whole:
+    def direct_bytes(self) -> int:
+        """Bytes that may be received directly into the body's place; 0 before chunk framing."""
+        if self._buffered or self.is_whole:
             return 0
         return (1 << 62) if self._is_endless else self._left
 
     @property
     def surplus(self) -> int:
-        """Bytes that were received after the body's end."""
-        return len(self._early) if self.is_whole else 0
+        """Bytes that were received behind the body's end."""
+        return len(self._buffered) if self.is_whole else 0
 
     @property
-    def early(self) -> bytearray:
-        """Bytes that were received and not taken yet."""
-        return self._early
+    def buffered(self) -> bytearray:
+        """Bytes that were fed and not read yet."""
+        return self._buffered
 
-    def take(self, memory: memoryview) -> int:
-        """Copy what of the body was received early; how many bytes that were."""
+    def read_into(self, memory: memoryview) -> int:
+        """Copy buffered bytes of the body into memory; the number of bytes."""
         if self._is_chunked and not self._left:
             self._read_chunk_line()
-        available = len(self._early) if self._is_endless else min(self._left, len(self._early))
+        available = (
+            len(self._buffered) if self._is_endless else min(self._left, len(self._buffered))
+        )
         count = min(len(memory), available)
         if count:
-            memory[:count] = self._early[:count]
-            del self._early[:count]
-            self.took(count)
+            memory[:count] = self._buffered[:count]
+            del self._buffered[:count]
+            self.advance(count)
         return count
 
-    def took(self, count: int) -> None:
-        """So many of the ``wanted`` bytes were received to where the body goes."""
+    def advance(self, count: int) -> None:
+        """Record that ``count`` bytes were received directly into the body's place."""
         if not self._is_endless:
             self._left -= count
             self.is_whole = not self._left and not self._is_chunked
 
     def feed(self, received: bytes | memoryview) -> None:
-        """These bytes were received to no place of their own."""
-        self._early += received
+        """Buffer received bytes, which may contain framing."""
+        self._buffered += received
 
-    def end(self) -> None:
-        """The stream has ended; raises :class:`EOFError` unless the body ends with it."""
+    def feed_eof(self) -> None:
+        """End the stream; raises :class:`EOFError` unless the body ends with it."""
         if not self._is_endless and not self.is_whole:
             raise EOFError
         self.is_whole = True
 
     def _read_chunk_line(self) -> None:
-        """Step over what stands before the next chunk's bytes, if it has come."""
+        """Remove the line before the next chunk's bytes, once it is buffered."""
         start = 2 if self._is_within_chunk else 0
-        if self.is_whole or len(self._early) < start:
+        if self.is_whole or len(self._buffered) < start:
             return
-        if self._early[:start] != b"\r\n"[:start]:
-            raise ProtocolViolation("a chunk is longer than it says")
-        line = _CHUNK_LINE.match(self._early, start)
-        if line is None and b"\n" in self._early[start:]:
+        if self._buffered[:start] != b"\r\n"[:start]:
+            raise ProtocolViolation("a chunk is longer than its stated size")
+        line = _CHUNK_LINE.match(self._buffered, start)
+        if line is None and b"\n" in self._buffered[start:]:
             raise ProtocolViolation("a chunk is malformed")
-        if (len(self._early) if line is None else line.end()) > self._max_line_bytes:
+        if (len(self._buffered) if line is None else line.end()) > self._max_line_bytes:
             raise FramingTooLong(f"a chunk's line has more than {self._max_line_bytes} bytes")
         if line is None:
             return
@@ -251,25 +253,25 @@ class BodyReader:
         if size == 0:
             self._end_at(line.end())
             return
-        del self._early[: line.end()]
+        del self._buffered[: line.end()]
         self._left, self._is_within_chunk = size, True
 
     def _end_at(self, position: int) -> None:
-        """Step over what comes after the last chunk: an empty line, and trailers before it."""
-        rest = bytes(self._early[position : position + 2])
+        """Remove the trailer section behind the last chunk, once it is buffered."""
+        rest = bytes(self._buffered[position : position + 2])
         if len(rest) < 2:
             return
         if rest != b"\r\n":
-            end = self._early.find(_END, position)
+            end = self._buffered.find(_END, position)
             if not self._trailers:
-                raise ProtocolViolation("there are trailers, which were not asked for")
-            stop = end + len(_END) if end >= 0 else len(self._early)
+                raise ProtocolViolation("the body has trailers, which were not asked for")
+            stop = end + len(_END) if end >= 0 else len(self._buffered)
             if stop - position > self._max_line_bytes:
                 raise FramingTooLong(f"trailers have more than {self._max_line_bytes} bytes")
             if end < 0:
                 return
-            if not _TRAILERS.fullmatch(self._early, position, stop):
+            if not _TRAILERS.fullmatch(self._buffered, position, stop):
                 raise ProtocolViolation("a trailer is malformed")
             position = stop - 2
-        del self._early[: position + 2]
+        del self._buffered[: position + 2]
         self.is_whole = True

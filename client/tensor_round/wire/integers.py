@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from ..dtypes import DType
 
-#: Numbers worked on at once, so that other threads come to their turn in between.
+#: Numbers converted at once, so that other threads can run in between.
 _BLOCK = 65_536
-# No integer of 64 bits is longer, since JSON has no leading zeros.
+# The most characters of a 64-bit integer: JSON has no leading zeros.
 _MAX_LENGTH = len(str(-(2**63)))
 
 
@@ -25,8 +25,8 @@ def limits(dtype: DType) -> tuple[int, int]:
 def leading(texts: Sequence[bytes], dtype: DType) -> npt.NDArray[Any]:
     """The values of JSON numbers, up to the first that is no integer of the dtype.
 
-    Where one is not, only the count of the values is of use. An integer is written as
-    such: ``1``, but not ``1.0`` or ``1e0``.
+    If the result is shorter than ``texts``, its length is the index of the wrong number, and its
+    values are undefined. ``1`` is an integer; ``1.0`` and ``1e0`` are not.
     """
     values = np.empty(len(texts), dtype.numpy)
     for start in range(0, len(texts), _BLOCK):
@@ -40,7 +40,7 @@ def leading(texts: Sequence[bytes], dtype: DType) -> npt.NDArray[Any]:
 
 
 def _integers(texts: Sequence[bytes], dtype: DType) -> list[int] | None:
-    # The length first: Python takes long for long integers, and refuses longer ones.
+    # The length comes first: Python parses long integers slowly, and refuses very long ones.
     if max(map(len, texts)) > _MAX_LENGTH:
         return None
     try:

@@ -1,8 +1,8 @@
 """Tensors as JSON numbers, exactly: numbers to packed bytes, and back.
 
-Reading takes values that :func:`.strictjson.loads` gave with ``numbers="exact"``, so
-every number is still its own text: 64-bit integers never pass through a float, a
-decimal is rounded once from what was written, and ``-0`` keeps its sign.
+:func:`read` expects a value of :func:`.strictjson.loads` with ``numbers="exact"``, where each
+number is still text. So 64-bit integers never become floats, a decimal is rounded once, and
+``-0`` keeps its sign.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ..dtypes import DType
 from ..errors import Fault, InvalidDescriptor
 from . import decimals, integers, nesting
 
-#: What stands for the values JSON has no number for, as strings or bare tokens.
+#: The names of float values that JSON has no number for, as strings or bare tokens.
 SPECIALS = frozenset({"NaN", "Infinity", "-Infinity"})
-#: Elements that are Python strings at one time while a tensor is written.
+#: Elements that are formatted at once.
 BLOCK = 65_536
 
 
@@ -33,14 +33,13 @@ def read(
     any_nesting: bool = False,
     loc: nesting.Loc = ("data",),
 ) -> memoryview:
-    """The packed little-endian bytes, C order, of JSON numbers.
+    """The packed bytes, little-endian and in C order, of JSON numbers.
 
-    ``data`` comes from ``strictjson.loads(..., numbers="exact")``: arrays nested exactly as
-    ``shape``, or one flat array; with ``any_nesting`` however nested, and read row-major
-    (the Open Inference Protocol's rule). Floats take the strings of :data:`SPECIALS`
-    besides numbers, and round once, ties to even; what overflows becomes infinity, or NaN
-    in float8_e4m3fn, which has no infinity.
-    Integers must be written as such, ``1`` but not ``1.0`` or ``1e0``, within the range.
+    ``data`` is a value of ``strictjson.loads(..., numbers="exact")``: arrays nested exactly as
+    ``shape``, or one flat array. With ``any_nesting`` any nesting is read in row-major order, as
+    the Open Inference Protocol has it. Floats may also be the strings in :data:`SPECIALS`. They
+    are rounded once, ties to even; overflow gives infinity, or NaN in float8_e4m3fn, which has no
+    infinity. Integers must be in range and written as integers: ``1``, not ``1.0`` or ``1e0``.
 
     Raises :class:`PayloadSizeMismatch` naming both counts if there are fewer or more
     numbers than ``shape`` has elements, and :class:`InvalidDescriptor` with the path
@@ -70,11 +69,11 @@ def write(
 ) -> bytes:
     """The JSON of a packed tensor, nested as its shape: ASCII, without spaces.
 
-    ``payload`` has exactly the tensor's bytes. Floats are the decimals Python gives
-    their float64, which read back to the same bits; -0.0 keeps its sign and every float
-    its point or exponent. The specials are strings, or bare tokens with ``nan_tokens``;
-    a NaN is only "NaN", JSON having no room for its bits. Rank 0 is a bare number. An
-    empty tensor nests too (``[[],[]]`` for [2, 0]), up to ``nesting.MAX_EMPTY_ARRAYS``.
+    ``payload`` has exactly the tensor's bytes. Floats are Python's shortest decimals of their
+    float64 values, which :func:`read` converts back to the same bits; -0.0 keeps its sign. NaN
+    and infinities are strings, or bare tokens with ``nan_tokens``; a NaN loses its payload. Rank 0
+    is a bare number. An empty tensor is nested too (``[[],[]]`` for [2, 0]), up to
+    ``nesting.MAX_EMPTY_ARRAYS``.
     """
     if 0 in shape:
         return nesting.empty(shape).encode("ascii")
@@ -83,17 +82,17 @@ def write(
 
 
 def longest_number(dtype: DType) -> int:
-    """The most characters that :func:`write` makes of a number of this type."""
+    """The most characters that :func:`write` gives for a number of this dtype."""
     if not dtype.is_float:
         return max(len(str(limit)) for limit in integers.limits(dtype))
-    return len(repr(-sys.float_info.max))  # no other is longer
+    return len(repr(-sys.float_info.max))  # the longest of any float64
 
 
 _NAMES = {str: "a string", bool: "a boolean", type(None): "null", dict: "an object"}
 
 
 def _wrong_type(leaves: list[Any], dtype: DType) -> tuple[int, str] | None:
-    """Index of, and complaint about, the first leaf that is no number of the dtype's kind."""
+    """The first leaf that is no number of the dtype's kind: its index, and the broken rule."""
     if not set(map(type, leaves)) - {bytes}:
         return None
     allowed = SPECIALS if dtype.is_float else frozenset()
@@ -105,7 +104,7 @@ def _wrong_type(leaves: list[Any], dtype: DType) -> tuple[int, str] | None:
 
 
 def _text(values: npt.NDArray[Any], dtype: DType, shape: tuple[int, ...], nan_tokens: bool) -> str:
-    """The text of a tensor that has elements, made of parts of at most a block each."""
+    """The text of a tensor that has elements, formatted in blocks."""
     if values.size <= BLOCK:
         return nesting.nest(_number_texts(values, dtype, nan_tokens), shape)
     rows = values.reshape(shape[0], -1)
@@ -115,7 +114,7 @@ def _text(values: npt.NDArray[Any], dtype: DType, shape: tuple[int, ...], nan_to
     else:
         blocks = (rows[start : start + step] for start in range(0, shape[0], step))
         parts = (
-            # Without the brackets around it, a part goes on where the one before it ends.
+            # Without its outer brackets, a part continues the one before it.
             _text(block.reshape(-1), dtype, (len(block), *shape[1:]), nan_tokens)[1:-1]
             for block in blocks
         )
@@ -128,7 +127,7 @@ _SPECIAL_NAMES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 def _number_texts(values: npt.NDArray[Any], dtype: DType, nan_tokens: bool) -> list[str]:
     if not dtype.is_float:
         return list(map(int.__repr__, values.tolist()))
-    # Widening is exact; the flag that a signalling NaN raises means nothing here.
+    # Widening is exact; a signalling NaN raises the invalid flag, which is of no interest.
     with np.errstate(invalid="ignore"):
         doubles = values.astype(np.float64)
     texts = list(map(float.__repr__, doubles.tolist()))

@@ -1,6 +1,6 @@
-"""The HTTP headers of ``/round``: their names, and what their values mean.
+"""The HTTP fields of ``/round``: their names, and parsers of their values.
 
-Digest fields follow RFC 9530; what they state is checked where the body is, not here.
+Digest fields follow RFC 9530. They are parsed here, and compared where the body is.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ OCTET_STREAM = "application/octet-stream"
 JSON = "application/json"
 NPY = "application/x-npy"
 PROBLEM_JSON = "application/problem+json"
-#: What curl states for a body when it was told nothing.
+#: curl's default for a body.
 FORM = "application/x-www-form-urlencoded"
 
-#: Of an operator descriptor, in bytes.
+#: The longest operator descriptor, in bytes.
 MAX_DESCRIPTOR_LENGTH = 16 << 10
-#: Objects and arrays in one another in a descriptor; no dialect needs more than five.
+#: The deepest nesting of objects and arrays in a descriptor; no dialect needs more than five.
 MAX_DESCRIPTOR_DEPTH = 32
-#: Of a request in JSON, in bytes.
+#: The longest JSON request, in bytes.
 MAX_JSON_LENGTH = 16 << 20
-#: Members of the objects in such a request: as many as a descriptor has room for.
+#: Object members in a JSON request: as many as fit into a descriptor.
 MAX_JSON_MEMBERS = MAX_DESCRIPTOR_LENGTH // 4
-#: The document, and arrays nested as the shape of the highest rank.
+#: The deepest nesting of a JSON request: the document, and arrays of the highest rank.
 MAX_JSON_DEPTH = 2 + 64
 
-#: A pattern of the ids that are repeated in answers and logs; none holds a space or ends a line.
+#: Request ids that are repeated in responses and logs: no spaces, no line ends.
 SANE_REQUEST_ID = r"[A-Za-z0-9._~:@/+=-]{1,128}"
 _REQUEST_ID = re.compile(SANE_REQUEST_ID, re.ASCII)
 
@@ -60,7 +60,7 @@ def media_type(content_type: str) -> str:
 
 
 def is_request_id(value: str) -> bool:
-    """Whether a caller's X-Request-ID is one to repeat in answers and logs."""
+    """Whether a caller's X-Request-ID may be repeated in responses and logs."""
     return _REQUEST_ID.fullmatch(value) is not None
 
 
@@ -70,11 +70,11 @@ def content_digest(sha256: bytes) -> str:
 
 
 def parse_content_digest(values: Iterable[str]) -> bytes | None:
-    """The SHA-256 that Content-Digest fields state, or None if they state none.
+    """The SHA-256 in Content-Digest fields, or None if there is none.
 
-    Other algorithms are ignored; of several SHA-256 the last one counts, as in any
-    dictionary of structured fields. Raises :class:`DigestMismatch` for one that is not
-    32 bytes in base64 between colons.
+    Other algorithms are ignored. The last of several SHA-256 counts, as in any dictionary of
+    structured fields. Raises :class:`DigestMismatch` for one that is not 32 bytes in base64
+    between colons.
     """
     digest = None
     for key, value in _members(values):
@@ -89,26 +89,23 @@ def wants_digest(values: Iterable[str]) -> bool:
 
 
 def output_descriptor(layout: Layout) -> bytes:
-    """The value of Output-Descriptor for an answer that lies so."""
+    """The value of Output-Descriptor for a response of this layout."""
     return strictjson.dumps(layout.describe())
 
 
 def parse_output_descriptor(value: bytes) -> Layout:
-    """The layout an Output-Descriptor states.
-
-    Raises :class:`ProtocolViolation` for anything a correct service does not send.
-    """
+    """The layout in an Output-Descriptor; raises :class:`ProtocolViolation` if it has none."""
     try:
         members = strictjson.loads(value, max_depth=2)
         if not isinstance(members, dict) or set(members) != _OUTPUT_MEMBERS:
-            raise ProtocolViolation("the answer's Output-Descriptor has other members")
+            raise ProtocolViolation("the response's Output-Descriptor has other members")
         dtype = BY_NAME.get(members["dtype"]) if isinstance(members["dtype"], str) else None
         shape, strides, byte_length = (members[k] for k in ("shape", "strides", "byte_length"))
         if dtype is None or not all(map(_are_sizes, (shape, strides, [byte_length]))):
-            raise ProtocolViolation("the answer's Output-Descriptor has values of other types")
+            raise ProtocolViolation("the response's Output-Descriptor has values of other types")
         return Layout.of(dtype, shape, strides, byte_length)
     except (MalformedJSON, InvalidDescriptor) as error:
-        raise ProtocolViolation(f"the answer's Output-Descriptor: {error.detail}") from error
+        raise ProtocolViolation(f"the response's Output-Descriptor: {error.detail}") from error
 
 
 _OUTPUT_MEMBERS = {"dtype", "shape", "strides", "byte_length"}
@@ -120,9 +117,9 @@ def _are_sizes(values: Any) -> bool:
 
 
 def _members(values: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The members of a dictionary of structured fields (RFC 9651), parameters dropped.
+    """The members of a dictionary of structured fields (RFC 9651), without their parameters.
 
-    Values are cut at commas and semicolons, which no digest and no weight has in it.
+    Values are split at commas and semicolons, which no digest and no weight contains.
     """
     for value in values:
         for member in value.split(","):

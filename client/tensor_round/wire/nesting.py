@@ -1,7 +1,6 @@
 """Nested lists of numbers to one flat list, and flat texts to nested JSON.
 
-What can be long is walked in C (``map``, ``set``, ``chain``); Python's own loops
-meet only the arrays, not the numbers.
+Python's loops run over arrays only. Numbers are processed in C, by ``map``, ``set`` and ``chain``.
 """
 
 from __future__ import annotations
@@ -13,24 +12,22 @@ from typing import Any
 
 from ..errors import Fault, InvalidDescriptor, PayloadSizeMismatch
 
-#: An empty tensor of more arrays than this is written flat, as ``[]``: the text of
-#: shape [2^40, 0] would take 3 TiB to hold no element.
+#: An empty tensor of more arrays is written as ``[]``: shape [2^40, 0] would take 3 TiB of text.
 MAX_EMPTY_ARRAYS = 65_536
 
-#: Arrays and objects that are read in a document with a tensor in it. Making one takes as
-#: long as reading a number, though two bytes of text are enough to ask for it; with more
-#: than this, 16 MiB of text would have fewer than 16 bytes each.
+#: Arrays and objects in a document with a tensor. Each takes as long as a number to parse, but
+#: only two bytes of text. With this limit 16 MiB of text have at least 16 bytes for each.
 MAX_CONTAINERS = 1 << 20
 
 Loc = tuple[str | int, ...]
 
 
 def flatten(data: Any, shape: Sequence[int], *, any_nesting: bool, loc: Loc) -> list[Any]:
-    """The leaves of ``data`` in the order they are written, as many as the shape has elements.
+    """The leaves of ``data`` in the order of the text, as many as the shape has elements.
 
-    They are nested exactly as ``shape``, or in one flat array, or with ``any_nesting``
-    however they like. Raises :class:`PayloadSizeMismatch` if the count is wrong, and else
-    :class:`InvalidDescriptor` at the first place where the nesting is not the shape's.
+    They are nested exactly as ``shape``, or in one flat array; with ``any_nesting`` in any way.
+    Raises :class:`PayloadSizeMismatch` if the count is wrong, else :class:`InvalidDescriptor` at
+    the first array that is not nested as the shape.
     """
     if shape and type(data) is not list:
         raise InvalidDescriptor.of([Fault(loc, "must be an array of numbers")])
@@ -43,7 +40,7 @@ def flatten(data: Any, shape: Sequence[int], *, any_nesting: bool, loc: Loc) -> 
         raise PayloadSizeMismatch(
             f"the data has {len(leaves)} elements, the shape {list(shape)} has {expected}"
         )
-    # One flat array comes back as itself.
+    # One flat array is returned as itself.
     fault = None if any_nesting or leaves is data else _wrong_nesting(data, shape, loc)
     if fault is not None:
         raise InvalidDescriptor.of([fault])
@@ -51,7 +48,7 @@ def flatten(data: Any, shape: Sequence[int], *, any_nesting: bool, loc: Loc) -> 
 
 
 def path(data: Any, index: int) -> Loc:
-    """The indices that lead to a leaf, counted in the order they are written."""
+    """The indices of the ``index``-th leaf in the order of the text."""
     if type(data) is not list:
         return ()
     walks, steps = [iter(enumerate(data))], [0]
@@ -70,14 +67,14 @@ def path(data: Any, index: int) -> Loc:
 
 
 def nest(texts: list[str], shape: Sequence[int]) -> str:
-    """The JSON arrays of a tensor that has elements, from the elements' texts in C order."""
+    """The JSON of a tensor that has elements, from the elements' texts in C order."""
     for size in reversed(shape):
         texts = [f"[{','.join(texts[i : i + size])}]" for i in range(0, len(texts), size)]
     return texts[0]
 
 
 def empty(shape: Sequence[int]) -> str:
-    """The JSON arrays of a tensor that has no elements; see :data:`MAX_EMPTY_ARRAYS`."""
+    """The JSON of a tensor without elements; see :data:`MAX_EMPTY_ARRAYS`."""
     outer = shape[: list(shape).index(0)]
     text = "[]"
     if math.prod(outer) <= MAX_EMPTY_ARRAYS:
@@ -87,7 +84,7 @@ def empty(shape: Sequence[int]) -> str:
 
 
 def _as_shaped(data: Any, shape: Sequence[int]) -> list[Any] | None:
-    """The leaves of data nested exactly as the shape, or None if they are not."""
+    """The leaves, or None if the data is not nested exactly as the shape."""
     level: list[Any] = [data]
     for size in shape:
         if set(map(type, level)) - {list} or set(map(len, level)) - {size}:
@@ -118,7 +115,7 @@ def _collect(node: list[Any], leaves: list[Any]) -> None:
 
 
 def _wrong_nesting(node: Any, shape: Sequence[int], loc: Loc) -> Fault | None:
-    """The first array, or number where one should be, that is not nested as the shape."""
+    """The fault of the first array or number that is not nested as the shape."""
     if not shape:
         wrong = "must be a number, as the shape says, got an array"
         return Fault(loc, wrong) if type(node) is list else None

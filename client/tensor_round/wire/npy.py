@@ -1,13 +1,13 @@
-"""The header of a .npy file, read strictly, and written byte for byte as NumPy writes it.
+"""The header of a .npy file, parsed strictly, and written byte for byte as NumPy writes it.
 
-The format is NEP 1: magic, version, header length, and a Python dict literal with
-the keys ``descr``, ``fortran_order`` and ``shape``, padded to 64 bytes; the data
-follow. ``numpy.load`` evaluates the literal and allocates what it claims; here it
-is matched against the little grammar that NumPy writes, and nothing is allocated.
+The format is NEP 1: magic, version, header length, and a Python dict literal with the keys
+``descr``, ``fortran_order`` and ``shape``, padded to 64 bytes; the data follow. ``numpy.load``
+evaluates the literal and allocates the size that it states. This module matches the literal
+against the grammar that NumPy writes, and allocates nothing.
 
-The types of ml_dtypes have no code of their own in it: bfloat16 is stored as ``V2``,
-float8_e4m3fn as ``V1`` and float8_e5m2 as ``f1`` (which NumPy itself cannot load), so
-their name must come from elsewhere (:func:`resolve_dtype`).
+The dtypes of ml_dtypes have no code of their own: NumPy stores bfloat16 as ``V2``, float8_e4m3fn
+as ``V1`` and float8_e5m2 as ``f1`` (which it cannot load). Their names are given separately; see
+:func:`resolve_dtype`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..errors import Fault, InvalidDescriptor, MalformedNpy, UnsupportedMediaTyp
 from ..layout import SIZE_LIMIT, Layout, packed_strides
 
 MAGIC = b"\x93NUMPY"
-#: How a .npz file begins, as every zip archive does.
+#: The first bytes of a .npz file, which is a zip archive.
 _ZIP = b"PK\x03\x04"
-#: The dict literal and its padding, in bytes: NumPy's own limit for files it does not trust.
+#: The longest dict literal with padding, in bytes: NumPy's own limit for untrusted files.
 MAX_LITERAL_LENGTH = 10_000
-#: A reader that has this many bytes of a sound file has the whole header.
+#: The longest header, in bytes.
 MAX_HEADER_LENGTH = len(MAGIC) + 2 + 4 + MAX_LITERAL_LENGTH
-#: NumPy's own (NPY_MAXDIMS); it also keeps the digits of a size within what prints.
+#: NumPy's own limit (NPY_MAXDIMS).
 MAX_RANK = 64
 
 ByteOrder = Literal["little", "big"]
@@ -41,7 +41,7 @@ _RAW_CODES = {"bfloat16": "V2", "float8_e4m3fn": "V1", "float8_e5m2": "f1"}
 _BY_CODE: dict[str, DType] = {
     f"{_LETTERS[d.kind]}{d.itemsize}": d for d in DTYPES if d.name not in _RAW_CODES
 }
-#: What a code without a name may stand for.
+#: The dtypes that an ambiguous code may stand for.
 _CANDIDATES: dict[str, tuple[DType, ...]] = {
     "V1": tuple(d for d in DTYPES if d.itemsize == 1),
     "V2": tuple(d for d in DTYPES if d.itemsize == 2),
@@ -51,10 +51,10 @@ _CANDIDATES: dict[str, tuple[DType, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class NpyHeader:
-    """What a .npy header says; ``raw`` is the header itself, to answer with.
+    """A parsed .npy header; ``raw`` are its bytes, which the response repeats.
 
-    ``dtype`` is None where the file only says how wide the elements are
-    (:func:`resolve_dtype`). Elements of one byte are always ``"little"``.
+    ``dtype`` is None where ``descr`` is ambiguous; see :func:`resolve_dtype`. Elements of one byte
+    are always ``"little"``.
     """
 
     descr: str
@@ -72,53 +72,53 @@ class NpyHeader:
 
     @property
     def data_length(self) -> int:
-        """Bytes of data that must follow, exactly."""
+        """Bytes of the data that follow the header."""
         return math.prod(self.shape) * self.itemsize
 
     def layout(self, dtype: DType) -> Layout:
-        """How the elements lie in the data, bytes of each element little-endian."""
-        # An empty tensor lies like any other; its Fortran strides could be beyond all limits.
+        """The layout of the data, as if it were little-endian."""
+        # Fortran strides of an empty tensor have no meaning, and could exceed the limit.
         if not self.fortran_order or 0 in self.shape:
             return Layout.of(dtype, self.shape)
         return Layout.of(dtype, self.shape, packed_strides(self.shape[::-1])[::-1])
 
 
 def read_header(prefix: bytes | bytearray | memoryview) -> NpyHeader | None:
-    """The header that ``prefix`` begins with, or None if it may still become one with more bytes.
+    """The header that ``prefix`` begins with, or None if more bytes are needed.
 
-    Bytes after the header are ignored. Raises :class:`MalformedNpy`, as early as the
-    bytes show it, or :class:`UnsupportedMediaType` for a sound header of another type.
+    Bytes behind the header are ignored. Raises :class:`MalformedNpy` at the first wrong byte, and
+    :class:`UnsupportedMediaType` for a valid header with another element type.
     """
-    head = bytes(prefix[:MAX_HEADER_LENGTH])
-    if head.startswith(_ZIP):
+    start_bytes = bytes(prefix[:MAX_HEADER_LENGTH])
+    if start_bytes.startswith(_ZIP):
         raise MalformedNpy(
             "the body is an archive of arrays (.npz): unpack it and round each .npy file"
         )
-    if head[: len(MAGIC)] != MAGIC[: len(head)]:
+    if start_bytes[: len(MAGIC)] != MAGIC[: len(start_bytes)]:
         raise MalformedNpy("the body does not begin with the magic bytes of a .npy file")
-    version = head[len(MAGIC) : len(MAGIC) + 2]
+    version = start_bytes[len(MAGIC) : len(MAGIC) + 2]
     if version and (version[0] not in _VERSIONS or version[1:] not in (b"", b"\0")):
         raise MalformedNpy("the version of the .npy file is none of 1.0, 2.0 and 3.0")
     if len(version) < 2:
         return None
     field, encoding = _VERSIONS[version[0]]
     start = len(MAGIC) + 2 + field
-    if len(head) < start:
+    if len(start_bytes) < start:
         return None
-    length = int.from_bytes(head[start - field : start], "little")
+    length = int.from_bytes(start_bytes[start - field : start], "little")
     if length > MAX_LITERAL_LENGTH:
         raise MalformedNpy(f"the .npy header is longer than {MAX_LITERAL_LENGTH} bytes")
-    if len(head) < start + length:
+    if len(start_bytes) < start + length:
         return None
     try:
-        literal = head[start : start + length].decode(encoding)
+        literal = start_bytes[start : start + length].decode(encoding)
     except UnicodeDecodeError:
         raise MalformedNpy("the .npy header is not UTF-8") from None
-    return _header(literal, head[: start + length])
+    return _header(literal, start_bytes[: start + length])
 
 
 def missing_length(prefix: bytes) -> int:
-    """How many bytes a header that :func:`read_header` found unfinished needs at the least."""
+    """The fewest bytes that the unfinished header in ``prefix`` needs."""
     fixed = len(MAGIC) + 2 + 2
     if len(prefix) < fixed:
         return fixed - len(prefix)
@@ -130,19 +130,18 @@ def missing_length(prefix: bytes) -> int:
 
 
 def resolve_dtype(header: NpyHeader, name: str | None) -> DType:
-    """The element type of a file, from its header and the name given beside it (``?dtype=``).
+    """The dtype of a file, from its header and the name given separately (``?dtype=``).
 
-    Raises :class:`UnsupportedMediaType` where the header needs a name and there is
-    none, and :class:`InvalidDescriptor` at ``query.dtype`` where the name is none of
-    ours, has another width, or contradicts the header.
+    Raises :class:`UnsupportedMediaType` if the header is ambiguous and no name is given, and
+    :class:`InvalidDescriptor` at ``query.dtype`` for a name that the header does not allow.
     """
     candidates = _CANDIDATES[header.descr[1:]] if header.dtype is None else (header.dtype,)
     names = " ".join(d.name for d in candidates)
     if name is None:
         if header.dtype is None:
             raise UnsupportedMediaType(
-                f"the .npy file stores its elements as {header.descr}, which does not say their "
-                f"type: name it with ?dtype= (one of: {names})"
+                f"the .npy file stores its elements as {header.descr}, which is not a dtype: name "
+                f"it with ?dtype= (one of: {names})"
             )
         return header.dtype
     for dtype in candidates:
@@ -169,24 +168,24 @@ def descr_of(dtype: DType, byte_order: ByteOrder = "little") -> str:
 def write_header(
     descr: str, fortran_order: bool, shape: Sequence[int], *, version: Literal[1, 2, 3] = 1
 ) -> bytes:
-    """The header NumPy writes for an array; version 1 is what it uses for every type here."""
+    """The header that NumPy writes for an array; it uses version 1 for every dtype here."""
     literal = (
         f"{{'descr': {descr!r}, 'fortran_order': {fortran_order}, 'shape': {tuple(shape)!r}, }}"
     )
     if shape:
-        # Room for the axis that grows when data are appended to reach 2^64 eighths.
+        # NumPy leaves space for the growing axis to reach 2^64 / 8 entries when data is appended.
         grows = shape[-1] if fortran_order else shape[0]
         literal += " " * (len(str(8 * 2**64 - 1)) - len(str(grows)))
     field, encoding = _VERSIONS[version]
     start = len(MAGIC) + 2 + field
-    # The newline counts; a header that fits exactly still gets 64 bytes of padding.
+    # The newline counts. NumPy adds 64 bytes of padding even to a header that is aligned.
     padding = 64 - (start + len(literal) + 1) % 64
     body = (literal + " " * padding + "\n").encode(encoding)
     return MAGIC + bytes([version, 0]) + len(body).to_bytes(field, "little") + body
 
 
-# The literal: what NumPy writes, with its entries in any order and any spaces between
-# its parts. Possessive quantifiers: a hostile literal is matched in one pass too.
+# The literal: as NumPy writes it, but with entries in any order and any spaces between tokens.
+# Possessive quantifiers: any literal is matched in linear time.
 _ENTRY = re.compile(
     r"""\s*+(?:'(?P<single>\w++)'|"(?P<double>\w++)")\s*+:\s*+
     (?: (?P<string>'[^'\\]*+'|"[^"\\]*+")
@@ -218,7 +217,7 @@ def _header(literal: str, raw: bytes) -> NpyHeader:
 
 
 def _entries(literal: str) -> dict[str, re.Match[str]]:
-    """The entries of the dict literal by key: all three of them, and nothing else."""
+    """The three entries of the dict literal, by key."""
     entries: dict[str, re.Match[str]] = {}
     text = literal.strip(_SPACES)
     if not (text.startswith("{") and text.endswith("}")):
@@ -240,7 +239,7 @@ def _entries(literal: str) -> dict[str, re.Match[str]]:
 
 def _sizes(text: str) -> tuple[int, ...]:
     parts = text.split(",")
-    # (3, 4), (3,) and () are tuples, (3) is a number.
+    # (3, 4), (3,) and () are tuples; (3) is a number.
     if not parts[-1].strip() and (len(parts) > 1 or not text.strip()):
         parts.pop()
     elif len(parts) == 1:
@@ -259,7 +258,7 @@ def _typed(descr: str, fortran_order: bool, shape: tuple[int, ...], raw: bytes) 
     code = match["code"] if match else ""
     dtype = _BY_CODE.get(code)
     itemsize = int(code[1]) if code in _BY_CODE or code in _CANDIDATES else 0
-    # "|" is for elements without a byte order; raw ones may lack it too.
+    # "|" is for elements without a byte order: those of one byte, and raw ones ("V").
     if match is None or not itemsize or (match["mark"] == "|" and dtype and itemsize > 1):
         name = f"type {descr!r}" if _PRINTABLE.fullmatch(descr) else "an unknown type"
         raise UnsupportedMediaType(f"the .npy file has elements of {name}, which is not served")

@@ -1,9 +1,9 @@
 """Inference requests of the Open Inference Protocol (``/v2``), as plain values.
 
-A request is one JSON object, its head. What it says of a tensor's numbers is one of
-three things: they are in the head (``data``), they follow it as bytes (the binary
-extension), or they lie in memory both sides share (the shared-memory extension).
-Which models there are, and what they make of names, types and shapes, is not known here.
+The JSON object of a request is its inference header. A tensor's numbers are in the header
+(``data``), follow it as bytes (the binary extension), or are in memory that both sides share (the
+shared-memory extension). Models, and their rules on names, dtypes and shapes, are not defined
+here.
 """
 
 from __future__ import annotations
@@ -12,38 +12,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-#: The header that says how many bytes of the body, uncompressed, are its JSON head.
+#: The HTTP field with the length of the inference header, in bytes of the uncompressed body.
 HEADER_LENGTH = "Inference-Header-Content-Length"
-#: Of a head, in bytes, where the tensor's numbers are not in it.
-MAX_BARE_HEAD_LENGTH = 64 << 10
-#: Of a head, in bytes.
-MAX_HEAD_LENGTH = MAX_BARE_HEAD_LENGTH + (16 << 20)
-#: Members of a head's objects, and values outside the tensor's numbers: more than a bare head
-#: has room for.
-MAX_HEAD_VALUES = MAX_BARE_HEAD_LENGTH // 2
-#: Request, inputs and input, around numbers nested as deep as any tensor has dimensions.
-MAX_HEAD_DEPTH = 4 + 64
+#: The longest inference header without ``data``, in bytes.
+MAX_BARE_HEADER_LENGTH = 64 << 10
+#: The longest inference header, in bytes.
+MAX_HEADER_LENGTH = MAX_BARE_HEADER_LENGTH + (16 << 20)
+#: Object members, and values outside ``data``: more than fit into a header without ``data``.
+MAX_HEADER_VALUES = MAX_BARE_HEADER_LENGTH // 2
+#: The deepest nesting: request, inputs, input and parameters, and arrays of the highest rank.
+MAX_HEADER_DEPTH = 4 + 64
 
 Parameters: TypeAlias = Mapping[str, str | int | float | bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """The numbers are in the head; as :func:`.jsontensor.read` takes them."""
+    """The numbers are in the inference header, in the form of :func:`.jsontensor.read`."""
 
     data: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """The numbers follow the head, as that many little-endian bytes."""
+    """The numbers follow the inference header, as ``byte_size`` little-endian bytes."""
 
     byte_size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """That many bytes of a registered region of shared memory, from an offset in it."""
+    """``byte_size`` bytes of a registered region of shared memory, from ``offset`` on."""
 
     name: str
     byte_size: int
@@ -55,7 +54,7 @@ Source: TypeAlias = Inline | Binary | Region
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A tensor that comes with a request."""
+    """An input tensor of a request."""
 
     name: str
     datatype: str
@@ -66,7 +65,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """How an output shall be sent: into a region, as bytes, or (neither) in the JSON."""
+    """A requested output: written into ``region``, sent as bytes if ``binary``, or else as JSON."""
 
     name: str
     parameters: Parameters
@@ -76,10 +75,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An inference request; no ``outputs`` means every output, as ``binary_output`` says.
+    """An inference request; without ``outputs`` all are sent, as bytes if ``binary_output``.
 
-    With ``strict_json`` the NaNs and infinities of the response's JSON are strings, and not the
-    bare tokens that most clients of the protocol read and write.
+    With ``strict_json`` NaNs and infinities in the response are strings instead of the bare tokens
+    that most clients of the protocol read and write.
     """
 
     id: str | None
@@ -91,7 +90,7 @@ class Request:
 
     @property
     def uses_shared_memory(self) -> bool:
-        """Whether any input comes from a region, or any output goes to one."""
+        """Whether any input or output is in a region."""
         return any(isinstance(tensor.source, Region) for tensor in self.inputs) or any(
             output.region is not None for output in self.outputs
         )

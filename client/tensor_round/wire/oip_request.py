@@ -1,7 +1,7 @@
-"""Inference requests of the Open Inference Protocol (``/v2``): JSON heads to plain values.
+"""Inference requests of the Open Inference Protocol (``/v2``): JSON to plain values.
 
-Rules are those of the protocol and its extensions' documents; where Triton lets something
-pass that would be lost, it is refused.
+Rules are those of the protocol and its extensions. Requests that Triton accepts with a part of
+them ignored are refused.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ..quoting import shown, shown_key
 from . import nesting, strictjson
 from .oip import (
     HEADER_LENGTH,
-    MAX_BARE_HEAD_LENGTH,
-    MAX_HEAD_DEPTH,
-    MAX_HEAD_LENGTH,
-    MAX_HEAD_VALUES,
+    MAX_BARE_HEADER_LENGTH,
+    MAX_HEADER_DEPTH,
+    MAX_HEADER_LENGTH,
+    MAX_HEADER_VALUES,
     Binary,
     Inline,
     Input,
@@ -32,32 +32,31 @@ Loc: TypeAlias = tuple[str | int, ...]
 
 
 def read_header_length(value: str) -> int:
-    """The value of :data:`HEADER_LENGTH`; 0 says that the whole body is one raw tensor."""
+    """Parse :data:`HEADER_LENGTH`; 0 means that the whole body is one raw tensor."""
     if not (value.isascii() and value.isdigit() and len(value) < 20):
         raise _refusal((HEADER_LENGTH,), f"must be a number of bytes, got {shown(value)}")
     return int(value)
 
 
-def read_request(head: bytes) -> Request:
-    """The request that a JSON head stands for.
+def read_request(header: bytes) -> Request:
+    """The request in an inference header.
 
-    Members the protocol does not know are passed over, as it asks; null stands for an
-    optional member that is absent. Raises :class:`MalformedJSON`,
-    :class:`InvalidDescriptor` for wrong or missing members, :class:`TensorTooLarge`
-    for a head over its limit.
+    Unknown members are ignored, as the protocol demands; null is an absent optional member.
+    Raises :class:`MalformedJSON`, :class:`InvalidDescriptor` for wrong or missing members, and
+    :class:`TensorTooLarge` for a header over its limit.
     """
-    document = _document(head)
+    document = _document(header)
     listed = _member(document, "inputs", list, ())
-    # What may be long stays as it is, and is read once its tensor's type is known.
+    # The numbers stay text until their tensor's dtype is known.
     data = [entry.pop("data", None) if isinstance(entry, dict) else None for entry in listed]
-    if len(head) > MAX_BARE_HEAD_LENGTH and all(numbers is None for numbers in data):
-        raise _too_long(MAX_BARE_HEAD_LENGTH)
-    if strictjson.is_vast(document, MAX_HEAD_VALUES):
-        raise MalformedJSON(f"the JSON has more than {MAX_HEAD_VALUES} values beside the data")
+    if len(header) > MAX_BARE_HEADER_LENGTH and all(numbers is None for numbers in data):
+        raise _too_long(MAX_BARE_HEADER_LENGTH)
+    if strictjson.has_more_values(document, MAX_HEADER_VALUES):
+        raise MalformedJSON(f"the JSON has more than {MAX_HEADER_VALUES} values beside the data")
     request = strictjson.plain(document)
     parameters = _parameters(request, ())
     binary_output = _parameter(parameters, "binary_data_output", bool, ()) or False
-    for name in ("priority", "timeout"):  # asked of schedulers; there is none here
+    for name in ("priority", "timeout"):  # hints for a scheduler: checked, then ignored
         _size(parameters, name, ())
     return Request(
         id=_optional(request, "id", str, ()),
@@ -75,21 +74,21 @@ def read_request(head: bytes) -> Request:
     )
 
 
-def check_head_length(length: int) -> None:
-    """Refuse a head over the limit with :class:`TensorTooLarge`."""
-    if length > MAX_HEAD_LENGTH:
-        raise _too_long(MAX_HEAD_LENGTH)
+def check_header_length(length: int) -> None:
+    """Raise :class:`TensorTooLarge` for an inference header over its limit."""
+    if length > MAX_HEADER_LENGTH:
+        raise _too_long(MAX_HEADER_LENGTH)
 
 
-def _document(head: bytes) -> dict[str, Any]:
-    check_head_length(len(head))
-    if not head:
+def _document(header: bytes) -> dict[str, Any]:
+    check_header_length(len(header))
+    if not header:
         raise MalformedJSON("the body is empty: an inference request is a JSON object")
     document = strictjson.loads(
-        head,
-        max_depth=MAX_HEAD_DEPTH,
+        header,
+        max_depth=MAX_HEADER_DEPTH,
         max_containers=nesting.MAX_CONTAINERS,
-        max_members=MAX_HEAD_VALUES,
+        max_members=MAX_HEADER_VALUES,
         numbers="exact",
         nan_tokens=True,
     )
@@ -162,7 +161,7 @@ _KINDS: dict[type, str] = {
 
 
 def _typed(value: Any, kind: type[T], loc: Loc) -> T:
-    if type(value) is not kind:  # true is an int to isinstance
+    if type(value) is not kind:  # isinstance(True, int) holds
         got = "a number" if isinstance(value, bytes) else shown(value)
         raise _refusal(loc, f"must be {_KINDS[kind]}, got {got}")
     return value

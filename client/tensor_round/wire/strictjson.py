@@ -1,10 +1,8 @@
-"""JSON that refuses what a lenient parser lets through, and keeps numbers exact on request.
+"""A strict JSON parser on top of Python's, which keeps numbers exact on request.
 
-RFC 8259 leaves to the receiver what a key named twice means, how deep arrays may
-nest and how long a number may be; Python's parser lets some of it pass in silence
-and answers the rest with exceptions of many classes. Here everything that is not
-plain JSON is a :class:`MalformedJSON` that names the rule and repeats nothing of
-the text.
+RFC 8259 does not define the meaning of a duplicate key, nor limits on nesting and on the length of
+numbers. Python's parser accepts some of these silently, and raises many exception types for the
+rest. Here each is a :class:`MalformedJSON` that names the rule and quotes nothing of the text.
 """
 
 from __future__ import annotations
@@ -16,10 +14,10 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ..errors import MalformedJSON
-from .census import census
+from .json_size import measure_json
 
-#: Digits (and sign) of an integer. CPython can be set to refuse longer ones with a
-#: ValueError, but never shorter (``sys.int_info.str_digits_check_threshold``).
+#: The longest integer, in characters. CPython's own limit can be set to this value or a higher one
+#: (``sys.int_info.str_digits_check_threshold``).
 MAX_INTEGER_LENGTH = 640
 
 Numbers = Literal["plain", "exact"]
@@ -35,17 +33,14 @@ def loads(
     numbers: Numbers = "plain",
     nan_tokens: bool = False,
 ) -> Any:
-    """The value of one JSON text in UTF-8.
+    """Parse one JSON text in UTF-8; raises :class:`MalformedJSON`.
 
-    ``numbers="plain"`` gives ``int`` and ``float``; ``"exact"`` gives each number as
-    its own text in ``bytes`` (no JSON value is ``bytes`` otherwise), for
-    :mod:`.jsontensor` to round once; :func:`plain` turns a part of such a value back.
-    ``nan_tokens`` lets the bare tokens ``NaN``, ``Infinity`` and ``-Infinity`` pass as
-    numbers. ``max_depth`` counts objects and arrays together: ``[1]`` has depth 1.
-    The other limits are of what :func:`.census.census` counts; None is no limit. All are
-    kept before anything is made of the text, and what is made takes its ``nbytes`` at most.
-
-    Raises :class:`MalformedJSON`.
+    With ``numbers="plain"`` numbers become ``int`` and ``float``. With ``"exact"`` they stay text,
+    as ``bytes`` (no other JSON value is ``bytes``), for :mod:`.jsontensor` to round once;
+    :func:`plain` converts them. ``nan_tokens`` accepts the bare tokens ``NaN``, ``Infinity`` and
+    ``-Infinity`` as numbers. ``max_depth`` counts objects and arrays: ``[1]`` has depth 1. The
+    other limits are on the counts of :class:`.json_size.JSONSize`; None is no limit. All limits are
+    checked before the text is parsed.
     """
     raw = bytes(data)
     _refuse_large(
@@ -65,7 +60,7 @@ def loads(
 
 
 def plain(value: Any) -> Any:
-    """A value read with ``numbers="exact"``, or a part of one, with ``int`` and ``float`` in it.
+    """Convert the numbers in a value of ``numbers="exact"`` to ``int`` and ``float``.
 
     Raises :class:`MalformedJSON` for a number that ``numbers="plain"`` refuses.
     """
@@ -81,12 +76,12 @@ def plain(value: Any) -> Any:
     return value
 
 
-def is_vast(value: Any, most: int) -> bool:
-    """Whether a value has more than so many values (and keys) in it; no more are looked at."""
+def has_more_values(value: Any, most: int) -> bool:
+    """Whether a value contains more than ``most`` values and keys; stops counting there."""
     seen = 0
-    waiting = [value]
-    while waiting:
-        members = waiting.pop()
+    pending = [value]
+    while pending:
+        members = pending.pop()
         if isinstance(members, dict):
             members = members.values()
         elif not isinstance(members, list | tuple):
@@ -94,12 +89,12 @@ def is_vast(value: Any, most: int) -> bool:
         seen += len(members)
         if seen > most:
             return True
-        waiting.extend(members)
+        pending.extend(members)
     return False
 
 
 def dumps(value: Any) -> bytes:
-    """The compact ASCII text of a value, fit for a header; NaN and infinities are refused."""
+    """The compact ASCII text of a value, for headers and bodies; refuses NaN and infinities."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
@@ -121,8 +116,8 @@ def _float(text: str) -> float:
 
 
 def _text(number: str) -> bytes:
-    # A function of Python's, though str.encode itself would be a little faster: called
-    # from C alone, 16 MiB of numbers keep every other thread waiting for 0.3 s, not 0.02.
+    # str.encode as the hook would be a little faster, but would never release the GIL: 16 MiB of
+    # numbers would block every other thread for 0.3 s instead of 0.02 s.
     return number.encode("ascii")
 
 
@@ -156,10 +151,9 @@ _DECODERS: dict[tuple[Numbers, bool], json.JSONDecoder] = {
 
 
 def _refuse_large(raw: bytes, **most: int | None) -> None:
-    """Refuse a text by its census, before the parser recurses into it or makes anything of it.
+    """Check the limits before the parser recurses into the text or allocates anything.
 
-    Up to the first character that is no JSON the census is exact, and the parser
-    comes no further than that one.
+    The counts are exact up to the first wrong character, where the parser stops.
     """
     limits = {name: limit for name, limit in most.items() if limit is not None}
     if len(raw) <= _SHORT:
@@ -169,15 +163,15 @@ def _refuse_large(raw: bytes, **most: int | None) -> None:
             limits.get(name, values) for name in _COUNTED
         ):
             return
-    counted = census(raw)
-    if counted.depth > limits["depth"]:
+    size = measure_json(raw)
+    if size.depth > limits["depth"]:
         raise MalformedJSON(f"the JSON nests deeper than {limits['depth']}")
     for name, limit in limits.items():
-        if getattr(counted, name) > limit:
+        if getattr(size, name) > limit:
             raise MalformedJSON(f"the JSON has more than {limit} {_COUNTED[name]}")
 
 
-#: So short a text is quicker counted with its strings, which is often enough.
+#: A text up to this length is first counted roughly, brackets and commas in strings included.
 _SHORT = 4096
 _COUNTED = {
     "containers": "arrays and objects; a tensor's numbers may be one flat array",
@@ -190,7 +184,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def _refuse_unpaired_surrogates(raw: bytes) -> None:
-    # Python would read one as a str that no UTF-8 can hold.
+    # Python would parse one into a str that cannot be encoded as UTF-8.
     if b"\\u" not in raw:
         return
     if _SURROGATE.search(_SURROGATE_PAIR.sub(b"", raw.replace(b"\\\\", b""))):

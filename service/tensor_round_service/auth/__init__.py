@@ -1,1 +1,1 @@
-"""Who may ask: API keys, the hosts that requests are for, the pages that may ask for a change."""
+"""Access control: API keys, allowed hosts, and origins of web pages."""

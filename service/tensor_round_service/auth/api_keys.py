@@ -1,4 +1,4 @@
-"""The file of API keys: whose a key is, and until when it counts.
+"""The file of API keys: one key a line, with a label and an expiry date.
 
 ::
 
@@ -6,7 +6,7 @@
     9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  reports  2027-12-31
     60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752  robot
 
-The service never has the keys themselves: a copy of the file lets nobody in.
+The file has digests only, so a copy of it grants no access.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-#: A change counts once the file has been left alone for so long, and is found so at the next look:
-#: with time to spare within the 2 s that are promised.
-SECONDS_BETWEEN_LOOKS = 0.5
-#: Some 10,000 keys: as each is compared with each request, more want another design.
+#: Time between two polls of the file, and time for which a changed file must stay unchanged before
+#: it is used. Together they are well within the documented 2 s.
+POLL_SECONDS = 0.5
+#: About 10,000 keys. Each request is compared with every key, so more keys need another design.
 MAX_FILE_BYTES = 1 << 20
 
 _DIGEST = re.compile(r"[0-9A-Fa-f]{64}", re.ASCII)
@@ -39,52 +39,51 @@ logger = logging.getLogger(__name__)
 
 
 class KeyFileError(Exception):
-    """The file of API keys cannot be used; says which line, and nothing of what is in it."""
+    """The file of API keys is invalid; the message names the line, but never its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as the file has it: its digest, whose it is, and when it ends (Unix time)."""
+    """A key in the file: SHA-256 digest, label, and expiry in Unix time."""
 
     digest: bytes
     label: str
-    ends: float = math.inf
+    expires: float = math.inf
 
     def is_valid_at(self, moment: float) -> bool:
-        """Whether it still counts: its date, where it has one, is not over in UTC."""
-        return moment < self.ends
+        """Whether the key has not expired at a Unix time. A date expires at its end in UTC."""
+        return moment < self.expires
 
 
 class KeyRing:
-    """The keys of one file, read again when its content changes.
+    """The keys of one file, which is read again when its content changes.
 
-    It is looked at when a key is asked for, at most twice a second. Its bytes are
-    compared, not its times: a file may be replaced or written within a clock's tick.
+    :meth:`find` polls the file, at most twice a second. It compares the content, because a
+    timestamp may stay the same if the file changes twice within a tick of the clock.
 
-    Writing over a file is not one step: for a moment it is empty, or ends within a line.
-    So a change does not count before the file has been left alone for as long as lies
-    between two looks; until then the keys of before do.
+    Overwriting a file is not atomic: for a moment the file is empty or incomplete. So a change
+    takes effect only after the file has not changed for :data:`POLL_SECONDS`.
     """
 
     def __init__(self, path: Path) -> None:
         """Read the file; raises :class:`KeyFileError`."""
         self._path = path
         try:
-            self._seen = _read(path)
-            self._keys = read_keys(self._seen.content)
+            self._latest = _read(path)
+            self._keys = read_keys(self._latest.content)
         except KeyFileError as error:
             raise KeyFileError(f"API keys: {path}: {error}") from None
-        #: The content that counts, or the fault for which there is none: told once.
-        self._counted: bytes | str = self._seen.content
-        self._next_look = time.monotonic() + SECONDS_BETWEEN_LOOKS
+        #: The content in effect, or the last error: each error is logged once.
+        self._applied: bytes | str = self._latest.content
+        self._next_poll = time.monotonic() + POLL_SECONDS
 
     def find(self, secret: bytes) -> ApiKey | None:
-        """The key that this is; None if it is none of these, or has expired.
+        """The key of this secret; None if there is none or it has expired.
 
-        Takes as long for any key as for none.
+        Takes the same time for every secret.
         """
-        if time.monotonic() >= self._next_look:
-            self._look()
+        if time.monotonic() >= self._next_poll:
+            self._reload_if_changed()
         digest = hashlib.sha256(secret).digest()
         found = None
         for key in self._keys:
@@ -92,27 +91,27 @@ class KeyRing:
                 found = key
         return found if found is not None and found.is_valid_at(time.time()) else None
 
-    def _look(self) -> None:
-        """Read the file again; one that cannot be used changes nothing, and is logged once."""
-        self._next_look = time.monotonic() + SECONDS_BETWEEN_LOOKS
-        before = self._seen
-        self._seen = seen = _look_at(self._path)
-        found = seen.content if seen.fault is None else seen.fault
-        if found == self._counted or not (seen == before or seen.is_old):
+    def _reload_if_changed(self) -> None:
+        """Poll the file; an invalid file is logged once and changes nothing."""
+        self._next_poll = time.monotonic() + POLL_SECONDS
+        previous = self._latest
+        self._latest = latest = _snapshot(self._path)
+        found = latest.content if latest.error is None else latest.error
+        if found == self._applied or not (latest == previous or latest.is_stable):
             return
-        self._counted = found
+        self._applied = found
         try:
-            if seen.fault is not None:
-                raise KeyFileError(seen.fault)
-            self._keys = read_keys(seen.content)
+            if latest.error is not None:
+                raise KeyFileError(latest.error)
+            self._keys = read_keys(latest.content)
         except KeyFileError as error:
-            logger.error("API keys: %s: %s; the keys of before stay", self._path, error)
+            logger.error("API keys: %s: %s; the previous keys stay in effect", self._path, error)
         else:
             logger.info("API keys: %d in %s", len(self._keys), self._path)
 
 
 def read_keys(content: bytes) -> tuple[ApiKey, ...]:
-    """The keys that a file has; raises :class:`KeyFileError` with the first line that is wrong."""
+    """Parse the content of a file; raises :class:`KeyFileError` for the first invalid line."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -122,14 +121,14 @@ def read_keys(content: bytes) -> tuple[ApiKey, ...]:
     for number, fields in _fields(text):
         key = _key(number, fields)
         if key.digest in lines:
-            raise KeyFileError(f"line {number}: has the key of line {lines[key.digest]} again")
+            raise KeyFileError(f"line {number}: repeats the key of line {lines[key.digest]}")
         lines[key.digest] = number
         keys.append(key)
     return tuple(keys)
 
 
 def _fields(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines that say something, numbered from 1, without comments."""
+    """The non-empty lines without comments, split, with their numbers from 1."""
     for number, line in enumerate(text.splitlines(), 1):
         if fields := line.partition("#")[0].split():
             yield number, fields
@@ -140,11 +139,11 @@ def _key(number: int, fields: list[str]) -> ApiKey:
     if not _DIGEST.fullmatch(digest):
         raise KeyFileError(f"line {number}: does not begin with the 64 hex digits of a SHA-256")
     label = f"line {number}"
-    # A label begins with a letter, so that a mistyped date is never taken for one.
+    # A label begins with a letter: otherwise a mistyped date would be read as a label.
     if rest and rest[0][0].isalpha():
         label = rest.pop(0)
         if len(label) > _LABEL_LENGTH or not label.isprintable():
-            raise KeyFileError(f"line {number}: the label is too long or cannot be printed")
+            raise KeyFileError(f"line {number}: the label is too long or not printable")
     if not rest:
         return ApiKey(bytes.fromhex(digest), label)
     try:
@@ -152,48 +151,48 @@ def _key(number: int, fields: list[str]) -> ApiKey:
         last = date.fromisoformat(expiry)
     except ValueError:
         raise KeyFileError(
-            f"line {number}: after the digest come a label, which begins with a letter, and the "
-            "last day as YYYY-MM-DD, each if wanted, and nothing else"
+            f"line {number}: only an optional label, which begins with a letter, and an optional "
+            "last day as YYYY-MM-DD may follow the digest"
         ) from None
     midnight = datetime(last.year, last.month, last.day, tzinfo=UTC)
     return ApiKey(bytes.fromhex(digest), label, midnight.timestamp() + _SECONDS_A_DAY)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What a look found. Equal ones have nothing but their time between them.
+class _Snapshot:
+    """The state of the file at one poll.
 
-    ``stamp`` is the file's device, inode and time of change, which each write moves on, or its
-    folder's where there is no such file; ``is_old``, whether nobody had changed the file for as
-    long as lies between two looks.
+    ``stamp`` is device, inode and ctime of the file, or of its folder if the file is missing.
+    ``is_stable`` says whether the file had not changed for :data:`POLL_SECONDS`. Two snapshots
+    are equal if the file did not change between them.
     """
 
     content: bytes = b""
-    fault: str | None = None
+    error: str | None = None
     stamp: tuple[int, ...] = ()
-    is_old: bool = field(default=False, compare=False)
+    is_stable: bool = field(default=False, compare=False)
 
 
-def _look_at(path: Path) -> _Look:
+def _snapshot(path: Path) -> _Snapshot:
     try:
         return _read(path)
     except KeyFileError as error:
         with contextlib.suppress(OSError):
-            return _Look(fault=str(error), stamp=_stamp(path.parent.stat()))
-        return _Look(fault=str(error))
+            return _Snapshot(error=str(error), stamp=_stamp(path.parent.stat()))
+        return _Snapshot(error=str(error))
 
 
 def _stamp(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
-def _read(path: Path) -> _Look:
+def _read(path: Path) -> _Snapshot:
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
+        with open(path, "rb", opener=_open_without_blocking) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise KeyFileError("there is no such file")
             content = file.read(MAX_FILE_BYTES + 1)
-            # Afterwards: a change while it was read is newer than that.
+            # After reading: the stamp of a file that changed meanwhile is newer.
             status = os.fstat(file.fileno())
     except FileNotFoundError:
         raise KeyFileError("there is no such file") from None
@@ -201,11 +200,11 @@ def _read(path: Path) -> _Look:
         raise KeyFileError(f"cannot be read: {error.strerror}") from None
     if len(content) > MAX_FILE_BYTES:
         raise KeyFileError(f"has more than {MAX_FILE_BYTES} bytes")
-    # By the time of change, not of modification: only that one is the system's alone.
-    is_old = time.time() - status.st_ctime >= SECONDS_BETWEEN_LOOKS
-    return _Look(content, None, _stamp(status), is_old)
+    # By ctime, not mtime: programs can set mtime.
+    is_stable = time.time() - status.st_ctime >= POLL_SECONDS
+    return _Snapshot(content, None, _stamp(status), is_stable)
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    """Open without waiting: what is there may be a pipe that nobody writes into."""
+def _open_without_blocking(path: str, flags: int) -> int:
+    """Open without blocking: the path may name a pipe without a writer."""
     return os.open(path, flags | os.O_NONBLOCK)

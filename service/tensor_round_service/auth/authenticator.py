@@ -1,4 +1,4 @@
-"""API keys: asked for before anything of a request is read but its head."""
+"""Authentication by API key, from the request head alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .api_keys import KeyRing
 
 _AUTHORIZATION = field_name("Authorization")
 _API_KEY = field_name(native.API_KEY)
-#: The fields that a key may come in; nobody but the authenticator sees them.
+#: The fields that carry a key; only the authenticator reads them.
 CREDENTIALS = frozenset({_AUTHORIZATION, _API_KEY})
 _SCHEME = b"bearer"
 
@@ -21,14 +21,14 @@ _HOW = "send an API key, as Authorization: Bearer <key> or as X-API-Key: <key>"
 
 
 class Authenticator:
-    """Lets a request in if its path is one of ``open_paths`` or its key is on the ring."""
+    """Accepts a request if its path is in ``open_paths`` or its key is valid."""
 
     def __init__(self, keys: KeyRing, open_paths: Set[str]) -> None:
         self._keys = keys
         self._open_paths = open_paths
 
     def check(self, head: RequestHead) -> None:
-        """Return if the request may come in; else raise :class:`Unauthorized`."""
+        """Raise :class:`Unauthorized` if the request is not allowed."""
         if head.path in self._open_paths:
             return
         values = head.values
@@ -41,6 +41,6 @@ class Authenticator:
         secret = (secret or b"").strip()
         if not secret:
             raise Unauthorized("the request has no API key; " + _HOW)
-        # Whether a key is unknown or has expired is nobody's business but its owner's.
+        # The response does not tell an unknown key from an expired one.
         if self._keys.find(secret) is None:
             raise Unauthorized("the API key is not valid")

@@ -1,9 +1,8 @@
-"""CORS: which pages of other origins may read responses, and ask for changes.
+"""CORS: the origins whose pages may read responses and request changes.
 
-Browsers give a page the response to its request to another origin only where the response names
-the page's origin; what a plain form could not send they announce first, by a preflight request
-(Fetch, section 3.3). No other client looks at these fields, and none of them admits anybody:
-API keys are asked for as ever.
+A browser gives a page the response of another origin only if the response names the page's origin.
+Before a request that is not simple, it sends a preflight request (Fetch, section 3.3). Other
+clients ignore these fields. CORS does not replace authentication: API keys are checked as usual.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ ORIGIN = field_name("Origin")
 _REQUEST_METHOD = field_name("Access-Control-Request-Method")
 _ALLOW_ORIGIN = field_name("Access-Control-Allow-Origin")
 
-#: What a page may send beside the fields that every page may.
+#: Fields that a page may send, besides those that every page may send.
 REQUEST_FIELDS = (
     native.OPERATOR_DESCRIPTOR,
     native.CONTENT_TYPE,
@@ -31,7 +30,7 @@ REQUEST_FIELDS = (
     native.REQUEST_ID,
     *("traceparent", "tracestate"),
 )
-#: What it may read beside the fields that every page may.
+#: Fields that a page may read, besides those that every page may read.
 RESPONSE_FIELDS = (
     native.OUTPUT_DESCRIPTOR,
     native.EXECUTION_BACKEND,
@@ -43,10 +42,10 @@ RESPONSE_FIELDS = (
     native.RETRY_AFTER,
     *("Allow", "WWW-Authenticate"),
 )
-#: Seconds for which a browser need not announce such a request again; Chromium's most.
+#: Seconds for which a browser may cache a preflight response: Chromium's maximum.
 _MAX_AGE = b"7200"
 
-#: A cache may not give one origin's response to another.
+#: Caches must not serve the response for one origin to another.
 _VARY: Header = (b"vary", b"Origin")
 _EXPOSED: Header = (b"access-control-expose-headers", ", ".join(RESPONSE_FIELDS).encode())
 _PREFLIGHT = FixedFields(
@@ -57,25 +56,25 @@ _PREFLIGHT = FixedFields(
 
 
 class Cors:
-    """Responses as pages of these origins need them."""
+    """Adds the CORS fields to responses for pages of these origins."""
 
     def __init__(self, origins: frozenset[bytes]) -> None:
         self.origins = origins
 
     @classmethod
     def of(cls, settings: Settings) -> Cors | None:
-        """What the setting CORS_ORIGINS asks for; None if it is not set."""
+        """The instance for the setting CORS_ORIGINS; None if it is not set."""
         origins = frozenset(origin.encode() for origin in settings.listed_origins)
         return cls(origins) if origins else None
 
     def preflight(self, head: RequestHead) -> Response | None:
-        """The response to an OPTIONS that is a preflight request of a listed origin; else None."""
+        """The response to a preflight request of a listed origin; None for other requests."""
         if _REQUEST_METHOD not in head.values or head.values.get(ORIGIN) not in self.origins:
             return None
         return Response(200, _PREFLIGHT, (), [])
 
     def fields(self, head: RequestHead | None) -> list[Header]:
-        """The fields of the response to a request; its head may not have become known."""
+        """The CORS fields of a response; ``head`` is None if it could not be parsed."""
         origin = None if head is None else head.values.get(ORIGIN)
         if origin is None or origin not in self.origins:
             return [_VARY]

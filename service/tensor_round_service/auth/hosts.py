@@ -1,8 +1,8 @@
-"""Which host a request may be for, and which page it may come from.
+"""Checks of the requested host, and of the origin of web pages.
 
-A page of another site reaches a service on the same machine by a name of its own, which it
-lets stand for 127.0.0.1 (DNS rebinding): such a name is refused. What a page may send without
-asking is refused where it would change something.
+A web page can reach a service on the visitor's machine if the page's host name resolves to
+127.0.0.1 (DNS rebinding); the host check refuses such names. A page can also send simple requests
+to any host; the origin check refuses those that would change something.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ HostCheck = Callable[[bytes | None], None]
 
 
 def host_check(settings: Settings) -> HostCheck | None:
-    """The check that settings ask for; None allows any host.
+    """The check for these settings; None if all hosts are allowed.
 
-    Allowed are IP addresses, localhost and ALLOWED_HOSTS. Where that is not set, a service on a
-    loopback address allows no names, and any other service all.
+    IP addresses, localhost and the names in ALLOWED_HOSTS are allowed. Without ALLOWED_HOSTS, a
+    service on a loopback address allows no further names, and any other service allows all.
     """
     if settings.allowed_hosts is None:
         is_local = settings.uds is None and _is_loopback(settings.host)
@@ -43,29 +43,29 @@ def host_check(settings: Settings) -> HostCheck | None:
 def allow_hosts(names: frozenset[str]) -> HostCheck:
     """The check that allows these names, IP addresses and localhost."""
 
-    @lru_cache(maxsize=64)  # what is refused is not remembered
+    @lru_cache(maxsize=64)  # refusals are not cached
     def check(authority: bytes | None) -> None:
         text = "localhost" if authority is None else authority.decode("latin-1")
         match = _AUTHORITY.fullmatch(text)
         host = "" if match is None else match[1].lower().rstrip(".")
         if not (host == "localhost" or _is_address(host) or host in names):
             raise MisdirectedHost(
-                f"this service is not for the host {shown(text)}; its ALLOWED_HOSTS may name it"
+                f"this service does not serve the host {shown(text)}; ALLOWED_HOSTS can allow it"
             )
 
     return check
 
 
 def check_origin(head: RequestHead, listed: Set[bytes] = frozenset()) -> None:
-    """Raise :class:`ForeignOrigin` for a change that a page of another origin asks for.
+    """Raise :class:`ForeignOrigin` for an unsafe request of a page of another origin.
 
-    The ``listed`` origins are not foreign.
+    The ``listed`` origins are allowed.
     """
     origin = None if head.method in _SAFE_METHODS else head.values.get(_ORIGIN)
     if origin is None or origin in listed:
         return
     page = origin.partition(b"://")[2]
-    # "null" names no host, and a request may name none: that is no match.
+    # The origin "null" has no host, nor has every request: that must not count as a match.
     if not page or page != head.authority:
         raise ForeignOrigin("a page of another origin may not change anything here")
 

@@ -1,4 +1,4 @@
-"""Where the arithmetic happens: one module a device, all with the same bits."""
+"""Backends: the implementations of rounding. All give identical bits."""
 
 from __future__ import annotations
 
@@ -11,69 +11,72 @@ import numpy.typing as npt
 from tensor_round.call import RoundCall
 
 if TYPE_CHECKING:
-    from .cuda.device import Span
+    from .cuda.device import DeviceBuffer
 
-#: A run of bytes as backends see it: one-dimensional, contiguous, ``uint8``.
+#: A run of bytes: one-dimensional, contiguous, ``uint8``.
 Bytes = npt.NDArray[np.uint8]
 #: A run of elements as bit patterns: one-dimensional, contiguous, unsigned.
 Bits = np.ndarray[tuple[int], np.dtype[Any]]
-#: Rounds one tensor into another; returns the name of what did. See :meth:`Backend.round`.
+#: Rounds one tensor into another; returns the name of the arithmetic. See :meth:`Backend.round`.
 Round = Callable[[RoundCall, Bytes, Bytes], str]
 
 
 class Backend(Protocol):
-    """A device that rounds. Calls may come from several threads at once."""
+    """An implementation of rounding; safe to share between threads."""
 
     name: str
 
     @property
     def inline_bytes(self) -> int:
-        """Tensors up to this size keep the calling thread busy, but never waiting."""
+        """Tensors up to this size are rounded on the calling thread, without waiting."""
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it can do what it was started for; once it cannot, a new process must."""
+        """Whether the backend works; if it fails, only a new process can restore it."""
 
     def allocate(self, nbytes: int) -> Bytes:
-        """Uninitialised memory that bodies are received into and answered from."""
+        """Uninitialized memory for bodies of requests and responses."""
 
     def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
         """Round ``source`` (``call.input.byte_length`` bytes) into ``target`` (the output's).
 
-        ``target`` is ``source`` itself only where ``call.is_in_place``; otherwise the
-        two share nothing. Every byte of ``target`` is written, gaps with zeros.
-        Returns the name of the arithmetic that did it, one of :meth:`arithmetics`.
+        ``target`` is ``source`` itself only if ``call.is_in_place``; otherwise the two share
+        no byte. Every byte of ``target`` is written, gaps with zeros. Returns the name of the
+        arithmetic that was used, one of :meth:`arithmetics`.
         """
 
     @property
     def device_memory(self) -> DeviceMemory | None:
-        """Its way to tensors that are in a device's memory; None where there is no device."""
+        """Access to tensors in a device's memory; None if there is no device."""
 
     def arithmetics(self) -> Mapping[str, Round]:
-        """Everything that may round a tensor here, each as a way to have it do so."""
+        """Every arithmetic that this backend may use for a tensor, by name."""
 
     def close(self) -> None:
         """Stop the threads and release the device."""
 
 
 class DeviceMemory(Protocol):
-    """Tensors in the memory of devices, which callers on this host share with the service.
+    """Tensors in the memory of devices, shared by other processes on this host.
 
-    Devices go by their numbers. Anything here may raise :class:`~.cuda_device.DeviceFailed`.
+    ``device`` is the number of a device. All methods may raise
+    :class:`~.cuda.device.DeviceFailed`.
     """
 
-    def import_memory(self, device: int, handle: bytes) -> Span:
-        """The allocation of another process that a handle stands for, from its first byte.
+    def import_memory(self, device: int, handle: bytes) -> DeviceBuffer:
+        """Map the whole allocation of another process that an IPC handle refers to.
 
-        It stays mapped for as long as the span's owner is referred to. Raises
-        :class:`LookupError` for a device that is not in use here.
+        It stays mapped as long as the buffer's owner is referenced. Raises
+        :class:`LookupError` for a device that this backend does not use.
         """
 
-    def round_resident(self, device: int, call: RoundCall, source: Span, target: Span) -> str:
+    def round_resident(
+        self, device: int, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
+    ) -> str:
         """:meth:`Backend.round` within a device's memory."""
 
-    def download(self, device: int, source: Span, target: Bytes) -> None:
+    def download(self, device: int, source: DeviceBuffer, target: Bytes) -> None:
         """Copy from a device."""
 
-    def upload(self, device: int, source: Bytes, target: Span) -> None:
+    def upload(self, device: int, source: Bytes, target: DeviceBuffer) -> None:
         """Copy to a device."""

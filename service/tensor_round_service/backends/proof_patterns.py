@@ -1,4 +1,4 @@
-"""The patterns on which arithmetic is proved before it serves."""
+"""The bit patterns of a proof: kernels must round them correctly before they serve."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from . import Bytes
 
 @cache
 def patterns(dtype: DType) -> Bytes:
-    """All patterns of 8 and 16 bits; of wider types every sign, exponent and leading bits.
+    """All patterns of an 8- or 16-bit type; of a wider type all combinations of its upper 16 bits.
 
-    In front of each of the latter's tails: zeros, ones, and two that are neither.
+    The lower bits of a wider type are in turn all zeros, all ones, 0...01 and 10...0.
     """
-    count = 1 << min(8 * dtype.itemsize, 16)
-    heads = np.arange(count, dtype=dtype.bits)
-    below = 8 * dtype.itemsize - 16
-    if below <= 0:
-        return heads.view(np.uint8)
-    ones = (1 << below) - 1
-    tails = [0, ones, 1, 1 << (below - 1)]
+    count = 1 << min(dtype.width, 16)
+    upper = np.arange(count, dtype=dtype.bits)
+    lower_bits = dtype.width - 16
+    if lower_bits <= 0:
+        return upper.view(np.uint8)
+    lowers = [0, (1 << lower_bits) - 1, 1, 1 << (lower_bits - 1)]
     return np.concatenate(
-        [(heads << dtype.bits.type(below)) | dtype.bits.type(tail) for tail in tails]
+        [(upper << dtype.bits.type(lower_bits)) | dtype.bits.type(lower) for lower in lowers]
     ).view(np.uint8)

@@ -1,4 +1,4 @@
-"""Which backend serves: what the settings ask for, and what the machine has."""
+"""Selection of the backend, by the settings and the hardware."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from tensor_round.dtypes import DTYPES
 
 from . import Backend
 from .cpu.backend import Kernels, NumpyBackend
-from .cuda.backend import CupyBackend, Sharing
+from .cuda.backend import CupyBackend, OffloadPolicy
 from .cuda.device import Device, DeviceFailed, DeviceMissing, OutOfDeviceMemory
 from .cuda.proof import WrongBits
 
 logger = logging.getLogger(__name__)
 
-#: Opens the devices of these numbers, or all, each with at most so many bytes of its memory.
+#: Opens the devices with these numbers (None: all), each with a memory limit in bytes.
 OpenDevices = Callable[[Sequence[int] | None, int | None], Sequence[Device]]
 
 
 class BackendUnavailable(Exception):
-    """The backend that was asked for cannot run here; the message says what is missing."""
+    """The requested backend cannot run on this machine; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceOptions:
-    """What may be said about devices; None is what is best in general.
+    """Options of devices; None selects a default.
 
-    ``numbers``: which, None for all. ``least_bytes``: the smallest tensor for a device.
-    ``pool_bytes``: the most of a device's memory to take.
+    ``numbers``: the devices to use, by default all. ``min_bytes``: the smallest tensor for a
+    device. ``pool_bytes``: the memory limit on each device.
     """
 
     numbers: tuple[int, ...] | None = None
-    least_bytes: int | None = None
+    min_bytes: int | None = None
     pool_bytes: int | None = None
 
 
 def open_cupy(numbers: Sequence[int] | None, pool_bytes: int | None) -> Sequence[Device]:
-    """The CUDA devices, by way of CuPy. Raises :class:`DeviceMissing`."""
+    """Open CUDA devices through CuPy. Raises :class:`DeviceMissing`."""
     try:
         from .cuda.cupy_device import open_devices
     except ImportError as error:
@@ -49,32 +49,31 @@ def open_cupy(numbers: Sequence[int] | None, pool_bytes: int | None) -> Sequence
 
 
 def compiled_kernels() -> Kernels | None:
-    """LLVM's, where llvmlite is installed (extra ``compiled``)."""
+    """The kernels compiled by LLVM if llvmlite is installed (extra ``compiled``), else None."""
     try:
         from .cpu.llvm import llvm_kernels
     except ImportError:
         return None
-    except OSError as error:  # its library is there and cannot be loaded
+    except OSError as error:  # llvmlite's shared library cannot be loaded
         logger.warning("kernels: NumPy's (llvmlite cannot be used: %s)", _first_line(error))
         return None
     return llvm_kernels()
 
 
-def choose(
+def select_backend(
     name: str,
     options: DeviceOptions = DeviceOptions(),
     open_devices: OpenDevices = open_cupy,
-    say: Callable[[str], None] = logger.info,
+    log: Callable[[str], None] = logger.info,
 ) -> Backend:
-    """The backend of that name: ``numpy``, ``cupy``, or ``auto`` for the best that works.
+    """Create the backend ``numpy`` or ``cupy``, or with ``auto`` the best one that works.
 
-    A device works if it rounds as NumPy does, kernel by kernel, to the bit. Raises
-    :class:`BackendUnavailable` for ``cupy`` where none does. ``say`` is told which it
-    became, and why.
+    A device works if every kernel gives NumPy's bits. Raises :class:`BackendUnavailable` for
+    ``cupy`` if no device works. ``log`` gets the selection and the reason for it.
     """
     kernels = compiled_kernels()
     if kernels is not None:
-        say(f"kernels: {kernels}")
+        log(f"kernels: {kernels}")
     host = NumpyBackend(kernels=kernels)
     if name == "numpy":
         return host
@@ -84,25 +83,25 @@ def choose(
         if name == "cupy":
             host.close()
             raise BackendUnavailable(f"BACKEND=cupy: {_first_line(error)}") from error
-        say(f"backend: numpy (no usable GPU: {_first_line(error)})")
+        log(f"backend: numpy (no usable GPU: {_first_line(error)})")
         return host
     if kernels is not None:
-        # What a device is worth is measured against them.
+        # The offload policy is measured against the compiled kernels.
         kernels.wait()
-    backend.sharing = _sharing(name, options, backend)
-    say(f"backend: {backend}")
+    backend.policy = _offload_policy(name, options, backend)
+    log(f"backend: {backend}")
     return backend
 
 
-def _sharing(name: str, options: DeviceOptions, backend: CupyBackend) -> Sharing:
-    """``cupy`` is taken at its word: everything on the device, or an error."""
-    if options.least_bytes is not None:
-        least = dict.fromkeys(DTYPES, options.least_bytes)
+def _offload_policy(name: str, options: DeviceOptions, backend: CupyBackend) -> OffloadPolicy:
+    """The policy for ``auto`` or ``cupy``; ``cupy`` rounds all floats on the device."""
+    if options.min_bytes is not None:
+        min_bytes = dict.fromkeys(DTYPES, options.min_bytes)
     elif name == "auto":
-        least = backend.least_bytes()
+        min_bytes = backend.measure_min_bytes()
     else:
-        least = {}
-    return Sharing(least, spills=name == "auto")
+        min_bytes = {}
+    return OffloadPolicy(min_bytes, falls_back=name == "auto")
 
 
 def _first_line(error: Exception) -> str:

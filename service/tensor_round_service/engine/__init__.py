@@ -1,6 +1,6 @@
-"""A call on memory: the engine, a request's job, the budget in bytes, what a backend has proved.
+"""Executing calls on memory: engine, jobs, the memory budget, conformance and readiness.
 
-Nothing here knows HTTP. ``Engine`` is what other programs use as a library.
+No module here depends on HTTP. Programs that use the service as a library use ``Engine``.
 """
 
 from .engine import Engine

@@ -1,4 +1,4 @@
-"""The backend's own digests beside the published ones."""
+"""The conformance report: digests computed by the backend, compared with the published ones."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ..documents import Conformance, PatternDigest
 
 
 def digest(round_: Round, dtype_name: str, rounding: Rounding) -> str:
-    """The SHA-256 of the results for all bit patterns of a type, in ascending order."""
+    """SHA-256 of the results for all bit patterns of a type, in ascending order."""
     dtype = BY_NAME[dtype_name]
-    patterns = np.arange(1 << (8 * dtype.itemsize), dtype=dtype.bits).view(np.uint8)
+    patterns = np.arange(1 << dtype.width, dtype=dtype.bits).view(np.uint8)
     call = RoundCall.packed_output(rounding, Layout.of(dtype, (patterns.size // dtype.itemsize,)))
     round_(call, patterns, patterns)
     return hashlib.sha256(patterns.data).hexdigest()
 
 
 def report(backend: Backend) -> Conformance:
-    """The digests of all that may round a tensor here, and whether they are the published ones.
+    """The digests of every arithmetic of the backend, compared with the published ones.
 
-    Raises :class:`BackendFailed` where the backend fails at it.
+    Raises :class:`BackendFailed` if the backend fails.
     """
     try:
         found = {name: _table(round_) for name, round_ in backend.arithmetics().items()}
     except (MemoryError, RuntimeError) as error:
-        raise BackendFailed("the backend failed on the patterns", retry_after=1) from error
+        raise BackendFailed("the backend failed on the test patterns", retry_after=1) from error
     conforms = all(
         cell["matches_published"]
         for table in found.values()
@@ -45,7 +45,7 @@ def report(backend: Backend) -> Conformance:
 
 
 def _table(round_: Round) -> dict[str, dict[str, PatternDigest]]:
-    """By dtype and direction."""
+    """Digests by dtype and rounding."""
     rows: dict[str, dict[str, PatternDigest]] = {}
     for (dtype_name, rounding), published in DIGESTS.items():
         found = digest(round_, dtype_name, Rounding(rounding))

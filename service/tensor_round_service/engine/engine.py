@@ -1,4 +1,4 @@
-"""A call on a buffer: in place or not, on which thread, on which backend. No HTTP here."""
+"""The engine: executes calls on a backend, in place or not, inline or on a thread."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from tensor_round.errors import BackendFailed, DeviceOutOfMemory, RequestRefused
 
 from ..backends import Backend, Bytes, DeviceMemory
 from ..backends.cpu.backend import usable_cores
-from ..backends.cuda.device import Span
+from ..backends.cuda.device import DeviceBuffer
 from .job import Job
 from .memory import Memory, memory_limit
-from .overlap import Overlap, suits
+from .overlap import Overlap, is_worthwhile
 
-#: Tensors up to this size are rounded where the request is: handing one to a thread costs
-#: more than rounding it, and nobody else waits long.
+#: Tensors up to this size are rounded on the event loop: passing them to a thread takes longer
+#: than rounding them.
 INLINE_BYTES = 256 << 10
-#: How many times as much of the types that have instructions of their own takes as long.
-WIDE_SPEED = 4
+#: Bytes of 32- and 64-bit types that are rounded in the time of one byte of a narrower type.
+WIDE_SPEEDUP = 4
 
-#: How long used memory waits for the next request before the system has it back.
+#: Time after which unused pooled buffers are returned to the system.
 IDLE_SECONDS = 3.0
 
-#: The largest tensor, in or out, where nothing else is said.
+#: Default limit of one input or output tensor.
 MAX_TENSOR_BYTES = 1 << 30
 
-#: Text costs about this many times what its bytes would; decides where it is worked on.
-JSON_WEIGHT = 16
+#: Bytes of a tensor that are rounded in the time that one byte of JSON takes.
+JSON_COST = 16
 
 T = TypeVar("T")
 
@@ -41,32 +41,32 @@ logger = logging.getLogger(__name__)
 
 
 class Engine:
-    """Rounds buffers on a backend, off the event loop where it takes long.
+    """Executes calls on a backend; long ones on a thread beside the event loop.
 
-    ``max_bytes_in_flight`` bounds what all requests hold together; half of the memory
-    this process may use if it is not given.
+    ``max_bytes_in_flight`` is the memory budget of all requests together, by default half of
+    the memory that this process may use.
     """
 
     def __init__(self, backend: Backend, max_bytes_in_flight: int | None = None) -> None:
         self.backend = backend
         limit = memory_limit() // 2 if max_bytes_in_flight is None else max_bytes_in_flight
         self.memory = Memory(backend.allocate, limit)
-        # As many tensors at once as there are cores; a backend's own threads are its own.
+        # One thread a core. Backends have further threads of their own.
         self._threads = ThreadPoolExecutor(usable_cores(), "tensor-round-engine")
 
-    async def tidy(self) -> None:
-        """Give idle memory back to the system, for as long as this runs."""
+    async def release_idle_memory(self) -> None:
+        """Return idle pooled buffers to the system periodically, until cancelled."""
         while True:
             await asyncio.sleep(IDLE_SECONDS / 2)
             self.memory.drop_idle(IDLE_SECONDS)
 
     def round(self, call: RoundCall, source: Bytes, job: Job, target: Bytes | None = None) -> Bytes:
-        """The output's bytes: ``source`` itself where the call is in place, or further memory.
+        """Round ``source`` and return the output's bytes.
 
-        A ``target`` that is given has them instead; it is ``source`` itself, and the call in
-        place, or shares nothing with it. Raises :class:`DeviceOutOfMemory` or
-        :class:`BackendFailed` where the backend fails on a sound call, and
-        :class:`MemoryError` where there is no room for the output.
+        The output is ``target`` if given, else ``source`` if the call is in place, else new
+        memory of the job. ``target`` must be ``source`` itself, for a call in place, or share no
+        byte with it. Raises :class:`DeviceOutOfMemory` or :class:`BackendFailed` if the backend
+        fails, and :class:`MemoryError` if the output cannot be allocated.
         """
         if target is None:
             target = source if call.is_in_place else job.allocate(call.output.byte_length)
@@ -81,20 +81,20 @@ class Engine:
         return target
 
     def overlap(self, call: RoundCall, source: Bytes, job: Job) -> Callable[[int], None] | None:
-        """Begin to round in place what comes into ``source``; call this with how much is to come.
+        """Prepare to round ``source`` in place while it is being received.
 
-        :meth:`round` does the rest then, without a target of its own. None where that is not
-        worth it.
+        Returns the progress callback for the reader, or None if overlap is not worthwhile.
+        :meth:`round` then rounds the rest; it must be called without a target.
         """
-        if not suits(self.backend, call):
+        if not is_worthwhile(self.backend, call):
             return None
         job.overlap = Overlap(self.backend, call, source, job)
         return job.overlap.progress
 
     def round_resident(
-        self, device: int, call: RoundCall, source: Span, target: Span, job: Job
+        self, device: int, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer, job: Job
     ) -> None:
-        """Round within a device's memory; refuses as :meth:`round` does."""
+        """Round within a device's memory; raises as :meth:`round` does."""
         memory = self.device_memory
         try:
             job.executed_by = memory.round_resident(device, call, source, target)
@@ -103,27 +103,27 @@ class Engine:
 
     @property
     def device_memory(self) -> DeviceMemory:
-        """The memory of the backend's devices; :class:`BackendFailed` where it has none now."""
+        """The memory of the backend's devices; :class:`BackendFailed` if there are none."""
         memory = self.backend.device_memory
         if memory is None:
-            raise BackendFailed("there is no device now", retry_after=1)
+            raise BackendFailed("no device is available", retry_after=1)
         return memory
 
     async def run(
         self,
         work: Callable[[], T],
         nbytes: int,
-        effort: int | None = None,
+        cost: int | None = None,
         job: Job | None = None,
     ) -> T:
-        """Do work on that many bytes: here if it is little, else on a thread.
+        """Run ``work`` on ``nbytes`` bytes: inline if it is short, else on a thread.
 
-        ``effort`` is how many bytes would take as long, where it is not as many. A ``job`` that
-        is given has the times.
+        ``cost`` is the number of bytes of a narrow type that take as long, by default
+        ``nbytes``. The queueing and execution times are stored in ``job``.
         """
-        asked = began = time.perf_counter()
+        queued = began = time.perf_counter()
         try:
-            if (nbytes if effort is None else effort) <= INLINE_BYTES and (
+            if (nbytes if cost is None else cost) <= INLINE_BYTES and (
                 nbytes <= self.backend.inline_bytes
             ):
                 return work()
@@ -136,15 +136,12 @@ class Engine:
             return await asyncio.get_running_loop().run_in_executor(self._threads, begin)
         finally:
             if job is not None:
-                job.queue_seconds = began - asked
+                job.queue_seconds = began - queued
                 job.execute_seconds = time.perf_counter() - began
 
-    def have_done(self, work: Callable[[], None]) -> None:
-        """Have a thread do this too, once one is free.
-
-        It may begin late or never: whoever asks must get along without it.
-        """
-        with contextlib.suppress(RuntimeError):  # there is no thread to be had
+    def submit(self, work: Callable[[], None]) -> None:
+        """Run ``work`` on a thread as soon as one is free, which may be late or never."""
+        with contextlib.suppress(RuntimeError):  # no thread can be started
             self._threads.submit(work)
 
     def close(self) -> None:
@@ -153,15 +150,15 @@ class Engine:
         self.backend.close()
 
 
-def effort(call: RoundCall) -> int:
-    """The bytes of a narrow type that would take as long to round."""
-    return call.nbytes if call.input.dtype.itemsize <= 2 else call.nbytes // WIDE_SPEED
+def rounding_cost(call: RoundCall) -> int:
+    """The number of bytes of a narrow type that take as long to round."""
+    return call.nbytes if call.input.dtype.itemsize <= 2 else call.nbytes // WIDE_SPEEDUP
 
 
 def _refusal(error: MemoryError | RuntimeError) -> RequestRefused:
-    """What tells of a backend's failure on a sound call."""
-    if isinstance(error, MemoryError):  # CuPy's OutOfMemoryError is one
+    """The refusal for a backend's failure on a valid call."""
+    if isinstance(error, MemoryError):  # the base class of CuPy's OutOfMemoryError
         logger.warning("the device is out of memory: %s", error)
-        return DeviceOutOfMemory("the device has no memory for it now", retry_after=1)
+        return DeviceOutOfMemory("the device is out of memory", retry_after=1)
     logger.error("the backend failed", exc_info=error)
     return BackendFailed("the backend failed on this tensor", retry_after=1)

@@ -1,86 +1,109 @@
-"""The work of one request: its memory, its times, and what did it."""
+"""The job of one request: its memory, its times, and the backend that executed it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..backends import Bytes
-from .memory import KEPT_BYTES, Memory
+from .memory import MIN_POOLED_BYTES, Memory
 
 if TYPE_CHECKING:
     from .overlap import Overlap
 
-#: What a request holds until so much of its body has come: a silent sender that declares
-#: a gigabyte holds no more than this.
+#: A request reserves no more than this until so many bytes of its body are received: a silent
+#: client that declares a gigabyte must not hold a gigabyte of the budget.
 FIRST_BYTES = 64 << 10
 
 
-class Job:
-    """Reserves memory before a body is read, and gives it back once, on every path.
+class Observer(Protocol):
+    """Observes the end of jobs whose response was sent."""
 
-    Buffers are used again only after an :meth:`end` that is ``settled``: as long as a thread may
-    still write into a buffer, or the kernel read from it, it must not be another request's.
+    def job_ended(self, job: Job) -> None:
+        """Read the facts of a job; its memory has been released."""
+
+
+class Job:
+    """Owns the memory of one request, from before its body is read until the response is sent.
+
+    :meth:`end` returns all memory once. Its buffers serve other requests only if no thread may
+    still write into them and the kernel does not read from them any more.
     """
 
     __slots__ = (
         *("_buffers", "_memory", "_needed", "_reserved"),
-        *("execute_seconds", "executed_by", "overlap", "queue_seconds"),
+        *("execute_seconds", "executed_by", "overlap", "queue_seconds", "receive_seconds"),
+        *("labels", "observer", "sending_since", "traffic"),
     )
+
+    #: The route's path, and the lengths of the request's and the response's body in bytes.
+    traffic: tuple[str, int, int]
+    #: Start of sending the response, on the clock of time.perf_counter.
+    sending_since: float
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._needed = 0
         self._reserved = 0
         self._buffers: list[Bytes] = []
-        #: What rounded the request's tensor, once that is known.
+        #: Name of the arithmetic that rounded the tensor; empty before.
         self.executed_by = ""
-        #: Seconds that its work waited for a thread, and ran.
-        self.queue_seconds = self.execute_seconds = 0.0
-        #: How far its tensor is rounded while it comes in, if it is.
+        #: Seconds in which the body was received, and the work waited for a thread, and ran.
+        self.receive_seconds = self.queue_seconds = self.execute_seconds = 0.0
+        #: Dialect and dtype; empty before they are known.
+        self.labels = "", ""
+        #: Observes the end of a job with a response. Set together with the attributes above.
+        self.observer: Observer | None = None
+        #: State of the rounding while receiving, if there is any.
         self.overlap: Overlap | None = None
 
     @property
-    def others(self) -> int:
-        """Bytes that all other requests hold."""
+    def other_bytes(self) -> int:
+        """Bytes that all other requests have reserved."""
         return self._memory.in_use - self._reserved
 
     def reserve(self, nbytes: int) -> None:
-        """Reserve so many bytes beyond those that it has.
+        """Reserve ``nbytes`` more bytes of the budget.
 
-        Raises :class:`TensorTooLarge` if the job would not fit alone, or :class:`Overloaded`.
+        Raises :class:`TensorTooLarge` if the job exceeds the whole budget, and
+        :class:`Overloaded` if it exceeds the free part.
         """
         needed = self._reserved + nbytes
         self._memory.reserve(nbytes, of=needed)
         self._reserved = self._needed = needed
 
     def reserve_first(self, nbytes: int) -> None:
-        """Reserve the beginning of what a request will need, if there is room for all of it.
+        """Reserve the first part of ``nbytes`` if the budget has room for all of it.
 
-        Where there is none, its sender should know before it sends much. Raises the same.
+        So a client gets a refusal before it sends much. Raises as :meth:`reserve` does.
         """
         first = min(nbytes, FIRST_BYTES)
-        self._memory.reserve(first, of=nbytes, to_come=nbytes - first)
+        self._memory.reserve(first, of=nbytes, pending=nbytes - first)
         self._reserved, self._needed = first, nbytes
 
     def reserve_rest(self) -> None:
-        """Reserve all that :meth:`reserve_first` was told of. Raises the same."""
+        """Reserve the rest after :meth:`reserve_first`. Raises as :meth:`reserve` does."""
         nbytes = self._needed - self._reserved
         self._memory.reserve(nbytes, of=self._needed)
         self._reserved = self._needed
 
     def allocate(self, nbytes: int) -> Bytes:
-        """Memory of that many reserved bytes, contents undefined, until the job ends."""
+        """A buffer of ``nbytes`` reserved bytes, contents undefined, valid until the job ends."""
         memory = self._memory
-        buffer = memory.fresh(nbytes) if nbytes < KEPT_BYTES else memory.allocate(nbytes)
+        buffer = (
+            memory.allocate_new(nbytes) if nbytes < MIN_POOLED_BYTES else memory.allocate(nbytes)
+        )
         self._buffers.append(buffer)
         return buffer if buffer.size == nbytes else buffer[:nbytes]
 
-    def end(self, settled: bool) -> None:
-        """Give everything back; once is enough.
+    def end(self, reusable: bool) -> None:
+        """Return all memory. Further calls have no effect.
 
-        ``settled`` vouches that nobody reads or writes the buffers any more.
+        ``reusable`` says that neither a thread nor the kernel uses the buffers any more.
         """
-        self._memory.give_back(self._reserved, self._buffers if settled else ())
+        self._memory.release(self._reserved, self._buffers if reusable else ())
         self._reserved = 0
         self._buffers = []
-        self.overlap = None  # which knows this job
+        self.overlap = None  # it refers to this job
+        observer, self.observer = self.observer, None
+        if observer is not None:
+            observer.job_ended(self)

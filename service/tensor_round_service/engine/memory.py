@@ -1,7 +1,7 @@
-"""The memory of all requests: a budget in bytes, and used buffers kept for the next request.
+"""The memory of all requests: a budget in bytes, and a pool of used buffers.
 
-Fresh memory costs a page fault for every page, more than receiving into it does, so large
-buffers are kept. What a request finds in one is whatever the last one left: a response is made
+New memory costs a page fault a page, which takes longer than receiving data into it. So large
+buffers are pooled. A pooled buffer has the data of an earlier request, so responses must consist
 of written bytes only.
 """
 
@@ -17,116 +17,119 @@ from tensor_round.errors import Overloaded, TensorTooLarge
 
 from ..backends import Bytes
 
-#: A part of the budget is kept for requests up to this size, so that a few large ones
-#: do not shut out the many small.
+#: One part in ``SMALL_SHARE`` of the budget is reserved for requests up to this size, so that a
+#: few large requests do not block many small ones.
 SMALL_BYTES = 1 << 20
 SMALL_SHARE = 16
-#: Smaller buffers are not worth keeping.
-KEPT_BYTES = 64 << 10
-#: A kept buffer serves requests down to this fraction of its size.
-FIT = 2
+#: Smaller buffers are not pooled.
+MIN_POOLED_BYTES = 64 << 10
+#: A pooled buffer is at most this many times as large as requested.
+MAX_OVERSIZE = 2
 
 
 class Memory:
-    """The bytes that all requests of this process may hold together, and buffers of them."""
+    """The memory budget of all requests of this process, and the pool of buffers."""
 
     def __init__(self, allocate: Callable[[int], Bytes], limit_bytes: int) -> None:
-        #: Makes a buffer of that many bytes, contents undefined.
-        self.fresh = allocate
+        #: Allocates a new buffer, contents undefined.
+        self.allocate_new = allocate
         self.limit_bytes = limit_bytes
-        #: What one large request can have at the most.
-        self.most = largest_request(limit_bytes)
+        #: Limit of one large request.
+        self.max_request_bytes = largest_request(limit_bytes)
         self._in_use = 0
-        #: Used buffers, oldest first, each with the time it was given back at.
-        self._stock: list[tuple[float, Bytes]] = []
-        self._stocked = 0
+        #: Pooled buffers, oldest first, each with the time of its release.
+        self._pool: list[tuple[float, Bytes]] = []
+        self._pooled = 0
         self._lock = threading.Lock()
 
     @property
     def in_use(self) -> int:
-        """Bytes reserved and not given back."""
+        """Reserved bytes."""
         return self._in_use
 
     @property
-    def stocked_bytes(self) -> int:
-        """Bytes held for later requests."""
-        return self._stocked
+    def pooled_bytes(self) -> int:
+        """Bytes of the buffers in the pool."""
+        return self._pooled
 
-    def reserve(self, nbytes: int, *, of: int, to_come: int = 0) -> None:
-        """Reserve a part of what a request of ``of`` bytes needs.
+    def reserve(self, nbytes: int, *, of: int, pending: int = 0) -> None:
+        """Reserve ``nbytes`` for a request that needs ``of`` bytes in total.
 
-        There must be room for what is ``to_come`` too, though that is not reserved yet. Raises
-        :class:`TensorTooLarge` for what would not fit if it were alone, else :class:`Overloaded`.
+        The budget must have room for ``pending`` further bytes, which are not reserved. Raises
+        :class:`TensorTooLarge` if the request exceeds the whole budget, and :class:`Overloaded`
+        if it exceeds the free part.
         """
-        most = self.limit_bytes if of <= SMALL_BYTES else self.most
-        if of > most:
+        limit = self.limit_bytes if of <= SMALL_BYTES else self.max_request_bytes
+        if of > limit:
             raise TensorTooLarge(
                 f"the request needs {of} bytes for input and output, "
-                f"the service has {most} for all requests together",
-                limit_bytes=most,
+                f"the service has {limit} for all requests together",
+                limit_bytes=limit,
                 got_bytes=of,
             )
         with self._lock:
-            if self._in_use + nbytes + to_come > most:
-                raise Overloaded("there is no room for this tensor now", retry_after=1)
+            if self._in_use + nbytes + pending > limit:
+                raise Overloaded("the memory budget has no room for this tensor now", retry_after=1)
             self._in_use += nbytes
 
     def allocate(self, nbytes: int) -> Bytes:
-        """A large buffer of at least that many bytes, contents undefined."""
+        """A large buffer of at least ``nbytes`` bytes from the pool, or a new one of ``nbytes``."""
         found = None
         with self._lock:
-            for position in range(len(self._stock) - 1, -1, -1):  # the latest is likeliest in cache
-                size = self._stock[position][1].size
-                if nbytes <= size <= FIT * nbytes:
-                    found = self._drop(position)
+            for position in range(
+                len(self._pool) - 1, -1, -1
+            ):  # the latest is most likely in the cache
+                size = self._pool[position][1].size
+                if nbytes <= size <= MAX_OVERSIZE * nbytes:
+                    found = self._remove(position)
                     break
-            # Not before: what has just been reserved may be what the stock has for it.
-            self._make_room()
-        return self.fresh(nbytes) if found is None else found
+            # Only after the search: it might drop the very buffer that this request can use.
+            self._shrink_pool()
+        return self.allocate_new(nbytes) if found is None else found
 
-    def give_back(self, nbytes: int, buffers: Sequence[Bytes]) -> None:
-        """End the use of reserved bytes, and of buffers that nobody reads or writes any more."""
+    def release(self, nbytes: int, buffers: Sequence[Bytes]) -> None:
+        """Return reserved bytes to the budget and unused buffers to the pool."""
         with self._lock:
             self._in_use -= nbytes
             for buffer in buffers:
-                if buffer.size >= KEPT_BYTES:
-                    self._stock.append((time.monotonic(), buffer))
-                    self._stocked += buffer.size
-            if self._stock:
-                self._make_room()
+                if buffer.size >= MIN_POOLED_BYTES:
+                    self._pool.append((time.monotonic(), buffer))
+                    self._pooled += buffer.size
+            if self._pool:
+                self._shrink_pool()
 
     def drop_idle(self, seconds: float) -> None:
-        """Let go of buffers that nobody has asked for in so long."""
+        """Free the pooled buffers that were released more than ``seconds`` ago."""
         with self._lock:
-            while self._stock and self._stock[0][0] < time.monotonic() - seconds:
-                self._drop(0)
+            while self._pool and self._pool[0][0] < time.monotonic() - seconds:
+                self._remove(0)
 
-    def _make_room(self) -> None:
-        """Let the oldest buffers go, so that stock and requests stay within the budget together."""
-        while self._stock and self._stocked + self._in_use > self.limit_bytes:
-            self._drop(0)
+    def _shrink_pool(self) -> None:
+        """Free the oldest buffers until pool and requests together are within the budget."""
+        while self._pool and self._pooled + self._in_use > self.limit_bytes:
+            self._remove(0)
 
-    def _drop(self, position: int) -> Bytes:
-        _, buffer = self._stock.pop(position)
-        self._stocked -= buffer.size
+    def _remove(self, position: int) -> Bytes:
+        _, buffer = self._pool.pop(position)
+        self._pooled -= buffer.size
         return buffer
 
 
 def largest_request(limit_bytes: int) -> int:
-    """What one request can have at the most of a budget."""
+    """The largest request that a budget admits."""
     share = limit_bytes // SMALL_SHARE if limit_bytes > SMALL_BYTES else 0
     return max(limit_bytes - share, min(limit_bytes, SMALL_BYTES))
 
 
 def memory_limit() -> int:
-    """The bytes this process may use: its control group's limit, or the machine's memory."""
+    """The memory limit of this process: of its control group, or of the machine."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     limits += filter(None, map(_limit_in, _limit_files()))
     return min(limits)
 
 
 def _limit_files() -> list[Path]:
-    """Where control groups, of either version, would say a limit: ours and those above."""
+    """Files with the limits of this process's control group and its ancestors, versions 1 and 2."""
     root = Path("/sys/fs/cgroup")
     files = [root / "memory/memory.limit_in_bytes"]
     try:

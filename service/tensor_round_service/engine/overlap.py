@@ -1,9 +1,9 @@
-"""Rounding the beginning of a large tensor while the rest of it is still being received.
+"""Overlap: rounding the first part of a large tensor while the rest is being received.
 
-The service receives faster than a client sends: between two reads of the socket the event loop
-would wait. So after each read a piece of what has come is rounded where it lies, there and then.
-No thread has a hand in it, so a sender that goes away leaves nobody at work on the buffer.
-What is left when the last byte has come is rounded as ever, on all cores.
+The service receives faster than a client sends, so the event loop has spare time between two
+reads of the socket. After each read it rounds one piece of the received data in place. No thread
+is involved, so after a disconnect nothing works on the buffer. The rest is rounded on all cores
+after the last byte is received.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ..backends import Backend, Bytes
 from .job import Job
 from .memory import SMALL_BYTES
 
-#: Tensors from this size on: the sockets' own memory takes most of a small one at once, so
-#: that nobody waits for its sender, and one thread alone takes longer than all at the end.
-LEAST_BYTES = 16 << 20
-#: Rounded after a read: some 0.3 ms of NumPy's slowest types, and no more calls than reads.
+#: Smallest tensor for overlap. The socket buffers hold most of a smaller tensor, so the service
+#: does not wait for its client, and rounding on all cores at the end is faster.
+MIN_BYTES = 16 << 20
+#: Bytes rounded after a read: about 0.3 ms with NumPy's slowest type.
 PIECE_BYTES = 512 << 10
 
 
 class Overlap:
-    """How far one request's tensor is rounded while it comes in."""
+    """The state of one request's overlap."""
 
     def __init__(self, backend: Backend, call: RoundCall, source: Bytes, job: Job) -> None:
         self._backend = backend
@@ -37,41 +37,43 @@ class Overlap:
         self._dtype, self._rounding = call.input.dtype, call.rounding
         self._piece = flat_call(self._dtype, self._rounding, PIECE_BYTES)
         self._failure: Exception | None = None
-        #: Bytes from the start that are rounded.
+        #: Bytes rounded so far, from the start.
         self.done = 0
-        #: What that took so far.
+        #: Time spent on rounding so far.
         self.seconds = 0.0
 
-    def progress(self, to_come: int) -> None:
-        """Round a piece, if there is a whole one before the bytes that are still to come.
+    def progress(self, missing: int) -> None:
+        """Round the next piece if it is received; the last ``missing`` bytes are not.
 
-        Not while others have large tensors here: then the event loop has none to wait for.
+        Does nothing while other requests have large tensors: then the event loop has no spare
+        time.
         """
         end = self.done + PIECE_BYTES
-        if self._failure or end + to_come > self._source.size or self._job.others > SMALL_BYTES:
+        is_received = end + missing <= self._source.size
+        if self._failure or not is_received or self._job.other_bytes > SMALL_BYTES:
             return
         began = time.perf_counter()
         piece = self._source[self.done : end]
         try:
             self._backend.round(self._piece, piece, piece)
-        except Exception as error:  # the reader of the socket can tell nobody; rest() raises it
+        except Exception as error:  # rest() raises it: the reader of the socket cannot handle it
             self._failure = error
         self.done = end
         self.seconds += time.perf_counter() - began
 
     def rest(self) -> tuple[RoundCall, Bytes]:
-        """What is left to be done, in place; raises what a piece has raised."""
+        """The call and memory of the rest; raises the exception that a piece has raised."""
         if self._failure is not None:
             raise self._failure
         left = self._source[self.done :]
         return flat_call(self._dtype, self._rounding, left.size), left
 
 
-def suits(backend: Backend, call: RoundCall) -> bool:
-    """Whether a call can be done piece by piece while it is received, and is worth it."""
+def is_worthwhile(backend: Backend, call: RoundCall) -> bool:
+    """Whether a call can be rounded piece by piece while it is received, and gains by it."""
     layout = call.input
     return (
-        LEAST_BYTES <= call.nbytes <= backend.inline_bytes
+        MIN_BYTES <= call.nbytes <= backend.inline_bytes
         and call.is_in_place
         and layout.dtype.is_float
         and layout.element_count * layout.dtype.itemsize == layout.byte_length
@@ -80,5 +82,5 @@ def suits(backend: Backend, call: RoundCall) -> bool:
 
 @lru_cache(maxsize=256)
 def flat_call(dtype: DType, rounding: Rounding, nbytes: int) -> RoundCall:
-    """The call, in place, on a piece of so many bytes of a larger tensor."""
+    """A call on ``nbytes`` contiguous bytes of a larger tensor."""
     return RoundCall.packed_output(rounding, Layout.of(dtype, (nbytes // dtype.itemsize,)))

@@ -1,4 +1,4 @@
-"""Whether this process should be given requests: it stays, and its backend rounds right."""
+"""Readiness: the process is not draining, and its backend rounds known values correctly."""
 
 from __future__ import annotations
 
@@ -22,69 +22,71 @@ from ..backends import Backend
 
 logger = logging.getLogger(__name__)
 
-#: How long a proof counts, in seconds: health is asked often, by several askers.
-FRESH_SECONDS = 1.0
-#: How long a proof may take; a device that answers later is as good as stuck.
+#: Time for which a proof is valid: several probes may ask at the same time.
+PROOF_VALID_SECONDS = 1.0
+#: Time limit of a proof; a slower device counts as failed.
 PROOF_SECONDS = 1.5
 
-#: float32 patterns that rounding code gets wrong, and what ties_to_even makes of them.
+#: float32 patterns on which rounding code often fails, and their results under ties_to_even.
 _PATTERNS = (
     (0x3F000000, 0x00000000),  # 0.5
     (0xBF000000, 0x80000000),  # -0.5
-    (0x3EFFFFFF, 0x00000000),  # the last below 0.5: adding 0.5 makes 1 of it
+    (0x3EFFFFFF, 0x00000000),  # the largest below 0.5: adding 0.5 yields 1
     (0x3FC00000, 0x40000000),  # 1.5
     (0x40200000, 0x40000000),  # 2.5
     (0xBE99999A, 0x80000000),  # -0.3
-    (0x80000001, 0x80000000),  # the least subnormal: lost where they are flushed with their sign
-    (0x4AFFFFFF, 0x4B000000),  # 8388607.5, the last that has a half
+    (0x80000001, 0x80000000),  # the least negative subnormal: flushing to +0 loses its sign
+    (0x4AFFFFFF, 0x4B000000),  # 8388607.5, the largest value with a fraction
     (0xFF800000, 0xFF800000),  # -infinity
     (0x7F800001, 0x7F800001),  # a signalling NaN
 )
-_QUESTION, _ANSWER = np.array(_PATTERNS, "<u4").T.copy().view(np.uint8)
+_OPERANDS, _EXPECTED = np.array(_PATTERNS, "<u4").T.copy().view(np.uint8)
 _LAYOUT = Layout.of(BY_NAME["float32"], (len(_PATTERNS),))
 _CALL = RoundCall.packed_output(Rounding.TIES_TO_EVEN, _LAYOUT)
 
 
 @dataclass
-class Lifecycle:
-    """What the server knows and the routes must, and what it must know of them."""
+class ProcessLifecycle:
+    """State that the server and the application share."""
 
-    #: Whether this process is about to leave.
+    #: Whether this process drains; set by the server.
     draining: bool = False
-    #: Whether it should, as its backend is lost for as long as it stays; the application says.
+    #: Whether the backend is lost for the rest of this process; set by the application.
     is_lost: Callable[[], bool] = lambda: False
+    #: The open connections, by what they wait for; the server says.
+    connections: Callable[[], dict[str, int]] = dict
 
 
 class Readiness:
-    """Proof, never much older than a second, that the backend rounds to the bit."""
+    """Checks readiness with a proof of the backend that is about a second old at most."""
 
-    def __init__(self, backend: Backend, lifecycle: Lifecycle) -> None:
+    def __init__(self, backend: Backend, lifecycle: ProcessLifecycle) -> None:
         self._backend = backend
         self._lifecycle = lifecycle
         self._proof: _Proof | None = None
 
     async def check(self) -> None:
-        """Return if requests are welcome; else raise :class:`Draining` or :class:`BackendFailed`.
+        """Raise :class:`Draining` or :class:`BackendFailed` if the process is not ready.
 
-        Never takes longer than ``PROOF_SECONDS``, whatever the device does.
+        Takes ``PROOF_SECONDS`` at most, also if the device hangs.
         """
         if self._lifecycle.draining:
-            raise Draining("this instance takes its leave; another will answer", retry_after=1)
+            raise Draining("this instance is shutting down; retry on another", retry_after=1)
         if not self._backend.is_healthy:
-            # Known at once, and for good: an earlier proof is worth nothing.
-            raise BackendFailed("the backend is lost; another instance will answer", retry_after=1)
+            # A lost backend stays lost, so an earlier proof does not count.
+            raise BackendFailed("the backend is lost; retry on another instance", retry_after=1)
         proof = self._proof
         if proof is None or proof.is_stale():
             proof = self._proof = _Proof(self._backend)
         if not await proof.holds():
-            raise BackendFailed("the backend did not round a few known values", retry_after=1)
+            raise BackendFailed("the backend rounded known values wrongly", retry_after=1)
 
 
 class _Proof:
-    """One try of the backend, on a thread of its own.
+    """One test of the backend, on a daemon thread of its own.
 
-    Not on the engine's: all of them at work is no reason not to be ready. And not one that
-    the process would wait for at its end, as the device may never let it go.
+    The engine's threads may all be busy, which does not make the process unready. The process
+    must not wait for the thread at exit, because a hung device may block it for ever.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -95,34 +97,34 @@ class _Proof:
         threading.Thread(target=self._run, name="tensor-round-proof", daemon=True).start()
 
     def is_stale(self) -> bool:
-        """Whether another should be made; never while this one still runs."""
-        return self._ended is not None and time.monotonic() > self._ended + FRESH_SECONDS
+        """Whether a new proof is needed; False while this one runs."""
+        return self._ended is not None and time.monotonic() > self._ended + PROOF_VALID_SECONDS
 
     async def holds(self) -> bool:
-        """Whether the values came out right, and in time."""
+        """Whether the results are correct and in time."""
         left = max(0.0, self._began + PROOF_SECONDS - time.monotonic())
         result = asyncio.wrap_future(self._result)
         await asyncio.wait([result], timeout=left)
         return result.done() and result.result()
 
     def _run(self) -> None:
-        right = False
+        is_correct = False
         try:
-            right = rounds_right(self._backend)
-            if not right:
+            is_correct = rounds_correctly(self._backend)
+            if not is_correct:
                 logger.error("the %s backend rounds wrongly", self._backend.name)
-        except Exception:  # whatever a device may fail with: it is not ready
-            logger.exception("the %s backend does not round", self._backend.name)
+        except Exception:  # devices fail with exceptions of any class
+            logger.exception("the %s backend failed", self._backend.name)
         self._ended = time.monotonic()
-        self._result.set_result(right)
+        self._result.set_result(is_correct)
 
 
-def rounds_right(backend: Backend) -> bool:
-    """Whether all that may round a tensor here makes what it should of a few known values."""
+def rounds_correctly(backend: Backend) -> bool:
+    """Whether every arithmetic of the backend rounds the known values correctly."""
     for arithmetic in backend.arithmetics().values():
-        memory = backend.allocate(_QUESTION.size)[: _QUESTION.size]
-        memory[:] = _QUESTION
+        memory = backend.allocate(_OPERANDS.size)[: _OPERANDS.size]
+        memory[:] = _OPERANDS
         arithmetic(_CALL, memory, memory)
-        if not np.array_equal(memory, _ANSWER):
+        if not np.array_equal(memory, _EXPECTED):
             return False
     return backend.is_healthy

@@ -1,4 +1,4 @@
-"""ASGI on both sides: requests from other servers, and an application's responses as ours."""
+"""ASGI adapters: requests of other servers to our routes, our requests to an ASGI application."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ AsgiApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _CONTENT_LENGTH = b"content-length"
 _NO_FIELDS = FixedFields()
-#: Given to another server at a time, as it copies what it is given.
+#: Size of the pieces in which a body passes through ASGI; ASGI servers copy each piece.
 _PIECE_BYTES = 256 << 10
 
 
 class AsgiRequest:
-    """A :class:`.request.Request` that another server, or a test, has received."""
+    """A :class:`.request.Request` received by another ASGI server."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.head = RequestHead(
@@ -35,20 +35,22 @@ class AsgiRequest:
             scope["query_string"],
         )
         if _CONTENT_LENGTH not in self.head.values:
-            self.head.length = None  # its server knows where the body ends
+            self.head.length = None  # the server reports the end of the body
         self._scope = scope
         self._receive = receive
         self._left = memoryview(b"")
         self._is_last = False
+        #: Bytes of the body that have come so far.
+        self.received = 0
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all of the body has been taken."""
+        """Whether the whole body has been read."""
         return self._is_last and not self._left
 
     @property
     def client(self) -> tuple[str, int] | None:
-        """The peer's address, where the server says it."""
+        """The peer's address, if the server reports it."""
         return self._scope.get("client")
 
     @property
@@ -57,7 +59,7 @@ class AsgiRequest:
         return str(self._scope.get("scheme", "http"))
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
-        """Fill ``target`` with the body's next bytes; fewer only at its end. How many they were."""
+        """Fill ``target`` with the body's next bytes; return their count, less only at the end."""
         filled = 0
         while filled < len(target) and not self.is_at_end:
             if not self._left:
@@ -73,13 +75,15 @@ class AsgiRequest:
         if message["type"] == "http.disconnect":
             raise ClientDisconnected
         self._is_last = not message.get("more_body", False)
-        return memoryview(message.get("body", b""))
+        body = message.get("body", b"")
+        self.received += len(body)
+        return memoryview(body)
 
 
 async def send_response(response: Response, send: Send, *, head_only: bool) -> None:
-    """Send a response through another server, and end its holder, however that ends.
+    """Send a response through another ASGI server, and always release its memory.
 
-    The server may keep what it is given for a while, so it is given copies.
+    The server gets copies, because it may use them after ``send`` returns.
     """
     length = (_CONTENT_LENGTH, b"%d" % sum(map(len, response.parts)))
     fields = [*response.fixed.fields, *response.headers, length]
@@ -90,16 +94,16 @@ async def send_response(response: Response, send: Send, *, head_only: bool) -> N
                 piece = bytes(part[begin : begin + _PIECE_BYTES])
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
     finally:
-        if response.holder is not None:
-            response.holder.end(settled=True)
+        if response.owner is not None:
+            response.owner.end(reusable=True)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def scope_of(request: Request, hidden: frozenset[bytes]) -> Scope:
-    """The request as ASGI has it, without the fields that are to be seen by nobody.
+    """The request as an ASGI scope, without the ``hidden`` fields.
 
-    A HEAD is a GET there, as frameworks have no routes for it: whoever sends the response leaves
-    its body out.
+    HEAD becomes GET, because frameworks have no routes for HEAD. The connection omits the body
+    of the response.
     """
     head = request.head
     return {
@@ -122,10 +126,11 @@ def scope_of(request: Request, hidden: frozenset[bytes]) -> Scope:
 async def respond_by_asgi(
     application: AsgiApplication, request: Request, hidden: frozenset[bytes] = frozenset()
 ) -> Response:
-    """The response of an ASGI application, whole.
+    """Run an ASGI application and return its complete response.
 
-    Sent piece by piece, a response to a request whose body has not come yet could not say that
-    its connection ends with it. Raises :class:`ClientDisconnected`.
+    The response is collected before it is sent: whether the connection closes after it depends
+    on how much of the request's body the application has read. Raises
+    :class:`ClientDisconnected`.
     """
     start: Message = {}
     parts: list[bytes] = []
@@ -134,7 +139,7 @@ async def respond_by_asgi(
     async def receive() -> Message:
         nonlocal end
         if end is not None:
-            await asyncio.get_running_loop().create_future()  # until the application is done
+            await asyncio.get_running_loop().create_future()  # until the application returns
         piece = bytearray(_PIECE_BYTES)
         try:
             count = await request.receive_into(memoryview(piece))
@@ -150,7 +155,7 @@ async def respond_by_asgi(
         else:
             parts.append(message.get("body", b""))
 
-    # A task of its own: what a framework does may ask for the current one.
+    # Frameworks may use the current task, which an eagerly started coroutine does not have.
     await asyncio.ensure_future(_run(application(scope_of(request, hidden), receive, send)))
     if end is not None:
         raise end

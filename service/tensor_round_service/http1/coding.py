@@ -1,4 +1,4 @@
-"""Content codings (RFC 9110, section 8.4): gzip and deflate, a bounded piece at a time."""
+"""Content codings (RFC 9110, section 8.4.1): gzip and deflate, with bounded output and input."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from collections.abc import Sequence
 
 from tensor_round.errors import MalformedEncoding, UnsupportedEncoding
 
-#: zlib's window arguments: 31 is a gzip wrapper, 15 the zlib one that HTTP calls deflate.
+#: ``wbits`` arguments of zlib: 31 selects the gzip format, 15 the zlib format ("deflate" in HTTP).
 WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-#: What a response may be encoded in, the better first.
+#: Codings for responses, in order of preference.
 CODINGS = ("gzip", "deflate")
-#: The most bytes that one encoded byte can become: 258 of two bits.
-INFLATION = 1032
-#: Encoded bytes may be twice the decoded ones, and so many more. Encoders make a thousandth more
-#: at the worst, but an empty member of gzip takes 20 bytes and decodes to none.
+#: The encoded body may have twice the length of the decoded one plus this. Encoders add 0.1 % at
+#: the worst, but an empty gzip member takes 20 bytes and decodes to none.
 _SLACK_BYTES = 64 << 10
-#: Tensors shrink little at any level; at this one, soon.
+#: The fastest level: higher ones compress tensors hardly better.
 _LEVEL = 1
 
 
 class Decoder:
-    """Decodes gzip (members one after another, as RFC 1952 allows) or deflate.
+    """Decodes gzip, with several members if there are (RFC 1952), or deflate.
 
-    What comes in is bounded beside what goes out: members that hold nothing would be read for
-    ever. Raises :class:`MalformedEncoding`.
+    The length of the input is bounded by the length of the output: without a bound, a sender
+    could send empty members for ever. Raises :class:`MalformedEncoding`.
     """
 
     def __init__(self, window: int) -> None:
@@ -34,19 +32,19 @@ class Decoder:
         self._fed = self._decoded = 0
 
     def feed(self, encoded: bytes) -> None:
-        """Take the next bytes as they came; the last ones must be used up (:meth:`decode`)."""
+        """Set the next encoded bytes. :meth:`decode` must have used up the previous ones."""
         self._encoded = encoded
         self._fed += len(encoded)
 
-    def decode(self, most: int) -> bytes:
-        """The next decoded bytes, at most so many; empty when more must be fed."""
+    def decode(self, max_bytes: int) -> bytes:
+        """Return up to ``max_bytes`` decoded bytes; none if more input is needed."""
         while self._encoded or self._stream.unconsumed_tail:
             if self._stream.eof:
                 if self._window != WINDOWS["gzip"]:
                     raise MalformedEncoding("bytes follow the end of the deflate stream")
                 self._stream = zlib.decompressobj(self._window)
             try:
-                decoded = self._stream.decompress(self._encoded, most)
+                decoded = self._stream.decompress(self._encoded, max_bytes)
             except zlib.error:
                 raise MalformedEncoding(
                     "the body does not decode as its Content-Encoding"
@@ -60,13 +58,13 @@ class Decoder:
         return b""
 
     def finish(self) -> None:
-        """Check at the body's end that the stream ended too."""
+        """Check, at the end of the body, that the compressed stream has ended."""
         if not self._stream.eof:
             raise MalformedEncoding("the body ends before its compressed stream does")
 
 
 def decoder_for(coding: str) -> Decoder | None:
-    """What undoes this Content-Encoding; None for identity, also where the field is empty."""
+    """The decoder of a Content-Encoding; None for identity and for an empty field."""
     name = coding.strip().lower()
     if name in ("", "identity"):
         return None
@@ -79,12 +77,12 @@ def decoder_for(coding: str) -> Decoder | None:
 
 
 def encode(parts: Sequence[bytes | memoryview], coding: str) -> list[bytes]:
-    """The parts in that coding, as one stream."""
+    """Encode the parts as one stream."""
     stream = zlib.compressobj(_LEVEL, wbits=WINDOWS[coding])
     encoded = [stream.compress(part) for part in parts]
     return [*filter(None, encoded), stream.flush()]
 
 
-def most_encoded(nbytes: int) -> int:
-    """The most bytes that :func:`encode` makes of so many: stored blocks, and a wrapper."""
+def max_encoded_length(nbytes: int) -> int:
+    """Upper bound of the length of :func:`encode`'s output: stored blocks and a header."""
     return nbytes + nbytes // 1000 + 1024

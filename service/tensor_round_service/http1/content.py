@@ -1,4 +1,4 @@
-"""The content of a request: its body with digests verified and codings undone, and read whole."""
+"""The content of a request: byte sources that verify digests and decode, and ways to read them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tensor_round.errors import DigestMismatch, PayloadSizeMismatch, TensorTooLa
 from .coding import Decoder
 from .request import ByteSource, Progress
 
-#: Decoded at a time: some 0.3 ms of work, after which others have their turn.
+#: Bytes decoded between two turns of the event loop: about 0.3 ms of work.
 STEP_BYTES = 256 << 10
-#: Read at a time, where nobody knows how much will come.
+#: Bytes read at a time if the length is unknown.
 PIECE_BYTES = 64 << 10
-#: Hashed on a thread from this size on.
-_LONG_BYTES = 256 << 10
+#: From this size on a thread computes the hash.
+_THREAD_HASH_BYTES = 256 << 10
 
 
 class Prefixed:
-    """A source whose first bytes have been received before."""
+    """A source whose first bytes have been read already."""
 
     def __init__(self, first: memoryview, source: ByteSource) -> None:
         self._first = first
@@ -28,11 +28,11 @@ class Prefixed:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether it is known that no bytes are left."""
+        """Whether the source is known to have no more bytes."""
         return not self._first and self._source.is_at_end
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
-        """Fill ``target``; fewer bytes only at the end."""
+        """Fill ``target``; see :class:`~.request.ByteSource`."""
         count = min(len(self._first), len(target))
         target[:count] = self._first[:count]
         self._first = self._first[count:]
@@ -42,7 +42,10 @@ class Prefixed:
 
 
 class Verified:
-    """A source whose bytes must have a SHA-256 (RFC 9530); :class:`DigestMismatch` at the end."""
+    """A source that checks the SHA-256 of its bytes at the end (RFC 9530).
+
+    Raises :class:`DigestMismatch`.
+    """
 
     def __init__(self, source: ByteSource, sha256: bytes) -> None:
         self._source = source
@@ -51,12 +54,12 @@ class Verified:
         self.is_at_end = False
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
-        """Fill ``target``; fewer bytes only at the end. ``progress`` is not called.
+        """Fill ``target``; see :class:`~.request.ByteSource`.
 
-        Nobody may change bytes that are still to be hashed.
+        ``progress`` is not called, because it may change bytes that are not hashed yet.
         """
         count = await self._source.receive_into(target)
-        if count > _LONG_BYTES:
+        if count > _THREAD_HASH_BYTES:
             await asyncio.to_thread(self._hash.update, target[:count])
         else:
             self._hash.update(target[:count])
@@ -67,7 +70,7 @@ class Verified:
 
 
 class Decoded:
-    """A source with its Content-Encoding undone. ``progress`` is not called."""
+    """A source that decodes a Content-Encoding. ``progress`` is not called."""
 
     def __init__(self, source: ByteSource, decoder: Decoder) -> None:
         self._source = source
@@ -76,14 +79,14 @@ class Decoded:
         self.is_at_end = False
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
-        """Fill ``target``; fewer bytes only at the end."""
+        """Fill ``target``; see :class:`~.request.ByteSource`."""
         filled = 0
         while filled < len(target):
             decoded = self._decoder.decode(min(STEP_BYTES, len(target) - filled))
             if decoded:
                 target[filled : filled + len(decoded)] = decoded
                 filled += len(decoded)
-                await asyncio.sleep(0)  # decoding is work: let others have their turn
+                await asyncio.sleep(0)  # let the event loop serve other connections
             elif self._source.is_at_end or not (
                 count := await self._source.receive_into(self._piece)
             ):
@@ -95,46 +98,44 @@ class Decoded:
         return filled
 
 
-async def end(source: ByteSource, nbytes: int) -> None:
-    """Check that nothing follows the bytes that came; raises :class:`PayloadSizeMismatch`."""
+async def expect_end(source: ByteSource, nbytes: int) -> None:
+    """Raise :class:`PayloadSizeMismatch` if bytes follow the ``nbytes`` that were read."""
     if not source.is_at_end and await source.receive_into(memoryview(bytearray(1))):
-        raise PayloadSizeMismatch(
-            f"the payload has more than the {nbytes} bytes that it should have"
-        )
+        raise PayloadSizeMismatch(f"the payload has more than the expected {nbytes} bytes")
 
 
-async def read(
-    source: ByteSource, limit_bytes: int, reserve: Callable[[int], None], likely: int = 0
+async def read_all(
+    source: ByteSource, limit_bytes: int, reserve: Callable[[int], None], stated_length: int = 0
 ) -> bytearray:
-    """All that is left, of at most so many bytes; :class:`TensorTooLarge` if there are more.
+    """Read to the end; raises :class:`TensorTooLarge` beyond ``limit_bytes``.
 
-    ``reserve`` is asked for memory before it is taken, and may refuse it. ``likely`` is a length
-    that was stated.
+    ``reserve`` is called before memory is allocated, and may raise. ``stated_length`` is the
+    Content-Length, 0 without one.
     """
-    if likely > limit_bytes:
+    if stated_length > limit_bytes:
         raise _too_large(limit_bytes)
     content = bytearray()
-    room = min(PIECE_BYTES, limit_bytes + 1)
+    step = min(PIECE_BYTES, limit_bytes + 1)
     while True:
         start = len(content)
-        reserve(room)
-        content += bytes(room)
+        reserve(step)
+        content += bytes(step)
         with memoryview(content) as memory:
             count = await source.receive_into(memory[start:])
-        if count < room:
+        if count < step:
             del content[start + count :]
             return content
         if len(content) > limit_bytes:
             raise _too_large(limit_bytes)
-        room = max(likely + 1 - len(content), len(content) // 4, PIECE_BYTES)
-        room = min(room, limit_bytes + 1 - len(content))
+        step = max(stated_length + 1 - len(content), len(content) // 4, PIECE_BYTES)
+        step = min(step, limit_bytes + 1 - len(content))
 
 
-async def take(source: ByteSource, nbytes: int) -> bytes:
-    """The next bytes, or fewer where they end before."""
-    taken = bytearray(nbytes)
-    count = await source.receive_into(memoryview(taken))
-    return bytes(taken) if count == nbytes else bytes(taken[:count])
+async def read_up_to(source: ByteSource, nbytes: int) -> bytes:
+    """Read ``nbytes`` bytes, or fewer if the source ends before."""
+    read = bytearray(nbytes)
+    count = await source.receive_into(memoryview(read))
+    return bytes(read) if count == nbytes else bytes(read[:count])
 
 
 def _too_large(limit_bytes: int) -> TensorTooLarge:

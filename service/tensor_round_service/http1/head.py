@@ -1,4 +1,4 @@
-"""Request heads: where one ends, what it says, and how its body is framed. No I/O."""
+"""Request heads: parsing, limits, and the framing of the body that follows. No I/O."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from tensor_round.errors import HeadersTooLarge, RequestRefused, UnsupportedEnco
 
 Header = tuple[bytes, bytes]
 
-#: Size of the line and fields of one head, in bytes, and how many fields it may have.
+#: Limits of one head: its size in bytes, and the number of its fields.
 MAX_HEAD_BYTES = 32 << 10
 MAX_HEAD_FIELDS = 100
 
 _END = b"\r\n\r\n"
-#: What a head begins with: a method, which is a token, and a space.
+#: The beginning of a head: a method, which is a token (RFC 9110, section 5.6.2), and a space.
 _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}(?: |\Z)")
-#: Method, target, path and query of a target that has them as they are, and version. What llhttp
-#: lets through of other versions is refused.
+#: Method, target, path, query and version; path and query only if the target needs no decoding.
+#: llhttp accepts further versions, which this refuses.
 _REQUEST_LINE = re.compile(rb"(\S+) ((/[^\s?#%]*)(?:\?([^\s#]*))?|\S+) HTTP/(1\.[01])\r\n")
-#: The host and port in a target that is a whole URI, behind its userinfo if it has any.
+#: Captures host and port of a target in absolute form (RFC 9112, section 3.2.2).
 _AUTHORITY = re.compile(rb"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#]*@)?([^/?#]*)")
 _NONE: frozenset[bytes] = frozenset()
 
 
 class MalformedRequest(Exception):
-    """The bytes are not HTTP/1.1: 400, and the connection ends."""
+    """The bytes are not HTTP/1.1: the response is 400, and the connection closes."""
 
 
 class RequestHead:
-    """The line and the fields of one request.
+    """The request line and the fields of one request.
 
-    ``fields`` are in their order, names in lower case. ``values`` has them by name; the lines of
-    one name are one list there, and ``repeated`` has such names (RFC 9110, section 5.3).
-    ``authority`` is the host, and the port if there is one, that the request is for, None if it
-    says none. ``length`` is the body's in bytes, None where its chunks say. ``fault`` is why the
-    request is refused whatever its path is; its body is not read then.
+    ``fields`` are in their order, names in lower case. ``values`` maps each name to its value;
+    values of repeated lines are joined with commas, and ``repeated`` holds the names of such
+    lines (RFC 9110, section 5.3). ``authority`` is the host of the request, with its port if
+    given, or None. ``length`` is the body's length in bytes, None if the body is chunked.
+    ``fault`` is the refusal of a request that is refused on any path; its body is not read.
     """
 
     __slots__ = (
@@ -61,15 +61,15 @@ class RequestHead:
         self.repeated = _NONE if len(values) == len(fields) else _join(fields, values)
         self.authority = values.get(b"host")
         if target[:1] != b"/" and (named := _AUTHORITY.match(target)):
-            self.authority = named[1]  # Host does not count then (RFC 9112, section 3.2.2)
+            self.authority = named[1]  # it overrides Host (RFC 9112, section 3.2.2)
         self.fault: RequestRefused | None = None
         self.length: int | None = None
         coding = values.get(b"transfer-encoding")
         if coding is None:
-            # llhttp has checked that a length is digits, and the only one.
+            # llhttp has checked that there is one Content-Length, and that it is a number.
             self.length = int(values.get(b"content-length", b"0"))
         elif coding.lower() != b"chunked":
-            self.fault = UnsupportedEncoding("Transfer-Encoding must be chunked, and nothing else")
+            self.fault = UnsupportedEncoding("Transfer-Encoding must be chunked")
         self.keep_alive = version == "1.1" and self.fault is None and method != "CONNECT"
         connection = values.get(b"connection")
         if connection is not None and b"close" in map(bytes.strip, connection.lower().split(b",")):
@@ -77,33 +77,34 @@ class RequestHead:
 
     @property
     def is_chunked(self) -> bool:
-        """Whether the body comes in chunks."""
+        """Whether the body has the chunked transfer coding."""
         return self.length is None
 
     @property
     def expects_continue(self) -> bool:
-        """Whether the sender waits for 100 Continue before it sends the body."""
+        """Whether the client waits for 100 Continue before it sends the body."""
         return self.version == "1.1" and self.values.get(b"expect", b"").lower() == b"100-continue"
 
 
 class _Fields(list[Header]):
-    """Collects the fields that the parser finds."""
+    """Collects the fields from the parser's callbacks."""
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.append((name.lower(), value.strip(b" \t")))
 
 
 def split_head(received: bytes) -> tuple[RequestHead, int] | None:
-    """The head that ``received`` begins with, and its length in bytes; None if it is not whole.
+    """Parse the head at the start of ``received``; return it and its length in bytes.
 
-    Empty lines before it must be gone (RFC 9112, section 2.2). Raises :class:`MalformedRequest`
-    for bytes that cannot become a head, and :class:`HeadersTooLarge` for one without an end.
+    Returns None if the head is incomplete. The caller must have removed empty lines before the
+    head (RFC 9112, section 2.2). Raises :class:`MalformedRequest` for bytes that cannot begin a
+    head, and :class:`HeadersTooLarge` for an incomplete head over the limit.
     """
     end = received.find(_END)
     if end < 0:
         if len(received) > MAX_HEAD_BYTES:
             raise _too_large()
-        # Lines end in CRLF: waiting for the end of a head with a bare LF would be in vain.
+        # A head with a bare LF never gets an end: all lines must end in CRLF.
         if not _METHOD.match(received) or received.count(b"\n") != received.count(b"\r\n"):
             raise MalformedRequest
         return None
@@ -112,7 +113,7 @@ def split_head(received: bytes) -> tuple[RequestHead, int] | None:
     try:
         httptools.HttpRequestParser(fields).feed_data(received[:end])
     except httptools.HttpParserUpgrade:
-        pass  # no other protocol is spoken here (RFC 9110, section 7.8)
+        pass  # Upgrade is ignored (RFC 9110, section 7.8)
     except httptools.HttpParserError:
         raise MalformedRequest from None
     line = _REQUEST_LINE.match(received)
@@ -133,13 +134,13 @@ def split_head(received: bytes) -> tuple[RequestHead, int] | None:
 
 
 def path_of(received: bytes) -> str:
-    """The path that an unfinished head asks for, as far as it came."""
+    """The path in an incomplete or malformed head, as far as it was received."""
     _, _, rest = received.partition(b" ")
     return rest.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
 
 
 def _join(fields: list[Header], values: dict[bytes, bytes]) -> frozenset[bytes]:
-    """Make one list of the lines of a name; the names that have several."""
+    """Join the values of repeated lines in ``values``; return the names of such lines."""
     lines: dict[bytes, list[bytes]] = {}
     for name, value in fields:
         lines.setdefault(name, []).append(value)

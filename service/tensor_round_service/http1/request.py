@@ -1,4 +1,4 @@
-"""A request as routes see it, whatever server it comes through."""
+"""The interface of a request for routes; each server implements it."""
 
 from __future__ import annotations
 
@@ -7,42 +7,46 @@ from typing import Protocol
 
 from .head import RequestHead
 
-#: Called with how many bytes of the memory that is being filled are still to come.
+#: Called while a target is being filled, with the number of its bytes that are not filled yet.
 Progress = Callable[[int], None]
 
 
 class ClientDisconnected(Exception):
-    """The client is gone before its body was whole; nobody is left to respond to."""
+    """The client disconnected before its body was complete; no response can be sent."""
 
 
 class ByteSource(Protocol):
-    """Bytes that come in order, once."""
+    """A stream of bytes that can be read once."""
 
     @property
     def is_at_end(self) -> bool:
-        """Whether it is known that none are left."""
+        """Whether the stream is known to have no more bytes."""
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
-        """Fill ``target`` with the next bytes; fewer only at their end. How many they were.
+        """Fill ``target`` with the next bytes; return their count, less only at the end.
 
-        ``progress`` may be called between reads; it may change the bytes that have come.
+        ``progress`` may be called between reads; it may change the bytes filled so far.
         """
 
 
 class Request(ByteSource, Protocol):
-    """One request: its head, and the bytes of its body.
+    """One request: its head, and its body as a stream.
 
-    :meth:`receive_into` raises :class:`ClientDisconnected`, and the
-    :class:`~tensor_round.errors.RequestRefused` for a body that comes too slowly.
+    :meth:`receive_into` raises :class:`ClientDisconnected`, and
+    :class:`~tensor_round.errors.ReceiveTimeout` for a body below the minimum rate.
     """
 
     @property
     def head(self) -> RequestHead:
-        """Its line and fields."""
+        """The request line and the fields."""
+
+    @property
+    def received(self) -> int:
+        """Bytes of its body that have come so far, framing included."""
 
     @property
     def client(self) -> tuple[str, int] | None:
-        """The peer's address, where it has one."""
+        """The peer's address and port; None on a Unix socket."""
 
     @property
     def scheme(self) -> str:

@@ -1,4 +1,4 @@
-"""Responses: a status, fields and a body in parts, and their head as bytes."""
+"""Responses: status, fields, a body in parts, and the serialized head."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from .head import Header
 Parts = Sequence[bytes | memoryview]
 
 
-class Holder(Protocol):
-    """Has the memory of a response's parts."""
+class MemoryOwner(Protocol):
+    """Owns the memory of a response's parts."""
 
-    def end(self, settled: bool) -> None:
-        """Let go of it; ``settled`` vouches that nobody reads it any more."""
+    def end(self, reusable: bool) -> None:
+        """Release the memory; ``reusable`` says that neither a thread nor the kernel uses it."""
 
 
 def field_lines(fields: Sequence[Header]) -> bytes:
-    """Fields as lines of a head."""
+    """Serialize fields."""
     return b"".join([b"%b: %b\r\n" % field for field in fields])
 
 
 class FixedFields:
-    """Fields that many responses share: made into lines of a head once."""
+    """Fields that many responses share, serialized once."""
 
     __slots__ = ("fields", "lines")
 
@@ -35,13 +35,14 @@ class FixedFields:
 
 
 class Response:
-    """A whole response. Its parts are sent one after another, from where they lie in memory.
+    """A complete response. Its parts are written in order, without a copy where they are large.
 
-    ``fixed`` are fields that many responses share, the body's type among them; ``headers`` are
-    this response's own. Whoever sends it adds Content-Length, and ends its ``holder``.
+    ``fixed`` are fields that many responses share, such as Content-Type; ``headers`` are this
+    response's own. The sender adds Content-Length, and calls ``owner.end`` afterwards. ``code`` is
+    the code of a refusal.
     """
 
-    __slots__ = ("fixed", "headers", "holder", "parts", "status")
+    __slots__ = ("code", "fixed", "headers", "owner", "parts", "status")
 
     def __init__(
         self, status: int, fixed: FixedFields, parts: Parts, headers: list[Header]
@@ -50,18 +51,19 @@ class Response:
         self.fixed = fixed
         self.parts = parts
         self.headers = headers
-        self.holder: Holder | None = None
+        self.owner: MemoryOwner | None = None
+        self.code = ""
 
 
 def field_name(name: str) -> bytes:
-    """A field's name as ASGI has it, in lower case."""
+    """A field name in lower case, as in ASGI."""
     return name.lower().encode("ascii")
 
 
 def head_bytes(response: Response, nbytes: int, common: bytes, *, close: bool) -> bytes:
-    """The head of a response with a body of so many bytes, as it goes over the wire.
+    """Serialize the head of a response whose body has ``nbytes`` bytes.
 
-    ``common`` are the lines that all responses of a server have.
+    ``common`` are the serialized fields of all responses of a server.
     """
     lines = [_status_line(response.status), response.fixed.lines, common]
     for name, value in response.headers:

@@ -1,7 +1,7 @@
-"""What responses tell browsers and caches to leave alone.
+"""Fields that protect browsers and caches.
 
-Three rules: no response is taken for another type than it says, none but a page's files
-is stored, and a page runs only what came with it.
+Browsers must not guess the type of a response, must not store any response except the files of a
+page, and must run only the scripts of this host.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from .response import field_name
 
-#: On every response, refusals of a connection's own included: the server writes it.
+#: The server adds these to every response, refusals of the connection included.
 SERVER_HEADERS = [("X-Content-Type-Options", "nosniff")]
 SERVER_FIELDS = [(field_name(name), value.encode()) for name, value in SERVER_HEADERS]
 
@@ -21,7 +21,7 @@ NO_STORE = (CACHE_CONTROL, b"no-store")
 
 
 def page_headers(inline_scripts: Iterable[str] = ()) -> dict[str, str]:
-    """The headers of an HTML page whose scripts are files of this host, or exactly these."""
+    """The headers of an HTML page with scripts of this host and the given inline scripts."""
     hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()) for s in inline_scripts]
     scripts = " ".join(["'self'", *(f"'sha256-{digest.decode()}'" for digest in hashes)])
     policy = {
@@ -35,7 +35,7 @@ def page_headers(inline_scripts: Iterable[str] = ()) -> dict[str, str]:
         "frame-ancestors": "'none'",
     }
     return {
-        "Content-Security-Policy": "; ".join(f"{what} {whom}" for what, whom in policy.items()),
+        "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
         "Referrer-Policy": "no-referrer",
         "Cross-Origin-Opener-Policy": "same-origin",
     }

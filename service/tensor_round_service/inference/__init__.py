@@ -1,1 +1,1 @@
-"""The Open Inference Protocol behind its routes: models, plans, work, statistics."""
+"""The Open Inference Protocol, without HTTP: models, plans, execution, statistics."""

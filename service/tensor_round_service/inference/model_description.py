@@ -1,4 +1,4 @@
-"""A model as the protocol's metadata and configuration tell of it."""
+"""Metadata and configuration of a model, as the Open Inference Protocol and Triton define them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from .models import MODELS, Model
 from .plan import ADVERTISED
 
 PLATFORM = "tensor_round"
-#: What generic clients size their requests by.
+#: The datatype that generic clients use for their requests.
 _DATATYPE = str(ADVERTISED.oip)
 
 
 def metadata(model: Model) -> ModelMetadata:
-    """The metadata of a model, with the versions there are."""
+    """The metadata of a model, with all versions of it."""
     return {
         "name": model.name,
         "versions": [other.version for other in MODELS if other.name == model.name],
@@ -27,7 +27,7 @@ def _tensor_metadata(model: Model, name: str) -> TensorMetadata:
 
 
 def config(model: Model) -> ModelConfig:
-    """The configuration of a model, in Triton's form; what else it takes is in ``parameters``."""
+    """Triton's configuration of a model; ``parameters`` list all datatypes, ranks and modes."""
     return {
         "name": model.name,
         "platform": PLATFORM,

@@ -1,7 +1,7 @@
-"""The models of the ``/v2`` face: each a dialect's operator under the protocol's names.
+"""The models of the Open Inference Protocol: each is the operator of one dialect.
 
-What a model takes is its dialect's to say; here are only names. A new version of a
-dialect's operator becomes a new version of its model by itself.
+The dialects define which tensors a model accepts; this module defines names only. A new version
+of a dialect's operator is a new version of its model without further code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tensor_round.operators.objects import (
 )
 from tensor_round.quoting import shown
 
-#: Types that the protocol has no name for travel as these bits, named by the parameter dtype.
+#: Types without a name in the protocol are sent as this type; the parameter ``dtype`` names them.
 CARRIER = BY_NAME["uint8"]
 _CARRIED = tuple(dtype for dtype in DTYPES if dtype.oip is None)
 
@@ -37,9 +37,9 @@ _CARRIED = tuple(dtype for dtype in DTYPES if dtype.oip is None)
 class Model:
     """One version of one model.
 
-    ``mode_parameter`` is the request parameter that chooses the rounding direction, None
-    where there is no choice. ``operator`` makes the operator from that parameter's value,
-    or from nothing for the dialect's default.
+    ``mode_parameter`` is the request parameter that selects the mode, None if the dialect has
+    no modes. ``operator`` creates the operator from the parameter's value; without an argument
+    it creates the dialect's default.
     """
 
     name: str
@@ -53,22 +53,22 @@ class Model:
 
     @cached_property
     def dtypes(self) -> tuple[DType, ...]:
-        """The types that it takes."""
+        """The dtypes that the model accepts."""
         return tuple(BY_NAME[self.dialect.dtypes[name]] for name in self.rules.dtypes)
 
     @property
     def datatypes(self) -> tuple[str, ...]:
-        """What it takes; ``UINT8:float8_e5m2`` is a UINT8 whose parameter dtype says so."""
+        """The accepted datatypes; ``UINT8:float8_e5m2`` is UINT8 with the parameter ``dtype``."""
         return tuple(dtype.oip or f"{CARRIER.oip}:{dtype.name}" for dtype in self.dtypes)
 
     @property
     def advertised_shape(self) -> tuple[int, ...]:
-        """The shape by which generic clients size their requests: any, of the least rank."""
+        """The shape in the metadata: the lowest rank, with any sizes."""
         return (-1,) * max(self.rules.min_rank, 1)
 
 
 def _onnx_round(rules: Version) -> Model:
-    # A version is named by the first operator set that has it.
+    # The name of a version is the first operator set that has it.
     opset = int(rules.selected_by[0])
     operator = partial(OnnxRound, cast(OnnxOpset, opset))
     return Model("onnx_round", str(opset), "X", "Y", onnx.DIALECT, rules, None, operator)
@@ -132,55 +132,55 @@ MODE_PARAMETERS = frozenset(
 
 
 def find(name: str, version: str | None = None) -> Model:
-    """The model of that name and version, the newest without one; raises :class:`NotFound`."""
+    """Find a model; without a version, its newest one. Raises :class:`NotFound`."""
     versions = [model for model in MODELS if model.name == name]
     if not versions:
         raise NotFound(f"there is no model {shown(name)}; POST /v2/repository/index lists them")
     found = [model for model in versions if version in (None, model.version)]
     if not found:
-        there_are = ", ".join(model.version for model in versions)
-        raise NotFound(f"model {name} has no version {shown(version)}; it has {there_are}")
+        existing = ", ".join(model.version for model in versions)
+        raise NotFound(f"model {name} has no version {shown(version)}; it has {existing}")
     return found[-1]
 
 
-# Types matter: 1, 1.0 and true are equal, and only the first may be a spelling of a mode.
+# Typed, because 1, 1.0 and true are equal, but only 1 can be a mode.
 @lru_cache(maxsize=256, typed=True)
 def operator_for(model: Model, mode: str | float | None) -> RoundOperator:
-    """The operator that a model is in that mode; raises :class:`InvalidDescriptor`."""
+    """The operator of a model in a mode; raises :class:`InvalidDescriptor`."""
     return model.operator() if mode is None else model.operator(mode)
 
 
 def element_type(model: Model, datatype: str, carried: object = None) -> DType:
-    """The type of a tensor's elements: its datatype, or the one that a UINT8 carries.
+    """The dtype of a tensor: its datatype, or the dtype that a UINT8 tensor carries.
 
-    ``carried`` is the value of the input's parameter ``dtype``, None without it. Raises
-    :class:`InvalidDescriptor`, in the protocol's names, for what the model does not take.
+    ``carried`` is the value of the parameter ``dtype``, None without it. Raises
+    :class:`InvalidDescriptor` for a type that the model does not accept.
     """
     dtype = BY_OIP.get(datatype)
     if dtype is None:
-        raise _not_taken(model, shown(datatype))
+        raise _not_accepted(model, shown(datatype))
     dtype = dtype if carried is None else _carried(datatype, dtype, carried)
     if dtype not in model.dtypes:
-        raise _not_taken(model, _in_protocol(dtype))
+        raise _not_accepted(model, _protocol_name(dtype))
     return dtype
 
 
 def _carried(datatype: str, dtype: DType, carried: object) -> DType:
-    lawful = [dtype, *_CARRIED] if dtype is CARRIER else [dtype]
-    for candidate in lawful:
+    candidates = [dtype, *_CARRIED] if dtype is CARRIER else [dtype]
+    for candidate in candidates:
         if candidate.name == carried:
             return candidate
-    names = ", ".join(candidate.name for candidate in lawful)
+    names = ", ".join(candidate.name for candidate in candidates)
     rule = f"the parameter dtype of a {datatype} must be one of {names}, got {shown(carried)}"
     raise InvalidDescriptor.of([Fault((), rule)])
 
 
-def _not_taken(model: Model, got: str) -> InvalidDescriptor:
-    taken = ", ".join(map(_in_protocol, model.dtypes))
-    rule = f"model {model.name} version {model.version} takes {taken}, got {got}"
+def _not_accepted(model: Model, got: str) -> InvalidDescriptor:
+    accepted = ", ".join(map(_protocol_name, model.dtypes))
+    rule = f"model {model.name} version {model.version} takes {accepted}, got {got}"
     return InvalidDescriptor.of([Fault((), rule)])
 
 
-def _in_protocol(dtype: DType) -> str:
-    """What the protocol calls a type."""
+def _protocol_name(dtype: DType) -> str:
+    """The name of a dtype in the protocol."""
     return dtype.oip or f"{CARRIER.oip} with the parameter dtype {dtype.name}"

@@ -1,4 +1,4 @@
-"""An inference request to a model: what there is to do, before any number is received."""
+"""The plan of an inference: the request resolved and checked, before its tensor is received."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tensor_round.errors import (
 )
 from tensor_round.layout import Layout, check_size
 from tensor_round.quoting import shown
-from tensor_round.wire import jsontensor, oip, oip_answer, oip_request
+from tensor_round.wire import jsontensor, oip, oip_request, oip_response
 
 from .models import CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
 
-#: What metadata states for every tensor; any other type that the dialect allows is taken too.
+#: The type of every tensor in the metadata; requests may have any type that the dialect allows.
 ADVERTISED = BY_NAME["float32"]
 
 NO_SHARED_MEMORY = (
@@ -31,129 +31,129 @@ NO_SHARED_MEMORY = (
 )
 SYSTEM_MEMORY_OFF = f"system {NO_SHARED_MEMORY}"
 
-#: A number of an output in JSON is text in a part, in the joined parts, as bytes and in the
-#: response; in the block that is worked on it is a string of Python's too.
+#: Copies of the text of an output's numbers: parts, joined parts, bytes, response. The block in
+#: progress also has a Python string for each number.
 _COPIES = 4
 _STRING_BYTES = 80
-#: As many numbers go out in JSON as can come in; larger tensors are for binary data.
+#: Maximum count of numbers in a JSON response, as in a JSON request.
 MAX_JSON_NUMBERS = 8 << 20
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The call on the packed tensor, where its bytes come from, and how they are answered."""
+class InferencePlan:
+    """The call on the packed tensor, the source of its bytes, and the form of the response."""
 
     model: Model
     request_id: str | None
     call: RoundCall
     source: oip.Source
     output: oip.Output
-    #: Whether NaNs and infinities in the answer's JSON are strings.
+    #: Whether NaNs and infinities in the response's JSON are strings.
     strict_json: bool = False
 
     @property
     def carrier(self) -> DType:
-        """The type that the tensor has on the wire: its own, or the one that carries its bits."""
+        """The type of the tensor in the messages: its own, or the type that carries its bits."""
         dtype = self.call.input.dtype
         return CARRIER if dtype.oip is None else dtype
 
     @cached_property
     def uses_regions(self) -> bool:
-        """Whether it reads or writes memory that a client has registered."""
+        """Whether the inference reads or writes registered shared memory."""
         return isinstance(self.source, oip.Region) or self.output.region is not None
 
     @property
-    def answers_in_text(self) -> bool:
-        """Whether the output's numbers go into the answer's head."""
+    def returns_json_data(self) -> bool:
+        """Whether the response has the output's numbers as JSON."""
         return not (self.output.binary or self.output.region)
 
     @cached_property
     def text_bytes(self) -> int:
-        """The memory of numbers that go out in JSON, with what else there is of them meanwhile."""
-        if not self.answers_in_text:
+        """Memory for the output's numbers as JSON, with all temporary copies, in bytes."""
+        if not self.returns_json_data:
             return 0
         count = self.call.output.element_count
         longest = jsontensor.longest_number(self.carrier) + 1
         return count * longest * _COPIES + min(count, jsontensor.BLOCK) * _STRING_BYTES
 
     def check_sizes(self, limit_bytes: int) -> None:
-        """Refuse a tensor over the limit, or over JSON's, with :class:`TensorTooLarge`."""
+        """Raise :class:`TensorTooLarge` for a tensor above the limit, or above that of JSON."""
         check_size(self.call.input, limit_bytes, "input")
         count = self.call.output.element_count
-        if self.answers_in_text and count > MAX_JSON_NUMBERS:
+        if self.returns_json_data and count > MAX_JSON_NUMBERS:
             raise TensorTooLarge(
-                f"the output has {count} elements, at most {MAX_JSON_NUMBERS} go out in JSON; "
-                "ask for binary data",
+                f"the output has {count} elements, JSON responses have at most "
+                f"{MAX_JSON_NUMBERS}; request binary data",
                 limit_bytes=MAX_JSON_NUMBERS * self.carrier.itemsize,
                 got_bytes=self.call.output.byte_length,
             )
 
     @cached_property
-    def bare_head(self) -> bytes:
-        """The head of an answer whose numbers are not in it."""
+    def header_without_data(self) -> bytes:
+        """The JSON header of a response without the output's numbers."""
         nbytes = self.call.output.byte_length
         region = self.output.region
         if region is None:
-            return self._head({"binary_data_size": nbytes}, None)
+            return self._header({"binary_data_size": nbytes}, None)
         parameters: dict[str, str | int] = {
             "shared_memory_region": region.name,
             "shared_memory_byte_size": nbytes,
         }
         if region.offset:
             parameters["shared_memory_offset"] = region.offset
-        return self._head(parameters, None)
+        return self._header(parameters, None)
 
-    def full_head(self, data: bytes) -> bytes:
-        """The head of an answer that has the numbers in it, as this JSON."""
-        return self._head({}, data)
+    def header_with_data(self, data: bytes) -> bytes:
+        """The JSON header of a response with the output's numbers, given as JSON."""
+        return self._header({}, data)
 
-    def _head(self, parameters: dict[str, str | int], data: bytes | None) -> bytes:
+    def _header(self, parameters: dict[str, str | int], data: bytes | None) -> bytes:
         if self.carrier is not self.call.output.dtype:
             parameters = {"dtype": self.call.output.dtype.name, **parameters}
-        output = oip_answer.AnsweredOutput(
+        output = oip_response.ResponseOutput(
             name=self.output.name,
             datatype=str(self.carrier.oip),
             shape=self.call.output.shape,
             parameters=parameters,
             data=data,
         )
-        return oip_answer.write_answer(
+        return oip_response.write_response(
             self.model.name, self.model.version, self.request_id, [output]
         )
 
 
-def plan_head(model: Model, head: bytes, shared_memory: bool) -> Plan:
-    """The plan for a request's JSON head.
+def plan_from_header(model: Model, header: bytes, shared_memory: bool) -> InferencePlan:
+    """The plan of a request with this JSON header.
 
-    Raises what :func:`.oip_request.read_request` and :func:`plan` raise, and :class:`NotOffered`
-    for shared memory where there is none.
+    Raises as :func:`.oip_request.read_request` and :func:`plan`, and :class:`NotOffered` for
+    shared memory if ``shared_memory`` is False.
     """
-    request = oip_request.read_request(head)
+    request = oip_request.read_request(header)
     if request.uses_shared_memory and not shared_memory:
         raise NotOffered(NO_SHARED_MEMORY)
     return plan(model, request)
 
 
-def plan_raw(model: Model, nbytes: int) -> Plan:
-    """The plan for a body without a head: the bytes of the one input, as it is advertised."""
+def plan_from_raw_body(model: Model, nbytes: int) -> InferencePlan:
+    """The plan of a request without a header: the body is the input, of the advertised type."""
     count, rest = divmod(nbytes, ADVERTISED.itemsize)
     if rest or not count:
         raise PayloadSizeMismatch(
-            f"a body that is one raw {ADVERTISED.oip} tensor must have a multiple of "
-            f"{ADVERTISED.itemsize} bytes, and some, got {nbytes}"
+            f"the length of a raw {ADVERTISED.oip} body must be a positive multiple of "
+            f"{ADVERTISED.itemsize} bytes, got {nbytes}"
         )
     tensor = oip.Input(model.input, str(ADVERTISED.oip), (count,), {}, oip.Binary(nbytes))
     return plan(model, oip.Request(None, {}, (tensor,), (), binary_output=True))
 
 
-def plan(model: Model, request: oip.Request) -> Plan:
-    """What a request asks of a model, every rule of the model's checked.
+def plan(model: Model, request: oip.Request) -> InferencePlan:
+    """Resolve a request to a model, and check it against all rules of the model.
 
-    Raises :class:`InvalidDescriptor`, or :class:`PayloadSizeMismatch` where the sizes that
-    the request states are not those of its shape.
+    Raises :class:`InvalidDescriptor`, and :class:`PayloadSizeMismatch` for a stated size that
+    does not match the shape.
     """
     _refuse_misplaced_modes(model, request)
-    # There is one input, so one tensor is meant for it, however its sender calls it.
+    # A model has one input, so the input of a request may have any name.
     tensor = _the_only("inputs", request.inputs, model.name, model.input)
     call = _call(model, request, tensor)
     nbytes = call.input.byte_length
@@ -163,7 +163,7 @@ def plan(model: Model, request: oip.Request) -> Plan:
             f"{shown(tensor.source.byte_size)} by its parameters"
         )
     output = _output(model, request, nbytes)
-    return Plan(model, request.id, call, tensor.source, output, request.strict_json)
+    return InferencePlan(model, request.id, call, tensor.source, output, request.strict_json)
 
 
 def _call(model: Model, request: oip.Request, tensor: oip.Input) -> RoundCall:
@@ -177,20 +177,20 @@ def _call(model: Model, request: oip.Request, tensor: oip.Input) -> RoundCall:
     except InvalidDescriptor as refusal:
         raise _placed(refusal, "inputs", 0, "datatype") from None
     try:
-        resolved = operator.plan(dtype.name, tensor.shape).call
+        resolved = operator.prepare(dtype.name, tensor.shape).call
     except InvalidDescriptor as refusal:
         raise _placed(refusal, "inputs", 0) from None
-    # DirectML counts a tensor's bytes in fours; the protocol counts its elements.
+    # A packed layout: DirectML's own would be padded to a multiple of 4 bytes.
     packed = Layout.of(dtype, resolved.input.shape)
     return RoundCall(resolved.rounding, packed, packed, packed.byte_length)
 
 
 def _carried(request: oip.Request, tensor: oip.Input) -> object:
-    """The parameter ``dtype`` of the input; some clients can set parameters of requests only."""
+    """The parameter ``dtype`` of the input, or of the request: some clients can set only that."""
     of_request = request.parameters.get("dtype")
     of_input = tensor.parameters.get("dtype", of_request)
     if of_request not in (None, of_input):
-        raise _refusal((), "the parameter dtype of the request is not the input's")
+        raise _refusal((), "the parameter dtype differs between the request and the input")
     return of_input
 
 
@@ -204,7 +204,7 @@ def _output(model: Model, request: oip.Request, nbytes: int) -> oip.Output:
             f"the output of model {model.name} is {model.output}, got {shown(output.name)}",
         )
     if "classification" in output.parameters:
-        raise _refusal(("outputs", 0, "parameters", "classification"), "tensors have no classes")
+        raise _refusal(("outputs", 0, "parameters", "classification"), "is not supported")
     if output.region is not None and output.region.byte_size < nbytes:
         raise PayloadSizeMismatch(
             f"output {model.output} has {nbytes} bytes, its shared_memory_byte_size is "
@@ -224,7 +224,7 @@ def _the_only(member: str, tensors: Sequence[T], model: str, name: str) -> T:
 
 
 def _refuse_misplaced_modes(model: Model, request: oip.Request) -> None:
-    """Refuse a mode that would be passed over: that would be a wrong answer, not a tolerant one."""
+    """Refuse the mode of another model or in the wrong place: ignoring it gives a wrong result."""
     has = f"has {model.mode_parameter}" if model.mode_parameter else "has no modes"
     for name in sorted(MODE_PARAMETERS & set(request.parameters) - {model.mode_parameter}):
         raise _refusal(("parameters", name), f"model {model.name} {has}")
@@ -236,7 +236,7 @@ def _refuse_misplaced_modes(model: Model, request: oip.Request) -> None:
 
 
 def _placed(refusal: InvalidDescriptor, *loc: str | int) -> InvalidDescriptor:
-    """The dialect's faults, where the request has what they are about, each once."""
+    """The dialect's faults, located in the inference request, without repetitions."""
     return InvalidDescriptor.of(list(dict.fromkeys(Fault(loc, f.msg) for f in refusal.faults)))
 
 

@@ -1,8 +1,8 @@
-"""How often each model was asked, and how long that took: the protocol's statistics.
+"""The statistics extension: counts and durations of the inferences of each model.
 
-Each process counts in memory of its own, which is a file where several workers share a
-folder; what is told is the sum over all of them, those that died included. A worker for
-whose file there is no room counts all the same, and only it tells of that.
+Each worker has its own counters. Several workers keep them in mapped files in a shared folder, so
+that each can report the sum over all, workers that died included. A worker that cannot create its
+file uses private memory, and only it includes these counts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tempfile import NamedTemporaryFile
 from ..documents import BatchStatistics, Duration, ModelStatistics
 from .models import MODELS, Model
 
-#: What is counted of each model: how often, and for how many nanoseconds in all.
+#: The durations of each model: a count and a sum of nanoseconds for each.
 _DURATIONS = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output")
-#: There is no cache here.
-_NEVER: Duration = {"count": 0, "ns": 0}
-#: Of each model the milliseconds of the last inference, then count and time of each duration.
+#: The duration of cache accesses: the service has no response cache.
+_ZERO: Duration = {"count": 0, "ns": 0}
+#: Counters of a model: the time of the last inference, then count and sum of each duration.
 _ROW = 1 + 2 * len(_DURATIONS)
 _FIRST = {model: position * _ROW for position, model in enumerate(MODELS)}
 _BYTES = 8 * _ROW * len(MODELS)
@@ -33,23 +33,23 @@ logger = logging.getLogger(__name__)
 
 
 class Statistics:
-    """The counters of this process, and the sum of all processes'.
+    """The counters of this process, and the sums over all workers.
 
-    ``folder`` is where the workers of one service keep theirs; None if it has but one.
+    ``folder`` is the shared folder of the workers; None for a single process.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        file = None if folder is None else _mapped(folder)
-        #: Whether the counters are in no file.
-        self._is_apart = file is None
+        file = None if folder is None else _map_file(folder)
+        #: Whether the counters are in private memory.
+        self._is_unshared = file is None
         self._counters = memoryview(bytearray(_BYTES) if file is None else file).cast("q")
 
     def succeeded(self, model: Model, *, queue: int, input: int, infer: int, output: int) -> None:
-        """Count an inference: the nanoseconds that it waited, received, rounded and encoded."""
+        """Count an inference. The durations of its stages are nanoseconds."""
         counters, at = self._counters, _FIRST[model]
         counters[at] = time.time_ns() // 1_000_000
-        # Written out: this is a tenth of what a small request takes.
+        # Without a loop: this takes a tenth of the time of a small request.
         counters[at + 1] += 1
         counters[at + 2] += queue + input + infer + output
         counters[at + 5] += 1
@@ -62,20 +62,20 @@ class Statistics:
         counters[at + 12] += output
 
     def failed(self, model: Model, duration: int) -> None:
-        """Count a request that was refused after so many nanoseconds."""
+        """Count a failed inference; ``duration`` is nanoseconds."""
         at = _FIRST[model]
         self._counters[at + 3] += 1
         self._counters[at + 4] += duration
 
     def describe(self, model: Model) -> ModelStatistics:
-        """The statistics of a model, as the protocol has them."""
+        """The statistics of a model, summed over all workers."""
         last, *totals = self._summed(model)
         success, fail, queue, compute_input, compute_infer, compute_output = (
             Duration(count=count, ns=nanoseconds)
             for count, nanoseconds in zip(totals[0::2], totals[1::2], strict=True)
         )
         batch: BatchStatistics = {
-            "batch_size": 1,  # each is one
+            "batch_size": 1,  # each inference is a batch
             "compute_input": compute_input,
             "compute_infer": compute_infer,
             "compute_output": compute_output,
@@ -94,8 +94,8 @@ class Statistics:
                 "compute_input": compute_input,
                 "compute_infer": compute_infer,
                 "compute_output": compute_output,
-                "cache_hit": _NEVER,
-                "cache_miss": _NEVER,
+                "cache_hit": _ZERO,
+                "cache_miss": _ZERO,
             },
             "batch_stats": [batch] if count else [],
         }
@@ -107,7 +107,7 @@ class Statistics:
         return [max(last), *map(sum, totals)]
 
     def _all(self) -> Iterator[memoryview]:
-        if self._is_apart:
+        if self._is_unshared:
             yield self._counters
         if self._folder is None:
             return
@@ -115,11 +115,11 @@ class Statistics:
             yield memoryview(file.read_bytes()).cast("q")
 
 
-def _mapped(folder: Path) -> mmap.mmap | None:
-    """Memory that is a file's, by its name once it is whole; None, and a line, without room.
+def _map_file(folder: Path) -> mmap.mmap | None:
+    """Map a new file of zeros; None, with a warning, if it cannot be created.
 
-    The file is written, not only made that long: where the disk is full, the first access
-    to a page that is not there yet would end the process (SIGBUS).
+    The file gets its final name when it is complete. Its bytes are written, not only its length
+    set: on a full disk, the first access to a missing page would end the process (SIGBUS).
     """
     try:
         with NamedTemporaryFile(dir=folder, buffering=0, delete=False) as file:
@@ -132,6 +132,6 @@ def _mapped(folder: Path) -> mmap.mmap | None:
                 os.unlink(file.name)
                 raise
     except OSError as error:
-        logger.warning("statistics: %s; this process counts in memory of its own", error.strerror)
+        logger.warning("statistics: %s; this worker uses private counters", error.strerror)
         return None
     return memory

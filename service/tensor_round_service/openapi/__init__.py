@@ -1,7 +1,7 @@
-"""The OpenAPI document: FastAPI's own, with what it cannot see written in.
+"""The OpenAPI document: FastAPI's document, completed with the tensor routes and all refusals.
 
-It is written for generators of clients: each operation has a short id of its own, a header is a
-string, no member has a default (generators take such a member for required), no enumeration has
-several types, and every array says what it is of. tests/service/openapi/test_document.py holds
+It is made for client generators: each operation has a short, unique id, a header is a string, no
+member has a default (generators treat such a member as required), no enumeration has several
+types, and every array states the type of its items. tests/service/openapi/test_document.py checks
 these rules.
 """

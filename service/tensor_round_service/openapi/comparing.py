@@ -23,23 +23,23 @@ _RESPONSE_HEADERS = (
 
 
 def schemas() -> dict[str, Any]:
-    """The components that the operation refers to: the response, as the client reads it."""
+    """The components for the operation: the response, as the client's models define it."""
     found = adapter().json_schema(mode="serialization", ref_template=SCHEMAS_PATH + "{model}")
     return {**found.pop("$defs"), "Differences": found}
 
 
 def operation() -> dict[str, Any]:
-    """The operation."""
+    """The OpenAPI operation of ``POST /compare``."""
     example = compare(np.array(REQUEST["data"], np.float32)).as_data()
     return {
         "tags": ["round"],
         "operationId": "compare",
-        "summary": "Where operators differ on a tensor",
+        "summary": "Compare roundings on a tensor",
         "description": (
-            "For each pair of rounding directions: in how many elements their results differ, of "
-            "which classes, and the first three of each. The tensor comes in the forms of "
-            "`/round`; of the operator only the tensor counts, whose elements have no gaps. The "
-            "response is JSON in every case."
+            "For each pair of roundings: the number of elements whose results differ, by class, "
+            "and the first three of each class. The request has the representations of `/round`. "
+            "Of a descriptor, only the layout of the input is used, which must be dense. The "
+            "response is always JSON."
         ),
         "parameters": [p for p in PARAMETERS if p["name"] not in _OPERATOR_IN_QUERY],
         "requestBody": {

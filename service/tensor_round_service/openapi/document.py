@@ -1,4 +1,4 @@
-"""The document put together: FastAPI's paths, what is added to them, and their order."""
+"""The OpenAPI document: FastAPI's paths, the additions to them, and their order."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from .security import add_keys
 
 _DESCRIPTION = """\
 Rounds tensors exactly: every result is the one that IEEE 754 defines, to the last bit, on every
-backend. Browsers show -0.0 as 0, as JavaScript writes it so; the response has the sign.
+backend. JavaScript prints -0.0 as 0, so browsers show 0; the response has the sign.
 
-Every path that takes GET takes HEAD too."""
+Every path that allows GET also allows HEAD."""
 
 _TAGS = [
     {"name": "round", "description": "One operator, one tensor."},
-    {"name": "service", "description": "What the service is, takes and has proved."},
-    {"name": "health", "description": "For probes; open without a key."},
+    {"name": "service", "description": "Operators, limits and proof of exactness."},
+    {"name": "health", "description": "For probes; no key is needed."},
     {
         "name": "open inference protocol",
         "description": "The same operators as models, for tritonclient, KServe and others.",
     },
 ]
 
-#: What any request may be refused with, wherever it goes.
+#: Codes of refusals on every path.
 _ANYWHERE = ("misdirected_host", "headers_too_large", "overloaded", "backend_failed")
 
 
 def describe(app: FastAPI, open_paths: Set[str], *, has_keys: bool) -> None:
-    """Make ``app.openapi()`` tell of the plain ASGI routes and of every refusal.
+    """Make ``app.openapi()`` return the completed document.
 
-    ``open_paths`` need no key where others do, which is where ``has_keys``.
+    ``has_keys`` says whether the service has API keys; ``open_paths`` need none.
     """
 
     def openapi() -> dict[str, Any]:
@@ -51,7 +51,7 @@ def describe(app: FastAPI, open_paths: Set[str], *, has_keys: bool) -> None:
                 license_info={"name": "Apache License 2.0", "identifier": "Apache-2.0"},
             )
             schemas = document["components"]["schemas"]
-            # What FastAPI assumes of validation errors is not what this service answers.
+            # The service does not use FastAPI's format of validation errors.
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
             parts = (rounding.schemas(), comparing.schemas(), inference.SCHEMAS)
@@ -75,6 +75,6 @@ def describe(app: FastAPI, open_paths: Set[str], *, has_keys: bool) -> None:
 
 
 def _refusals(path: str, is_open: bool) -> dict[str, Any]:
-    """The refusals of a path that nothing is sent to."""
+    """The refusals of a path without a request body."""
     codes = [*(() if is_open else ("unauthorized",)), *_ANYWHERE]
     return problem_responses([*codes, *(("draining",) if path == "/readyz" else ())])

@@ -7,118 +7,96 @@ from typing import Any
 
 from tensor_round.errors import (
     REFUSALS,
-    BackendFailed,
-    DeviceOutOfMemory,
-    DigestMismatch,
-    Draining,
-    DuplicateDescriptor,
     Fault,
-    HeadersTooLarge,
-    InternalError,
     InvalidDescriptor,
-    MalformedEncoding,
-    MalformedJSON,
-    MalformedNpy,
     MethodNotAllowed,
-    MisdirectedHost,
-    MissingDescriptor,
-    NotFound,
-    Overloaded,
-    PayloadSizeMismatch,
-    ReceiveTimeout,
     RequestRefused,
     TensorTooLarge,
-    Unauthorized,
-    UnsupportedEncoding,
-    UnsupportedMediaType,
     problem,
 )
 from tensor_round.wire import native
 
 SCHEMAS_PATH = "#/components/schemas/"
 
-#: A refusal of each code, word for word as the service tells it.
+#: The detail of an example of each code, with the exact text of the service.
+_DETAILS = {
+    "missing_descriptor": "the header Operator-Descriptor with the operator as JSON is missing; "
+    "GET /operators lists the operators",
+    "duplicate_descriptor": "the request has the header Operator-Descriptor 2 times",
+    "malformed_json": "not JSON: Expecting property name enclosed in double quotes (character 1)",
+    "payload_size_mismatch": "the payload must have 16 bytes for this descriptor, got 12",
+    "malformed_npy": "the body does not begin with the magic bytes of a .npy file",
+    "malformed_encoding": "the body ends before its compressed stream does",
+    "digest_mismatch": "the body's SHA-256 is not the one that Content-Digest states",
+    "unauthorized": "the request has no API key; "
+    "send an API key, as Authorization: Bearer <key> or as X-API-Key: <key>",
+    "not_found": "there is nothing at this path",
+    "receive_timeout": "the body was received at less than 65536 bytes a second",
+    "unsupported_media_type": "Content-Type must be application/octet-stream with the header "
+    'Operator-Descriptor, application/json or application/x-npy, got "text/plain"',
+    "unsupported_encoding": "Content-Encoding must be identity, gzip or deflate, got 'br'",
+    "misdirected_host": 'this service does not serve the host "evil.example"; '
+    "ALLOWED_HOSTS can allow it",
+    "headers_too_large": "the head has more than 32768 bytes or 100 fields",
+    "internal_error": "the service failed; its log has the details",
+}
+#: Likewise, for the codes whose refusals have Retry-After.
+_RETRIABLE_DETAILS = {
+    "overloaded": "the memory budget has no room for this tensor now",
+    "draining": "this instance is shutting down; retry on another",
+    "device_out_of_memory": "the device is out of memory",
+    "backend_failed": "the service failed on this request",
+}
+_UNKNOWN_ROUNDING = (
+    "ieee754: roundToIntegral takes ties_to_even, ties_to_away, toward_zero, "
+    'toward_positive, toward_negative, got "nearest"'
+)
+#: An example of each code.
 EXAMPLES: dict[str, RequestRefused] = {
     refusal.code: refusal
     for refusal in (
-        MissingDescriptor(
-            "the header Operator-Descriptor must carry the operator, as JSON; "
-            "GET /operators lists what it can say"
-        ),
-        DuplicateDescriptor("the header Operator-Descriptor came 2 times"),
-        MalformedJSON("not JSON: Expecting property name enclosed in double quotes (character 1)"),
-        PayloadSizeMismatch("the payload must have 16 bytes for this descriptor, got 12"),
-        MalformedNpy("the body does not begin with the magic bytes of a .npy file"),
-        MalformedEncoding("the body ends before its compressed stream does"),
-        DigestMismatch("the body's SHA-256 is not the one that Content-Digest states"),
-        Unauthorized(
-            "the request has no API key; "
-            "send an API key, as Authorization: Bearer <key> or as X-API-Key: <key>"
-        ),
-        NotFound("there is nothing at this path"),
-        MethodNotAllowed("this path takes POST", allow="POST"),
-        ReceiveTimeout("the body came at less than 65536 bytes a second"),
+        *(REFUSALS[code](detail) for code, detail in _DETAILS.items()),
+        *(REFUSALS[code](detail, retry_after=1) for code, detail in _RETRIABLE_DETAILS.items()),
+        MethodNotAllowed("this path allows POST", allow="POST"),
         TensorTooLarge(
             "the input tensor has 8589934592 bytes, the limit is 1073741824",
             limit_bytes=1 << 30,
             got_bytes=8 << 30,
         ),
-        UnsupportedMediaType(
-            "Content-Type must be application/octet-stream with the header Operator-Descriptor, "
-            'application/json or application/x-npy, got "text/plain"'
-        ),
-        UnsupportedEncoding("Content-Encoding must be identity, gzip or deflate, got 'br'"),
-        MisdirectedHost(
-            'this service is not for the host "evil.example"; its ALLOWED_HOSTS may name it'
-        ),
-        InvalidDescriptor.of(
-            [
-                Fault(
-                    ("rounding",),
-                    "ieee754: roundToIntegral takes ties_to_even, ties_to_away, toward_zero, "
-                    'toward_positive, toward_negative, got "nearest"',
-                )
-            ]
-        ),
-        HeadersTooLarge("the head has more than 32768 bytes or 100 fields"),
-        InternalError("the service failed; its log has the fault"),
-        Overloaded("there is no room for this tensor now", retry_after=1),
-        Draining("this instance takes its leave; another will answer", retry_after=1),
-        DeviceOutOfMemory("the device has no memory for this tensor now", retry_after=1),
-        BackendFailed("the service failed on this request", retry_after=1),
+        InvalidDescriptor.of([Fault(("rounding",), _UNKNOWN_ROUNDING)]),
     )
 }
 
 _PROBLEM: dict[str, Any] = {
     "title": "Problem",
-    "description": "What went wrong (RFC 9457), and where.",
+    "description": "A problem document (RFC 9457).",
     "type": "object",
     "required": ["type", "title", "status", "detail", "code"],
     "properties": {
         "type": {
             "type": "string",
             "format": "uri-reference",
-            "description": "A paragraph on the code, at this service.",
+            "description": "A link to the section on the code, relative to the request.",
         },
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "code": {"type": "string", "enum": sorted(REFUSALS)},
         "errors": {
-            "description": "Each fault, where they are known one by one.",
+            "description": "The faults in the request, if the refusal names them.",
             "type": "array",
             "items": {"$ref": SCHEMAS_PATH + "ProblemFault"},
         },
         "limit_bytes": {"type": "integer", "description": "With tensor_too_large."},
         "got_bytes": {
             "anyOf": [{"type": "integer"}, {"type": "null"}],
-            "description": "With tensor_too_large; null where the sender declared no size.",
+            "description": "With tensor_too_large; null if the client stated no size.",
         },
     },
 }
 _PROBLEM_FAULT: dict[str, Any] = {
     "title": "ProblemFault",
-    "description": "One fault in a request: a path of keys and indices, and why.",
+    "description": "One fault in a request: its path of keys and indices, and the violated rule.",
     "type": "object",
     "required": ["loc", "msg"],
     "properties": {
@@ -130,19 +108,19 @@ _PROBLEM_FAULT: dict[str, Any] = {
     },
 }
 
-#: Components of the document that this part refers to.
+#: Components of the document for :func:`problem_responses`.
 SCHEMAS = {"Problem": _PROBLEM, "ProblemFault": _PROBLEM_FAULT}
 
 RETRY_AFTER = {
     native.RETRY_AFTER: {
-        "description": "Seconds after which another try makes sense.",
+        "description": "Seconds after which the client may retry.",
         "schema": {"type": "integer", "minimum": 1},
     }
 }
 
 
 def problem_responses(codes: Iterable[str]) -> dict[str, Any]:
-    """A response for each status that these codes have, with an example of each code."""
+    """The responses for these codes: one for each status, with an example of each code."""
     by_status: dict[int, list[RequestRefused]] = {}
     for code in codes:
         by_status.setdefault(EXAMPLES[code].status, []).append(EXAMPLES[code])

@@ -1,4 +1,4 @@
-"""The ``/v2`` part of the OpenAPI document: inference itself, and what each route may refuse."""
+"""The ``/v2`` part of the OpenAPI document: inference, request bodies and refusals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _array_of(name: str, **bounds: int) -> dict[str, Any]:
     return {"type": "array", "items": {"$ref": SCHEMAS_PATH + name}, **bounds}
 
 
-#: Components of the document that this part refers to.
+#: Components of the document for the inference paths.
 SCHEMAS: dict[str, Any] = {
     "ModelName": {
         "title": "ModelName",
@@ -48,13 +48,13 @@ SCHEMAS: dict[str, Any] = {
         "enum": list(dict.fromkeys(model.name for model in MODELS)),
     },
     "InferenceError": _object(
-        "InferenceError", "What went wrong, in one line.", ["error"], error={"type": "string"}
+        "InferenceError", "The error, in one line.", ["error"], error={"type": "string"}
     ),
     "InferenceRequest": _object(
         "InferenceRequest",
-        "The Open Inference Protocol's request. The numbers are `data`, or `binary_data_size` "
-        "bytes behind the JSON, or in a `shared_memory_region`. The parameter `strict_json` asks "
-        "for NaN and infinities as strings.",
+        "The Open Inference Protocol's request. The numbers are in `data`, in `binary_data_size` "
+        "bytes after the JSON, or in a `shared_memory_region`. With the parameter `strict_json`, "
+        "the response has NaN and infinities as strings.",
         ["inputs"],
         id={"type": "string"},
         parameters=_PARAMETERS,
@@ -73,7 +73,7 @@ SCHEMAS: dict[str, Any] = {
     ),
     "InferenceRequestedOutput": _object(
         "InferenceRequestedOutput",
-        "How the output is to be told.",
+        "The requested form of the output.",
         ["name"],
         name={"type": "string"},
         parameters=_PARAMETERS,
@@ -89,7 +89,7 @@ SCHEMAS: dict[str, Any] = {
     ),
     "InferenceOutput": _object(
         "InferenceOutput",
-        "The rounded tensor; without data where its bytes are elsewhere.",
+        "The rounded tensor; without data if its bytes follow the JSON or are in shared memory.",
         ["name", "datatype", "shape"],
         name={"type": "string"},
         datatype={"type": "string"},
@@ -108,39 +108,39 @@ _RESPONSE = {
     "outputs": [{"name": "Y", "datatype": "FP32", "shape": [4], "data": [0.0, 2.0, -0.0, 2.0]}],
 }
 
-#: By status: what it says, and an example, word for word as the service tells it.
+#: By status: its meaning, and an example with the exact text of the service.
 REFUSALS: dict[str, tuple[str, str]] = {
     "400": (
-        "The request breaks a rule of the protocol or of the model",
+        "The request violates a rule of the protocol or of the model",
         "the data has 3 elements, the shape [4] has 4",
     ),
     "401": ("An API key is needed", EXAMPLES["unauthorized"].detail),
     "403": (
-        "A page of another origin asked for a change",
+        "A page of another origin requested a change",
         "a page of another origin may not change anything here",
     ),
     "404": (
         "There is no such model, version or region",
         'model round has no version "2"; it has 1',
     ),
-    "408": ("The request came too slowly", EXAMPLES["receive_timeout"].detail),
+    "408": ("The request was received too slowly", EXAMPLES["receive_timeout"].detail),
     "413": ("The tensor, or the JSON, is too large", EXAMPLES["tensor_too_large"].detail),
     "415": (
-        "The Content-Encoding is none of identity, gzip and deflate",
+        "The Content-Encoding is not identity, gzip or deflate",
         EXAMPLES["unsupported_encoding"].detail,
     ),
     "421": ("The request is for another host", EXAMPLES["misdirected_host"].detail),
     "431": ("The headers are too large", EXAMPLES["headers_too_large"].detail),
-    "501": ("The service is not set up to do this", NO_SHARED_MEMORY),
+    "501": ("The service does not offer this extension", NO_SHARED_MEMORY),
     "503": (
-        "No room, not ready, or shutting down; with Retry-After",
+        "Overloaded, not ready, or shutting down; with Retry-After",
         EXAMPLES["overloaded"].detail,
     ),
 }
 _ANYWHERE = ("421", "431", "503")
 _WITH_A_BODY = ("400", "403", "408", "413", "415")
 
-#: What the bodies of control requests may say; an empty one says nothing.
+#: Required members and schemas of the bodies of control requests.
 _CONTROLS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "/v2/repository/index": ([], {"ready": {"type": "boolean"}}),
     "/v2/repository/models/{name}/load": ([], {"parameters": {"type": "object"}}),
@@ -169,7 +169,7 @@ _BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 
 def add_inference(paths: dict[str, Any], open_paths: Set[str]) -> None:
-    """Write into the paths what the routes of ``/v2`` take and answer, as their author knows it."""
+    """Add the inference paths, and the bodies and refusals of the other paths under ``/v2``."""
     name, version = _in_path("name"), _in_path("model_version")
     paths["/v2/models/{name}/infer"] = {"post": _infer("infer", "Round a tensor", [name])}
     paths["/v2/models/{name}/versions/{model_version}/infer"] = {
@@ -189,7 +189,7 @@ def add_inference(paths: dict[str, Any], open_paths: Set[str]) -> None:
 
 
 def _describe(operation: dict[str, Any], path: str, has_body: bool, is_open: bool) -> None:
-    """Write in what an operation may refuse, and the names that it takes."""
+    """Add the refusals of an operation, and the names of the models."""
     if "/models/{name}" in path:
         for parameter in operation["parameters"]:
             if parameter["name"] == "name":
@@ -201,15 +201,15 @@ def _describe(operation: dict[str, Any], path: str, has_body: bool, is_open: boo
         *(("501",) if path.endswith("/infer") else ()),
         *_ANYWHERE,
     ]
-    answered = operation["responses"]["200"]
-    operation["responses"] = {"200": answered, **_refusals(sorted(statuses))}
+    success = operation["responses"]["200"]
+    operation["responses"] = {"200": success, **_refusals(sorted(statuses))}
 
 
 def _infer(operation: str, summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
     length = {
         "name": oip.HEADER_LENGTH,
         "in": "header",
-        "description": "Bytes of the body that are its JSON; 0 where all of it is one FP32 tensor.",
+        "description": "Length of the JSON in bytes; 0 if the whole body is one FP32 tensor.",
         "schema": {"type": "integer", "minimum": 0},
     }
     request = {"schema": {"$ref": SCHEMAS_PATH + "InferenceRequest"}, "example": _REQUEST}
@@ -225,7 +225,7 @@ def _infer(operation: str, summary: str, parameters: list[dict[str, Any]]) -> di
         },
         "responses": {
             "200": {
-                "description": "The output, in JSON or as bytes behind it.",
+                "description": "The output, in the JSON or as bytes after it.",
                 "content": {native.JSON: response, native.OCTET_STREAM: _BINARY},
             }
         },

@@ -33,7 +33,7 @@ _NUMBER: list[dict[str, Any]] = [
 ]
 _NUMBERS: dict[str, Any] = {
     "description": "Numbers, nested as the shape or flat; a tensor of rank 0 is one number.",
-    # Of one another's kind all the way down, which generators of clients cannot follow.
+    # The inner type would be recursive, which client generators do not support.
     "anyOf": [
         *_NUMBER,
         {"type": "array", "items": {"anyOf": [*_NUMBER, {"type": "array", "items": {}}]}},
@@ -42,14 +42,14 @@ _NUMBERS: dict[str, Any] = {
 
 
 class _DescriptorSchema(GenerateJsonSchema):
-    """pydantic's, without defaults: what has one is required, to generators of clients."""
+    """Omits defaults: client generators treat members with a default as required."""
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
 
 
 def schemas() -> dict[str, Any]:
-    """The components that the operation refers to: the descriptors' models, and the JSON form."""
+    """The components for the operation: the descriptors, and the JSON representation."""
     descriptor = TypeAdapter(operators.Descriptor).json_schema(
         ref_template=SCHEMAS_PATH + "{model}", schema_generator=_DescriptorSchema
     )
@@ -79,7 +79,7 @@ def schemas() -> dict[str, Any]:
         },
         "RoundedTensor": {
             "title": "RoundedTensor",
-            "description": "The type and the sizes of the output.",
+            "description": "Dtype and shape of the output.",
             "type": "object",
             "required": ["dtype", "shape"],
             "properties": {
@@ -91,18 +91,18 @@ def schemas() -> dict[str, Any]:
 
 
 def operation() -> dict[str, Any]:
-    """The operation."""
+    """The OpenAPI operation of ``POST /round``."""
     return {
         "tags": ["round"],
         "operationId": "round",
         "summary": "Round every element of a tensor",
         "description": (
-            "Three forms of one operation, told apart by Content-Type; the response has the form "
-            "of the request. As JSON, operator and numbers are one document. As octet-stream, "
-            "the operator is the header Operator-Descriptor and the body the tensor's bytes, "
-            "little-endian. As x-npy, the body is a .npy file. Content-Encoding may be identity, "
-            "gzip or deflate.\n\nThe response has -0.0 where IEEE 754 does (-0.3 rounds to it); "
-            "browsers, this page too, show it as 0."
+            "The Content-Type selects one of three representations; the response has the "
+            "representation of the request. JSON: operator and numbers are one document. "
+            "octet-stream: the header Operator-Descriptor has the operator, and the body is the "
+            "tensor's bytes, little-endian. x-npy: the body is a .npy file. Content-Encoding may "
+            "be identity, gzip or deflate.\n\n-0.3 rounds to -0.0, as IEEE 754 defines; browsers, "
+            "this page too, show it as 0."
         ),
         "parameters": PARAMETERS,
         "requestBody": {
@@ -120,7 +120,7 @@ def operation() -> dict[str, Any]:
     }
 
 
-#: All but those of other paths and methods, and of faults of the service's own.
+#: All codes except those of unknown paths, wrong methods and internal errors.
 CODES = [code for code, kind in REFUSALS.items() if kind.status not in (404, 405, 500)]
 
 PARAMETERS: list[dict[str, Any]] = [
@@ -128,10 +128,10 @@ PARAMETERS: list[dict[str, Any]] = [
         "name": native.OPERATOR_DESCRIPTOR,
         "in": "header",
         "description": (
-            "With application/octet-stream alone: the JSON of a `Descriptor` (see Schemas), as "
+            "With application/octet-stream only: the JSON of a `Descriptor` (see Schemas), such as "
             f"`{json.dumps(_DESCRIPTOR)}`."
         ),
-        # With content, or with contentMediaType, generators of clients leave it out, and Swagger
+        # With `content` or `contentMediaType`, client generators omit the parameter, and Swagger
         # UI asks for a file.
         "schema": {"type": "string", "examples": [json.dumps(_DESCRIPTOR)]},
     },
@@ -139,31 +139,31 @@ PARAMETERS: list[dict[str, Any]] = [
         "name": "operator",
         "in": "query",
         "description": f"With application/x-npy: the operator as one word, {SPELLINGS}; "
-        "ties_to_even if not given.",
+        "ties_to_even by default.",
         "schema": {"type": "string"},
     },
     {
         "name": "rounding",
         "in": "query",
-        "description": "With application/x-npy: the direction, in place of `operator`.",
+        "description": "With application/x-npy: the rounding, in place of `operator`.",
         "schema": {"type": "string", "enum": [r.value for r in Rounding]},
     },
     {
         "name": "dtype",
         "in": "query",
-        "description": "With application/x-npy: the type of elements that the file calls V1 or V2.",
+        "description": "With application/x-npy: the dtype of a file that says V1 or V2.",
         "schema": {"type": "string", "enum": ["bfloat16", "float8_e4m3fn", "float8_e5m2"]},
     },
     {
         "name": native.CONTENT_DIGEST,
         "in": "header",
-        "description": "RFC 9530: `sha-256=:...:` of the body, which is then verified.",
+        "description": "RFC 9530: `sha-256=:...:` of the body; the service verifies it.",
         "schema": {"type": "string"},
     },
     {
         "name": native.WANT_CONTENT_DIGEST,
         "in": "header",
-        "description": "RFC 9530: `sha-256=1` asks for the response's digest.",
+        "description": "RFC 9530: `sha-256=1` requests the digest of the response.",
         "schema": {"type": "string"},
     },
 ]
@@ -183,9 +183,9 @@ HEADERS: dict[str, Any] = {
 }
 
 _ROUNDED: dict[str, Any] = {
-    "description": "The rounded tensor, in the form of the request.",
+    "description": "The rounded tensor, in the representation of the request.",
     "headers": HEADERS,
-    # Some generators read every response of a status as the first form: bytes hold all three.
+    # Some generators use the first representation for all responses: bytes suit all three.
     "content": {
         native.OCTET_STREAM: BINARY,
         native.JSON: {

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of keys, where the service asks for them."""
+"""The security schemes of the OpenAPI document, for a service with API keys."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _SCHEMES: dict[str, Any] = {
         "type": "apiKey",
         "in": "header",
         "name": "X-API-Key",
-        "description": "An API key; not beside the other header.",
+        "description": "An API key; not together with the other header.",
     },
 }
 
 
 def add_keys(document: dict[str, Any], open_paths: Set[str]) -> None:
-    """Write a key, in either header, into every operation but those of the open paths."""
+    """Require a key, in either header, for all operations except those of the open paths."""
     document["components"]["securitySchemes"] = _SCHEMES
     document["security"] = [{name: []} for name in _SCHEMES]
     for path in open_paths & document["paths"].keys():

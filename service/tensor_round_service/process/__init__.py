@@ -1,1 +1,1 @@
-"""Processes of the service: the command line, the listener, workers, TLS, the drain."""
+"""Processes of the service: command line, listener, server, workers, TLS."""

@@ -1,4 +1,4 @@
-"""What the service is told at its start: options, and variables of the environment."""
+"""Settings from the command line and the environment."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pydantic_settings import CliApp, CliSettingsSource
 
 from ..settings import PREFIX, Settings
 
-#: The client's, which may stand in the same environment.
+#: Variables of the client, which may be in the same environment.
 CLIENT_VARIABLES = ("URL", "API_KEY")
-#: What Kubernetes gives every container, by the name of a Service: tensor-round's begin so too.
+#: Variables that Kubernetes sets in every container for a Service named tensor-round.
 _OF_KUBERNETES = re.compile(r"(.*_)?SERVICE_(HOST|PORT)(_.*)?|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_.*)?")
 
 
 def read_settings(arguments: Sequence[str]) -> Settings:
-    """The settings of a command line and the environment.
+    """Read the settings from a command line and the environment.
 
     Raises :class:`pydantic.ValidationError`, and :class:`SystemExit` for ``--help``,
     ``--version`` and unknown options.
@@ -38,7 +38,7 @@ def read_settings(arguments: Sequence[str]) -> Settings:
 
 
 def unknown_variables(names: Iterable[str]) -> Iterator[str]:
-    """A sentence for each variable that looks like a setting and is none."""
+    """A warning for each variable with the settings' prefix that is not a setting."""
     settings = [name.upper() for name in Settings.model_fields]
     known = {*settings, *CLIENT_VARIABLES}
     for name in sorted(names):
@@ -47,6 +47,6 @@ def unknown_variables(names: Iterable[str]) -> Iterator[str]:
         rest = name.upper().removeprefix(PREFIX)
         if rest in known or _OF_KUBERNETES.fullmatch(rest):
             continue
-        # A far guess says more than none.
+        # cutoff=0: always name one setting.
         nearest = get_close_matches(rest, settings, n=1, cutoff=0.0)[0]
-        yield f"{name} is no setting and changes nothing; the nearest is {PREFIX}{nearest}"
+        yield f"{name} is not a setting and has no effect; the nearest is {PREFIX}{nearest}"

@@ -1,4 +1,4 @@
-"""Exit 0 if the service on this host's settings is ready: the image's HEALTHCHECK."""
+"""The image's HEALTHCHECK: exits with 0 if the service with these settings is ready."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ import sys
 from http.client import HTTPConnection, HTTPException
 
 _SECONDS = 2
-#: Where a service on every address is reached.
-_NEAR = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+#: The loopback address for a service that listens on all addresses.
+_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def main() -> int:
-    """Ask ``/readyz``, over the Unix socket or port, and by TLS where the environment says so."""
+    """Request ``/readyz`` over the Unix socket or port in the environment, with TLS if set."""
     try:
-        # Whatever address it is reached at: this host is one that every service is for.
+        # The host check allows localhost for every service.
         connection = HTTPConnection("localhost")
-        connection.sock = _secured(_connected())
+        connection.sock = _with_tls(_connected())
         connection.request("GET", "/readyz")
         return 0 if connection.getresponse().status == 200 else 1
     except (OSError, HTTPException) as error:
-        print(f"no answer: {error}", file=sys.stderr)
+        print(f"no response: {error}", file=sys.stderr)
         return 1
 
 
 def _connected() -> socket.socket:
     if path := os.environ.get("TENSOR_ROUND_UDS"):
-        plug = socket.socket(socket.AF_UNIX)
-        plug.settimeout(_SECONDS)
-        plug.connect(path)
-        return plug
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(_SECONDS)
+        sock.connect(path)
+        return sock
     port = int(os.environ.get("TENSOR_ROUND_PORT", "8000"))
     host = os.environ.get("TENSOR_ROUND_HOST", "127.0.0.1")
-    return socket.create_connection((_NEAR.get(host, host), port), _SECONDS)
+    return socket.create_connection((_LOOPBACK.get(host, host), port), _SECONDS)
 
 
-def _secured(plug: socket.socket) -> socket.socket:
-    """The connection under TLS, with the service's own certificate where callers need one."""
+def _with_tls(sock: socket.socket) -> socket.socket:
+    """Add TLS if the service has it, with the service's own certificate as the client's."""
     certificate = os.environ.get("TENSOR_ROUND_SSL_CERTFILE")
     if not certificate:
-        return plug
+        return sock
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Whether this host's own service has another name is not the question here.
+    # The certificate need not be for localhost.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     if os.environ.get("TENSOR_ROUND_SSL_CA_CERTS"):
         context.load_cert_chain(certificate, os.environ.get("TENSOR_ROUND_SSL_KEYFILE"))
-    return context.wrap_socket(plug)
+    return context.wrap_socket(sock)
 
 
 if __name__ == "__main__":

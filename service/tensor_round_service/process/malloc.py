@@ -1,9 +1,9 @@
-"""What the C library does with memory that was freed: keep some for the next request.
+"""Settings of glibc's malloc: keep freed memory for the next request.
 
-glibc gives the end of its heap back to the system from 128 KiB on, and large blocks at
-once. The beginning of every body passes through such memory. Whether it lies at the heap's end
-is chance; where it does, each request costs some 150 page faults, each with a page to be
-zeroed. With these limits it is none, and no more than :data:`KEPT_BYTES` stay unused.
+By default glibc returns free memory at the end of the heap to the system if it is 128 KiB or
+more. The first part of every body is received into such memory. If it is at the end of the heap,
+which is chance, each request costs about 150 page faults. With these settings it costs none, and
+at most :data:`KEPT_HEAP_BYTES` stay unused.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import ctypes
 import os
 
-#: Free memory at the heap's end that is kept.
-KEPT_BYTES = 8 << 20
-#: Blocks below this size come from the heap; bodies' own memory is never taken from it.
+#: Maximum size of the free memory at the end of the heap.
+KEPT_HEAP_BYTES = 8 << 20
+#: Blocks below this size are on the heap; larger ones are mapped.
 HEAP_BLOCK_BYTES = 2 << 20
 
 # <malloc.h>
@@ -22,12 +22,12 @@ _M_MMAP_THRESHOLD = -3
 
 
 def keep_freed_memory() -> None:
-    """Set the limits, where the C library has them and nobody else has set any."""
+    """Apply the settings if the C library is glibc and the environment has no malloc settings."""
     if any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):
         return
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # not glibc
         return
-    mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+    mallopt(_M_TRIM_THRESHOLD, KEPT_HEAP_BYTES)
     mallopt(_M_MMAP_THRESHOLD, HEAP_BLOCK_BYTES)

@@ -1,11 +1,11 @@
-"""uvicorn's server, with an end in which no request is lost.
+"""uvicorn's server, with a drain that loses no request.
 
-The first SIGTERM or SIGINT makes ``/readyz`` say so at once and nothing else: balancers
-have DRAIN_DELAY to look elsewhere. Then nothing new is accepted, what has begun has
-DRAIN_TIMEOUT to end, and the process leaves with exit code 0. So it leaves when its device is
-lost, but with exit code 1: whoever looks after it starts another.
+The first SIGTERM or SIGINT only makes ``/readyz`` respond 503, so that load balancers notice during
+DRAIN_DELAY. Then the listener closes, current requests have DRAIN_TIMEOUT to finish, and the
+process exits with 0. A lost device starts the same drain, but with exit code 1, so that a
+supervisor starts a new process.
 
-What this and the connections need of uvicorn is held by ``tests/service/process/test_uvicorn.py``.
+``tests/service/process/test_uvicorn.py`` tests the interface of uvicorn that this package uses.
 """
 
 from __future__ import annotations
@@ -18,32 +18,36 @@ import signal
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
-from ..engine.readiness import Lifecycle
+from ..engine.readiness import ProcessLifecycle
+from ..http1.connection.connection import Connection
 from ..settings import Settings
 from .listener import Listener
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two looks at what is left to do.
-TICK = 0.02
-#: Seconds to accept those who have connected before; there may be ever more of them.
-LONGEST_QUEUE = 0.5
-#: Seconds that requests which are cut off have to take their refusals.
-LAST_WORDS = 1.0
-#: Seconds after which the process leaves, whatever holds it: a thread in a stuck device would.
-LEAVE_WITHIN = 2.0
+#: Time between two checks for open connections and requests.
+POLL_SECONDS = 0.02
+#: Maximum time to accept connections that wait in the backlog.
+ACCEPT_SECONDS = 0.5
+#: Time to send refusals after the drain timeout.
+REFUSAL_SECONDS = 1.0
+#: Time after which the process exits, even if a thread hangs in a device.
+EXIT_SECONDS = 2.0
 
 
 class Server(uvicorn.Server):
-    """Serves on a listener until it is told to stop.
+    """Serves on a listener until a signal.
 
-    ``supervised`` says that a supervisor passes signals on: then a terminal's or a process
-    group's, which every process gets beside it, is not taken for a second one.
+    ``supervised`` says that a supervisor forwards signals. Then the server ignores SIGINT and
+    repeated signals, because a terminal sends its signals to the whole process group.
     """
 
     def __init__(
@@ -51,8 +55,9 @@ class Server(uvicorn.Server):
         config: uvicorn.Config,
         settings: Settings,
         listener: Listener,
-        lifecycle: Lifecycle,
+        lifecycle: ProcessLifecycle,
         on_start: Callable[[], None],
+        metrics_protocol: Callable[..., Connection],
         *,
         supervised: bool = False,
     ) -> None:
@@ -62,11 +67,13 @@ class Server(uvicorn.Server):
         self._listener = listener
         self._lifecycle = lifecycle
         self._on_start = on_start
+        self._metrics_protocol = metrics_protocol
         self._supervised = supervised
+        lifecycle.connections = self._connections
         self._stop_at = float("inf")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to leave; asked for the second time, be gone."""
+        """Start the drain; at the second signal, exit at once."""
         if self._supervised and (self._lifecycle.draining or sig == signal.SIGINT):
             return
         if self._lifecycle.draining:
@@ -77,64 +84,73 @@ class Server(uvicorn.Server):
 
     @property
     def exit_code(self) -> int:
-        """What the process should leave with: 1 tells a supervisor that it did not want to."""
+        """The exit code of the process: 1 after the loss of the device."""
         return 1 if self._lifecycle.is_lost() else 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
+        """Start serving, then call ``on_start``."""
         await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        protocol = partial(self._metrics_protocol, server_state=self.server_state)
+        for sock in self._listener.metrics_sockets:
+            self.servers.append(await loop.create_server(protocol, sock=sock))
         self._on_start()
 
+    def _connections(self) -> dict[str, int]:
+        """The open connections by state."""
+        connections: set[Any] = self.server_state.connections  # of this package's protocol
+        return dict(Counter(each.state.name.lower() for each in connections))
+
     async def on_tick(self, counter: int) -> bool:
-        """Whether it is time to stop."""
+        """Return True to stop the server."""
         if self._lifecycle.is_lost() and not self._lifecycle.draining:
-            # What a signal would begin: requests under way still end, a new process follows.
+            # Drain as after a signal: current requests finish, and a new process follows.
             self.handle_exit(signal.SIGTERM, None)
         self.should_exit = self.should_exit or time.monotonic() >= self._stop_at
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept nothing more, finish what has begun, close the application."""
+        """Close the listener, finish the current requests, close the application."""
         await self._accept_all()
         self._listener.close()
         for server in self.servers:
             server.close()
         if not await self._finish(self._drain_timeout):
             tasks = list(self.server_state.tasks)
-            logger.warning("%d requests took too long and are refused", len(tasks))
+            logger.warning("drain timeout: %d requests are refused", len(tasks))
             for task in tasks:
                 task.cancel()
-            await self._finish(LAST_WORDS)
+            await self._finish(REFUSAL_SECONDS)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
-        last = threading.Timer(LEAVE_WITHIN, os._exit, (self.exit_code,))
+        last = threading.Timer(EXIT_SECONDS, os._exit, (self.exit_code,))
         last.daemon = True
         last.start()
         await self.lifespan.shutdown()
 
     async def _accept_all(self) -> None:
-        """Accept who has connected so far: closing would reset what they may have sent.
+        """Accept the connections in the backlog: closing the listener would reset them.
 
-        The loop accepts one a turn, so that many may wait though it has nothing else to do.
+        The event loop accepts one connection a turn, so several may wait even if it is idle.
         """
-        deadline = time.monotonic() + LONGEST_QUEUE
+        deadline = time.monotonic() + ACCEPT_SECONDS
         waiting = select.poll()
-        for plug in self._listener.sockets:
-            waiting.register(plug, select.POLLIN)
+        for sock in self._listener.sockets:
+            waiting.register(sock, select.POLLIN)
         while waiting.poll(0) and time.monotonic() < deadline:
             await asyncio.sleep(0)
 
     async def _finish(self, seconds: float) -> bool:
-        """Whether all connections and requests came to an end within so many seconds."""
+        """Drain all connections; return False if some are left after ``seconds``."""
         state = self.server_state
-        told: set[object] = set()
+        notified: set[object] = set()
         deadline = time.monotonic() + seconds
         while True:
-            # A connection that was just accepted is known a little later.
-            for connection in state.connections - told:
+            # In a loop, because accepted connections appear in the state a little later.
+            for connection in state.connections - notified:
                 connection.shutdown()
-            told |= state.connections
-            await asyncio.sleep(TICK)
+            notified |= state.connections
+            await asyncio.sleep(POLL_SECONDS)
             if not (state.connections or state.tasks):
                 return True
             if time.monotonic() >= deadline:

@@ -1,4 +1,4 @@
-"""TLS: the service's certificate, and whose certificates its callers must have."""
+"""TLS: the service's certificate, client certificates, and timeouts."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-#: Seconds that a caller has to take the last of an answer and say goodbye in its turn.
-FAREWELL_SECONDS = 5.0
+#: Timeout of the TLS shutdown: for the rest of a response and the peer's close_notify.
+SHUTDOWN_SECONDS = 5.0
 
 
 class CertificateError(Exception):
-    """A file of the TLS settings cannot be used; says which and why."""
+    """A file in the TLS settings is unusable; the message names it and says why."""
 
 
 def server_context(
     certfile: Path, keyfile: Path | None = None, ca_certs: Path | None = None
 ) -> ssl.SSLContext:
-    """TLS 1.2 and 1.3 with Python's ciphers, which are forward secret all.
+    """A context with TLS 1.2 and 1.3, and Python's cipher suites, which have forward secrecy.
 
-    With ``ca_certs`` a caller without a certificate of one of these authorities does not
-    get past the handshake. Raises :class:`CertificateError`.
+    With ``ca_certs``, the handshake fails for clients without a certificate of one of these
+    authorities. Raises :class:`CertificateError`.
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -42,31 +42,31 @@ def server_context(
     return context
 
 
-def timed_loop(
+def loop_with_tls_timeouts(
     new_loop: Callable[[], asyncio.AbstractEventLoop], handshake_seconds: float
 ) -> asyncio.AbstractEventLoop:
-    """An event loop whose TLS servers do not wait for a silent caller.
+    """A new event loop whose TLS servers have short timeouts for handshake and shutdown.
 
-    The defaults are 60 s for the handshake, before which no protocol sees the connection,
-    and 30 s for the end: as long as a stopping service would be held up by an idle caller.
+    The defaults are 60 s and 30 s. Silent clients would use a connection that long without any
+    protocol that could limit them, and would delay the end of the service.
     """
     loop = new_loop()
-    times: dict[str, Any] = {
+    timeouts: dict[str, Any] = {
         "ssl_handshake_timeout": handshake_seconds,
-        "ssl_shutdown_timeout": FAREWELL_SECONDS,
+        "ssl_shutdown_timeout": SHUTDOWN_SECONDS,
     }
-    # uvicorn passes neither on, and a loop has no other place to say it.
-    loop.create_server = partial(loop.create_server, **times)  # type: ignore[method-assign]
-    loop.create_unix_server = partial(loop.create_unix_server, **times)  # type: ignore[method-assign]
+    # uvicorn has no options for these arguments, so the methods of the loop are replaced.
+    loop.create_server = partial(loop.create_server, **timeouts)  # type: ignore[method-assign]
+    loop.create_unix_server = partial(loop.create_unix_server, **timeouts)  # type: ignore[method-assign]
     return loop
 
 
 def _no_password() -> str:
-    # Without this OpenSSL would ask the terminal, and a service has none.
-    raise ValueError("the key is encrypted; give it decrypted, in a file only the service can read")
+    # Without a callback, OpenSSL would prompt on the terminal.
+    raise ValueError("the key is encrypted; store it decrypted, readable for the service only")
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        return (error.reason or "must be there as PEM").lower().replace("_", " ")
+        return (error.reason or "is not PEM").lower().replace("_", " ")
     return getattr(error, "strerror", None) or str(error)

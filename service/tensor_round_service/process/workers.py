@@ -1,10 +1,10 @@
-"""Several processes on one listener, each replaced when it dies.
+"""The supervisor of several worker processes on one listener; it replaces workers that die.
 
-uvicorn's own supervisor looks after its workers one by one every half second, and up to
-five seconds at one that hangs; what dies in its start it starts again at once and for
-ever. This one waits for events and does nothing between them.
+uvicorn's supervisor polls its workers every half second, blocks for up to five seconds on one that
+hangs, and restarts workers that fail at start without a delay. This supervisor waits for events
+and delays such restarts.
 
-Workers are spawned, not forked: a device that a parent has opened is of no use to a fork.
+Workers are spawned, not forked: a forked process cannot use a device that its parent has opened.
 """
 
 from __future__ import annotations
@@ -29,107 +29,109 @@ from .listener import Listener
 
 logger = logging.getLogger(__name__)
 
-#: What a worker does: serve on a listener, and call back once it has started.
-Work = Callable[[Listener, Callable[[], None]], None]
+#: The main function of a worker: serves on a listener, and calls the callback after its start.
+WorkerMain = Callable[[Listener, Callable[[], None]], None]
 
-#: Seconds that a replacement waits after so many deaths in the start; the last is for more.
-DELAYS = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-#: Seconds beyond DRAIN_DELAY and DRAIN_TIMEOUT after which workers are killed.
-PATIENCE = 5.0
+#: Seconds before a replacement, by the number of consecutive failures at start.
+RESTART_DELAYS = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+#: Seconds after DRAIN_DELAY and DRAIN_TIMEOUT at which workers are killed.
+KILL_AFTER_SECONDS = 5.0
 
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 _spawn = multiprocessing.get_context("spawn")
 
 
 class CannotServe(Exception):
-    """Workers cannot start, and none ever has; says why."""
+    """No worker can start; the message says why."""
 
 
 @dataclass
 class _Worker:
     process: SpawnProcess
     has_started: bool = False
-    #: Why it cannot start, in its own words.
-    complaint: str | None = None
+    #: The reported error of a failed start.
+    error: str | None = None
 
 
 class Supervisor:
-    """Keeps WORKERS processes serving until SIGTERM or SIGINT, then has them finish.
+    """Keeps WORKERS processes serving until SIGTERM or SIGINT, then drains them.
 
-    ``on_start`` is called once the first of them serves.
+    ``on_start`` is called when the first worker serves.
     """
 
     def __init__(
         self,
-        work: Work,
+        main: WorkerMain,
         settings: Settings,
         listener: Listener,
         on_start: Callable[[], None],
     ) -> None:
-        self._work = work
+        self._main = main
         self._on_start = on_start
         self._listener = listener
         self._count = settings.workers
         self._drain_delay = settings.drain_delay
         self._drain_timeout = settings.drain_timeout
-        #: Every worker that lives, by the line on which it reports; it ends when they do.
+        #: The live workers by the pipe on which they report; a pipe closes with its worker.
         self._workers: dict[Connection, _Worker] = {}
-        #: What is to be done when.
-        self._plans: list[tuple[float, Callable[[], None]]] = []
+        #: Pending actions, each with its time.
+        self._timers: list[tuple[float, Callable[[], None]]] = []
         self._stopping = False
         self._has_served = False
-        #: Workers that died in their start since the last that did not.
+        #: Consecutive failures at start.
         self._failures = 0
         self._exit_code = 0
 
     def run(self) -> int:
-        """Supervise; the exit code, which is 0 if all left in time. Raises :class:`CannotServe`."""
-        # It would be started by the first spawn, and unblock the signals that are blocked then.
+        """Supervise until all workers have ended; return the exit code, 0 if all ended in time.
+
+        Raises :class:`CannotServe` if no worker can start.
+        """
+        # The first spawn would start it, and it would unblock signals that are blocked then.
         resource_tracker.ensure_running()
         with _stop_signals() as signals:
             for _ in range(self._count):
                 self._start()
             while self._workers or not self._stopping:
-                heard = wait([signals, *self._workers], self._seconds_to_next())
-                for source in heard:
+                for source in wait([signals, *self._workers], self._seconds_to_next_timer()):
                     if isinstance(source, Connection):
-                        self._hear(source)
+                        self._read_report(source)
                     else:
                         self._stop(signals.recv(1)[0])
-                self._do_what_is_due()
+                self._run_due_timers()
         return self._exit_code
 
     def _start(self) -> None:
-        line, others_end = _spawn.Pipe(duplex=False)
+        pipe, worker_end = _spawn.Pipe(duplex=False)
         process = _spawn.Process(
-            target=_run_worker, args=(self._work, self._listener, others_end), daemon=True
+            target=_run_worker, args=(self._main, self._listener, worker_end), daemon=True
         )
-        # Inherited, so that no signal finds a worker that does not know yet what to do.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+        # The worker inherits the blocked signals, and unblocks them after it has set handlers.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
         try:
             process.start()
-        except OSError as error:  # there is no process or memory to be had now
-            line.close()
+        except OSError as error:  # no process or memory is available
+            pipe.close()
             self._replace(f"cannot be spawned: {error.strerror}", in_start=True)
         else:
-            self._workers[line] = _Worker(process)
+            self._workers[pipe] = _Worker(process)
         finally:
-            others_end.close()
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            worker_end.close()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    def _hear(self, line: Connection) -> None:
-        worker = self._workers[line]
+    def _read_report(self, pipe: Connection) -> None:
+        worker = self._workers[pipe]
         try:
-            worker.complaint = line.recv()
+            worker.error = pipe.recv()
         except (EOFError, OSError):
-            del self._workers[line]
-            line.close()
-            self._bury(worker)
+            del self._workers[pipe]
+            pipe.close()
+            self._worker_died(worker)
         else:
-            if worker.complaint is None:
-                self._welcome(worker)
+            if worker.error is None:
+                self._worker_started(worker)
 
-    def _welcome(self, worker: _Worker) -> None:
+    def _worker_started(self, worker: _Worker) -> None:
         worker.has_started = True
         self._failures = 0
         if not self._has_served:
@@ -137,24 +139,24 @@ class Supervisor:
             self._on_start()
         logger.info("worker %d serves", worker.process.pid)
 
-    def _bury(self, worker: _Worker) -> None:
+    def _worker_died(self, worker: _Worker) -> None:
         worker.process.join()
         code = worker.process.exitcode or 0
         ended = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         if self._stopping:
             return
         if code > 0 and not self._has_served:
-            # It will not go better a second time. Later it may: a device that is gone for
-            # a moment is no reason to stop the workers that still have it.
+            # Before any worker has served, a retry would fail too. Later the cause may be
+            # temporary, and the other workers continue.
             self._kill()
-            raise CannotServe(worker.complaint or f"a worker ended with {ended} in its start")
-        reason = worker.complaint or f"ended with {ended}"
+            raise CannotServe(worker.error or f"a worker ended with {ended} at start")
+        reason = worker.error or f"ended with {ended}"
         self._replace(f"{worker.process.pid} {reason}", in_start=not worker.has_started)
 
     def _replace(self, reason: str, *, in_start: bool) -> None:
         logger.error("worker %s; it is replaced", reason)
         self._failures += in_start
-        self._plan(DELAYS[min(self._failures, len(DELAYS) - 1)], self._start)
+        self._schedule(RESTART_DELAYS[min(self._failures, len(RESTART_DELAYS) - 1)], self._start)
 
     def _stop(self, signum: int) -> None:
         if self._stopping:
@@ -164,12 +166,14 @@ class Supervisor:
         self._stopping = True
         for worker in self._workers.values():
             worker.process.terminate()
-        self._plans.clear()
-        self._plan(self._drain_delay, self._listener.close)
-        self._plan(self._drain_delay + self._drain_timeout + PATIENCE, self._give_up)
+        self._timers.clear()
+        self._schedule(self._drain_delay, self._listener.close)
+        self._schedule(
+            self._drain_delay + self._drain_timeout + KILL_AFTER_SECONDS, self._kill_late_workers
+        )
 
-    def _give_up(self) -> None:
-        logger.error("%d workers did not leave in time; they are killed", len(self._workers))
+    def _kill_late_workers(self) -> None:
+        logger.error("%d workers did not exit in time and are killed", len(self._workers))
         self._exit_code = 1
         self._kill()
 
@@ -177,52 +181,52 @@ class Supervisor:
         for worker in self._workers.values():
             worker.process.kill()
 
-    def _plan(self, seconds: float, action: Callable[[], None]) -> None:
-        self._plans.append((time.monotonic() + seconds, action))
+    def _schedule(self, seconds: float, action: Callable[[], None]) -> None:
+        self._timers.append((time.monotonic() + seconds, action))
 
-    def _seconds_to_next(self) -> float | None:
-        if not self._plans:
+    def _seconds_to_next_timer(self) -> float | None:
+        if not self._timers:
             return None
-        return max(0.0, min(when for when, _ in self._plans) - time.monotonic())
+        return max(0.0, min(when for when, _ in self._timers) - time.monotonic())
 
-    def _do_what_is_due(self) -> None:
+    def _run_due_timers(self) -> None:
         now = time.monotonic()
-        due = [plan for plan in self._plans if plan[0] <= now]
-        self._plans = [plan for plan in self._plans if plan[0] > now]
+        due = [timer for timer in self._timers if timer[0] <= now]
+        self._timers = [timer for timer in self._timers if timer[0] > now]
         for _, action in due:
             action()
 
 
 @contextmanager
 def _stop_signals() -> Iterator[socket.socket]:
-    """A socket on which signals can be waited for beside other things, a byte each."""
-    ours, pythons = socket.socketpair()
-    pythons.setblocking(False)
-    with ours, pythons:
-        signal.set_wakeup_fd(pythons.fileno())
+    """A socket that receives one byte for each stop signal, so that ``wait`` can wait for it."""
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    with receiver, sender:
+        signal.set_wakeup_fd(sender.fileno())
         for signum in _STOPS:
             signal.signal(signum, lambda *_: None)
         try:
-            yield ours
+            yield receiver
         finally:
             signal.set_wakeup_fd(-1)
 
 
-def _run_worker(work: Work, listener: Listener, line: Connection) -> None:
-    """The whole life of a worker."""
+def _run_worker(main: WorkerMain, listener: Listener, pipe: Connection) -> None:
+    """The entry point of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
-    threading.Thread(target=_leave_with_supervisor, daemon=True).start()
+    threading.Thread(target=_stop_with_supervisor, daemon=True).start()
     try:
-        work(listener, lambda: line.send(None))
+        main(listener, lambda: pipe.send(None))
     except CannotServe as reason:
-        line.send(str(reason))
+        pipe.send(str(reason))
         sys.exit(1)
 
 
-def _leave_with_supervisor() -> None:
-    """Nobody else would ever tell this process to stop."""
+def _stop_with_supervisor() -> None:
+    """Wait for the death of the supervisor, then stop this worker."""
     supervisor = multiprocessing.parent_process()
     assert supervisor is not None
     supervisor.join()

@@ -1,1 +1,1 @@
-"""HTTP: which bytes mean what, and which status an error has."""
+"""The routes: one module for the paths of one subject."""

@@ -1,4 +1,4 @@
-"""``POST /compare``: where the dialects' operators differ on one tensor, as JSON."""
+"""``POST /compare``: the differences between roundings on one tensor, as JSON."""
 
 from __future__ import annotations
 
@@ -10,35 +10,38 @@ from tensor_round import operators
 from tensor_round.call import wrong_size
 from tensor_round.layout import Layout, check_size
 from tensor_round.wire import native, npy, strictjson
-from tensor_round.wire.census import census
+from tensor_round.wire.json_size import measure_json
 
 from ..backends import Bytes
 from ..engine.comparison import check_dense, compared
 from ..engine.engine import INLINE_BYTES, Engine
 from ..engine.job import Job
-from ..http1.content import end, read
+from ..http1.content import expect_end, read_all
 from ..http1.request import ByteSource, Request
 from ..http1.response import Response
 from .document import Document
 from .round import JSON_FIELDS, response
 from .tensor_route import (
     TensorRoute,
-    Work,
     admit,
+    by_representation,
     content_of,
     descriptor_of,
     npy_header,
     parameters,
-    representation,
 )
 
-#: What comparing needs beside the tensor: so many times as much, of a large one so many bytes.
-WORK_SHARE, MAX_WORK_BYTES = 32, 8 << 20
+#: Memory that comparing needs besides the tensor: a multiple of its bytes, up to a maximum.
+WORK_FACTOR, MAX_WORK_BYTES = 32, 8 << 20
 
 
 def compare_route(engine: Engine, max_tensor_bytes: int) -> TensorRoute:
-    """The route."""
-    return TensorRoute(engine, _Compare(engine, max_tensor_bytes).choose)
+    """The route of ``/compare``."""
+    handlers = _Compare(engine, max_tensor_bytes)
+    return TensorRoute(
+        engine,
+        by_representation(octets=handlers.octets, npy=handlers.npy, json=handlers.json),
+    )
 
 
 class _Compare:
@@ -46,13 +49,8 @@ class _Compare:
         self._engine = engine
         self._limit = max_tensor_bytes
 
-    def choose(self, content_type: bytes, has_descriptor: bool) -> Work:
-        """What works on a request of this representation."""
-        works = {native.OCTET_STREAM: self._octets, native.JSON: self._json, native.NPY: self._npy}
-        return works[representation(content_type, has_descriptor)]
-
-    async def _octets(self, request: Request, job: Job) -> Response:
-        """The tensor's bytes; a descriptor of any dialect says what they are."""
+    async def octets(self, request: Request, job: Job) -> Response:
+        """A tensor's bytes; a descriptor of any dialect has its layout."""
         parameters(request.head)
         call = operators.parse(descriptor_of(request.head)).resolve()
         check_size(call.input, self._limit, "input")
@@ -66,7 +64,7 @@ class _Compare:
             raise wrong_size(got, call.lengths)
         return await self._respond(memory, call.input, job, time.perf_counter() - began)
 
-    async def _npy(self, request: Request, job: Job) -> Response:
+    async def npy(self, request: Request, job: Job) -> Response:
         """A .npy file."""
         query = parameters(request.head, "dtype")
         began = time.perf_counter()
@@ -84,20 +82,20 @@ class _Compare:
         is_swapped = header.byte_order == "big"
         return await self._respond(memory, layout, job, received, swapped=is_swapped)
 
-    async def _json(self, request: Request, job: Job) -> Response:
+    async def json(self, request: Request, job: Job) -> Response:
         """A descriptor and numbers in one document."""
         parameters(request.head)
         began = time.perf_counter()
         source, length = content_of(request)
-        content = bytes(await read(source, native.MAX_JSON_LENGTH, job.reserve, length or 0))
+        content = bytes(await read_all(source, native.MAX_JSON_LENGTH, job.reserve, length or 0))
         received = time.perf_counter() - began
 
         def work() -> bytes:
-            job.reserve(census(content).nbytes)
+            job.reserve(measure_json(content).nbytes)
             document = Document.read(content)
             layout = document.call.input
             check_size(layout, self._limit, "input")
-            job.reserve(_needed(layout))
+            job.reserve(_needed_bytes(layout))
             memory = job.allocate(layout.byte_length)
             memory.data[:] = document.payload()
             return strictjson.dumps(compared(memory, layout))
@@ -111,20 +109,20 @@ class _Compare:
         return await self._responded(lambda: strictjson.dumps(comparing()), job, received)
 
     async def _responded(self, work: Callable[[], bytes], job: Job, received: float) -> Response:
-        """The response of work that never is so little that the event loop could do it."""
+        """Run ``work`` on a thread, as even small tensors take long, and return its response."""
         text = await self._engine.run(work, INLINE_BYTES + 1, job=job)
         job.executed_by = "numpy"
         return response(JSON_FIELDS, [text], job, received)
 
 
 async def _received(source: ByteSource, layout: Layout, job: Job) -> tuple[Bytes, int]:
-    """The tensor's memory, and how many bytes came for it."""
-    source = await admit(source, job, _needed(layout))
+    """Receive a tensor; return its memory and the number of received bytes."""
+    source = await admit(source, job, _needed_bytes(layout))
     memory = job.allocate(layout.byte_length)
     got = await source.receive_into(memory.data)
-    await end(source, memory.size)
+    await expect_end(source, memory.size)
     return memory, got
 
 
-def _needed(layout: Layout) -> int:
-    return layout.byte_length + min(WORK_SHARE * layout.element_bytes, MAX_WORK_BYTES)
+def _needed_bytes(layout: Layout) -> int:
+    return layout.byte_length + min(WORK_FACTOR * layout.element_bytes, MAX_WORK_BYTES)

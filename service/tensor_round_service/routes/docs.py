@@ -1,7 +1,7 @@
-"""``GET /docs``: Swagger UI from this host alone, and beside it a page on errors.
+"""``GET /docs``: Swagger UI, and a page on errors, without resources from other hosts.
 
-The files come with the ``fastapi-swagger`` package, which follows Swagger UI's
-releases; FastAPI's own page would load them from a CDN.
+The files of Swagger UI are in the package ``fastapi-swagger``. FastAPI's own page would load them
+from a CDN.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _FILES = {
     "swagger-ui.css": "text/css",
     "favicon-32x32.png": "image/png",
 }
-#: Links of the page are relative to its path: it is nowhere else.
+#: The links of the page are relative to ``/docs``, so this path redirects.
 PAGE_WITH_SLASH = "/docs/"
-#: All that is here.
+#: The paths of this module.
 PATHS = frozenset({"/docs", PAGE_WITH_SLASH, ERRORS_PATH, *(f"/docs/{name}" for name in _FILES)})
 
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def docs_router(title: str) -> APIRouter:
-    """The pages and their files."""
+    """The routes of the pages and their files."""
     router = APIRouter(include_in_schema=False)
     html = bytes(
         get_swagger_ui_html(
@@ -54,12 +54,12 @@ def docs_router(title: str) -> APIRouter:
 
     @router.get(PAGE_WITH_SLASH)
     async def page_with_slash() -> RedirectResponse:
-        """Lead to the page, also behind a proxy that has it under another path."""
+        """Redirect to the page, by a relative URL that works behind proxies."""
         return RedirectResponse("../docs", status_code=308)
 
     @router.get(ERRORS_PATH)
     async def errors_page() -> HTMLResponse:
-        """What the types of problem documents link to."""
+        """The page that the ``type`` of a problem document links to."""
         return HTMLResponse(errors, headers=page_headers())
 
     @router.get("/docs/{name}")

@@ -1,4 +1,4 @@
-"""The JSON form of ``POST /round``: operator and numbers in one document. No I/O."""
+"""The JSON representation of ``POST /round``: descriptor and numbers in one document. No I/O."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from tensor_round.layout import Layout
 from tensor_round.wire import jsontensor, native, nesting, strictjson
 
 _MEMBERS = ("descriptor", "data")
-#: An answer stays small, however many fields a document has.
+#: Maximum number of unknown fields in a refusal.
 _LISTED_FAULTS = 32
-#: What only says how bytes lie, in any dialect; numbers have no bytes.
+#: Fields of all dialects that describe memory layouts, which numbers in JSON do not have.
 _LAYOUT_FIELDS = frozenset({"strides", "byte_length", "Strides", "TotalTensorSizeInBytes"})
 
 
 @dataclass(slots=True)
 class Document:
-    """A request as numbers: the call on the packed tensor, and its numbers, not yet read."""
+    """A JSON request: the call on the packed tensor, and its numbers as parsed JSON."""
 
+    dialect: str
+    #: On the packed tensor.
     call: RoundCall
     _data: Any
 
     @classmethod
     def read(cls, text: bytes) -> Document:
-        """The document of one request.
+        """Parse and check a request.
 
         Raises :class:`MalformedJSON`, :class:`MissingDescriptor` or :class:`InvalidDescriptor`.
         """
@@ -45,7 +47,7 @@ class Document:
             raise MalformedJSON("the JSON must be an object with descriptor and data")
         if "descriptor" not in document:
             raise MissingDescriptor(
-                "the member descriptor is missing: it says the operator, the dtype and the shape"
+                "the member descriptor is missing: it states operator, dtype and shape"
             )
         faults = [
             Fault((name[:40],), "unknown field; the document has descriptor and data")
@@ -55,26 +57,26 @@ class Document:
             faults.append(Fault(("data",), "is required"))
         if faults:
             raise InvalidDescriptor.of(faults)
-        operators.refuse_vast(document["descriptor"])
+        operators.refuse_oversized(document["descriptor"])
         descriptor = strictjson.plain(document["descriptor"])
-        resolved = operators.validate(descriptor).resolve()
+        described_by = operators.validate(descriptor)
+        resolved = described_by.resolve()
         if faults := list(_layout_faults(descriptor, ("descriptor",))):
             raise InvalidDescriptor.of(faults)
         packed = Layout.of(resolved.input.dtype, resolved.input.shape)
-        return cls(
-            RoundCall(resolved.rounding, packed, packed, packed.byte_length), document["data"]
-        )
+        call = RoundCall(resolved.rounding, packed, packed, packed.byte_length)
+        return cls(described_by.dialect, call, document["data"])
 
     def payload(self) -> memoryview:
-        """The numbers as packed bytes, each rounded once to the dtype; asked for once.
+        """The numbers as packed bytes, each rounded once to the dtype. Can be called once.
 
-        They are let go of as numbers, which take more memory than the answer does.
+        The parsed numbers are freed, because they take more memory than the response.
         """
         data, self._data = self._data, None
         return jsontensor.read(data, self.call.input.dtype, self.call.input.shape)
 
-    def answer(self, payload: memoryview) -> bytes:
-        """The answering document for these bytes."""
+    def response(self, payload: memoryview) -> bytes:
+        """The JSON response for the rounded bytes."""
         layout = self.call.output
         output = strictjson.dumps({"dtype": layout.dtype.name, "shape": list(layout.shape)})
         data = jsontensor.write(payload, layout.dtype, layout.shape)

@@ -1,4 +1,4 @@
-"""The page on errors: a section for each code, with what it means and an example."""
+"""The page on errors: a section for each code, with its meaning and an example."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _CODE = re.compile(r"``(.+?)``")
 
 
 def errors_html(title: str) -> str:
-    """The page, of HTML alone."""
+    """The page as HTML, without scripts."""
     sections = sorted(EXAMPLES.values(), key=lambda refusal: (refusal.status, refusal.code))
     return "\n".join(
         [
             '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
             f"<title>Errors of {html.escape(title)}</title></head><body><h1>Errors</h1>",
-            "<p>A refused request gets a problem document (RFC 9457): its <code>code</code> says "
-            "why, its <code>detail</code> where. Those with Retry-After may be sent again.</p>",
+            "<p>The response to a refused request is a problem document (RFC 9457). Its "
+            "<code>code</code> names the kind of error, its <code>detail</code> the error itself. "
+            "Requests with Retry-After in the response may be retried.</p>",
             *map(_section, sections),
             "</body></html>",
         ]

@@ -1,4 +1,4 @@
-"""What the ``/v2`` face tells of the server and its models: health, metadata, statistics."""
+"""The ``/v2`` routes that describe the server and its models: health, metadata, statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .. import documents
 from ..inference import model_description
 from ..inference.models import MODELS, Model, find
 from ..inference.shared.cuda import CudaSharedMemory
-from ..inference.shared.posix import SharedMemory
+from ..inference.shared.posix import PosixSharedMemory
 from ..inference.statistics import Statistics
 
 EXTENSIONS = (
@@ -28,10 +28,10 @@ EXTENSIONS = (
 def inference_status_router(
     counts: Statistics,
     check_ready: Callable[[], Awaitable[None]],
-    shared_memory: SharedMemory | None,
+    shared_memory: PosixSharedMemory | None,
     cuda_memory: CudaSharedMemory | None = None,
 ) -> APIRouter:
-    """The routes. ``check_ready`` raises the refusal there is while the service is not ready."""
+    """The routes. ``check_ready`` raises a refusal if the service is not ready."""
     router = APIRouter(prefix="/v2", tags=["open inference protocol"])
     extensions = [
         *EXTENSIONS,
@@ -41,7 +41,7 @@ def inference_status_router(
 
     @router.get("", summary="Server metadata")
     async def server_metadata() -> documents.ServerMetadata:
-        """Name, version and the extensions of the protocol that are on."""
+        """Name, version and the protocol extensions that are enabled."""
         return {
             "name": documents.NAME,
             "version": version(documents.NAME),
@@ -50,24 +50,24 @@ def inference_status_router(
 
     @router.get("/health/live", summary="Is the server alive?")
     async def server_live() -> documents.ServerLive:
-        """Answers as long as the event loop turns."""
+        """Responds 200 as long as the event loop runs."""
         return {"live": True}
 
     @router.get("/health/ready", summary="Can the server infer?")
     async def server_ready() -> documents.ServerReady:
-        """Answers 200 when requests can be served, else 503."""
+        """Responds 200 if requests can be served, else 503."""
         await check_ready()
         return {"ready": True}
 
     @router.get("/models", include_in_schema=False)
     async def no_models() -> None:
-        """Say where the models are listed."""
+        """Refer to the path that lists the models."""
         raise NotFound("there is nothing at this path; POST /v2/repository/index lists the models")
 
-    # Before the routes of a model: no model has this name.
+    # Before the routes of a model, so that "stats" is not taken for a model's name.
     @router.get("/models/stats", summary="Statistics of all models")
     async def all_statistics() -> documents.StatisticsReport:
-        """How often each version of each model was asked, and how long that took."""
+        """Counts and durations of the inferences of every version of every model."""
         return {"model_stats": [counts.describe(model) for model in MODELS]}
 
     @router.get("/models/{name}", summary="Model metadata")
@@ -96,31 +96,31 @@ def inference_status_router(
 
     @router.get("/models/{name}/config", summary="Model configuration")
     async def model_config(name: str) -> documents.ModelConfig:
-        """Triton's configuration; `parameters` tell what the model takes besides FP32."""
+        """Triton's configuration; `parameters` list all datatypes that the model accepts."""
         return model_description.config(find(name))
 
     @router.get("/models/{name}/versions/{model_version}/config", summary="Version's configuration")
     async def model_version_config(name: str, model_version: str) -> documents.ModelConfig:
-        """Triton's configuration; `parameters` tell what the version takes besides FP32."""
+        """Triton's configuration; `parameters` list all datatypes that the version accepts."""
         return model_description.config(find(name, model_version))
 
     @router.get("/models/{name}/stats", summary="Model statistics")
     async def model_statistics(name: str) -> documents.StatisticsReport:
-        """How often each version of the model was asked, and how long that took."""
+        """Counts and durations of the inferences of every version of the model."""
         find(name)
         versions = [model for model in MODELS if model.name == name]
         return {"model_stats": [counts.describe(model) for model in versions]}
 
     @router.get("/models/{name}/versions/{model_version}/stats", summary="Version's statistics")
     async def model_version_statistics(name: str, model_version: str) -> documents.StatisticsReport:
-        """How often the version was asked, and how long that took."""
+        """Counts and durations of the inferences of the version."""
         return {"model_stats": [counts.describe(find(name, model_version))]}
 
-    # Those of known models are routes of their own, and come first.
+    # Tensor routes serve the known models before these routes are reached.
     @router.post("/models/{name}/infer", include_in_schema=False)
     @router.post("/models/{name}/versions/{model_version}/infer", include_in_schema=False)
     async def unknown_model(name: str, model_version: str | None = None) -> None:
-        """Say which models or versions there are."""
+        """Refuse with the name of the unknown model or version."""
         find(name, model_version)
 
     return router

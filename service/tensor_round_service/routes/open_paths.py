@@ -1,11 +1,10 @@
-"""The paths that need no API key, exactly as written."""
+"""The paths that need no API key. They are compared exactly."""
 
 from __future__ import annotations
 
 from . import docs
 
-#: Health, and the pages that say how to call the service. Every other path needs a key, whether
-#: there is something behind it or not.
+#: Health and documentation. All other paths need a key, unknown paths too.
 OPEN_PATHS = frozenset(
     {
         *("/livez", "/readyz", "/v2/health/live", "/v2/health/ready"),

@@ -1,9 +1,10 @@
-"""The operator that a query names: ``?operator=directml:TOWARD_INFINITY``, ``?rounding=``."""
+"""The operator in a query: ``?operator=directml:TOWARD_INFINITY`` or ``?rounding=``."""
 
 from __future__ import annotations
 
 from tensor_round.errors import Fault, InvalidDescriptor
 from tensor_round.layout import Layout
+from tensor_round.operators import DIALECTS
 from tensor_round.operators.objects import IEEE754Round, RoundOperator, as_operator
 from tensor_round.operators.text import operator_from_text
 from tensor_round.quoting import shown
@@ -11,9 +12,9 @@ from tensor_round.rounding import Rounding
 
 
 def operator_of(query: dict[str, str]) -> RoundOperator:
-    """The operator that a query names, in one of two ways."""
+    """The operator that a query names; raises :class:`InvalidDescriptor`."""
     if "operator" in query and "rounding" in query:
-        fault = Fault(("query", "rounding"), "is part of the operator: give one of the two")
+        fault = Fault(("query", "rounding"), "cannot be combined with operator")
         raise InvalidDescriptor.of([fault])
     if "operator" in query:
         return operator_from_text(query["operator"], ("query", "operator"))
@@ -25,8 +26,14 @@ def operator_of(query: dict[str, str]) -> RoundOperator:
         raise InvalidDescriptor.of([Fault(("query", "rounding"), rule)]) from None
 
 
+def dialect_of(query: dict[str, str]) -> str:
+    """The dialect of the operator that :func:`operator_of` has found in a query."""
+    name, _, _ = query.get("operator", "").partition(":")
+    return name if name in DIALECTS else "ieee754"
+
+
 def rounding_of(operator: RoundOperator, layout: Layout) -> Rounding:
-    """The direction; raises :class:`InvalidDescriptor` for a tensor that its dialect refuses."""
+    """The rounding of an operator; raises :class:`InvalidDescriptor` if it refuses the tensor."""
     if isinstance(operator, IEEE754Round):
-        return Rounding(operator.rounding)  # of any rank that a file may have
-    return operator.plan(layout.dtype.name, layout.shape).call.rounding
+        return Rounding(operator.rounding)  # ieee754 accepts the rank of every .npy file
+    return operator.prepare(layout.dtype.name, layout.shape).call.rounding

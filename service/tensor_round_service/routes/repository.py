@@ -1,17 +1,17 @@
-"""The ``/v2`` face's controls of models and server. The models are fixed, so little moves."""
+"""The ``/v2`` routes of model repository, logging and tracing. Models and settings are fixed."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from tensor_round.errors import Fault, InvalidDescriptor, NotFound
+from tensor_round.errors import Fault, InvalidDescriptor
 from tensor_round.quoting import shown
 
 from .. import documents
 from ..inference.models import MODELS, find
 from .control_body import control_body
 
-#: In Triton's words; what is logged and traced here is the service's settings' to say.
+#: Triton's log settings. They are constant: the service's own settings control logging.
 LOGGING: documents.LogSettings = {
     "log_file": "",
     "log_info": True,
@@ -31,26 +31,21 @@ TRACE: documents.TraceSettings = {
 
 
 def repository_router() -> APIRouter:
-    """The routes."""
+    """The routes of repository, logging and tracing."""
     router = APIRouter(prefix="/v2", tags=["open inference protocol"])
 
     @router.post("/repository/index", summary="List the models")
     async def repository_index(request: Request) -> list[documents.IndexEntry]:
-        """Every version of every model; all are ready, with `{"ready": true}` or without."""
+        """Every version of every model; `ready` makes no difference, because all are ready."""
         ready = (await control_body(request)).get("ready", True)
         if not isinstance(ready, bool):
             rule = f"must be true or false, got {shown(ready)}"
             raise InvalidDescriptor.of([Fault(("ready",), rule)])
         return [{"name": m.name, "version": m.version, "state": "READY"} for m in MODELS]
 
-    @router.get("/models", include_in_schema=False)
-    async def models() -> None:
-        """No path of the protocol, but where many look first."""
-        raise NotFound("there is no list of models here; POST /v2/repository/index gives it")
-
     @router.post("/repository/models/{name}/load", summary="Load a model")
     async def load_model(name: str, request: Request) -> documents.Nothing:
-        """Every model is loaded already."""
+        """Does nothing: every model is loaded."""
         find(name)
         await control_body(request)
         return {}
@@ -62,7 +57,7 @@ def repository_router() -> APIRouter:
 
     @router.get("/logging", summary="Log settings")
     async def log_settings() -> documents.LogSettings:
-        """What is logged."""
+        """The log settings, in Triton's form."""
         return LOGGING
 
     @router.post("/logging", include_in_schema=False)
@@ -83,13 +78,13 @@ def repository_router() -> APIRouter:
 
     @router.post("/trace/setting", include_in_schema=False)
     async def change_trace_settings() -> None:
-        """Refused: there are no traces."""
-        raise InvalidDescriptor("there are no traces to be set")
+        """Refused: the service has no tracing."""
+        raise InvalidDescriptor("the service has no tracing")
 
     @router.post("/models/{name}/trace/setting", include_in_schema=False)
     async def change_model_trace_settings(name: str) -> None:
-        """Refused: there are no traces."""
+        """Refused: the service has no tracing."""
         find(name)
-        raise InvalidDescriptor("there are no traces to be set")
+        raise InvalidDescriptor("the service has no tracing")
 
     return router

@@ -1,10 +1,10 @@
-"""The ``/v2`` face's shared memory: regions registered, listed and forgotten."""
+"""The shared memory extensions under ``/v2``: register, list and unregister regions."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -16,47 +16,35 @@ from tensor_round.quoting import shown
 from .. import documents
 from ..inference.plan import NO_SHARED_MEMORY
 from ..inference.shared.cuda import HANDLE_BYTES, CudaSharedMemory
-from ..inference.shared.posix import SharedMemory
+from ..inference.shared.posix import PosixSharedMemory
+from ..inference.shared.regions import RegisteredMemory, Registration
 from .control_body import control_body
 
 
 def shared_memory_router(
-    shared_memory: SharedMemory | None, cuda_memory: CudaSharedMemory | str
+    shared_memory: PosixSharedMemory | None, cuda_memory: CudaSharedMemory | str
 ) -> APIRouter:
-    """The routes; None, or why there is none of a device's, answers each of them with 501."""
+    """The routes of both extensions; those of a missing extension respond 501 with the reason."""
     router = APIRouter(prefix="/v2", tags=["open inference protocol"])
     if shared_memory is None:
-        _refuse_all(router, "systemsharedmemory", NO_SHARED_MEMORY)
+        _refuse_all(router, "system", NO_SHARED_MEMORY)
     else:
         _add_system(router, shared_memory)
     if isinstance(cuda_memory, str):
-        _refuse_all(router, "cudasharedmemory", cuda_memory)
+        _refuse_all(router, "cuda", cuda_memory)
     else:
         _add_cuda(router, cuda_memory)
     return router
 
 
-def _add_system(router: APIRouter, shared_memory: SharedMemory) -> None:
-    async def described(name: str | None) -> list[documents.SystemRegion]:
-        return [
-            {
-                "name": region.name,
-                "key": region.key,
-                "offset": region.offset,
-                "byte_size": region.byte_size,
-            }
-            for region in await run_in_threadpool(shared_memory.registered, name)
-        ]
-
-    @router.get("/systemsharedmemory/status", summary="All regions")
-    async def system_regions() -> list[documents.SystemRegion]:
-        """The regions that are registered, through whichever worker."""
-        return await described(None)
-
-    @router.get("/systemsharedmemory/region/{name}/status", summary="One region")
-    async def system_region(name: str) -> list[documents.SystemRegion]:
-        """The region, in a list of one."""
-        return await described(name)
+def _add_system(router: APIRouter, memory: PosixSharedMemory) -> None:
+    def described(region: Registration) -> documents.SystemRegion:
+        return {
+            "name": region.name,
+            "key": region.key,
+            "offset": region.offset,
+            "byte_size": region.byte_size,
+        }
 
     @router.post("/systemsharedmemory/region/{name}/register", summary="Register a region")
     async def register_system_region(name: str, request: Request) -> documents.Nothing:
@@ -67,46 +55,19 @@ def _add_system(router: APIRouter, shared_memory: SharedMemory) -> None:
             raise InvalidDescriptor.of([Fault(("key",), f"must be a string, got {shown(key)}")])
         offset = _integer(members, "offset", 0)
         byte_size = _integer(members, "byte_size", 1)
-        await run_in_threadpool(shared_memory.register, name, key, offset, byte_size)
+        await run_in_threadpool(memory.register, name, key, offset, byte_size)
         return {}
 
-    @router.post("/systemsharedmemory/unregister", summary="Forget all regions")
-    async def unregister_system_regions() -> documents.Nothing:
-        """The objects themselves stay; requests under way keep their view of them."""
-        await run_in_threadpool(shared_memory.unregister, None)
-        return {}
-
-    @router.post("/systemsharedmemory/region/{name}/unregister", summary="Forget a region")
-    async def unregister_system_region(name: str) -> documents.Nothing:
-        """The object itself stays; requests under way keep their view of it."""
-        await run_in_threadpool(shared_memory.unregister, name)
-        return {}
+    _add_common(router, "system", memory, described, documents.SystemRegion)
 
 
 def _add_cuda(router: APIRouter, memory: CudaSharedMemory) -> None:
-    async def described(name: str | None) -> list[documents.CudaRegion]:
-        return [
-            {
-                "name": region.name,
-                "device_id": region.object[0],
-                "byte_size": region.byte_size,
-            }
-            for region in await run_in_threadpool(memory.registered, name)
-        ]
+    def described(region: Registration) -> documents.CudaRegion:
+        return {"name": region.name, "device_id": region.object[0], "byte_size": region.byte_size}
 
-    @router.get("/cudasharedmemory/status", summary="All regions on devices")
-    async def cuda_regions() -> list[documents.CudaRegion]:
-        """The regions that are registered, through whichever worker."""
-        return await described(None)
-
-    @router.get("/cudasharedmemory/region/{name}/status", summary="One region on a device")
-    async def cuda_region(name: str) -> list[documents.CudaRegion]:
-        """The region, in a list of one."""
-        return await described(name)
-
-    @router.post("/cudasharedmemory/region/{name}/register", summary="Register a device's memory")
+    @router.post("/cudasharedmemory/region/{name}/register", summary="Register a CUDA region")
     async def register_cuda_region(name: str, request: Request) -> documents.Nothing:
-        """`raw_handle` holds `b64`, a cudaIpcMemHandle_t; `byte_size` counts from its first."""
+        """`raw_handle.b64` is a cudaIpcMemHandle_t; `byte_size` counts from its first byte."""
         members = await control_body(request)
         handle = _handle(members.get("raw_handle"))
         device = _integer(members, "device_id", 0)
@@ -114,17 +75,65 @@ def _add_cuda(router: APIRouter, memory: CudaSharedMemory) -> None:
         await run_in_threadpool(memory.register, name, handle, device, byte_size)
         return {}
 
-    @router.post("/cudasharedmemory/unregister", summary="Forget all regions on devices")
-    async def unregister_cuda_regions() -> documents.Nothing:
-        """The memory itself stays; requests under way keep their view of it."""
-        await run_in_threadpool(memory.unregister, None)
+    _add_common(router, "cuda", memory, described, documents.CudaRegion)
+
+
+def _add_common(
+    router: APIRouter,
+    kind: str,
+    memory: RegisteredMemory,
+    describe: Callable[[Registration], Mapping[str, Any]],
+    model: type,
+) -> None:
+    """Add the routes that both extensions have, for the kind ``system`` or ``cuda``."""
+    path, title = f"/{kind}sharedmemory", kind.upper() if kind == "cuda" else kind
+
+    async def regions() -> list[Mapping[str, Any]]:
+        """The regions registered through any worker."""
+        return [describe(region) for region in await run_in_threadpool(memory.registered)]
+
+    async def region(name: str) -> list[Mapping[str, Any]]:
+        """The region, in a list of one."""
+        return [describe(region) for region in await run_in_threadpool(memory.registered, name)]
+
+    async def unregister_all() -> documents.Nothing:
+        """The memory itself is not freed; current requests can still use it."""
+        await run_in_threadpool(memory.unregister)
         return {}
 
-    @router.post("/cudasharedmemory/region/{name}/unregister", summary="Forget a device's region")
-    async def unregister_cuda_region(name: str) -> documents.Nothing:
-        """The memory itself stays; requests under way keep their view of it."""
+    async def unregister(name: str) -> documents.Nothing:
+        """The memory itself is not freed; current requests can still use it."""
         await run_in_threadpool(memory.unregister, name)
         return {}
+
+    router.add_api_route(
+        f"{path}/status",
+        regions,
+        name=f"{kind}_regions",
+        summary=f"All {title} regions",
+        response_model=list[model],  # type: ignore[valid-type]  # a type at run time
+    )
+    router.add_api_route(
+        f"{path}/region/{{name}}/status",
+        region,
+        name=f"{kind}_region",
+        summary=f"One {title} region",
+        response_model=list[model],  # type: ignore[valid-type]  # a type at run time
+    )
+    router.add_api_route(
+        f"{path}/unregister",
+        unregister_all,
+        methods=["POST"],
+        name=f"unregister_{kind}_regions",
+        summary=f"Unregister all {title} regions",
+    )
+    router.add_api_route(
+        f"{path}/region/{{name}}/unregister",
+        unregister,
+        methods=["POST"],
+        name=f"unregister_{kind}_region",
+        summary=f"Unregister a {title} region",
+    )
 
 
 def _handle(value: Any) -> bytes:
@@ -139,18 +148,18 @@ def _handle(value: Any) -> bytes:
     return handle
 
 
-def _integer(members: Mapping[str, Any], name: str, least: int) -> int:
+def _integer(members: Mapping[str, Any], name: str, minimum: int) -> int:
     value = members.get(name, 0)
-    if type(value) is not int or value < least:
-        rule = f"must be an integer of at least {least}, got {shown(value)}"
+    if type(value) is not int or value < minimum:
+        rule = f"must be an integer of at least {minimum}, got {shown(value)}"
         raise InvalidDescriptor.of([Fault((name,), rule)])
     return value
 
 
-def _refuse_all(router: APIRouter, family: str, why: str) -> None:
+def _refuse_all(router: APIRouter, kind: str, reason: str) -> None:
     async def refuse() -> None:
-        """Not offered here."""
-        raise NotOffered(why)
+        """Not offered by this service."""
+        raise NotOffered(reason)
 
     for method, path in (
         ("GET", "status"),
@@ -159,4 +168,6 @@ def _refuse_all(router: APIRouter, family: str, why: str) -> None:
         ("POST", "unregister"),
         ("POST", "region/{name}/unregister"),
     ):
-        router.add_api_route(f"/{family}/{path}", refuse, methods=[method], include_in_schema=False)
+        router.add_api_route(
+            f"/{kind}sharedmemory/{path}", refuse, methods=[method], include_in_schema=False
+        )

@@ -1,4 +1,4 @@
-"""What the service is and whether it is well: where to go, operators, conformance, health."""
+"""The routes that describe the service: links, operators, conformance, health."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LINKS: documents.Links = {
 
 
 def status_router(engine: Engine, deployment: Deployment, readiness: Readiness) -> APIRouter:
-    """The routes that describe and watch the service."""
+    """The routes that describe the service."""
     router = APIRouter()
     described: documents.Operators = {
         **catalog(deployment.limits),
@@ -36,36 +36,36 @@ def status_router(engine: Engine, deployment: Deployment, readiness: Readiness) 
     }
     report: asyncio.Future[documents.Conformance] | None = None
 
-    @router.get("/", tags=["service"], summary="Where to go")
+    @router.get("/", tags=["service"], summary="Name, version and links")
     async def service_info() -> documents.ServiceInfo:
-        """Name, version and the paths there are."""
+        """Name, version and paths of the service."""
         return {"name": documents.NAME, "version": version(documents.NAME), "links": _LINKS}
 
-    @router.get("/operators", tags=["service"], summary="What can be asked for")
+    @router.get("/operators", tags=["service"], summary="Operators and limits")
     async def list_operators() -> documents.Operators:
-        """Dialects, versions, modes, dtypes; the limits in effect, and who may come in how."""
+        """Dialects, versions, modes, dtypes, effective limits, and how the service is deployed."""
         return described
 
     @router.get("/conformance", tags=["service"], summary="Proof of exactness")
     async def show_conformance() -> documents.Conformance:
-        """SHA-256 of the backend's results for all bit patterns of every 8- and 16-bit type.
+        """SHA-256 of the results for all bit patterns of every 8- and 16-bit type.
 
-        Computed by the backend itself, once, and compared with the published digests.
+        The backend computes them once; they are compared with the published digests.
         """
         nonlocal report
         if report is None or (report.done() and report.exception()):
             report = asyncio.ensure_future(_report(engine))
-        # Shielded: one caller hanging up does not take the report from the others.
+        # Shielded: a client that disconnects must not cancel the report of other clients.
         return await asyncio.shield(report)
 
     @router.get("/livez", tags=["health"], summary="Is the process alive?")
     async def livez() -> documents.Liveness:
-        """Answers as long as the event loop turns; does nothing else."""
+        """Responds 200 as long as the event loop runs; tests nothing else."""
         return {"status": "alive"}
 
     @router.get("/readyz", tags=["health"], summary="Can it serve?")
     async def readyz() -> documents.Readiness:
-        """Answers 200 where the backend has just rounded right, and the service stays."""
+        """Responds 200 if the backend rounds known values correctly and no drain has begun."""
         await readiness.check()
         return {"status": "ready", "backend": engine.backend.name}
 

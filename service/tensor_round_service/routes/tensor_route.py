@@ -1,9 +1,10 @@
-"""What every route that takes tensors shares: a job, and the content of its requests."""
+"""The common part of all tensor routes: jobs, request content and digests."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from urllib.parse import parse_qsl
@@ -21,9 +22,9 @@ from tensor_round.quoting import shown
 from tensor_round.wire import native, npy
 
 from ..engine.engine import Engine
-from ..engine.job import FIRST_BYTES, Job
+from ..engine.job import FIRST_BYTES, Job, Observer
 from ..http1.coding import decoder_for
-from ..http1.content import Decoded, Prefixed, Verified, take
+from ..http1.content import Decoded, Prefixed, Verified, read_up_to
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import Parts, Response, field_name
@@ -34,101 +35,113 @@ _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
 _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
 _WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
 
-#: So much of a body must come before all its memory is reserved: nearly FIRST_BYTES, as much as
-#: comes with a head in one segment of the loopback's 64 KiB.
+#: Bytes of a body that must be received before the rest of its memory is reserved. With the head
+#: they fit into one 64 KiB segment of the loopback interface.
 ENOUGH_BYTES = 60 << 10
 
-_REMEMBERED_CHOICES = 64
+_CACHED_HANDLERS = 64
 
-#: Reads a request and works on it; raises the refusal that there is to tell.
-Work = Callable[[Request, Job], Awaitable[Response]]
+#: Reads a request and returns the response; raises refusals.
+Handler = Callable[[Request, Job], Awaitable[Response]]
 
 
 class TensorRoute:
-    """A route: ``choose`` says what works on a request, by its Content-Type and by whether it has
-    a descriptor.
-    """
+    """A route. ``select_handler`` selects a handler by Content-Type and by having a descriptor."""
 
-    def __init__(self, engine: Engine, choose: Callable[[bytes, bool], Work]) -> None:
+    def __init__(self, engine: Engine, select_handler: Callable[[bytes, bool], Handler]) -> None:
         self._engine = engine
-        self._choose = lru_cache(_REMEMBERED_CHOICES)(choose)
+        self._select_handler = lru_cache(_CACHED_HANDLERS)(select_handler)
+        #: Its path, and the observer of its jobs; the application sets both.
+        self.path = ""
+        self.observer: Observer | None = None
 
     async def __call__(self, request: Request) -> Response:
-        """The response to one request, which holds the job's memory until it is sent."""
+        """Return the response to a request; it owns the job's memory until it is sent."""
         values = request.head.values
-        work = self._choose(values.get(_CONTENT_TYPE, b""), DESCRIPTOR in values)
+        handler = self._select_handler(values.get(_CONTENT_TYPE, b""), DESCRIPTOR in values)
         job = Job(self._engine.memory)
         try:
-            response = await work(request, job)
+            response = await handler(request, job)
             if _WANT_CONTENT_DIGEST in values:
                 await self._state_digest(request.head, response)
         except asyncio.CancelledError:
-            # The server leaves. Where a thread still works on the buffers it goes on: they are
-            # nobody else's any more.
-            job.end(settled=False)
+            # The server stops. A thread may still use the buffers, so they are not pooled.
+            job.end(reusable=False)
             raise
         except BaseException:
-            job.end(settled=True)
+            job.end(reusable=True)
             raise
-        response.holder = job
+        response.owner = job
+        job.observer = self.observer
+        job.traffic = self.path, request.received, sum(map(len, response.parts))
+        job.sending_since = time.perf_counter()
         return response
 
     async def _state_digest(self, head: RequestHead, response: Response) -> None:
-        """Give a response the digest of its content (RFC 9530), if its request asks for SHA-256."""
+        """Add the SHA-256 of the content (RFC 9530) if the request asks for it."""
         if native.wants_digest([text(head, _WANT_CONTENT_DIGEST)]):
             parts = response.parts
             digest = await self._engine.run(partial(_sha256, parts), sum(map(len, parts)))
             response.headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
 
 
-def representation(content_type: bytes, has_descriptor: bool) -> str:
-    """The media type of a request's representation: octet-stream's, JSON's or .npy's.
+def by_representation(
+    *, octets: Handler, npy: Handler, json: Handler
+) -> Callable[[bytes, bool], Handler]:
+    """A ``select_handler`` for the three representations of a tensor.
 
-    Raises :class:`UnsupportedMediaType`.
+    It raises :class:`UnsupportedMediaType`.
     """
-    match native.media_type(content_type.decode("latin-1")):
-        case "" | native.OCTET_STREAM:
-            return native.OCTET_STREAM
-        case native.FORM if has_descriptor:
-            return native.OCTET_STREAM
-        case native.JSON | native.NPY as other:
-            if not has_descriptor:
-                return other
-            raise UnsupportedMediaType(
-                f"beside the header {native.OPERATOR_DESCRIPTOR} the body is a tensor's bytes: "
-                f"Content-Type must be {native.OCTET_STREAM}, got {other}"
-            )
-    raise UnsupportedMediaType(
-        f"Content-Type must be {native.OCTET_STREAM} with the header "
-        f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}, "
-        f"got {shown(content_type.decode('latin-1'))}"
-    )
+
+    def select_handler(content_type: bytes, has_descriptor: bool) -> Handler:
+        match native.media_type(content_type.decode("latin-1")):
+            case "" | native.OCTET_STREAM:
+                return octets
+            case native.FORM if has_descriptor:
+                return octets
+            case native.JSON | native.NPY as other if has_descriptor:
+                raise UnsupportedMediaType(
+                    f"with the header {native.OPERATOR_DESCRIPTOR}, Content-Type must be "
+                    f"{native.OCTET_STREAM}, got {other}"
+                )
+            case native.JSON:
+                return json
+            case native.NPY:
+                return npy
+        raise UnsupportedMediaType(
+            f"Content-Type must be {native.OCTET_STREAM} with the header "
+            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}, "
+            f"got {shown(content_type.decode('latin-1'))}"
+        )
+
+    return select_handler
 
 
 def descriptor_of(head: RequestHead) -> bytes:
-    """The operator descriptor in a header, which must be there once and no longer than it may."""
+    """The value of ``Operator-Descriptor``; refuses a missing, repeated or long one."""
     descriptor = head.values.get(DESCRIPTOR)
-    name, most = native.OPERATOR_DESCRIPTOR, native.MAX_DESCRIPTOR_LENGTH
+    name, limit = native.OPERATOR_DESCRIPTOR, native.MAX_DESCRIPTOR_LENGTH
     if descriptor is not None and DESCRIPTOR not in head.repeated:
-        if len(descriptor) > most:
-            raise HeadersTooLarge(f"the header {name} has more than {most} bytes")
+        if len(descriptor) > limit:
+            raise HeadersTooLarge(f"the header {name} has more than {limit} bytes")
         return descriptor
     count = sum(field == DESCRIPTOR for field, _ in head.fields)
     if count:
-        raise DuplicateDescriptor(f"the header {name} came {count} times")
+        raise DuplicateDescriptor(f"the request has the header {name} {count} times")
     raise MissingDescriptor(
-        f"the header {name} must carry the operator, as JSON; GET /operators lists what it can say"
+        f"the header {name} with the operator as JSON is missing; "
+        "GET /operators lists the operators"
     )
 
 
 def parameters(head: RequestHead, *known: str) -> dict[str, str]:
-    """The query's parameters; an unknown one, or one twice, would be lost and is refused."""
+    """The parameters of the query; unknown and repeated ones are refused, not ignored."""
     found: dict[str, str] = {}
     for name, value in parse_qsl(head.query.decode("latin-1"), keep_blank_values=True):
         if name not in known:
-            takes = " and ".join(known) if known else "none"
-            fault = Fault(("query", name[:40]), f"unknown parameter; this form takes {takes}")
-            raise InvalidDescriptor.of([fault])
+            names = " and ".join(known) if known else "none"
+            rule = f"unknown parameter; the parameters of this representation are {names}"
+            raise InvalidDescriptor.of([Fault(("query", name[:40]), rule)])
         if name in found:
             raise InvalidDescriptor.of([Fault(("query", name), "given more than once")])
         found[name] = value
@@ -136,10 +149,10 @@ def parameters(head: RequestHead, *known: str) -> dict[str, str]:
 
 
 async def npy_header(source: ByteSource) -> npy.NpyHeader:
-    """The header that a .npy file begins with, taken from the source."""
+    """Read the header of a .npy file."""
     start = b""
     while (header := npy.read_header(start)) is None:
-        piece = await take(source, npy.missing_length(start))
+        piece = await read_up_to(source, npy.missing_length(start))
         if not piece:
             raise MalformedNpy("the file ends within its header")
         start += piece
@@ -147,10 +160,10 @@ async def npy_header(source: ByteSource) -> npy.NpyHeader:
 
 
 def content_of(request: Request) -> tuple[ByteSource, int | None]:
-    """The request's content, its digest verified and its coding undone; and its length in bytes.
+    """The content of a request, verified and decoded, and its length in bytes.
 
-    The length is None where nobody said, as of a chunked or encoded body. Raises
-    :class:`DigestMismatch` or :class:`UnsupportedEncoding` for fields that say no such.
+    The length is None if it is unknown: the body is chunked or encoded. Raises
+    :class:`DigestMismatch` for a malformed Content-Digest, and :class:`UnsupportedEncoding`.
     """
     head = request.head
     source: ByteSource = request
@@ -167,23 +180,24 @@ def content_of(request: Request) -> tuple[ByteSource, int | None]:
 
 
 def text(head: RequestHead, name: bytes) -> str:
-    """The value of a field, empty without it."""
+    """The value of a field; empty if it is missing."""
     return head.values.get(name, b"").decode("latin-1")
 
 
 async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
-    """Reserve what a request needs; if it is much, a little first, the rest once its body comes.
+    """Reserve the memory of a request; of a large one the most only after its body has begun.
 
-    The source has the bytes that came. Raises :class:`TensorTooLarge` or :class:`Overloaded`.
+    The returned source replaces ``source``. Raises :class:`TensorTooLarge` or
+    :class:`Overloaded`.
     """
     if nbytes <= FIRST_BYTES:
         job.reserve(nbytes)
         return source
     job.reserve_first(nbytes)
     first = memoryview(bytearray(ENOUGH_BYTES))
-    came = await source.receive_into(first)
+    received = await source.receive_into(first)
     job.reserve_rest()
-    return Prefixed(first[:came], source)
+    return Prefixed(first[:received], source)
 
 
 def _sha256(parts: Parts) -> bytes:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tensor_round import InvalidArgument
-from tensor_round.arrays.host import empty_like, read, writable
+from tensor_round.arrays.host import empty_like, read_array, writable_array
 
 VALUES = np.array([0.5, -1.5, 2.5], np.float32)
 
@@ -70,8 +70,8 @@ KINDS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize(("x", "seen"), KINDS.values(), ids=KINDS)
 def test_the_same_kind_comes_back(x: Any, seen: Callable[[Any], Any]) -> None:
-    operand = read(x)
-    given = operand.give(operand.array.copy())
+    operand = read_array(x)
+    given = operand.wrap(operand.array.copy())
     assert type(given) is type(x)
     assert seen(given).dtype == seen(x).dtype
     assert seen(given).shape == seen(x).shape
@@ -87,15 +87,15 @@ OTHERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("x", OTHERS.values(), ids=OTHERS)
 def test_what_has_no_kind_of_its_own_comes_back_as_numpy(x: Any) -> None:
-    operand = read(x)
+    operand = read_array(x)
     assert operand.dtype == "float32"
     assert operand.array.tobytes() == VALUES.tobytes()
-    assert operand.give(operand.array) is operand.array
+    assert operand.wrap(operand.array) is operand.array
 
 
 def test_reading_copies_nothing() -> None:
     for x in (VALUES, VALUES.data, *list(OTHERS.values())[:2]):
-        assert np.shares_memory(read(x).array, VALUES)
+        assert np.shares_memory(read_array(x).array, VALUES)
 
 
 NO_ARRAYS: dict[str, tuple[Any, str]] = {
@@ -114,14 +114,14 @@ NO_ARRAYS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize(("x", "why"), NO_ARRAYS.values(), ids=NO_ARRAYS)
 def test_what_is_no_array_is_refused(x: Any, why: str) -> None:
     with pytest.raises(InvalidArgument, match=why):
-        read(x)
+        read_array(x)
 
 
 @pytest.mark.parametrize(
     ("name", "dtype"), [("complex64", "c8"), ("bool", "?"), ("object", "O"), ("str32", "U1")]
 )
 def test_other_types_are_named_for_the_descriptor_to_refuse(name: str, dtype: str) -> None:
-    assert read(np.zeros(2, dtype)).dtype == name
+    assert read_array(np.zeros(2, dtype)).dtype == name
 
 
 def test_fresh_memory_lies_as_numpy_copy_would() -> None:
@@ -153,12 +153,12 @@ OUTS: dict[str, tuple[Any, str | None]] = {
 
 @pytest.mark.parametrize(("out", "why"), OUTS.values(), ids=OUTS)
 def test_an_out_must_fit(out: Any, why: str | None) -> None:
-    operand = read(np.ones((2, 3), "f4"))
+    operand = read_array(np.ones((2, 3), "f4"))
     if why is None:
-        assert writable(out, operand).shape == (2, 3)
+        assert writable_array(out, operand).shape == (2, 3)
     else:
         with pytest.raises(InvalidArgument, match=why):
-            writable(out, operand)
+            writable_array(out, operand)
 
 
 MASKS = {
@@ -170,8 +170,8 @@ MASKS = {
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 def test_a_masked_array_keeps_its_mask(mask: Any) -> None:
     x = np.ma.MaskedArray(VALUES, mask, fill_value=7)
-    operand = read(x)
-    y = operand.give(operand.array + 1)
+    operand = read_array(x)
+    y = operand.wrap(operand.array + 1)
     assert isinstance(y, np.ma.MaskedArray)
     assert np.array_equal(y.data, VALUES + 1)
     assert np.array_equal(np.ma.getmaskarray(y), np.ma.getmaskarray(x))
@@ -184,9 +184,9 @@ def test_what_has_an_array_as_its_data_is_taken_as_one() -> None:
     class Tensor:
         data = VALUES.copy()
 
-    operand = read(Tensor())
+    operand = read_array(Tensor())
     assert operand.array.ctypes.data == Tensor.data.ctypes.data
-    assert operand.give(VALUES) is VALUES
+    assert operand.wrap(VALUES) is VALUES
 
 
 def test_data_of_another_type_than_the_tensor_s_own_are_not_taken_for_it() -> None:
@@ -195,4 +195,4 @@ def test_data_of_another_type_than_the_tensor_s_own_are_not_taken_for_it() -> No
         data = VALUES.astype(np.float16)
 
     with pytest.raises(InvalidArgument, match="no array"):
-        read(Tensor())
+        read_array(Tensor())

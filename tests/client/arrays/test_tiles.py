@@ -14,25 +14,25 @@ from hypothesis.extra import numpy as hnp
 from support.cases.array_cases import LAYOUTS, Array, bits, patterns
 from tensor_round import DirectMLRound, IEEE754Round, OnnxRound, RoundOperator
 from tensor_round.arrays.host import empty_like
-from tensor_round.arrays.sinks import Landing, StagedLanding
-from tensor_round.arrays.tiles import Cut, cut
-from tensor_round.messages.reader import feed
-from tensor_round.messages.request import tensor_intake
+from tensor_round.arrays.sinks import Sink, StagedSink
+from tensor_round.arrays.tiles import Tiling, cut
+from tensor_round.messages.request import tensor_reader
+from tensor_round.messages.response_readers import copy_into
 
 EVEN = IEEE754Round()
 
 
-def cut_up(x: Array, out: Array, tile_bytes: int, operator: RoundOperator = EVEN) -> Cut:
-    plan = operator.plan(x.dtype.newbyteorder("<").name, x.shape)
-    return cut(operator, plan, x, out, tile_bytes, aliased=np.may_share_memory(x, out))
+def cut_up(x: Array, out: Array, tile_bytes: int, operator: RoundOperator = EVEN) -> Tiling:
+    prepared = operator.prepare(x.dtype.newbyteorder("<").name, x.shape)
+    return cut(operator, prepared, x, out, tile_bytes, aliased=np.may_share_memory(x, out))
 
 
-def land(landing: Landing, data: bytes) -> None:
+def land(sink: Sink, data: bytes) -> None:
     while data:
-        room = landing.room()
+        room = sink.get_buffer()
         count = min(len(room), len(data))
         room[:count] = data[:count]
-        landing.took(count)
+        sink.advance(count)
         data = data[count:]
 
 
@@ -41,11 +41,11 @@ def complement(x: Array, out: Array, tile_bytes: int, *, verified: bool = False)
     lengths = []
     for tile in cut_up(x, out, tile_bytes).tiles:
         payload = tile.payload()
-        assert len(payload) == tile.nbytes == tile.plan.call.input.byte_length
+        assert len(payload) == tile.nbytes == tile.prepared.call.input.byte_length
         lengths.append(len(payload))
-        landing = tile.landing(verified=verified)
-        land(landing, (~np.frombuffer(payload, np.uint8)).tobytes())
-        landing.finish()
+        sink = tile.sink(verified=verified)
+        land(sink, (~np.frombuffer(payload, np.uint8)).tobytes())
+        sink.commit()
     return lengths
 
 
@@ -97,7 +97,7 @@ def test_a_dense_tensor_of_any_order_is_not_copied() -> None:
         for tile_bytes in (40, 1 << 20):
             for tile in cut_up(x, out, tile_bytes).tiles:
                 assert np.shares_memory(np.frombuffer(tile.payload(), np.uint8), x)
-                room = np.frombuffer(tile.landing(verified=True).room(), np.uint8)
+                room = np.frombuffer(tile.sink(verified=True).get_buffer(), np.uint8)
                 assert np.shares_memory(room, out)
 
 
@@ -115,9 +115,9 @@ def test_memory_stays_bounded_where_tiles_are_copied() -> None:
 def test_tiles_are_lawful_in_the_dialect(operator: RoundOperator, flat: tuple[int, ...]) -> None:
     x = np.zeros((1, 3, 3, 3), "<f4")
     (whole,) = cut_up(x, empty_like(x), 108, operator).tiles
-    assert whole.plan.call.input.shape == x.shape
+    assert whole.prepared.call.input.shape == x.shape
     for tile in cut_up(x, empty_like(x), 36, operator).tiles:
-        assert tile.plan.call.input.shape == flat
+        assert tile.prepared.call.input.shape == flat
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "float8_e5m2"])
@@ -129,13 +129,13 @@ def test_wherever_an_answer_ends_no_element_is_torn(dtype: str) -> None:
     for length in range(len(answer) + 1):
         x = before.copy()
         target = x.view(after.dtype)
-        landing = StagedLanding(target, hold=False)
+        sink = StagedSink(target, hold=False)
         # A scratch so small that it is committed several times.
-        landing._scratch = landing._scratch[:2]
-        landing._memory = landing._memory[: 2 * x.itemsize]
-        land(landing, answer[:length])
+        sink._scratch = sink._scratch[:2]
+        sink._memory = sink._memory[: 2 * x.itemsize]
+        land(sink, answer[:length])
         if length == len(answer):
-            landing.finish()
+            sink.commit()
         for old, new, got in zip(bits(before), after, target, strict=True):
             assert got in (old, new)
 
@@ -143,21 +143,21 @@ def test_wherever_an_answer_ends_no_element_is_torn(dtype: str) -> None:
 def test_nothing_is_committed_before_it_is_verified() -> None:
     x = patterns("float32", 5)
     before = x.tobytes()
-    landing = StagedLanding(bits(x), hold=True)
-    land(landing, bytes(20))
+    sink = StagedSink(bits(x), hold=True)
+    land(sink, bytes(20))
     assert x.tobytes() == before
 
 
 def test_directml_pads_three_halves_to_eight_bytes() -> None:
-    plan = DirectMLRound().plan("float16", (3,))
-    assert plan.call.output.byte_length == 8
+    prepared = DirectMLRound().prepare("float16", (3,))
+    assert prepared.call.output.byte_length == 8
     out: Any = np.zeros(3, "<u2")
     (tile,) = cut_up(patterns("float16", 3), out.view("<f2"), 1 << 20, DirectMLRound()).tiles
     headers = {
         "content-type": "application/octet-stream",
         "output-descriptor": '{"dtype":"float16","shape":[3],"strides":[1],"byte_length":8}',
     }
-    intake = tensor_intake(200, headers, plan, lambda: tile.landing(verified=False), digest=False)
-    feed(intake, b"\1\0\2\0\3\0\0\0")
-    intake.end()
+    reader = tensor_reader(200, headers, prepared, lambda: tile.sink(verified=False), digest=False)
+    copy_into(reader, b"\1\0\2\0\3\0\0\0")
+    reader.finish()
     assert out.tolist() == [1, 2, 3]

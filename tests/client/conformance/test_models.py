@@ -56,6 +56,7 @@ PLANTED: dict[str, tuple[Callable[[Array], Array], str, str, list[str]]] = {
     "math-round-16": (math_round, "float16", "ties_to_away", ["half toward +infinity"]),
     "c-round": (c_round, "float32", "ties_to_even", ["half away from zero"]),
     "rint-for-away": (np.rint, "float8_e4m3fn", "ties_to_away", ["half to even"]),
+    "no-rounding": (lambda x: x, "float32", "ties_to_even", ["no rounding"]),
     "truncation": (truncated, "float16", "ties_to_even", ["truncation"]),
     "floor-for-trunc": (
         lambda x: right(x, "toward_negative"),

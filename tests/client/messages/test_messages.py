@@ -10,14 +10,19 @@ import numpy as np
 import pytest
 
 from tensor_round import ConnectionFailed, IEEE754Round, ProtocolViolation, RequestRefused
-from tensor_round.arrays.sinks import DirectLanding
+from tensor_round.arrays.sinks import DirectSink
 from tensor_round.errors import UnknownRefusal
-from tensor_round.messages.reader import MAX_DOCUMENT_BYTES, Intake, feed
-from tensor_round.messages.request import document_intake, get_request, round_request, tensor_intake
-from tensor_round.messages.response import parse_retry_after, refusal
+from tensor_round.messages.refusal import parse_retry_after, refusal
+from tensor_round.messages.request import (
+    document_reader,
+    get_request,
+    tensor_reader,
+    tensor_request,
+)
+from tensor_round.messages.response_readers import MAX_DOCUMENT_BYTES, ResponseReader, copy_into
 from tensor_round.wire import native
 
-PLAN = IEEE754Round().plan("float32", (3,))
+PREPARED = IEEE754Round().prepare("float32", (3,))
 BODY = np.array([1, 2, 3], "<f4").tobytes()
 DIGEST = native.content_digest(hashlib.sha256(BODY).digest())
 HEADERS = {
@@ -34,19 +39,19 @@ def answered(
     """The target after such an answer, given in pieces."""
     target = np.zeros(3, "<u4")
     merged = {k: v for k, v in {**HEADERS, **headers}.items() if v is not None}
-    intake = tensor_intake(200, merged, PLAN, lambda: DirectLanding(target), digest=digest)
-    eat(intake, body, piece)
+    reader = tensor_reader(200, merged, PREPARED, lambda: DirectSink(target), digest=digest)
+    eat(reader, body, piece)
     return target.tobytes()
 
 
-def eat(intake: Intake[Any], body: bytes, piece: int) -> Any:
+def eat(reader: ResponseReader[Any], body: bytes, piece: int) -> Any:
     for start in range(0, len(body), piece):
-        feed(intake, body[start : start + piece])
-    return intake.end()
+        copy_into(reader, body[start : start + piece])
+    return reader.finish()
 
 
 def test_a_request_says_all_that_the_service_must_know() -> None:
-    request = round_request(PLAN, memoryview(BODY), digest=True)
+    request = tensor_request(PREPARED, memoryview(BODY), digest=True)
     headers = dict(request.headers)
     assert (request.method, request.path, bytes(request.body)) == ("POST", "/round", BODY)
     assert headers[b"Content-Length"] == b"12"
@@ -59,7 +64,7 @@ def test_a_request_says_all_that_the_service_must_know() -> None:
 
 
 def test_without_digest_none_is_made() -> None:
-    names = {name for name, _ in round_request(PLAN, memoryview(BODY), digest=False).headers}
+    names = {name for name, _ in tensor_request(PREPARED, memoryview(BODY), digest=False).headers}
     assert not names & {b"Content-Digest", b"Want-Content-Digest"}
 
 
@@ -87,7 +92,7 @@ def test_one_layout_in_other_words_is_the_same(stated: str, type: str) -> None:
 
 
 def test_a_plan_states_its_answer_as_the_service_does() -> None:
-    assert PLAN.stated == HEADERS["output-descriptor"]
+    assert PREPARED.output_descriptor == HEADERS["output-descriptor"]
 
 
 @pytest.mark.parametrize("piece", [1, 1 << 16])
@@ -104,37 +109,37 @@ def test_more_than_the_output_is_the_service_s_fault(piece: int) -> None:
 
 
 def test_other_bytes_than_their_digest_says() -> None:
-    with pytest.raises(ProtocolViolation, match="digest"):
+    with pytest.raises(ProtocolViolation, match="Content-Digest"):
         answered({}, BODY[:-1] + b"\0", digest=True)
 
 
 VIOLATIONS: dict[str, tuple[dict[str, str | None], str]] = {
     "no-type": ({"content-type": None}, "of no type"),
     "html": ({"content-type": "text/html; charset=utf-8"}, "text/html"),
-    "encoded": ({"content-encoding": "gzip"}, "encoded"),
+    "Content-Encoding": ({"content-encoding": "gzip"}, "Content-Encoding"),
     "no-descriptor": ({"output-descriptor": None}, "no Output-Descriptor"),
     "descriptor-no-json": ({"output-descriptor": "{"}, "Output-Descriptor"),
     "other-dtype": (
         {
             "output-descriptor": '{"dtype":"int32","shape":[3],"strides":[1],"byte_length":12}',
         },
-        "not what was asked for",
+        "not the one asked for",
     ),
     "other-shape": (
         {
             "output-descriptor": '{"dtype":"float32","shape":[1,3],'
             '"strides":[3,1],"byte_length":12}',
         },
-        "not what was asked for",
+        "not the one asked for",
     ),
     "other-strides": (
         {
             "output-descriptor": '{"dtype":"float32","shape":[3],"strides":[2],"byte_length":20}',
         },
-        "not what was asked for",
+        "not the one asked for",
     ),
     "other-length": ({"content-length": "8"}, "Content-Length"),
-    "no-digest": ({"content-digest": None}, "states no digest"),
+    "no-digest": ({"content-digest": None}, "no Content-Digest"),
     "malformed-digest": ({"content-digest": "sha-256=:AAAA:"}, "digest"),
 }
 
@@ -149,22 +154,22 @@ def test_headers_of_another_answer_are_refused_before_anything_lands(
 
 def test_a_document_is_a_json_object() -> None:
     headers = {"content-type": "application/json"}
-    assert eat(document_intake(200, headers), b'{"a": [1]}', 3) == {"a": [1]}
+    assert eat(document_reader(200, headers), b'{"a": [1]}', 3) == {"a": [1]}
     for body in (b"[1]", b"{", b"\xff", b'{"a": 1, "a": 2}'):
-        with pytest.raises(ProtocolViolation, match="no document"):
-            eat(document_intake(200, headers), body, 3)
+        with pytest.raises(ProtocolViolation, match="no JSON document"):
+            eat(document_reader(200, headers), body, 3)
 
 
 def test_a_document_has_an_end() -> None:
-    intake = document_intake(200, {"content-type": "application/json"})
+    reader = document_reader(200, {"content-type": "application/json"})
     with pytest.raises(ProtocolViolation, match="more than"):
-        eat(intake, b" " * (MAX_DOCUMENT_BYTES + 1), 1 << 16)
+        eat(reader, b" " * (MAX_DOCUMENT_BYTES + 1), 1 << 16)
 
 
 def test_a_long_page_in_place_of_a_refusal_is_cut() -> None:
-    intake = document_intake(502, {"content-type": "text/html"})
+    reader = document_reader(502, {"content-type": "text/html"})
     with pytest.raises(UnknownRefusal) as caught:
-        eat(intake, b" " * (MAX_DOCUMENT_BYTES + (1 << 20)), 1 << 16)
+        eat(reader, b" " * (MAX_DOCUMENT_BYTES + (1 << 20)), 1 << 16)
     assert (caught.value.status, caught.value.transient) == (502, True)
 
 

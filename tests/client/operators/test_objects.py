@@ -30,7 +30,7 @@ OPERATORS: dict[str, tuple[tr.RoundOperator, str]] = {
 @pytest.mark.parametrize("dialect", OPERATORS)
 def test_an_operator_makes_the_published_example(dialect: str) -> None:
     operator, dtype = OPERATORS[dialect]
-    made = operator.plan(dtype, (2, 3))
+    made = operator.prepare(dtype, (2, 3))
     assert operators.parse(made.descriptor) == operators.validate(EXAMPLES[dialect])
     assert made.call == operators.validate(EXAMPLES[dialect]).resolve()
 
@@ -38,7 +38,7 @@ def test_an_operator_makes_the_published_example(dialect: str) -> None:
 def test_defaults_are_halves_to_even() -> None:
     for kind in {type(operator) for operator, _ in OPERATORS.values()}:
         operator = kind()
-        assert operator.plan("float32", (1,)).call.rounding == "ties_to_even"
+        assert operator.prepare("float32", (1,)).call.rounding == "ties_to_even"
 
 
 @pytest.mark.parametrize("dialect", OPERATORS)
@@ -46,10 +46,10 @@ def test_defaults_are_halves_to_even() -> None:
 def test_each_dtype_is_taken_or_refused_by_the_dialect_s_own_rule(dialect: str, dtype: str) -> None:
     operator, _ = OPERATORS[dialect]
     if dtype in operators.DIALECTS[dialect].dtypes.values():
-        assert operator.plan(dtype, (2,)).call.input.dtype.name == dtype
+        assert operator.prepare(dtype, (2,)).call.input.dtype.name == dtype
     else:
         with pytest.raises(tr.InvalidDescriptor, match="takes"):
-            operator.plan(dtype, (2,))
+            operator.prepare(dtype, (2,))
 
 
 #: Called as by someone whom no type checker stops.
@@ -71,31 +71,31 @@ REFUSED: dict[str, tuple[Any, tuple[str | int, ...], str]] = {
     "plain-string": (lambda: as_operator("round"), ("rounding",), 'got "round"'),
     "no-operator": (lambda: ANY_OPERATOR(7), ("rounding",), "got 7"),
     "dml-rank": (
-        lambda: tr.DirectMLRound(feature_level="2_1").plan("float32", (2, 3)),
+        lambda: tr.DirectMLRound(feature_level="2_1").prepare("float32", (2, 3)),
         ("desc", "InputTensor", "Sizes"),
         "exactly 4",
     ),
     "dml-empty": (
-        lambda: tr.DirectMLRound().plan("float32", (2, 0)),
+        lambda: tr.DirectMLRound().prepare("float32", (2, 0)),
         ("desc", "InputTensor", "Sizes", 1),
         "greater than or equal to 1|at least 1",
     ),
     "dml-vast": (
-        lambda: tr.DirectMLRound().plan("float16", (1 << 16, 1 << 16)),
+        lambda: tr.DirectMLRound().prepare("float16", (1 << 16, 1 << 16)),
         ("desc", "InputTensor", "Sizes"),
         r"2\^32-1",
     ),
     "onnx-bf16": (
-        lambda: tr.OnnxRound(opset_version=21).plan("bfloat16", (2,)),
+        lambda: tr.OnnxRound(opset_version=21).prepare("bfloat16", (2,)),
         ("input", "elem_type"),
         "Round-11",
     ),
     "complex": (
-        lambda: tr.IEEE754Round().plan("complex64", (2,)),
+        lambda: tr.IEEE754Round().prepare("complex64", (2,)),
         ("input", "dtype"),
         'got "complex64"',
     ),
-    "rank": (lambda: tr.IEEE754Round().plan("int8", (1,) * 33), ("input", "shape"), "32"),
+    "rank": (lambda: tr.IEEE754Round().prepare("int8", (1,) * 33), ("input", "shape"), "32"),
 }
 
 

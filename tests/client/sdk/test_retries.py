@@ -35,10 +35,10 @@ def test_what_is_tried_again(error: tr.TensorRoundError, plain: bool, verified: 
         (Retries(1, verified=True), verified),
     ):
         if again:
-            assert retries.pause(error, 0, NEVER) > 0
+            assert retries.backoff(error, 0, NEVER) > 0
         else:
             with pytest.raises(type(error)) as caught:
-                retries.pause(error, 0, NEVER)
+                retries.backoff(error, 0, NEVER)
             assert caught.value is error
 
 
@@ -46,52 +46,52 @@ def test_pauses_double_with_chance_in_them() -> None:
     retries = Retries(100, verified=False)
     for tried in range(12):
         most = min(FIRST_PAUSE * 2**tried, LONGEST_PAUSE)
-        assert most / 2 <= retries.pause(tr.ConnectionFailed("x"), tried, NEVER) <= most
-    assert len({retries.pause(tr.ConnectionFailed("x"), 3, NEVER) for _ in range(9)}) > 1
+        assert most / 2 <= retries.backoff(tr.ConnectionFailed("x"), tried, NEVER) <= most
+    assert len({retries.backoff(tr.ConnectionFailed("x"), 3, NEVER) for _ in range(9)}) > 1
 
 
 def test_retry_after_is_waited_for() -> None:
-    pause = Retries(1, verified=False).pause(tr.Overloaded("x", retry_after=7.0), 0, NEVER)
+    pause = Retries(1, verified=False).backoff(tr.Overloaded("x", retry_after=7.0), 0, NEVER)
     assert 7 < pause <= 7 + FIRST_PAUSE
 
 
 def test_no_wait_outlasts_the_deadline() -> None:
     error = tr.Overloaded("x", retry_after=7.0)
     with pytest.raises(tr.Overloaded):
-        Retries(1, verified=False).pause(error, 0, Deadline(5))
-    assert Retries(1, verified=False).pause(error, 0, Deadline(60)) > 7
+        Retries(1, verified=False).backoff(error, 0, Deadline(5))
+    assert Retries(1, verified=False).backoff(error, 0, Deadline(60)) > 7
 
 
 def test_tries_are_counted() -> None:
     retries = Retries(2, verified=False)
     for tried in (0, 1):
-        retries.pause(tr.ConnectionFailed("x"), tried, NEVER)
+        retries.backoff(tr.ConnectionFailed("x"), tried, NEVER)
     with pytest.raises(tr.ConnectionFailed):
-        retries.pause(tr.ConnectionFailed("x"), 2, NEVER)
+        retries.backoff(tr.ConnectionFailed("x"), 2, NEVER)
     with pytest.raises(tr.ConnectionFailed):
-        Retries(0, verified=False).pause(tr.ConnectionFailed("x"), 0, NEVER)
+        Retries(0, verified=False).backoff(tr.ConnectionFailed("x"), 0, NEVER)
 
 
 def test_an_outage_spends_the_budget_and_successes_earn_it_back() -> None:
     budget = RetryBudget(3)
-    assert [budget.take() for _ in range(4)] == [True, True, True, False]
+    assert [budget.spend() for _ in range(4)] == [True, True, True, False]
     for _ in range(11):
-        budget.succeeded(0)
-    assert [budget.take() for _ in range(2)] == [True, False]
-    budget.succeeded(2)
-    assert [budget.take() for _ in range(3)] == [True, True, False]
+        budget.record_success(0)
+    assert [budget.spend() for _ in range(2)] == [True, False]
+    budget.record_success(2)
+    assert [budget.spend() for _ in range(3)] == [True, True, False]
     for _ in range(1000):
-        budget.succeeded(0)
-    assert [budget.take() for _ in range(4)] == [True, True, True, False]
+        budget.record_success(0)
+    assert [budget.spend() for _ in range(4)] == [True, True, True, False]
 
 
 def test_without_budget_the_error_comes_at_once() -> None:
     retries = Retries(10**6, verified=False)
     error = tr.ConnectionFailed("x")
-    while retries.budget.take():
+    while retries.budget.spend():
         pass
     with pytest.raises(tr.ConnectionFailed):
-        retries.pause(error, 0, NEVER)
+        retries.backoff(error, 0, NEVER)
 
 
 def test_a_deadline_ends() -> None:
@@ -100,6 +100,6 @@ def test_a_deadline_ends() -> None:
     assert NEVER.remaining() is None
     given_up = Deadline(60)
     assert given_up.remaining() is not None
-    given_up.give_up()
+    given_up.expire()
     with pytest.raises(tr.DeadlineExceeded):
         given_up.next_wait()

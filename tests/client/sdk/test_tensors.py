@@ -10,8 +10,8 @@ import pytest
 
 from support.cases.array_cases import patterns
 from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of
-from tensor_round.arrays.host import laid_out
-from tensor_round.sdk.tensors import fresh, landing, payload, read_input, read_output
+from tensor_round.arrays.host import strided_view
+from tensor_round.sdk.tensors import allocate, payload, read_input, read_output, sink
 
 
 def sent(document: Any, data: Any) -> memoryview:
@@ -37,7 +37,7 @@ WITHOUT_PADDING = [
 def test_an_array_that_lies_as_stated_is_sent_from_where_it_lies(name: str) -> None:
     call = call_of(DOCUMENTS[name])
     memory = np.frombuffer(payload_of(call), np.uint8).copy()
-    x = laid_out(memory, call.input)
+    x = strided_view(memory, call.input)
     given = np.frombuffer(sent(DOCUMENTS[name], x), np.uint8)
     assert np.shares_memory(given, memory)
     assert given.tobytes() == memory[: call.shortest_input].tobytes()
@@ -59,14 +59,14 @@ def test_bytes_in_steps_are_copied() -> None:
 def test_an_output_without_a_gap_lands_in_its_own_memory() -> None:
     call = call_of(ieee754("float32", [1 << 20]))
     x = patterns("float32", 1 << 20)
-    outs = [fresh(call.output), read_output(np.empty_like(x), call)]
+    outs = [allocate(call.output), read_output(np.empty_like(x), call)]
     outs.append(read_output(bytearray(x.nbytes), call))
     for out in outs:
         tracemalloc.start()
-        comes_down = landing(out, in_place=False, verified=True)
-        comes_down.room()[:] = x.view(np.uint8).data
-        comes_down.took(x.nbytes)
-        comes_down.finish()
+        comes_down = sink(out, in_place=False, verified=True)
+        comes_down.get_buffer()[:] = x.view(np.uint8).data
+        comes_down.advance(x.nbytes)
+        comes_down.commit()
         assert tracemalloc.get_traced_memory()[1] < 64 << 10
         tracemalloc.stop()
         assert out.elements.tobytes() == x.tobytes()
@@ -76,7 +76,7 @@ def test_in_place_a_piece_at_a_time_is_held_beside() -> None:
     call = call_of(ieee754("float32", [1 << 20]))
     x = patterns("float32", 1 << 20).copy()
     tracemalloc.start()
-    comes_down = landing(read_output(x, call), in_place=True, verified=False)
+    comes_down = sink(read_output(x, call), in_place=True, verified=False)
     assert tracemalloc.get_traced_memory()[1] < 320 << 10
     tracemalloc.stop()
     assert comes_down.nbytes == x.nbytes

@@ -12,18 +12,18 @@ import pytest
 
 from tensor_round.transport.address import Address
 from tensor_round.transport.deadline import Deadline
-from tensor_round.transport.wires.asynchronous import AsyncWire, open_wire
+from tensor_round.transport.streams.asynchronous import AsyncStream, open_stream
 
 SOON = Deadline(10)
 
 
-def with_peer(test: Callable[[AsyncWire, socket.socket], Awaitable[Any]]) -> Any:
+def with_peer(test: Callable[[AsyncStream, socket.socket], Awaitable[Any]]) -> Any:
     """Run a test of a wire and the other end of it."""
 
     async def run() -> Any:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             address = Address("http", "127.0.0.1", listener.getsockname()[1])
-            wire = await open_wire(address, None, SOON)
+            wire = await open_stream(address, None, SOON)
             peer, _ = listener.accept()
         with peer:
             try:
@@ -35,7 +35,7 @@ def with_peer(test: Callable[[AsyncWire, socket.socket], Awaitable[Any]]) -> Any
     return asyncio.run(run())
 
 
-async def received(wire: AsyncWire, size: int) -> bytes:
+async def received(wire: AsyncStream, size: int) -> bytes:
     memory = memoryview(bytearray(size))
     return bytes(memory[: await wire.receive_into(memory, SOON)])
 
@@ -46,19 +46,19 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_what_comes_goes_to_the_reader_s_memory() -> None:
-    async def test(wire: AsyncWire, peer: socket.socket) -> None:
+    async def test(wire: AsyncStream, peer: socket.socket) -> None:
         peer.sendall(b"abc")
         assert await received(wire, 10) == b"abc"
-        assert wire.is_silent()
+        assert wire.is_idle()
 
     with_peer(test)
 
 
 def test_what_comes_unasked_for_is_kept_in_order() -> None:
-    async def test(wire: AsyncWire, peer: socket.socket) -> None:
+    async def test(wire: AsyncStream, peer: socket.socket) -> None:
         sent = bytes(range(256)) * 1024  # four times what is kept aside
         sending = asyncio.get_running_loop().run_in_executor(None, peer.sendall, sent)
-        await until(lambda: not wire.is_silent())
+        await until(lambda: not wire.is_idle())
         await asyncio.sleep(0.05)
         got = b""
         while len(got) < len(sent):
@@ -70,9 +70,9 @@ def test_what_comes_unasked_for_is_kept_in_order() -> None:
 
 
 def test_an_answer_stops_the_sending() -> None:
-    async def test(wire: AsyncWire, peer: socket.socket) -> None:
+    async def test(wire: AsyncStream, peer: socket.socket) -> None:
         peer.sendall(b"no")
-        await until(lambda: not wire.is_silent())
+        await until(lambda: not wire.is_idle())
         assert await wire.send([memoryview(bytes(1 << 20))], SOON) is False
         assert await received(wire, 10) == b"no"
 
@@ -80,7 +80,7 @@ def test_an_answer_stops_the_sending() -> None:
 
 
 def test_a_writer_waits_for_a_slow_reader() -> None:
-    async def test(wire: AsyncWire, peer: socket.socket) -> None:
+    async def test(wire: AsyncStream, peer: socket.socket) -> None:
         size = 32 << 20
         sending = asyncio.create_task(wire.send([memoryview(bytes(size))], SOON))
         await asyncio.sleep(0.05)
@@ -94,22 +94,22 @@ def test_a_writer_waits_for_a_slow_reader() -> None:
 
 
 def test_the_end_is_no_bytes() -> None:
-    async def test(wire: AsyncWire, peer: socket.socket) -> None:
+    async def test(wire: AsyncStream, peer: socket.socket) -> None:
         waiting = asyncio.create_task(received(wire, 10))
         await asyncio.sleep(0.01)
         peer.shutdown(socket.SHUT_WR)
         assert await waiting == b""
         assert await received(wire, 10) == b""
-        assert not wire.is_silent()
+        assert not wire.is_idle()
 
     with_peer(test)
 
 
 def test_what_came_before_the_end_is_still_there() -> None:
-    async def test(wire: AsyncWire, peer: socket.socket) -> None:
+    async def test(wire: AsyncStream, peer: socket.socket) -> None:
         peer.sendall(b"last words")
         peer.shutdown(socket.SHUT_WR)
-        await until(lambda: wire._is_over)
+        await until(lambda: wire._has_ended)
         assert await received(wire, 4) == b"last"
         assert await received(wire, 10) == b" words"
         assert await received(wire, 10) == b""
@@ -120,7 +120,7 @@ def test_what_came_before_the_end_is_still_there() -> None:
 def test_a_wire_that_broke_while_nobody_looked(caplog: pytest.LogCaptureFixture) -> None:
     """The loop has not yet turned since; sending must neither hang nor fill the log."""
 
-    async def test(wire: AsyncWire, peer: socket.socket) -> None:
+    async def test(wire: AsyncStream, peer: socket.socket) -> None:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         peer.close()
         try:
@@ -135,7 +135,7 @@ def test_a_wire_that_broke_while_nobody_looked(caplog: pytest.LogCaptureFixture)
 
 
 def test_a_cancelled_read_leaves_the_memory_alone() -> None:
-    async def test(wire: AsyncWire, peer: socket.socket) -> None:
+    async def test(wire: AsyncStream, peer: socket.socket) -> None:
         memory = memoryview(bytearray(10))
         reading = asyncio.create_task(wire.receive_into(memory, SOON))
         await asyncio.sleep(0.01)
@@ -143,7 +143,7 @@ def test_a_cancelled_read_leaves_the_memory_alone() -> None:
         with pytest.raises(asyncio.CancelledError):
             await reading
         peer.sendall(b"late")
-        await until(lambda: not wire.is_silent())
+        await until(lambda: not wire.is_idle())
         assert bytes(memory) == bytes(10)
 
     with_peer(test)

@@ -31,15 +31,15 @@ NEVER = Deadline(None)
 
 
 def taken(pool: Pool[Held], deadline: Deadline) -> Held:
-    return run(pool.take(deadline))
+    return run(pool.acquire(deadline))
 
 
 def test_the_last_one_given_is_taken_first() -> None:
     pool = Pool(Held, 3)
     first, second = taken(pool, Deadline(SOON)), taken(pool, Deadline(SOON))
     assert first is not second
-    pool.give(first)
-    pool.give(second)
+    pool.release(first)
+    pool.release(second)
     assert taken(pool, Deadline(SOON)) is second
 
 
@@ -59,7 +59,7 @@ def test_there_are_never_more_than_its_size_nor_two_users_of_one() -> None:
             time.sleep(0)
             shared.append(connection.users)
             connection.users -= 1
-            pool.give(connection)
+            pool.release(connection)
 
     threads = [threading.Thread(target=use) for _ in range(24)]
     for thread in threads:
@@ -91,7 +91,7 @@ def test_who_waits_is_woken_by_what_is_given_back() -> None:
         while not pool._waiting:
             time.sleep(0.001)
         began = time.monotonic()
-        pool.give(only)
+        pool.release(only)
         waiting.join()
         return time.monotonic() - began
 
@@ -101,10 +101,10 @@ def test_who_waits_is_woken_by_what_is_given_back() -> None:
 def test_closing_closes_what_is_idle_now_and_the_rest_when_it_comes_back() -> None:
     pool = Pool(Held, 2)
     idle, busy = taken(pool, Deadline(SOON)), taken(pool, Deadline(SOON))
-    pool.give(idle)
+    pool.release(idle)
     run(pool.close())
     assert (idle.is_closed, busy.is_closed) == (True, False)
-    pool.give(busy)
+    pool.release(busy)
     assert busy.is_closed
     with pytest.raises(InvalidArgument, match="closed"):
         taken(pool, Deadline(SOON))
@@ -113,7 +113,7 @@ def test_closing_closes_what_is_idle_now_and_the_rest_when_it_comes_back() -> No
 def test_a_child_has_none_of_its_parent_s_connections() -> None:
     pool = Pool(Held, 2)
     idle, busy = taken(pool, Deadline(SOON)), taken(pool, Deadline(SOON))
-    pool.give(idle)
+    pool.release(idle)
     # Held by the parent at the very moment of the fork, as if by another thread.
     with pool._changed:
         child = os.fork()
@@ -129,15 +129,15 @@ def test_a_child_has_none_of_its_parent_s_connections() -> None:
 def test_a_turn_that_comes_as_its_task_is_cancelled_goes_to_the_next() -> None:
     async def main() -> None:
         pool = AsyncPool(Held, 1)
-        only = await pool.take(NEVER)
-        first, second = (asyncio.create_task(pool.take(NEVER)) for _ in range(2))
+        only = await pool.acquire(NEVER)
+        first, second = (asyncio.create_task(pool.acquire(NEVER)) for _ in range(2))
         await asyncio.sleep(0)
-        pool.give(only)
+        pool.release(only)
         first.cancel()
         assert await second is only
         await pool.close()
         assert not only.is_closed
-        pool.give(only)
+        pool.release(only)
         assert only.is_closed
 
     asyncio.run(main())

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensor_round.errors import ProtocolViolation
-from tensor_round.wire.http1 import MAX_HEAD_BYTES, BodyReader, FramingTooLong, Head, split_head
+from tensor_round.wire.http1 import (
+    MAX_HEAD_BYTES,
+    BodyReader,
+    FramingTooLong,
+    ResponseHead,
+    split_head,
+)
 
 ANSWERS: dict[str, tuple[bytes, int, bytes, bool]] = {
     # bytes, status, body, whether the connection lives on
@@ -50,7 +56,7 @@ each_answer = pytest.mark.parametrize(
 )
 
 
-def read(data: bytes, piece: int, room: int = 1 << 16) -> tuple[Head, bytes, BodyReader]:
+def read(data: bytes, piece: int, room: int = 1 << 16) -> tuple[ResponseHead, bytes, BodyReader]:
     """Read an answer as a connection does, ``piece`` bytes at a time; EOFError if it is cut."""
     received = bytearray()
     position = 0
@@ -70,21 +76,21 @@ def read(data: bytes, piece: int, room: int = 1 << 16) -> tuple[Head, bytes, Bod
     body = b""
     while True:
         memory = memoryview(bytearray(room))
-        count = reader.take(memory)
+        count = reader.read_into(memory)
         if not count and reader.is_whole:
             return head, body, reader
-        if not count and (wanted := reader.wanted):
+        if not count and (wanted := reader.direct_bytes):
             got = more(min(wanted, room))
             count = len(got)
             memory[:count] = got
-            reader.took(count)
+            reader.advance(count)
             if not got:
-                reader.end()
+                reader.feed_eof()
         elif not count:
             got = more(1 << 16)
             reader.feed(got)
             if not got:
-                reader.end()
+                reader.feed_eof()
         body += memory[:count]
 
 
@@ -131,7 +137,7 @@ def test_headers_of_one_name_are_one_list() -> None:
     assert head.fields == {"a": "1, 3", "b": "2"}
 
 
-def answered(id: str, *, status: int = 200, length: int = 3, date: str = "now") -> Head:
+def answered(id: str, *, status: int = 200, length: int = 3, date: str = "now") -> ResponseHead:
     """The head of an answer as a service makes many of."""
     lines = (
         f"HTTP/1.1 {status} OK",
@@ -227,7 +233,7 @@ def test_garbled_answers_end_in_one_of_three_ways(name: str, data: st.DataObject
         read(bytes(answer), data.draw(st.sampled_from([1, 3, 1 << 16])))
 
 
-CHUNKED = Head(status=200, fields={}, length=None, is_chunked=True, is_last=False)
+CHUNKED = ResponseHead(status=200, fields={}, length=None, is_chunked=True, is_last=False)
 #: The most that a line may have here, its end included.
 LINE_BYTES = 20
 
@@ -238,7 +244,7 @@ def follow(framed: bytes, piece: int, *, trailers: bool = True) -> tuple[bytes, 
     reader = BodyReader(CHUNKED, early, max_line_bytes=LINE_BYTES, trailers=trailers)
     body, memory = b"", memoryview(bytearray(5))
     for position in range(piece, len(framed) + piece, piece):
-        while count := reader.take(memory):
+        while count := reader.read_into(memory):
             body += memory[:count]
         if reader.is_whole:
             return body, reader.surplus + len(framed[position:])

@@ -13,7 +13,7 @@ from support.cases.inference_requests import BINARY, INLINE, X, request
 from tensor_round.dtypes import BY_NAME
 from tensor_round.errors import InvalidDescriptor, MalformedJSON, TensorTooLarge
 from tensor_round.wire import jsontensor, oip, oip_request
-from tensor_round.wire.census import census
+from tensor_round.wire.json_size import measure_json
 
 
 def padded(document: dict[str, Any], length: int) -> bytes:
@@ -82,6 +82,6 @@ def test_a_request_and_its_numbers_take_no_more_than_the_census_says() -> None:
             assert isinstance(tensor.source, oip.Inline)
             dtype = BY_NAME["float32"]
             jsontensor.read(tensor.source.data, dtype, tensor.shape, any_nesting=True)
-            assert tracemalloc.get_traced_memory()[1] <= census(head).nbytes
+            assert tracemalloc.get_traced_memory()[1] <= measure_json(head).nbytes
         finally:
             tracemalloc.stop()

@@ -45,7 +45,7 @@ def test_the_engine_in_this_process() -> None:
     done = doctor("local:")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "ok      ready        The service answers, and says that it is ready."
+    assert lines[0] == "ok      ready        The service is reachable and ready."
     assert all(line.startswith(("ok", "advice")) for line in lines)
 
 

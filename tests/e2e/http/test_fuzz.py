@@ -11,16 +11,16 @@ from fuzz.mixes import run
 from support.services.server import Service, tracebacks
 
 
-def test_spoilt_input_gets_documented_errors_soon() -> None:
+def test_mutated_input_gets_documented_errors_soon() -> None:
     found = parsers.fuzz(count=20_000, seed=2)
     assert not found.faults, "\n".join(found.faults[:5])
     assert found.grown_bytes < 64 << 20
-    # Spoilt, but not beyond recognition: every reader gets past its first rule.
+    # Mutated, but not beyond recognition: every reader gets past its first rule.
     for name in parsers.targets():
-        assert found.outcomes[f"{name} sound"]
+        assert found.outcomes[f"{name} valid"]
 
 
-def test_spoilt_http_gets_documented_answers() -> None:
+def test_mutated_http_gets_documented_responses() -> None:
     with Service(*raw_http.OPTIONS) as service:
         found = asyncio.run(raw_http.fuzz(service.port, count=2000, seed=2))
         assert service.get("/livez").status == 200
@@ -30,7 +30,7 @@ def test_spoilt_http_gets_documented_answers() -> None:
 
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
-def test_every_answer_of_a_mix_comes_and_nothing_is_held(encrypted: bool) -> None:
-    found = run.mixed(2, range(300), encrypted=encrypted, warm_up=50, leave=3.0)
+def test_every_response_of_a_mix_comes_and_nothing_is_held(encrypted: bool) -> None:
+    found = run.mixed(2, range(300), encrypted=encrypted, warm_up=50, shutdown=3.0)
     assert not found.faults, "\n".join(found.faults[:5])
     assert {200, 400, 404, 405, 422} <= set(found.statuses)

@@ -44,12 +44,12 @@ def rows(heading: str) -> list[list[str]]:
 
 
 def test_the_table_of_models_is_the_codes() -> None:
-    found = rows("| model | what it does | met in |")
+    found = rows("| model | effect | found in |")
     assert found == [[f"`{m.name}`", m.about, m.source] for m in MODELS]
 
 
 def test_the_table_of_runtimes_is_the_codes() -> None:
-    found = rows("| RUNTIME | what rounds | needs |")
+    found = rows("| RUNTIME | operators | needs |")
     assert found == [
         [f"`{row}`", row.about, *([f"`pip install {row.package}`"] if row.package else [])]
         for row in RUNTIMES

@@ -68,7 +68,7 @@ def test_a_service_whose_device_is_lost_answers_drains_and_leaves() -> None:
         assert rounded(service, SMALL).headers["Execution-Backend"] == "numpy"
         assert service.get("/livez").status == 200
         assert service.process.wait(20) == 1
-    assert any("lost host device" in line for line in service.log)
+    assert any("device lost: host device" in line for line in service.log)
 
 
 def test_cupy_without_a_device_fails_at_start_in_one_line() -> None:

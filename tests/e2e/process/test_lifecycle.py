@@ -1,6 +1,6 @@
 """The life of the process: how it starts, how it leaves, and who takes over when it is killed.
 
-``make walls ROWS=shutdown`` is the long run of what is asked under load, and prints its figures.
+``make stress ARGS=shutdown`` runs what is asked under load for longer, and prints its figures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from support.http.native_form import ieee754, post
 from support.services.server import Reply, Service
 from support.services.tls import TlsService
 from support.services.workers import replaced_after, serving, workers_of
-from tensor_round_service.process.tls import FAREWELL_SECONDS
+from tensor_round_service.process.tls import SHUTDOWN_SECONDS
 
 ROUNDS = 3
 X = np.array([0.5, 1.5, -2.5], "<f4")
@@ -145,7 +145,7 @@ def test_idle_callers_do_not_hold_up_the_end_under_tls() -> None:
             assert Reply.read(caller).status == 200
         began = time.monotonic()
         assert service.stop() == 0
-        assert time.monotonic() - began < FAREWELL_SECONDS - 1
+        assert time.monotonic() - began < SHUTDOWN_SECONDS - 1
 
 
 @ALONE_AND_TOGETHER

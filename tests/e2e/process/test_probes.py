@@ -128,7 +128,7 @@ def test_a_slash_too_many_loses_no_upload(service: Service) -> None:
     """It is neither answered as another path, nor redirected, which would send it twice."""
     reply = service.request("POST", "/round/", b"1234")
     assert (reply.status, reply.json()["code"]) == (404, "not_found")
-    assert "without the slash at its end" in reply.json()["detail"]
+    assert "without its trailing slash" in reply.json()["detail"]
 
 
 def test_every_error_links_to_a_paragraph_on_it(service: Service) -> None:

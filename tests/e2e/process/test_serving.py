@@ -65,7 +65,7 @@ def test_an_unknown_variable_is_a_warning_that_names_the_nearest_setting() -> No
     }
     with Service(environment=environment) as service:
         warnings = [line.split(maxsplit=1)[1] for line in service.log if "WARNING" in line]
-    nothing = "is no setting and changes nothing; the nearest is"
+    nothing = "is not a setting and has no effect; the nearest is"
     assert warnings == [
         f"TENSOR_ROUND_MAX_TENSORBYTES {nothing} TENSOR_ROUND_MAX_TENSOR_BYTES\n",
         f"TENSOR_ROUND_PROT {nothing} TENSOR_ROUND_PORT\n",
@@ -86,7 +86,11 @@ def test_every_variable_of_the_client_is_known() -> None:
         (["--port", "99999"], {}, "--port (TENSOR_ROUND_PORT): must be less than"),
         ([], {"TENSOR_ROUND_WORKERS": "none"}, "--workers (TENSOR_ROUND_WORKERS): must be"),
         (["--max-tensor-bytes", "big"], {}, "--max-tensor-bytes (TENSOR_ROUND_MAX_TENSOR_BYTES):"),
-        (["--ssl-keyfile", "/none"], {}, "(TENSOR_ROUND_SSL_KEYFILE): means nothing without"),
+        (
+            ["--ssl-keyfile", "/none"],
+            {},
+            "(TENSOR_ROUND_SSL_KEYFILE): needs TENSOR_ROUND_SSL_CERTFILE",
+        ),
         (["--allowed-hosts", "http://x"], {}, 'must be names, as in x.example, got "http://x"'),
         (["--allowed-hosts", "a,b:8000"], {}, 'must be names, as in x.example, got "b:8000"'),
     ],

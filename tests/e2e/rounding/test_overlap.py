@@ -27,10 +27,10 @@ from support.services.tls import SERVER, caller_context
 from support.watched_backend import WatchedBackend
 from tensor_round.conformance import reference
 from tensor_round.conformance.patterns import samples
-from tensor_round_service.engine.overlap import LEAST_BYTES, PIECE_BYTES, Overlap
+from tensor_round_service.engine.overlap import MIN_BYTES, PIECE_BYTES, Overlap
 
 #: A few elements more than whole pieces, of any type.
-NBYTES = LEAST_BYTES + 24
+NBYTES = MIN_BYTES + 24
 
 
 @pytest.fixture(scope="module")

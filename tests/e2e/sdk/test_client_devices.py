@@ -36,8 +36,8 @@ def sharing() -> Iterator[Service]:
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedPool]:
     pool = SharedPool()
-    monkeypatch.setattr(device_arrays, "KINDS", (*device_arrays.KINDS, pool))
-    monkeypatch.setattr(cuda_driver, "driver", lambda: pool)
+    monkeypatch.setattr(device_arrays, "LIBRARIES", (*device_arrays.LIBRARIES, pool))
+    monkeypatch.setattr(cuda_driver, "open_driver", lambda: pool)
     pretend_imported(monkeypatch)
     yield pool
     pool.close()
@@ -167,7 +167,7 @@ def test_a_service_that_cannot_open_a_handle_gets_copies(
         return cuda_driver.Export(b"gone".ljust(64, b"\0"), 0, found.nbytes, found.offset)
 
     monkeypatch.setattr(pool, "export", elsewhere)
-    assert "opens no memory" in copies_once(client, pool, caplog)
+    assert "cannot be opened" in copies_once(client, pool, caplog)
 
 
 def test_an_array_over_the_services_limit_is_copied_in_tiles(

@@ -23,7 +23,7 @@ from support.cases.executions import (
 from support.clients import AnyClient
 from support.http.native_form import post
 from support.services.server import Service
-from tensor_round.arrays.host import laid_out
+from tensor_round.arrays.host import strided_view
 
 MODEL = tr.DirectMLDescriptor(
     feature_level="3_0",
@@ -62,7 +62,7 @@ def test_bytes_are_those_of_raw_http(
         "strides": list(result.layout.strides),
         "byte_length": result.layout.byte_length,
     }
-    seen = laid_out(np.frombuffer(raw.content, np.uint8), call.output)
+    seen = strided_view(np.frombuffer(raw.content, np.uint8), call.output)
     assert np.array_equal(bits(result.numpy()), bits(seen))
     assert result.numpy().strides == seen.strides
 
@@ -109,7 +109,7 @@ def test_arrays_of_any_strides_and_byte_order(
 ) -> None:
     call = call_of(document)
     payload = payload_of(call)
-    x = laid_out(np.frombuffer(payload, np.uint8), call.input)
+    x = strided_view(np.frombuffer(payload, np.uint8), call.input)
     expected = reference(call, payload)
     swapped = x.astype(x.dtype.newbyteorder(">")) if x.dtype.kind in "fi" else x.copy()
     with kind(service.url, digest=digest) as client:

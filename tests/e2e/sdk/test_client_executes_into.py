@@ -23,7 +23,7 @@ from support.cases.executions import (
 )
 from support.clients import AnyClient
 from support.services.server import Service
-from tensor_round.arrays.host import laid_out
+from tensor_round.arrays.host import strided_view
 
 
 def noted(done: list[int], count: int, total: int) -> None:
@@ -56,17 +56,17 @@ def test_out_as_an_array_gets_its_elements_and_no_more(
     dtype = call.output.dtype.numpy
     memory = np.full(call.output.byte_length + 64, 0xAA, np.uint8)
     outs = [
-        laid_out(memory[: call.output.byte_length], call.output),
+        strided_view(memory[: call.output.byte_length], call.output),
         np.empty(call.output.shape, dtype),
         np.empty([*call.output.shape, 2], dtype)[..., 1],
     ]
     for out in outs:
         result = client.execute(document, payload, out=out)
         assert bytes(result.data) == expected
-        seen = laid_out(np.frombuffer(expected, np.uint8), call.output)
+        seen = strided_view(np.frombuffer(expected, np.uint8), call.output)
         assert np.array_equal(bits(np.asarray(out)), bits(seen))
     covered = np.zeros(memory.size, np.uint8)
-    laid_out(covered[: call.output.byte_length], call.output).view(f"<u{dtype.itemsize}").fill(
+    strided_view(covered[: call.output.byte_length], call.output).view(f"<u{dtype.itemsize}").fill(
         (1 << 8 * dtype.itemsize) - 1
     )
     if call.output.element_count:
@@ -101,15 +101,15 @@ def test_in_place(
         result = client.execute(document, whole, out=whole)
         assert bytes(whole) == bytes(result.data) == expected
         memory = np.frombuffer(payload, np.uint8).copy()
-        x = laid_out(memory, call.input)
+        x = strided_view(memory, call.input)
         result = client.execute(document, x, out=x)
         assert result.numpy() is x
         assert bytes(result.data) == expected
         # What lies between the elements is not the tensor's.
-        seen = laid_out(np.frombuffer(expected, np.uint8), call.output)
+        seen = strided_view(np.frombuffer(expected, np.uint8), call.output)
         assert np.array_equal(bits(x), bits(seen))
-        laid_out(memory, call.input).view(f"<u{x.itemsize}")[...] = bits(
-            laid_out(np.frombuffer(payload, np.uint8), call.input)
+        strided_view(memory, call.input).view(f"<u{x.itemsize}")[...] = bits(
+            strided_view(np.frombuffer(payload, np.uint8), call.input)
         )
         assert memory.tobytes() == payload
 
@@ -181,7 +181,7 @@ def test_tiles_make_the_same_bytes(
     call = call_of(document)
     payload = payload_of(call)
     expected = reference(call, payload)
-    x = laid_out(np.frombuffer(payload, np.uint8), call.input)
+    x = strided_view(np.frombuffer(payload, np.uint8), call.input)
     with kind(service.url, tile_bytes=64, digest=digest) as client:
         for data in (payload, x, x.copy(order="F")):
             done: list[int] = []

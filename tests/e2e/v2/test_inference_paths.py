@@ -197,8 +197,8 @@ REFUSED: list[tuple[str, str, bytes | None, int, str]] = [
     ("POST", "/v2/repository/models/round/unload", b"", 400, "cannot be unloaded"),
     ("POST", "/v2/repository/models/none/unload", b"", 404, "no model"),
     ("POST", "/v2/logging", b'{"log_info":false}', 400, "fixed"),
-    ("POST", "/v2/trace/setting", b"{}", 400, "no traces"),
-    ("POST", "/v2/models/round/trace/setting", b"{}", 400, "no traces"),
+    ("POST", "/v2/trace/setting", b"{}", 400, "no tracing"),
+    ("POST", "/v2/models/round/trace/setting", b"{}", 400, "no tracing"),
     ("POST", "/v2/models/none/trace/setting", b"{}", 404, "no model"),
     *((method, f"/v2/{family}{path}", b"{}", 501, says)
       for family, says in (("systemsharedmemory", "PREFIX"), ("cudasharedmemory", "CUDA"))

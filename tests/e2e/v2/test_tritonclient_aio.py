@@ -110,7 +110,7 @@ def test_every_other_call(service: Service) -> None:
 REFUSED: dict[str, tuple[Act, str, str]] = {
     "unload": (lambda c: c.unload_model("round"), "400", "cannot be unloaded"),
     "logging": (lambda c: c.update_log_settings({"log_info": True}), "400", "fixed"),
-    "trace": (lambda c: c.update_trace_settings("round", {}), "400", "no traces"),
+    "trace": (lambda c: c.update_trace_settings("round", {}), "400", "no tracing"),
     "metadata": (lambda c: c.get_model_metadata("none"), "404", 'no model "none"'),
     "config": (lambda c: c.get_model_config("round", "9"), "404", "no version"),
     "statistics": (lambda c: c.get_inference_statistics("none"), "404", "no model"),

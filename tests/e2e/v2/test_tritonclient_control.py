@@ -65,7 +65,7 @@ def test_log_and_trace_settings(client: triton.InferenceServerClient) -> None:
     assert client.get_trace_settings("round")["trace_level"] == ["OFF"]
     with pytest.raises(InferenceServerException, match="fixed"):
         client.update_log_settings({"log_info": False})
-    with pytest.raises(InferenceServerException, match="no traces"):
+    with pytest.raises(InferenceServerException, match="no tracing"):
         client.update_trace_settings("round", {"trace_level": ["TIMESTAMPS"]})
 
 

@@ -19,7 +19,7 @@ from tensor_round_service.auth.api_keys import KeyRing
 
 @pytest.fixture
 def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_keys, "SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(api_keys, "POLL_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("_no_wait")
@@ -70,7 +70,7 @@ class TestChanges:
             assert [who(ring, "a") for _ in range(3)] == ["alice"] * 3
             (record,) = caplog.records
             assert record.levelno == logging.ERROR
-            assert "the keys of before stay" in record.getMessage()
+            assert "the previous keys stay in effect" in record.getMessage()
             assert "s3cret" not in record.getMessage()
             caplog.clear()
             if spoil == "folder":
@@ -106,7 +106,7 @@ def test_no_valid_key_is_refused_while_the_file_is_written(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # Far above what the writer sleeps: a busy machine lets it sleep longer.
-    monkeypatch.setattr(api_keys, "SECONDS_BETWEEN_LOOKS", 0.6)
+    monkeypatch.setattr(api_keys, "POLL_SECONDS", 0.6)
     ring = KeyRing(path)
     text, done = path.read_text(), threading.Event()
 
@@ -134,14 +134,14 @@ def test_a_key_taken_out_counts_within_two_seconds(path: Path, text: str) -> Non
     while who(ring, "a") is not None:
         assert time.monotonic() - began < 2
         time.sleep(0.01)
-    assert time.monotonic() - began >= api_keys.SECONDS_BETWEEN_LOOKS
+    assert time.monotonic() - began >= api_keys.POLL_SECONDS
 
 
 def test_one_request_after_a_long_time_is_enough(path: Path) -> None:
     """Nobody looks while nobody asks: who asks next must not be let in by keys of long ago."""
     ring = KeyRing(path)
     path.write_text(f"{B} bob\n")
-    time.sleep(api_keys.SECONDS_BETWEEN_LOOKS + 0.1)
+    time.sleep(api_keys.POLL_SECONDS + 0.1)
     assert who(ring, "a") is None
 
 
@@ -151,12 +151,12 @@ def test_a_time_of_modification_in_the_past_does_not_count(
     ring = KeyRing(path)
     path.write_text("")
     os.utime(path, (0, 0))
-    monkeypatch.setattr(ring, "_next_look", 0.0)
+    monkeypatch.setattr(ring, "_next_poll", 0.0)
     assert who(ring, "a") == "alice"
 
 
 def test_looking_leaves_no_descriptors(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_keys, "SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(api_keys, "POLL_SECONDS", 0.0)
     ring = KeyRing(path)
     before = len(os.listdir("/proc/self/fd"))
     for spoil in (path.touch, path.unlink, path.mkdir, path.rmdir, partial(os.mkfifo, path)):

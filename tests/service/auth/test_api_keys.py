@@ -37,7 +37,7 @@ GOOD = [
 
 @pytest.mark.parametrize(("text", "found"), [c[1:] for c in GOOD], ids=[c[0] for c in GOOD])
 def test_files(text: str, found: list[tuple[str, float]]) -> None:
-    assert [(key.label, key.ends) for key in read_keys(text.encode())] == found
+    assert [(key.label, key.expires) for key in read_keys(text.encode())] == found
 
 
 BAD = [
@@ -52,10 +52,10 @@ BAD = [
     ("date-of-another-land", f"{A} robot 31.12.2026", "YYYY-MM-DD"),
     ("time-of-day", f"{A} robot 2026-12-31T12:00:00", "YYYY-MM-DD"),
     ("two-labels", f"{A} robot army", "YYYY-MM-DD"),
-    ("label-last", f"{A} 2026-12-31 robot", "nothing else"),
+    ("label-last", f"{A} 2026-12-31 robot", "may follow the digest"),
     ("too-long-a-label", f"{A} {'x' * 65}", "label"),
     ("not-printable", f"{A} a\u200bb", "label"),
-    ("twice", f"{A}\n{B}\n{A.upper()} robot", "line 3: has the key of line 1 again"),
+    ("twice", f"{A}\n{B}\n{A.upper()} robot", "line 3: repeats the key of line 1"),
     ("second-line", f"{A}\nnonsense", "line 2"),
 ]
 

@@ -15,7 +15,7 @@ from tensor_round_service.backends.cpu.backend import rounder
 
 #: Bytes at which the NumPy backend cuts a run; another backend's cuts lie at powers of two as well.
 CUTS = {
-    "least-for-lanes": lanes.LEAST_BYTES,
+    "least-for-lanes": lanes.MIN_BYTES,
     "lanes-blocks": 8 * lanes.BLOCK_WORDS,
     "table-blocks": 4 * tables.BLOCK,
     "blocks": 2 * floats.BLOCK_BYTES,

@@ -28,7 +28,7 @@ def use(memory: Memory, nbytes: int) -> None:
     job.reserve_first(nbytes)
     job.reserve_rest()
     job.allocate(nbytes)
-    job.end(settled=True)
+    job.end(reusable=True)
 
 
 def test_a_full_budget_does_not_throw_away_what_it_is_about_to_need() -> None:
@@ -45,4 +45,4 @@ def test_stock_and_requests_stay_within_the_budget_together() -> None:
     use(memory, MIB)
     use(memory, MIB // 4)  # which a mebibyte is too large for
     assert allocator.sizes == [MIB, MIB // 4]
-    assert memory.stocked_bytes == MIB // 4
+    assert memory.pooled_bytes == MIB // 4

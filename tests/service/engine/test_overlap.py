@@ -12,9 +12,9 @@ from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
-from tensor_round_service.engine.overlap import LEAST_BYTES, suits
+from tensor_round_service.engine.overlap import MIN_BYTES, is_worthwhile
 
-COUNT = LEAST_BYTES // 4
+COUNT = MIN_BYTES // 4
 
 
 def call(input: Layout, output: Layout | None = None) -> RoundCall:
@@ -37,7 +37,7 @@ def layout(
         pytest.param(call(layout(shape=(COUNT - 1,))), False, id="small"),
         pytest.param(call(layout(shape=(2, COUNT), strides=(1, 2))), True, id="columns"),
         pytest.param(call(layout("int32")), False, id="integers"),
-        pytest.param(call(layout(byte_length=LEAST_BYTES + 4)), False, id="padded"),
+        pytest.param(call(layout(byte_length=MIN_BYTES + 4)), False, id="padded"),
         pytest.param(
             call(layout(shape=(2, COUNT), strides=(1, 2)), layout(shape=(2, COUNT))),
             *(False,),
@@ -47,12 +47,12 @@ def layout(
 )
 def test_what_suits(asked: RoundCall, suited: bool) -> None:
     backend = NumpyBackend()
-    assert suits(backend, asked) is suited
+    assert is_worthwhile(backend, asked) is suited
     backend.close()
 
 
 @pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
 def test_a_device_is_given_the_whole() -> None:
     backend = CupyBackend([HostDevice()], NumpyBackend())
-    assert not suits(backend, call(layout()))
+    assert not is_worthwhile(backend, call(layout()))
     backend.close()

@@ -13,7 +13,7 @@ from tensor_round.errors import BackendFailed, Draining
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine import readiness
-from tensor_round_service.engine.readiness import Lifecycle, Readiness
+from tensor_round_service.engine.readiness import ProcessLifecycle, Readiness
 
 
 class Backend(NumpyBackend):
@@ -61,7 +61,7 @@ class Stuck(Backend):
 
 def test_a_sound_backend_is_asked_once_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = Backend()
-    ready = Readiness(backend, Lifecycle())
+    ready = Readiness(backend, ProcessLifecycle())
 
     async def ask() -> None:
         await asyncio.gather(*(ready.check() for _ in range(50)))
@@ -69,14 +69,14 @@ def test_a_sound_backend_is_asked_once_a_while(monkeypatch: pytest.MonkeyPatch) 
 
     asyncio.run(ask())
     assert backend.calls == 1
-    monkeypatch.setattr(readiness, "FRESH_SECONDS", 0)
+    monkeypatch.setattr(readiness, "PROOF_VALID_SECONDS", 0)
     asyncio.run(ask())
     assert backend.calls > 1
 
 
 @pytest.mark.parametrize("kind", [Wrong, Idle, Broken, Lost])
 def test_a_backend_that_does_not_round_is_not_ready(kind: type[Backend]) -> None:
-    ready = Readiness(kind(), Lifecycle())
+    ready = Readiness(kind(), ProcessLifecycle())
     with pytest.raises(BackendFailed) as refused:
         asyncio.run(ready.check())
     assert refused.value.retry_after
@@ -84,7 +84,7 @@ def test_a_backend_that_does_not_round_is_not_ready(kind: type[Backend]) -> None
 
 def test_a_stuck_backend_is_told_of_in_time_and_may_recover() -> None:
     backend = Stuck()
-    ready = Readiness(backend, Lifecycle())
+    ready = Readiness(backend, ProcessLifecycle())
 
     def seconds_to_refusal() -> float:
         began = time.monotonic()
@@ -108,7 +108,7 @@ def test_a_stuck_backend_is_told_of_in_time_and_may_recover() -> None:
 
 def test_draining_is_said_without_asking_the_backend() -> None:
     backend = Backend()
-    lifecycle = Lifecycle()
+    lifecycle = ProcessLifecycle()
     ready = Readiness(backend, lifecycle)
     lifecycle.draining = True
     with pytest.raises(Draining) as refused:

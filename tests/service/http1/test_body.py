@@ -53,7 +53,7 @@ def read(body: BodyReceiver, source: Source, size: int) -> bytes:
     content = b""
     while not body.is_at_end:
         target = memoryview(bytearray(size))
-        is_enough = body.take(target)
+        is_enough = body.fill(target)
         while not is_enough:
             assert body.missing == size - body.filled > 0
             is_enough = source.receive(body)
@@ -104,7 +104,7 @@ each_surplus = pytest.mark.parametrize("surplus", [b"", SURPLUS], ids=["alone", 
 def check(body: BodyReceiver, source: Source, size: int, expected: bytes, surplus: bytes) -> None:
     received = body.received + len(source.data)
     assert read(body, source, size) == expected
-    assert bytes(body.early) + source.data == surplus
+    assert bytes(body.unread) + source.data == surplus
     assert body.received == received - len(source.data)
 
 
@@ -144,21 +144,21 @@ def test_a_long_body_goes_where_it_belongs(chunk: int | None, piece: int) -> Non
 
 def test_what_is_short_has_no_place_of_its_own() -> None:
     body = receiver(DIRECT_BYTES * 4)
-    assert not body.take(memoryview(bytearray(DIRECT_BYTES - 1)))
+    assert not body.fill(memoryview(bytearray(DIRECT_BYTES - 1)))
     assert body.buffer is None
-    assert not body.take(memoryview(bytearray(DIRECT_BYTES)))
+    assert not body.fill(memoryview(bytearray(DIRECT_BYTES)))
     assert body.buffer is not None
     assert len(body.buffer) == DIRECT_BYTES
     assert not body.advance(1)
     assert body.buffer is None
     body = receiver(DIRECT_BYTES - 1)
-    assert not body.take(memoryview(bytearray(DIRECT_BYTES)))
+    assert not body.fill(memoryview(bytearray(DIRECT_BYTES)))
     assert body.buffer is None
 
 
 def test_a_place_ends_where_the_body_does() -> None:
     body = receiver(DIRECT_BYTES)
-    assert not body.take(memoryview(bytearray(4 * DIRECT_BYTES)))
+    assert not body.fill(memoryview(bytearray(4 * DIRECT_BYTES)))
     assert body.buffer is not None
     assert len(body.buffer) == DIRECT_BYTES
     assert body.advance(DIRECT_BYTES)
@@ -169,7 +169,7 @@ def test_a_place_ends_where_the_body_does() -> None:
 @each_body
 def test_an_empty_target_is_full(body: Body) -> None:
     received = receiver(body.length)
-    assert received.take(memoryview(bytearray()))
+    assert received.fill(memoryview(bytearray()))
     assert received.filled == 0
     assert received.is_at_end is (body.length == 0)
 
@@ -179,23 +179,23 @@ def test_an_empty_target_is_full(body: Body) -> None:
 def test_skipping_drops_what_has_come(body: Body, surplus: bytes) -> None:
     whole = receiver(body.length, body.framed + surplus)
     whole.skip()
-    assert (whole.is_at_end, bytes(whole.early)) == (True, surplus)
+    assert (whole.is_at_end, bytes(whole.unread)) == (True, surplus)
     for length in range(0, len(body.framed), 1 + len(body.framed) // 50):
         part = receiver(body.length, body.framed[:length])
         part.skip()
         assert not part.is_at_end
-        assert not part.early
+        assert not part.unread
         part.keep(memoryview(body.framed[length:] + surplus))
         part.skip()
-        assert (part.is_at_end, bytes(part.early)) == (True, surplus)
+        assert (part.is_at_end, bytes(part.unread)) == (True, surplus)
 
 
 @each_body
 def test_skipping_after_a_target(body: Body) -> None:
     received = receiver(body.length, body.framed + SURPLUS)
-    received.take(memoryview(bytearray(1)))
+    received.fill(memoryview(bytearray(1)))
     received.skip()
-    assert (received.is_at_end, bytes(received.early)) == (True, SURPLUS)
+    assert (received.is_at_end, bytes(received.unread)) == (True, SURPLUS)
 
 
 @each_body
@@ -206,7 +206,7 @@ def test_what_comes_unasked_is_kept(body: Body) -> None:
     check(received, Source(b"", 1), 3, body.content, b"")
     received.keep(memoryview(SURPLUS[:3]))
     received.keep(memoryview(SURPLUS[3:]))
-    assert bytes(received.early) == SURPLUS
+    assert bytes(received.unread) == SURPLUS
 
 
 MALFORMED: dict[str, bytes] = {

@@ -26,9 +26,9 @@ from tensor_round_service.http1.content import (
     Decoded,
     Prefixed,
     Verified,
-    end,
-    read,
-    take,
+    expect_end,
+    read_all,
+    read_up_to,
 )
 from tensor_round_service.http1.request import ByteSource, Progress
 
@@ -103,7 +103,7 @@ def test_every_source_gives_all_bytes(data: bytes, seed: int, size: int, knows_e
             decoded(gzip.compress(data, mtime=0), seed, knows_end=knows_end),
         ):
             assert await drained(source, size) == data
-            await end(source, len(data))
+            await expect_end(source, len(data))
 
     run(main())
 
@@ -149,7 +149,7 @@ def test_other_bytes_than_the_digest_says(size: int, knows_end: bool) -> None:
 
 def test_no_bytes_have_a_digest_too() -> None:
     async def main() -> None:
-        await end(Verified(Cut(b""), hashlib.sha256(b"a").digest()), 0)
+        await expect_end(Verified(Cut(b""), hashlib.sha256(b"a").digest()), 0)
 
     with pytest.raises(DigestMismatch):
         run(main())
@@ -184,16 +184,16 @@ def test_decoding_leaves_turns_to_others() -> None:
 
 @pytest.mark.parametrize("knows_end", [True, False])
 def test_the_end_is_where_nothing_follows(knows_end: bool) -> None:
-    run(end(Cut(b"", knows_end=knows_end), 0))
+    run(expect_end(Cut(b"", knows_end=knows_end), 0))
     with pytest.raises(PayloadSizeMismatch, match="12 bytes"):
-        run(end(Cut(b"a", knows_end=knows_end), 12))
+        run(expect_end(Cut(b"a", knows_end=knows_end), 12))
 
 
 @pytest.mark.parametrize(
     ("nbytes", "taken"), [(0, b""), (1, b"a"), (3, b"abc"), (4, b"abc"), (99, b"abc")]
 )
 def test_taking_the_next_bytes(nbytes: int, taken: bytes) -> None:
-    assert run(take(Cut(b"abc"), nbytes)) == taken
+    assert run(read_up_to(Cut(b"abc"), nbytes)) == taken
 
 
 LENGTHS = [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES, len(CONTENT)]
@@ -204,7 +204,7 @@ LENGTHS = [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES,
 def test_reading_all_that_is_left(length: int, slack: int) -> None:
     for likely in {0, length // 2, length, length + slack}:
         reserved: list[int] = []
-        content = run(read(Cut(CONTENT[:length]), length + slack, reserved.append, likely))
+        content = run(read_all(Cut(CONTENT[:length]), length + slack, reserved.append, likely))
         assert content == CONTENT[:length]
         assert all(nbytes > 0 for nbytes in reserved)
         assert length <= sum(reserved) <= length + slack + 1
@@ -215,7 +215,7 @@ def test_reading_more_than_the_limit(length: int) -> None:
     for likely in (0, length - 1):
         reserved: list[int] = []
         with pytest.raises(TensorTooLarge) as raised:
-            run(read(Cut(CONTENT[:length]), length - 1, reserved.append, likely))
+            run(read_all(Cut(CONTENT[:length]), length - 1, reserved.append, likely))
         assert raised.value.limit_bytes == length - 1
         assert sum(reserved) <= length
 
@@ -223,16 +223,16 @@ def test_reading_more_than_the_limit(length: int) -> None:
 def test_a_length_over_the_limit_is_not_read() -> None:
     source = Cut(b"abc")
     with pytest.raises(TensorTooLarge):
-        run(read(source, 10, pytest.fail, likely=11))
+        run(read_all(source, 10, pytest.fail, stated_length=11))
     assert not source.is_at_end
 
 
 def test_a_length_that_is_stated_is_reserved_once_it_is_likely() -> None:
     reserved: list[int] = []
-    run(read(Cut(CONTENT), len(CONTENT), reserved.append, likely=len(CONTENT)))
+    run(read_all(Cut(CONTENT), len(CONTENT), reserved.append, stated_length=len(CONTENT)))
     assert reserved == [PIECE_BYTES, len(CONTENT) + 1 - PIECE_BYTES]
     reserved = []
-    run(read(Cut(CONTENT[:9]), len(CONTENT), reserved.append, likely=len(CONTENT)))
+    run(read_all(Cut(CONTENT[:9]), len(CONTENT), reserved.append, stated_length=len(CONTENT)))
     assert reserved == [PIECE_BYTES]
 
 
@@ -248,5 +248,5 @@ def test_memory_that_is_refused_is_not_taken(allowed: int) -> None:
         left -= nbytes
 
     with pytest.raises(MemoryError):
-        run(read(source, len(CONTENT), reserve))
+        run(read_all(source, len(CONTENT), reserve))
     assert len(CONTENT) - len(source._left) == allowed - left

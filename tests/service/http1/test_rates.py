@@ -1,4 +1,4 @@
-"""Limits in time: a deadline on a real loop, and the arithmetic of a minimum rate."""
+"""ConnectionLimits in time: a deadline on a real loop, and the arithmetic of a minimum rate."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_closed_it_never_expires(runner: asyncio.Runner) -> None:
 def test_a_rate(rate: int, grace: float, moves: list[tuple[int, float, bool]]) -> None:
     bucket = MinimumRate(rate, grace)
     for nbytes, seconds, is_held in moves:
-        assert bucket.moved(nbytes, seconds) is is_held
+        assert bucket.record(nbytes, seconds) is is_held
 
 
 @pytest.mark.parametrize(
@@ -176,12 +176,12 @@ def test_grace_may_be_cut(limit: float, moves: list[tuple[int, float, bool]]) ->
     bucket = MinimumRate(100, 10)
     bucket.limit(limit)
     for nbytes, seconds, is_held in moves:
-        assert bucket.moved(nbytes, seconds) is is_held
+        assert bucket.record(nbytes, seconds) is is_held
 
 
 def test_cutting_grace_forgives_nothing() -> None:
     bucket = MinimumRate(100, 1)
-    assert not bucket.moved(0, 2)
+    assert not bucket.record(0, 2)
     bucket.limit(5)
-    assert not bucket.moved(99, 0)
-    assert bucket.moved(1, 0)
+    assert not bucket.record(99, 0)
+    assert bucket.record(1, 0)

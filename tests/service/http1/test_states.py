@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from tensor_round_service.http1.connection.connection import Connection
-from tensor_round_service.http1.connection.site import Limits, Site
+from tensor_round_service.http1.connection.context import ConnectionLimits, ServerContext
 from tensor_round_service.http1.connection.states import MOVES, State
 from tensor_round_service.http1.head import Header
 from tensor_round_service.http1.request import Request
@@ -42,7 +42,7 @@ class Echo:
     def refuse(self, path: str, error: Exception, head: object = None) -> Response:
         return text(400, str(error).encode())
 
-    def last_resort(self, path: str, error: Exception) -> bytes:
+    def preallocated_response(self, path: str, error: Exception) -> bytes:
         raise error
 
 
@@ -64,7 +64,7 @@ async def connected() -> AsyncIterator[tuple[Connection, socket.socket]]:
     """A connection of a server, and its peer's socket; both are closed behind it."""
     ours, theirs = socket.socketpair()
     server = Server()
-    site = Site(Echo(), Limits(), server)
+    site = ServerContext(Echo(), ConnectionLimits(), server)
     transport, connection = await site.loop.create_connection(lambda: Connection(site), sock=ours)
     theirs.setblocking(False)
     try:

@@ -9,7 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tensor_round_service.inference.pieces import PIECE_BYTES, SHARED_BYTES, buffers_for, in_pieces
+from tensor_round_service.inference.pieces import (
+    PIECE_BYTES,
+    SHARED_BYTES,
+    buffers_for,
+    for_each_piece,
+)
 
 SIZES = (0, 1, PIECE_BYTES, PIECE_BYTES + 1, SHARED_BYTES - 1, SHARED_BYTES, SHARED_BYTES + 4)
 HaveDone = Callable[[Callable[[], None]], None]
@@ -41,7 +46,7 @@ def test_each_piece_is_done_once(nbytes: int, have_done: HaveDone) -> None:
         assert end - start <= buffers_for(nbytes)[thread]
         done.append((start, end))
 
-    in_pieces(nbytes, work, have_done)
+    for_each_piece(nbytes, work, have_done)
     done.sort()
     assert [start for start, _ in done] == [0, *(end for _, end in done[:-1])]
     assert done[-1][1] == nbytes
@@ -56,7 +61,7 @@ def test_two_threads_share(pool: ThreadPoolExecutor) -> None:
         if start < 2 * PIECE_BYTES:
             together.wait()
 
-    in_pieces(2 * SHARED_BYTES, work, pool.submit)
+    for_each_piece(2 * SHARED_BYTES, work, pool.submit)
     assert threads == {0, 1}
 
 
@@ -67,7 +72,7 @@ def test_on_threads_that_are_all_taken(pool: ThreadPoolExecutor) -> None:
     def whole() -> int:
         done = []
         together.wait()
-        in_pieces(SHARED_BYTES, lambda start, end, _: done.append(end - start), pool.submit)
+        for_each_piece(SHARED_BYTES, lambda start, end, _: done.append(end - start), pool.submit)
         return sum(done)
 
     futures = [pool.submit(whole) for _ in range(2)]
@@ -77,7 +82,7 @@ def test_on_threads_that_are_all_taken(pool: ThreadPoolExecutor) -> None:
 def test_who_comes_late_does_nothing() -> None:
     late: list[Callable[[], None]] = []
     done = []
-    in_pieces(SHARED_BYTES, lambda start, _end, _thread: done.append(start), late.append)
+    for_each_piece(SHARED_BYTES, lambda start, _end, _thread: done.append(start), late.append)
     (help_,) = late
     before = len(done)
     help_()
@@ -101,7 +106,7 @@ def test_a_failure_ends_the_work_of_both(pool: ThreadPoolExecutor, fails: int) -
         working.append(start)
 
     with pytest.raises(OSError, match="of this piece"):
-        in_pieces(16 * SHARED_BYTES, work, pool.submit)
+        for_each_piece(16 * SHARED_BYTES, work, pool.submit)
     done = len(working)
     assert done <= 2
     time.sleep(0.1)

@@ -16,12 +16,12 @@ from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
+from tensor_round_service.inference.executor import InferenceExecutor
 from tensor_round_service.inference.models import find
 from tensor_round_service.inference.pieces import PIECE_BYTES, SHARED_BYTES
-from tensor_round_service.inference.plan import plan_head
-from tensor_round_service.inference.shared.posix import SharedMemory
+from tensor_round_service.inference.plan import plan_from_header
+from tensor_round_service.inference.shared.posix import PosixSharedMemory
 from tensor_round_service.inference.shared.regions import Registry
-from tensor_round_service.inference.work import InferenceWork
 
 SIZE = SHARED_BYTES + 4096
 SIZES = (0, 8, PIECE_BYTES, PIECE_BYTES + 8, SHARED_BYTES, SIZE)
@@ -91,17 +91,17 @@ def request(form: str, nbytes: int) -> dict[str, Any]:
 def test_all_memory_is_counted_and_a_device_has_tensors_whole(
     engine: Engine, backend: Watched, owned: Segment, form: str, nbytes: int
 ) -> None:
-    memory = SharedMemory(PREFIX, Registry())
+    memory = PosixSharedMemory(PREFIX, Registry())
     memory.register("r", owned.key, 0, 2 * SIZE)
-    work = InferenceWork(engine, memory)
-    plan = plan_head(find("round"), json.dumps(request(form, nbytes)).encode(), True)
+    work = InferenceExecutor(engine, memory)
+    plan = plan_from_header(find("round"), json.dumps(request(form, nbytes)).encode(), True)
     job = Job(engine.memory)
     received = job.allocate(nbytes) if form == "in" else None
     if received is not None:
         received.view("<f4")[:] = 0.75
     parts = work.run(plan, received, job)
     check(parts, owned, form, nbytes, job)
-    job.end(settled=True)
+    job.end(reusable=True)
     assert sum(backend.allocated) == work.buffer_bytes(plan)
     by_pieces = backend.inline_bytes >= nbytes and form != "in"
     assert sum(backend.rounded) == nbytes

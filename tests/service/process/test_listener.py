@@ -32,8 +32,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("live", "another service listens there"),
-        ("file", "there is a file that is no socket"),
+        ("live", "another service listens on it"),
+        ("file", "the path is a file that is not a socket"),
         ("none/socket", "no such file or directory"),
         ("file/socket", "not a directory"),
         ("long" * 40, "af_unix path too long"),

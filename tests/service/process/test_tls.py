@@ -15,7 +15,7 @@ import uvloop
 
 from support.services.tls import SERVER, caller_context
 from tensor_round_service.process import tls
-from tensor_round_service.process.tls import server_context, timed_loop
+from tensor_round_service.process.tls import loop_with_tls_timeouts, server_context
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -24,8 +24,8 @@ LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 def loop(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[asyncio.AbstractEventLoop]:
-    monkeypatch.setattr(tls, "FAREWELL_SECONDS", 0.3)
-    with contextlib.closing(timed_loop(LOOPS[request.param], 0.3)) as made:
+    monkeypatch.setattr(tls, "SHUTDOWN_SECONDS", 0.3)
+    with contextlib.closing(loop_with_tls_timeouts(LOOPS[request.param], 0.3)) as made:
         yield made
 
 

@@ -51,7 +51,7 @@ def test_who_dies_in_its_start_is_started_at_once_and_then_later_and_later(tmp_p
     ("kind", "says"),
     [
         ("unwilling", "cannot serve: there is no such device\n"),
-        ("crashing", "cannot serve: a worker ended with exit code 3 in its start\n"),
+        ("crashing", "cannot serve: a worker ended with exit code 3 at start\n"),
     ],
 )
 def test_if_none_has_ever_served_it_gives_up(kind: str, says: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from support.http.native_form import ieee754
 from tensor_round.errors import InvalidDescriptor, MalformedJSON, RequestRefused
 from tensor_round.wire import nesting, strictjson
-from tensor_round.wire.census import census
+from tensor_round.wire.json_size import measure_json
 from tensor_round_service.routes.document import Document
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -40,7 +40,9 @@ def peak(work: Callable[[], object]) -> int:
 def answered(text: bytes) -> bytes:
     read = Document.read(text)
     payload = read.payload()
-    return read.answer(np.rint(np.frombuffer(payload, read.call.input.dtype.numpy)).data.cast("B"))
+    return read.response(
+        np.rint(np.frombuffer(payload, read.call.input.dtype.numpy)).data.cast("B")
+    )
 
 
 COUNT = 30_000
@@ -59,7 +61,7 @@ ANSWERED = {
 def test_a_document_and_its_answer_take_no_more_than_the_census_says(name: str) -> None:
     text = ANSWERED[name]
     assert json.loads(answered(text))["output"]["shape"][0] > 1
-    assert peak(lambda: answered(text)) <= census(text).nbytes
+    assert peak(lambda: answered(text)) <= measure_json(text).nbytes
 
 
 def test_as_many_arrays_as_there_may_be_are_read() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from support.cases.array_cases import expected_bits, patterns
 from support.cases.descriptors import EXAMPLES, Document
 from tensor_round import operators
-from tensor_round.arrays.host import laid_out
+from tensor_round.arrays.host import strided_view
 from tensor_round.call import RoundCall
 
 TENSOR: Document = {"DataType": "FLOAT32", "Sizes": [2, 3]}
@@ -47,9 +47,9 @@ def payload_of(call: RoundCall) -> bytes:
 
 def reference(call: RoundCall, payload: bytes) -> bytes:
     """The output's bytes, element by element."""
-    source = laid_out(np.frombuffer(payload, np.uint8), call.input)
+    source = strided_view(np.frombuffer(payload, np.uint8), call.input)
     memory = np.zeros(call.output.byte_length, np.uint8)
-    target = laid_out(memory, call.output)
+    target = strided_view(memory, call.output)
     target.view(f"<u{target.itemsize}")[...] = expected_bits(source, call.rounding)
     return memory.tobytes()
 

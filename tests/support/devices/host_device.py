@@ -24,11 +24,11 @@ from support.devices import host_kernels
 from tensor_round.dtypes import DType
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends import Bytes
-from tensor_round_service.backends.cuda.device import DeviceFailed, OutOfDeviceMemory, Span
+from tensor_round_service.backends.cuda.device import DeviceBuffer, DeviceFailed, OutOfDeviceMemory
 from tensor_round_service.backends.cuda.kernels import (
     CARRIER_BYTES,
     ROUND_KERNELS,
-    SPREAD_KERNELS,
+    STRIDED_COPY_KERNELS,
     run_size,
 )
 
@@ -78,7 +78,7 @@ class HostDevice:
         self.ask("stream")
         return HostStream(self)
 
-    def allocate(self, nbytes: int) -> Span:
+    def allocate(self, nbytes: int) -> DeviceBuffer:
         self.ask("allocate")
         with self._lock:
             if self.used + self.kept + nbytes > self.memory_bytes:
@@ -87,14 +87,14 @@ class HostDevice:
         memory = np.full(nbytes + 256, RUBBISH, np.uint8)
         weakref.finalize(memory, self._free, nbytes).atexit = False
         start = -memory.ctypes.data % 256
-        return Span(memory.ctypes.data + start, nbytes, memory)
+        return DeviceBuffer(memory.ctypes.data + start, nbytes, memory)
 
     def _free(self, nbytes: int) -> None:
         with self._lock:
             self.used -= nbytes
             self.kept += nbytes
 
-    def import_memory(self, handle: bytes) -> Span:
+    def import_memory(self, handle: bytes) -> DeviceBuffer:
         """Map a POSIX shared memory object: what another process on this host can share."""
         self.ask("import")
         try:
@@ -103,7 +103,7 @@ class HostDevice:
         except (OSError, ValueError) as error:
             raise DeviceFailed("invalid argument") from error
         memory = np.frombuffer(pages, np.uint8)
-        return Span(memory.ctypes.data, memory.size, memory)
+        return DeviceBuffer(memory.ctypes.data, memory.size, memory)
 
     def trim(self) -> None:
         self.ask("trim")
@@ -183,27 +183,29 @@ class HostStream:
         if self._failure:
             raise DeviceFailed(str(self._failure)) from self._failure
 
-    def copy_in(self, source: Bytes, target: Span) -> None:
+    def copy_in(self, source: Bytes, target: DeviceBuffer) -> None:
         assert source.size == target.nbytes
         if not self._device.is_pinned(source):
             source = source.copy()  # as CUDA does
         held = source
         self._queue("copy in", lambda: _move(target.address, held.ctypes.data, held.size))
 
-    def copy_out(self, source: Span, target: Bytes) -> None:
+    def copy_out(self, source: DeviceBuffer, target: Bytes) -> None:
         assert source.nbytes == target.size
         self._queue("copy out", lambda: _move(target.ctypes.data, source.address, target.size))
         if not self._device.is_pinned(target):
             self.wait()
 
-    def copy(self, source: Span, target: Span) -> None:
+    def copy(self, source: DeviceBuffer, target: DeviceBuffer) -> None:
         assert source.nbytes == target.nbytes
         self._queue("copy", lambda: _move(target.address, source.address, target.nbytes))
 
-    def clear(self, target: Span) -> None:
+    def clear(self, target: DeviceBuffer) -> None:
         self._queue("clear", lambda: ctypes.memset(target.address, 0, target.nbytes))
 
-    def round(self, dtype: DType, rounding: Rounding, source: Span, target: Span) -> None:
+    def round(
+        self, dtype: DType, rounding: Rounding, source: DeviceBuffer, target: DeviceBuffer
+    ) -> None:
         assert source.nbytes == target.nbytes
         assert source.nbytes % dtype.itemsize == 0
         assert source.address % CARRIER_BYTES == target.address % CARRIER_BYTES == 0
@@ -221,14 +223,20 @@ class HostStream:
             ),
         )
 
-    def spread(
-        self, itemsize: int, source: Span, target: Span, dims: Span, first: int, count: int
+    def copy_strided(
+        self,
+        itemsize: int,
+        source: DeviceBuffer,
+        target: DeviceBuffer,
+        dims: DeviceBuffer,
+        first: int,
+        count: int,
     ) -> None:
         assert source.address % itemsize == target.address % itemsize == dims.address % 8 == 0
-        kernel, rank = SPREAD_KERNELS[itemsize], dims.nbytes // 24
+        kernel, rank = STRIDED_COPY_KERNELS[itemsize], dims.nbytes // 24
         self._queue(
-            "spread",
-            lambda: host_kernels.spread(
+            "copy_strided",
+            lambda: host_kernels.copy_strided(
                 kernel, source.address, dims.address, rank, first, target.address, count
             ),
         )

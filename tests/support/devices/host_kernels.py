@@ -11,7 +11,11 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, SPREAD_KERNELS, KernelSource
+from tensor_round_service.backends.cuda.kernels import (
+    ROUND_KERNELS,
+    STRIDED_COPY_KERNELS,
+    KernelSource,
+)
 
 #: What CUDA has and C++ has not. A thread of a GPU is a turn of a loop here.
 #: ``flushed`` sets what ``-ftz=true`` is on a GPU: subnormal operands and results become 0. A
@@ -117,7 +121,7 @@ def library() -> ctypes.CDLL:
     assert found is not None, NO_COMPILER
     source = _SHIM
     source += "".join(_text(_ROUND, kernel) for kernel in ROUND_KERNELS.values())
-    source += "".join(_text(_SPREAD, kernel) for kernel in SPREAD_KERNELS.values())
+    source += "".join(_text(_SPREAD, kernel) for kernel in STRIDED_COPY_KERNELS.values())
     with tempfile.TemporaryDirectory() as folder:
         text, binary = Path(folder) / "kernels.cpp", Path(folder) / "kernels.so"
         text.write_text(source)
@@ -153,7 +157,7 @@ def round_run(
     )
 
 
-def spread(
+def copy_strided(
     kernel: KernelSource, source: int, dims: int, rank: int, first: int, target: int, size: int
 ) -> None:
     """Run a copying kernel on host addresses."""

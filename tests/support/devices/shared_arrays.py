@@ -78,7 +78,7 @@ class SharedPool:
 
     module = MODULE
 
-    def is_one(self, x: Any) -> bool:
+    def owns(self, x: Any) -> bool:
         return isinstance(x, DeviceArray)
 
     def dtype(self, x: DeviceArray) -> str:
@@ -97,7 +97,7 @@ class SharedPool:
     def packed_copy(self, x: DeviceArray) -> DeviceArray:
         return self.array(x.seen)
 
-    def like(self, x: DeviceArray) -> DeviceArray:
+    def empty_like(self, x: DeviceArray) -> DeviceArray:
         return self.array(np.full(x.shape, 7, x.seen.dtype))
 
     def assign(self, target: DeviceArray, x: DeviceArray) -> None:

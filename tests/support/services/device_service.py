@@ -17,7 +17,7 @@ from support.devices.host_device import HostDevice
 from support.services.server import Service
 from tensor_round_service import app
 from tensor_round_service.backends.cuda.device import Device, DeviceFailed, OutOfDeviceMemory
-from tensor_round_service.backends.select import choose
+from tensor_round_service.backends.select import select_backend
 from tensor_round_service.process import serve
 
 TESTS = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def main() -> int:
 
     signal.signal(signal.SIGUSR1, lambda *_: setattr(device, "when_done", fault))
     signal.signal(signal.SIGUSR2, lambda *_: setattr(device, "when_asked", full))
-    app.choose = partial(choose, open_devices=open_devices)  # type: ignore[attr-defined]
+    app.select_backend = partial(select_backend, open_devices=open_devices)  # type: ignore[attr-defined]
     return serve.run(sys.argv[1:])
 
 

@@ -17,8 +17,8 @@ from support.services.server import Service
 from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.engine import Engine
+from tensor_round_service.http1.connection.context import ConnectionLimits
 from tensor_round_service.http1.connection.protocol import http_protocol
-from tensor_round_service.http1.connection.site import Limits
 from tensor_round_service.settings import Settings
 
 
@@ -39,7 +39,9 @@ class HostedService(Service):
             uvicorn.Config(
                 app,
                 port=0,
-                http=cast(Any, http_protocol(app.front, Limits(keep_alive=keep_alive))),
+                http=cast(
+                    Any, http_protocol(app.dispatcher, ConnectionLimits(keep_alive=keep_alive))
+                ),
                 ws="none",
                 proxy_headers=False,
                 lifespan="on",

@@ -1,4 +1,4 @@
-"""Thousands of scripts at a service, and what it holds when they are over."""
+"""Thousands of scripts at a service, and what it still holds afterwards."""
 
 from __future__ import annotations
 
@@ -10,42 +10,44 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gauges.vitals import MIB, Vitals
+from http_requests.message import HOST
+from http_requests.reader import Fault
+from stress.metrics import MIB, ProcessMetrics
+from stress.report import Report
 from support.http.native_form import ieee754
 from support.services.server import Service, tracebacks
 from support.services.tls import TlsService, caller_context
 
-from .exchange import HOST
+from .connection import TIMEOUT, play
 from .scripts import is_encrypted, script
-from .talk import PATIENCE, Fault, play
 
 #: Connections at one time.
-LANES = 48
-#: Before what the service holds is looked at first: kernels are compiled, buffers are made.
+CONCURRENT = 48
+#: Connections before the first measurement: kernels are compiled, buffers are made.
 WARM_UP = 200
-#: Whatever is at work at one time has room in it; a JSON document of unknown length takes much.
+#: Enough for all concurrent requests; a JSON document of unknown length reserves much.
 BUDGET = 4096 * MIB
-#: The most that one large tensor can have of it.
+#: The most that one large request can have of it.
 WHOLE = BUDGET - BUDGET // 16
 MOST_GROWTH = 16 * MIB
-#: Seconds in which memory and descriptors are back.
+#: Seconds in which memory and descriptors must be back.
 SETTLE = 15.0
-#: Seconds in which a service that nobody is connected to ends.
-LEAVE = 1.0
-#: Lines of the log that tell of a failure of the service's own.
+#: Seconds in which a service without connections must end.
+SHUTDOWN = 1.0
+#: Parts of log lines that report a failure of the service itself.
 _FAILURES = ("unforeseen failure", "failure on a sound request", "never retrieved", "ASGI")
 
 
 @dataclass
 class Findings:
-    """The answers, and the rules that were broken."""
+    """The responses, and the broken rules."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     connections: int = 0
     faults: list[str] = field(default_factory=list)
     #: How many of the faults on connections are of each kind.
     kinds: Counter[str] = field(default_factory=Counter)
-    #: Said of each service.
+    #: A line for each service.
     notes: list[str] = field(default_factory=list)
 
     def __iadd__(self, other: Findings) -> Findings:
@@ -56,15 +58,25 @@ class Findings:
         self.notes += other.notes
         return self
 
+    def report(self, seed: int) -> Report:
+        """All of it, and how many faults there are of each kind."""
+        figures = (
+            f"{self.connections:,} connections (seed {seed}, with those to warm up): "
+            f"{self.statuses.total():,} responses"
+        )
+        counted = (*sorted(self.statuses.items()), *self.kinds.most_common())
+        lines = (f"{times:9,} {what}" for what, times in counted)
+        return Report("\n".join((figures, *self.notes, *lines)), self.faults)
 
-async def converse(
-    port: int, context: ssl.SSLContext | None, seed: int, numbers: Iterable[int], lanes: int = LANES
+
+async def play_all(
+    port: int, context: ssl.SSLContext | None, seed: int, numbers: Iterable[int]
 ) -> Findings:
     """Play the scripts of these numbers, some at a time."""
     found = Findings()
     left = iter(numbers)
 
-    async def lane() -> None:
+    async def play_some() -> None:
         for number in left:
             made = script(seed, number)
             found.connections += 1
@@ -73,11 +85,19 @@ async def converse(
             except (Fault, OSError) as fault:
                 kind = fault.kind if isinstance(fault, Fault) else "not connected"
                 found.kinds[kind] += 1
-                again = f"--seed {seed} --only {number}"
+                again = f"fuzz.mixes {number} --seed {seed}"
                 found.faults.append(f"{kind}: {fault}\n    {again}: {f'{made}'[:1500]}")
 
-    await asyncio.gather(*(lane() for _ in range(lanes)))
+    await asyncio.gather(*(play_some() for _ in range(CONCURRENT)))
     return found
+
+
+def run(connections: float, seed: int) -> Report:
+    """The row of the table; half of the connections are plain, half over TLS."""
+    found = Findings()
+    for encrypted in (False, True):
+        found += mixed(seed, range(int(connections)), encrypted=encrypted)
+    return found.report(seed)
 
 
 def mixed(
@@ -86,9 +106,9 @@ def mixed(
     *,
     encrypted: bool,
     warm_up: int = WARM_UP,
-    leave: float = LEAVE,
+    shutdown: float = SHUTDOWN,
 ) -> Findings:
-    """Play those of the scripts that are for this kind of service, to one of its own."""
+    """Play the scripts that are for this kind of service, to one of its own."""
     kind = TlsService if encrypted else Service
     context = caller_context() if encrypted else None
     chosen = [number for number in numbers if is_encrypted(number) is encrypted]
@@ -98,32 +118,32 @@ def mixed(
     service.__enter__()
     try:
         before_all = range(int(encrypted), 2 * warm_up, 2)
-        found = asyncio.run(converse(service.port, context, seed - 1, before_all))
+        found = asyncio.run(play_all(service.port, context, seed - 1, before_all))
         found.faults = [f"(warming up) {fault}" for fault in found.faults]
-        before = Vitals.of(service.pid) if found.faults else _at_rest(service)
+        before = ProcessMetrics.of(service.pid) if found.faults else _at_rest(service)
         began = time.monotonic()
-        found += asyncio.run(converse(service.port, context, seed, chosen))
+        found += asyncio.run(play_all(service.port, context, seed, chosen))
         seconds = time.monotonic() - began
         found.faults += _left_over(service, before)
         found.notes.append(
             f"{'TLS' if encrypted else 'plain'}: {len(chosen):,} connections in {seconds:.1f} s; "
-            f"{before} before, {Vitals.of(service.pid)} after"
+            f"{before} before, {ProcessMetrics.of(service.pid)} after"
         )
     finally:
-        found.faults += _left(service, leave)
+        found.faults += _shut_down(service, shutdown)
     return found
 
 
-def _at_rest(service: Service) -> Vitals:
+def _at_rest(service: Service) -> ProcessMetrics:
     service.rss()
-    return Vitals.of(service.pid)
+    return ProcessMetrics.of(service.pid)
 
 
-def _left_over(service: Service, before: Vitals) -> list[str]:
-    """What a service with nothing to do still holds."""
+def _left_over(service: Service, before: ProcessMetrics) -> list[str]:
+    """Faults in what an idle service still holds."""
     deadline = time.monotonic() + SETTLE
     while True:
-        after = Vitals.of(service.pid)
+        after = ProcessMetrics.of(service.pid)
         grown = after.rss - before.rss
         if (grown <= MOST_GROWTH and after.descriptors <= before.descriptors) or (
             time.monotonic() > deadline
@@ -143,27 +163,27 @@ def _left_over(service: Service, before: Vitals) -> list[str]:
 
 
 def _has_room(service: Service) -> bool:
-    """Whether there is room for what needs nearly the whole budget; it is not sent."""
+    """Whether nearly the whole budget is free: a request of it gets 100; its body is not sent."""
     begun = (
         f"POST /round HTTP/1.1\r\n{HOST}\r\nContent-Length: {WHOLE}\r\n"
         f"Expect: 100-continue\r\nOperator-Descriptor: {ieee754('uint8', [WHOLE])}\r\n\r\n"
     )
-    with contextlib.closing(service.connect(PATIENCE)) as plug:
-        plug.sendall(begun.encode())
-        return plug.recv(12) == b"HTTP/1.1 100"
+    with contextlib.closing(service.connect(TIMEOUT)) as sock:
+        sock.sendall(begun.encode())
+        return sock.recv(12) == b"HTTP/1.1 100"
 
 
-def _left(service: Service, leave: float) -> list[str]:
-    """SIGTERM, with nobody connected; then the log."""
+def _shut_down(service: Service, shutdown: float) -> list[str]:
+    """Faults after SIGTERM without connections, and in the log."""
     time.sleep(0.2)  # for the end of the last connection
     began = time.monotonic()
     code = service.stop()
     seconds = time.monotonic() - began
     faults = [] if code == 0 else [f"exit code {code} after SIGTERM"]
-    if seconds > leave:
-        faults.append(f"SIGTERM took {seconds:.1f} s with nobody connected")
+    if seconds > shutdown:
+        faults.append(f"SIGTERM took {seconds:.1f} s without connections")
     found = tracebacks(service.log)
-    faults += [_end_of(text) for text in found[:3]]
+    faults += [_shortened(text) for text in found[:3]]
     if found[3:]:
         faults.append(f"{len(found) - 3} more tracebacks")
     lines = [line for line in service.log if any(word in line for word in _FAILURES)]
@@ -172,7 +192,7 @@ def _left(service: Service, leave: float) -> list[str]:
     return faults
 
 
-def _end_of(text: str) -> str:
+def _shortened(text: str) -> str:
     """The last frames of a traceback, and its error."""
     lines = text.splitlines()
     error = next((at for at, line in enumerate(lines[1:], 1) if not line.startswith(" ")), -1)

@@ -1,4 +1,4 @@
-"""Where the rounding directions differ on a tensor."""
+"""The differences of the rounding directions on a tensor."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..reference import FLOATS, ROUNDINGS, Bits, bits_type, rounded
 from .quick import quick
 from .tally import Row, Tally, class_difference
 
-#: A set of directions as a number: a bit for each.
+#: The number of sets of directions; a set is a number with a bit for each direction.
 _SETS = 1 << len(ROUNDINGS)
 
 
 class DirectionTally:
-    """The differences of one tensor, whose elements come in C order, some at a time."""
+    """Counts the differences on one tensor, whose elements are added in C order."""
 
     def __init__(self, dtype: str) -> None:
         self._dtype = dtype
         self._seen = 0
-        #: By class and by the directions that round an element up: the others round it down.
+        #: By class and by the set of directions that round the element up; the others round down.
         self._tally = Tally()
 
     def add(self, bits: Bits) -> None:
@@ -31,7 +31,7 @@ class DirectionTally:
         if self._dtype in FLOATS:
             down = quick(bits, self._dtype, "toward_negative")
             up = quick(bits, self._dtype, "toward_positive")
-            # Where these two are alike, so are all five.
+            # Where these two give the same result, all five do.
             fractions = np.flatnonzero(down != up)
             x, up = bits[fractions], up[fractions]
             upwards = np.zeros(x.size, np.intp)
@@ -42,7 +42,7 @@ class DirectionTally:
         self._seen += bits.size
 
     def differences(self, shape: tuple[int, ...]) -> Differences:
-        """What all elements came to."""
+        """The differences on all elements."""
         return Differences(
             self._dtype,
             shape,

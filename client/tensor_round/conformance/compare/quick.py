@@ -1,4 +1,4 @@
-"""The reference's results, faster: by NumPy's instructions, or looked up. Tests hold them equal."""
+"""The reference's results, computed faster by NumPy or by tables. Tests compare both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..reference import INTEGER_WIDTHS, WIDTHS, Bits, all_patterns, is_nan, roun
 
 
 def quick(bits: Bits, dtype: str, rounding: str) -> Bits:
-    """What :func:`rounded` returns."""
+    """The result of :func:`rounded`, computed faster."""
     if dtype in INTEGER_WIDTHS:
         return bits
     if WIDTHS[dtype] <= 16:
@@ -30,7 +30,7 @@ def _table(dtype: str, rounding: str) -> Bits:
 
 
 def _away(x: Values) -> Values:
-    # Of just less than a half, the sum is never rounded up to an integer that is too large.
+    # With the predecessor of 1/2 the sum is never rounded up to an integer that is too large.
     less = np.nextafter(x.dtype.type(0.5), x.dtype.type(0))
     results: Values = np.trunc(x + np.copysign(less, x))
     return results

@@ -1,4 +1,4 @@
-"""What turns one array into another: the result of comparing two."""
+"""The result of comparing two arrays: the rule that turns one into the other."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from ...messages.differences import Classes, table, which
 
-#: Rules beside the first that a sentence names: there are four directions beside one.
+#: Further rules that the sentence names: there are four other directions.
 NAMED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """By which rule ``b`` is ``a`` rounded, or nearly so, and what it leaves unexplained.
+    """The rule by which ``b`` is ``a`` rounded, exactly or with the fewest differences.
 
-    ``rounding`` is the direction that comes nearest, or None where a formula does that has none;
-    ``models`` are the models of misbehaviour that come with it. ``also`` are other rules that are
-    as simple and do the same to ``a``. ``operators`` are those of the dialects that round so, in
-    one word each. In ``different`` elements ``b`` is something else; ``classes`` has them by class.
+    ``rounding`` is the nearest direction; None if the nearest rule is a formula without one.
+    ``models`` are the models of misbehaviour in the rule. ``also`` are equally simple rules with
+    the same results on ``a``. ``operators`` are the dialects' operators with this direction, as
+    text. ``different`` elements of ``b`` differ from the rule's results; ``classes`` counts them.
     """
 
     dtype: str
@@ -34,22 +34,22 @@ class Comparison:
 
     @property
     def exact(self) -> bool:
-        """Whether an operator turns ``a`` into ``b``, to the bit."""
+        """Whether an operator gives exactly ``b`` for ``a``."""
         return not (self.different or self.models)
 
     @property
     def explained(self) -> bool:
-        """Whether the rule holds for more than half of the elements."""
+        """Whether the rule is right for more than half of the elements."""
         return self.different == 0 or 2 * self.different < self.elements
 
     @property
     def rule(self) -> str:
-        """The rule in words: a direction or a formula, and models."""
+        """The rule as text: a direction or a formula, and models."""
         return words([*([self.rounding] if self.rounding else []), *self.models])
 
     @property
     def sentence(self) -> str:
-        """The whole of it, in a sentence."""
+        """The whole result in one sentence."""
         told = f"b is a under {self.rule}"
         if not self.explained:
             told = f"no operator and no named model turns a into b; nearest is {self.rule}"
@@ -81,7 +81,7 @@ class Comparison:
         )
 
     def as_data(self) -> dict[str, Any]:
-        """The result as JSON has it."""
+        """The result as JSON values."""
         return {
             **asdict(self),
             "exact": self.exact,
@@ -91,6 +91,6 @@ class Comparison:
 
 
 def words(names: Sequence[str]) -> str:
-    """Names in a row: a, b and c."""
+    """A list in English: a, b and c."""
     *some, last = names
     return f"{', '.join(some)} and {last}" if some else last

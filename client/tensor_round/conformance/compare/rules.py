@@ -1,4 +1,4 @@
-"""Every way to round that there is a name for, and those that bring an array nearest another."""
+"""The named rules of rounding, and the search for those that bring an array nearest another."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..reference import ROUNDINGS, Bits, is_nan
 from .quick import quick
 from .results import words
 
-#: How many results a rule may have wrong, beyond twice those of the best, and still be tried on.
+#: A rule stays in the search with at most twice as many wrong results as the best, and so many.
 SLACK = 64
-#: After so many elements only the likeliest rules of more than one model are tried on.
+#: After so many elements only the so many best rules with several models stay in the search.
 MANY, LIKELIEST = 1 << 18, 16
 
 
 @dataclass(slots=True)
 class Rule:
-    """A direction, or None for a formula that has none, and models of misbehaviour.
+    """A direction (None for a formula without one), and models of misbehaviour.
 
-    ``wrong`` counts the elements that it would have become something else.
+    ``wrong`` counts the elements for which it gives another result.
     """
 
     rounding: str | None
@@ -34,21 +34,21 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """Direction and models, in words."""
+        """Direction and models as text."""
         return words([*([self.rounding] if self.rounding else []), *map(str, self.models)])
 
     def apply(self, bits: Bits, dtype: str) -> Bits:
-        """What the rule makes of patterns."""
+        """Round patterns by the rule."""
         return self.kernel(bits, dtype, self.rounding or ROUNDINGS[0])
 
 
 def directions() -> list[Rule]:
-    """The five right ones."""
+    """The five right rules."""
     return [Rule(rounding, (), quick) for rounding in ROUNDINGS]
 
 
 def all_rules(dtype: str) -> Iterator[Rule]:
-    """Every direction and formula, what becomes of zeros, on which path."""
+    """Every combination of a direction or formula, a change of zeros, and a path."""
     for path in fitting(PATHS, dtype, ""):
         inside = path[0].computes_in or dtype if path else dtype
         for zeros in fitting(ZEROS, inside, ""):
@@ -61,12 +61,12 @@ def all_rules(dtype: str) -> Iterator[Rule]:
 
 
 def nan_rules(dtype: str) -> list[Rule]:
-    """NaNs kept, and what else becomes of them."""
+    """The rules for NaNs: kept, or changed by models."""
     return [_rule(None, models, _kept) for models in ((), *nan_models(dtype, ""))]
 
 
 class Race:
-    """Rules tried on two arrays, whose elements come side by side, some at a time."""
+    """Tries rules on two arrays, whose elements are added in pairs, some at a time."""
 
     def __init__(self, dtype: str, rules: list[Rule], nans: list[Rule]) -> None:
         self._dtype = dtype
@@ -75,7 +75,7 @@ class Race:
         self._seen = 0
 
     def add(self, bits: Bits, got: Bits) -> None:
-        """Count the next elements, and leave behind rules that are far from the best."""
+        """Count the next elements, and drop rules that are far from the best."""
         nan = is_nan(self._dtype, bits)
         if nan.any():
             for rule in self._nans:
@@ -94,12 +94,12 @@ class Race:
         self._rules = kept
 
     def best(self) -> list[Rule]:
-        """The nearest rules, the simplest of them: more than one where they do the same."""
+        """The simplest of the nearest rules; several if they have the same results."""
         first = min(self._rules, key=_merit)
         return [rule for rule in self._rules if _merit(rule) == _merit(first)]
 
     def best_of_nans(self) -> Rule:
-        """The nearest rule for NaNs, the simplest of them."""
+        """The simplest of the nearest rules for NaNs."""
         return min(self._nans, key=_merit)
 
 

@@ -1,4 +1,4 @@
-"""Comparing: what turns one array into another, and where operators differ on one."""
+"""Comparing arrays: the rule between two of them, or the differences of operators on one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .results import Comparison
 from .rules import Race, Rule, all_rules, directions, nan_rules
 from .tally import Tally, class_difference
 
-#: Elements worked on at a time: with all that is made of them they stay in a core's cache.
+#: Elements compared at once: with all temporaries they stay in a core's cache.
 BLOCK = 1 << 15
 
 Progress = bool | ProgressCallback
@@ -32,27 +32,29 @@ def compare(a: Any, b: None = None, *, progress: Progress = False) -> Difference
 @overload
 def compare(a: Any, b: object, *, progress: Progress = False) -> Comparison: ...
 def compare(a: Any, b: object = None, *, progress: Progress = False) -> Differences | Comparison:
-    """Which operator or model of misbehaviour turns ``a`` into ``b``; or where operators differ.
+    """The operator or model of misbehaviour that turns ``a`` into ``b``.
 
-    ``a`` and ``b`` are arrays as :meth:`Client.round` takes them, of the same shape and dtype;
-    elements are compared by their bits, those under a mask too. Given ``a`` alone, the result
-    is where the rounding directions and the dialects' operators differ on it. Arrays are worked
-    on in small blocks: a mapped file may be larger than memory. No service is asked.
+    With ``a`` alone: the differences of the rounding directions and dialects' operators on it.
 
-    ``progress`` shows a bar on stderr for each pass, or is called with bytes done and in all.
+    ``a`` and ``b`` are arrays as for :meth:`Client.round`, of the same shape and dtype. Elements
+    are compared by their bits, masked ones included. Arrays are read in small blocks, so a mapped
+    file may be larger than memory. No service is needed.
 
-    Raises :class:`InvalidDescriptor` for a dtype or a rank that no operator takes, and
-    :class:`InvalidArgument` for what is no array and for arrays that are not alike.
+    ``progress`` is True for a bar on stderr for each pass, or a function that is called with the
+    bytes done and in total.
+
+    Raises :class:`InvalidDescriptor` for a dtype or rank that no operator accepts, and
+    :class:`InvalidArgument` for a value that is no array, or arrays of different shape or dtype.
     """
-    first = host.read(a, "a")
+    first = host.read_array(a, "a")
     shape = first.array.shape
-    IEEE754Round().plan(first.dtype, shape)
+    IEEE754Round().prepare(first.dtype, shape)
     if b is None:
         tally = DirectionTally(first.dtype)
         for (bits,) in _blocks(progress, "comparing", first.array):
             tally.add(bits)
         return tally.differences(shape)
-    second = host.read(b, "b")
+    second = host.read_array(b, "b")
     if second.array.shape != shape:
         raise InvalidArgument(f"b has shape {second.array.shape}, a has {shape}")
     if second.dtype != first.dtype:
@@ -69,7 +71,7 @@ class _Pair:
         self._progress = progress
 
     def comparison(self) -> Comparison:
-        """The nearest rule, and what it leaves."""
+        """The nearest rule, and the differences that it leaves."""
         race = self._raced(directions(), nan_rules(self._dtype)[:1])
         if race.best()[0].wrong or race.best_of_nans().wrong:
             race = self._raced(list(all_rules(self._dtype)), nan_rules(self._dtype))
@@ -109,7 +111,7 @@ class _Pair:
         return race
 
     def _left_over(self, rule: Rule, nans: Rule) -> Tally:
-        """The elements that the rules would make something else."""
+        """The elements for which the rules give another result."""
         tally, seen = Tally(), 0
         for bits, got in _blocks(self._progress, "counting", *self._arrays):
             nan = is_nan(self._dtype, bits)
@@ -123,7 +125,7 @@ class _Pair:
 
 
 def _blocks(progress: Progress, doing: str, *arrays: host.Array) -> Iterator[tuple[Bits, ...]]:
-    """The elements of arrays side by side, in C order, as patterns."""
+    """Yield blocks of the arrays' elements in C order, as patterns."""
     with counted(progress, arrays[0].nbytes, doing) as done:
         for parts in zip(*(runs(array, BLOCK) for array in arrays), strict=True):
             blocks = tuple(_patterns(part) for part in parts)

@@ -1,4 +1,4 @@
-"""Elements counted by kind, and the first of each kind kept."""
+"""Counts of elements by key, with the first elements of each key."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ...messages.differences import FIRST, ClassDifference, Element, Value, inde
 from ..classes import PatternClass
 from ..verify.results import bits_text, value_text
 
-#: What is kept of an element: its place in C order, its pattern, patterns of its results.
+#: An element: its index in C order, its pattern, and the patterns of its results.
 Row = tuple[int, ...]
 
 
 class Tally:
-    """Counts by a number, and the first rows of each; elements come in C order."""
+    """Counts by key, with the first rows of each; elements are added in C order."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
         self._first: dict[int, list[Row]] = {}
 
     def add(self, keys: npt.NDArray[np.integer], *columns: npt.NDArray[Any]) -> None:
-        """Count elements by their keys; the columns are the members of their rows."""
+        """Count elements by key; the columns have the members of their rows."""
         counts = np.bincount(keys)
         for key in np.flatnonzero(counts).tolist():
             self.counts[key] += int(counts[key])
@@ -35,7 +35,7 @@ class Tally:
                 rows += zip(*(column[here].tolist() for column in columns), strict=True)
 
     def first(self, keys: Iterable[int]) -> list[Row]:
-        """The first rows of several keys together."""
+        """The first rows of several keys, merged."""
         return sorted(row for key in keys for row in self._first[key])[:FIRST]
 
 
@@ -47,7 +47,7 @@ def class_difference(
     dtype: str,
     shape: tuple[int, ...],
 ) -> ClassDifference:
-    """What is told of a class: the rows' results have these names."""
+    """The differences in one class; ``names`` are those of the rows' results."""
     return ClassDifference(
         kind.plural(dtype),
         different,

@@ -1,6 +1,6 @@
-"""The runtimes that can be verified, by the names that the command line has for them.
+"""The runtimes that can be verified, by their names on the command line.
 
-One file a family. A runtime is imported when it is named, never before.
+Each family has a module. A runtime's package is imported only when the runtime is opened.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .function import PythonFunction, open_function
 from .runtime import Runtime, first_line
 from .service import Service
 
-#: Seconds that a program or a function may take for a block, and a service for a call.
+#: The default limit in seconds for a block in a program or function, and for a service's call.
 TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeName:
-    """One name: what follows it, what opens it, what it needs installed."""
+    """One runtime: its name, its argument, its factory, and the package that it needs."""
 
     name: str
     argument: str
@@ -100,10 +100,9 @@ RUNTIMES = (
 
 
 def open_runtime(text: str, timeout: float = TIMEOUT) -> Runtime:
-    """The runtime that ``NAME`` or ``NAME:ARGUMENT`` stands for.
+    """Open the runtime ``NAME`` or ``NAME:ARGUMENT``.
 
-    Raises :class:`CannotVerify` if there is no such runtime, it is not installed, or
-    cannot be opened.
+    Raises :class:`CannotVerify` if it is unknown, not installed, or cannot be opened.
     """
     name, colon, argument = text.partition(":")
     found = next((runtime for runtime in RUNTIMES if runtime.name == name), None)

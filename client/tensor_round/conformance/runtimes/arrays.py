@@ -1,4 +1,4 @@
-"""``numpy`` and ``cupy``: libraries of functions on arrays."""
+"""``numpy`` and ``cupy``: libraries with NumPy's functions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ArrayLibrary:
         return probed(kernel, dtype)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
     def _host(self, result: Any) -> npt.NDArray[Any]:  # an array of the library's kind
         return result if isinstance(result, np.ndarray) else result.get()
@@ -57,7 +57,7 @@ def open_numpy(_: str) -> ArrayLibrary:
 
 
 def open_cupy(_: str) -> ArrayLibrary:
-    """CuPy on the current device; raises :class:`CannotVerify` where there is none."""
+    """CuPy on the current device; raises :class:`CannotVerify` if there is none."""
     import cupy
 
     try:

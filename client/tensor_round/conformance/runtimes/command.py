@@ -1,4 +1,4 @@
-"""``cmd:PROGRAM``: any program that reads bits and writes bits."""
+"""``cmd:PROGRAM``: a program that reads elements and writes their results."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ..errors import CannotVerify
 from ..reference import FLOATS, ROUNDINGS, Bits
 from .runtime import RoundBits
 
-#: What may stand in the command line, in place of the type's and the direction's name.
+#: Placeholders in the command line for the dtype's and the direction's name.
 DTYPE, ROUNDING = "{dtype}", "{rounding}"
 
-#: Bytes of the program's complaints in which their last line is looked for.
+#: Bytes at the end of stderr in which its last line is searched.
 TAIL = 1 << 12
 
 
 class Program:
     """A command line, run once for each block of patterns.
 
-    It reads the block's elements from standard input, little-endian, until its end, and
+    The program reads the block's elements, little-endian, from standard input until its end. It
     writes as many bytes to standard output.
     """
 
@@ -46,7 +46,7 @@ class Program:
         self.roundings = ROUNDINGS if ROUNDING in text else ROUNDINGS[:1]
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The program, its placeholders filled in."""
+        """The program, with its placeholders replaced."""
         words = [word.replace(DTYPE, dtype).replace(ROUNDING, rounding) for word in self._words]
 
         def kernel(bits: Bits) -> Bits:
@@ -62,10 +62,10 @@ class Program:
         return kernel
 
     def close(self) -> None:
-        """No program runs between blocks."""
+        """Do nothing: no program runs between blocks."""
 
     def _run(self, words: list[str], given: bytes) -> bytes:
-        """What the program writes, at most one byte more than it was given."""
+        """The program's output, up to one byte more than its input."""
         with TemporaryFile() as stdin, TemporaryFile() as stderr:
             stdin.write(given)
             stdin.seek(0)
@@ -114,7 +114,7 @@ class Program:
 
 
 def _kill_group(program: subprocess.Popen[bytes]) -> None:
-    """End a program that has not ended, and what it has started."""
+    """Kill a program, if it runs, and its child processes."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(program.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""``python:module:function``: any function that gets and returns a NumPy array."""
+"""``python:module:function``: a function from NumPy array to NumPy array."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..errors import CannotVerify
 from ..reference import FLOATS, ROUNDINGS, Bits
 from .runtime import RoundBits, failed, first_line, patterns, values
 
-#: It may take a second argument by the name of ``rounding``.
+#: A function of one array; it may have a second parameter ``rounding``.
 Function = Callable[..., npt.NDArray[Any]]
 
 
 class PythonFunction:
-    """A function of one array, in one direction; or in all, by a parameter ``rounding``."""
+    """A function that rounds an array in one direction, or in any by a parameter ``rounding``."""
 
     dtypes = tuple(FLOATS)
     concurrent = False
@@ -35,7 +35,7 @@ class PythonFunction:
         self.roundings = ROUNDINGS if self._takes_rounding else ROUNDINGS[:1]
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The function, as rounding in this direction."""
+        """The function, rounding in this direction."""
         more = {"rounding": rounding} if self._takes_rounding else {}
 
         def kernel(bits: Bits) -> Bits:
@@ -47,12 +47,12 @@ class PythonFunction:
         return kernel
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
     def _called(self, x: npt.NDArray[Any], more: dict[str, str]) -> object:
-        """What the function returns, or the exception that it raises.
+        """The function's result, or the exception that it raises.
 
-        It has a thread of its own: one that hangs cannot be ended, but left behind.
+        It runs in a thread of its own: a function that hangs cannot be ended, only left behind.
         """
         results: list[object] = []
 
@@ -72,7 +72,7 @@ class PythonFunction:
 
 
 def open_function(text: str, timeout: float) -> PythonFunction:
-    """The function that ``module:function`` names; modules of the current folder are found too."""
+    """Import ``module:function``, also from the current folder."""
     module_name, _, path = text.partition(":")
     if not module_name or not path:
         raise CannotVerify(f"python:{text} names no function: write python:module:function")
@@ -80,7 +80,7 @@ def open_function(text: str, timeout: float) -> PythonFunction:
         sys.path.insert(0, os.getcwd())
     try:
         found: Any = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # whatever the module does while it is imported
+    except (Exception, SystemExit) as error:  # importing runs arbitrary code
         raise CannotVerify(f"{module_name} cannot be imported: {first_line(error)}") from error
     for part in path.split("."):
         found = getattr(found, part, None)

@@ -32,7 +32,7 @@ class Jax:
         }
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The function, with 64-bit types enabled; :class:`NotTaken` for integers."""
+        """The function, with 64-bit types enabled; raises :class:`NotTaken` for integers."""
         import jax
         import jax.numpy as jnp
 
@@ -48,4 +48,4 @@ class Jax:
         return probed(kernel, dtype)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""

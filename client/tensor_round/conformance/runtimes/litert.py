@@ -1,4 +1,4 @@
-"""``litert[:builtin]``: LiteRT's (TensorFlow Lite's) ROUND, CEIL and FLOOR, of float32 alone."""
+"""``litert[:builtin]``: LiteRT's (TensorFlow Lite's) ROUND, CEIL and FLOOR, on float32 only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..errors import CannotVerify, NotTaken
 from ..reference import Bits
 from .runtime import RoundBits, failures_of, patterns, probed, values, version
 
-#: The builtin operator of a direction.
+#: The builtin operator of each direction.
 OPERATORS = {"ties_to_even": "ROUND", "toward_positive": "CEIL", "toward_negative": "FLOOR"}
 #: The argument for LiteRT's own kernels, in place of the XNNPACK delegate that it uses by default.
 BUILTIN = "builtin"
@@ -32,7 +32,7 @@ class LiteRT:
         self.name = f"litert {version(ai_edge_litert)}, {kind}"
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """An interpreter of the operator; :class:`NotTaken` for other types than float32."""
+        """An interpreter of the operator; raises :class:`NotTaken` for dtypes but float32."""
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
         if dtype not in self.dtypes or rounding not in OPERATORS:
@@ -55,7 +55,7 @@ class LiteRT:
         return probed(kernel, dtype)
 
     def close(self) -> None:
-        """Interpreters end with their kernels."""
+        """Do nothing: interpreters end with their kernels."""
 
 
 def _model(operator: str) -> bytes:
@@ -71,7 +71,7 @@ def _model(operator: str) -> bytes:
 
     code = schema.OperatorCodeT()
     code.builtinCode = getattr(schema.BuiltinOperator, operator)
-    # Older readers look here, where there is room for 127.
+    # For older readers, whose field holds at most 127.
     code.deprecatedBuiltinCode = min(code.builtinCode, 127)
     node = schema.OperatorT()
     node.inputs, node.outputs = [0], [1]

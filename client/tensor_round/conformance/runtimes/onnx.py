@@ -15,7 +15,7 @@ from ..reference import Bits
 from .onnx_model import DTYPES, OPERATORS, model_of
 from .runtime import RoundBits, failures_of, first_line, patterns, probed, values, version
 
-#: Only what ends a run is told on stderr.
+#: The log severity for errors only.
 ERRORS_ONLY = 3
 
 
@@ -33,17 +33,17 @@ class OnnxRuntime:
         self.name = f"onnxruntime {version(onnxruntime)}, {self._provider}"
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """A session of the operator; :class:`NotTaken` where the provider has none."""
+        """A session of the operator; raises :class:`NotTaken` if the provider does not have it."""
         _check(dtype, rounding)
         try:
             session = _session(model_of(dtype, rounding), [self._provider])
-        except Exception as error:  # of many classes, which the package does not publish
+        except Exception as error:  # of many classes, which onnxruntime does not document
             raise NotTaken(first_line(error)) from error
         kernel = _running(lambda x: session.run(None, {"x": x})[0], dtype, self.name)
         return probed(kernel, dtype)
 
     def close(self) -> None:
-        """Sessions end with their kernels."""
+        """Do nothing: sessions end with their kernels."""
 
 
 class OnnxReference:
@@ -105,30 +105,30 @@ class OnnxModel:
                 f"{path} turns {self._input.type} into {output.type}; "
                 "it must keep a type that tensor-round has"
             )
-        # A size that is no number has a name, or none: any will do.
+        # A size that is not a number is free.
         self._shape = [size if isinstance(size, int) else None for size in self._input.shape]
         if 0 in self._shape:
             raise CannotVerify(f"{path} takes empty tensors alone")
         self.dtypes = (taken.name,)
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The model, given its own shape again and again if that is fixed."""
+        """The model; with a fixed shape it runs once for each such part of the patterns."""
         if dtype not in self.dtypes:
             raise NotTaken(f"it takes {self.dtypes[0]} alone")
         return _running(self._run, dtype, self.name)
 
     def close(self) -> None:
-        """The session ends with this object."""
+        """Do nothing: the session ends with this object."""
 
     def _run(self, x: Any) -> Any:
-        # The first free dimension has all elements, any other free one has one.
+        # The first free dimension gets all elements; any further one is 1.
         free = next((i for i, size in enumerate(self._shape) if size is None), None)
         shape = [1 if size is None else size for size in self._shape]
         step = math.prod(shape)
         padded = np.concatenate([x, np.zeros(-x.size % step, x.dtype)])
         if free is not None:
             shape[free] = padded.size // step
-        # An array's items are arrays, but for those of one dimension.
+        # The items of a one-dimensional array are scalars, not arrays.
         pieces = map(np.asarray, padded.reshape(-1, *shape))
         results = [self._session.run(None, {self._input.name: piece})[0] for piece in pieces]
         return np.concatenate([np.reshape(result, -1) for result in results])[: x.size]

@@ -1,18 +1,18 @@
-"""A model of one node, as ONNX's bytes: onnxruntime comes without the package that makes models.
+"""ONNX models of one node, encoded without the onnx package, which onnxruntime does not need.
 
-Protocol Buffers' wire format: a field is a key (its number and wire type), then a varint,
-or a length and so many bytes. The numbers are those of onnx.proto.
+In the wire format of Protocol Buffers a field is a key (its number and wire type), and a varint or
+a length with so many bytes. Field numbers are those of onnx.proto.
 """
 
 from __future__ import annotations
 
 from ...dtypes import BY_NAME
 
-#: The operator of a direction. Round has ties_to_even alone.
+#: The operator of each direction. Round is ties_to_even only.
 OPERATORS = {"ties_to_even": "Round", "toward_positive": "Ceil", "toward_negative": "Floor"}
-#: The types that Round, Ceil and Floor take.
+#: The dtypes of Round, Ceil and Floor.
 DTYPES = ("float16", "bfloat16", "float32", "float64")
-#: The newest that every supported ONNX Runtime reads.
+#: The newest IR version that every supported ONNX Runtime reads.
 IR_VERSION = 10
 
 

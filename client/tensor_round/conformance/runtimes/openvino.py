@@ -1,4 +1,4 @@
-"""``openvino[:DEVICE]``: operator Round-5, compiled for a device."""
+"""``openvino[:DEVICE]``: OpenVINO's Round-5, compiled for a device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODES = {rounding.value: mode for mode, rounding in OPENVINO_MODES.items()}
 
 
 class OpenVINO:
-    """OpenVINO on one device, asked for the precision of the model."""
+    """OpenVINO on one device, with the execution mode ACCURACY."""
 
     dtypes = tuple(WIDTHS)
     roundings = tuple(MODES)
@@ -33,11 +33,11 @@ class OpenVINO:
             raise CannotVerify(
                 f"openvino has no device {self._device} here; it has {', '.join(available)}"
             )
-        # The build and the branch come behind the version.
+        # The version is followed by the build and the branch.
         self.name = f"openvino {version(openvino).partition('-')[0]}, {self._device}"
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """An infer request of Round-5; :class:`NotTaken` where it does not compile."""
+        """An infer request of Round-5; raises :class:`NotTaken` if it does not compile."""
         import openvino
         from openvino import opset5
 
@@ -52,15 +52,15 @@ class OpenVINO:
             hint = {"EXECUTION_MODE_HINT": "ACCURACY"}
             request = self._core.compile_model(model, self._device, hint).create_infer_request()
         except Exception as error:  # the bindings raise RuntimeError, and others
-            raise NotTaken(_told(error)) from error
+            raise NotTaken(_last_line(error)) from error
 
         def kernel(bits: Bits) -> Bits:
             given = openvino.Tensor(element, openvino.Shape([bits.size]))
-            with failures_of(self.name, dtype, _told):
+            with failures_of(self.name, dtype, _last_line):
                 given.data.view(np.uint8).reshape(-1)[:] = bits.view(np.uint8)
                 request.set_input_tensor(given)
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # NumPy's, of NaNs it converts
+                    warnings.simplefilter("ignore")  # NumPy warns of converted NaNs
                     request.infer()
                 result = np.array(request.get_output_tensor().data).reshape(-1)
             if result.nbytes != bits.nbytes:
@@ -70,10 +70,10 @@ class OpenVINO:
         return probed(kernel, dtype)
 
     def close(self) -> None:
-        """Requests end with their kernels."""
+        """Do nothing: infer requests end with their kernels."""
 
 
-def _told(error: Exception) -> str:
-    """What is wrong: the last line, below those that say where in OpenVINO."""
+def _last_line(error: Exception) -> str:
+    """The reason of an error: its last line, behind those with the place in OpenVINO's source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

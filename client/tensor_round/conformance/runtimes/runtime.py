@@ -1,4 +1,4 @@
-"""What verifying needs of a runtime."""
+"""The interface of a runtime that can be verified, and helpers of its implementations."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from ...dtypes import BY_NAME
 from ..errors import CannotVerify, NotTaken
 from ..reference import Bits, bits_type
 
-#: Rounds patterns of one type in one direction.
+#: Rounds patterns of one dtype in one direction.
 RoundBits = Callable[[Bits], Bits]
 
 
 @runtime_checkable
 class Runtime(Protocol):
-    """Something that rounds."""
+    """A program that rounds tensors."""
 
     @property
     def name(self) -> str:
-        """What it is called, with its version and device."""
+        """Its name, with version and device."""
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """The types to verify where none is named; it may lack some of them."""
+        """The dtypes that are verified by default; some may not be supported."""
 
     @property
     def roundings(self) -> tuple[str, ...]:
-        """The directions to verify where none is named."""
+        """The directions that are verified by default."""
 
     @property
     def concurrent(self) -> bool:
-        """Whether several threads may round at the same time."""
+        """Whether several threads may call its kernels at the same time."""
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """What rounds one type in one direction.
+        """A function that rounds one dtype in one direction.
 
-        Raises :class:`NotTaken` where there is none; what it returns raises
-        :class:`CannotVerify` where it fails.
+        Raises :class:`NotTaken` if the runtime does not support them. The function raises
+        :class:`CannotVerify` if it fails.
         """
 
     def close(self) -> None:
-        """Let go of what the runtime holds."""
+        """Release the runtime's resources."""
 
 
 def values(bits: Bits, dtype: str) -> npt.NDArray[Any]:
-    """A fresh array of the type, of these patterns."""
+    """A new array of the dtype, with these patterns."""
     return bits.copy().view(BY_NAME[dtype].numpy)
 
 
 def patterns(result: object, bits: Bits, dtype: str, who: str) -> Bits:
-    """The patterns of a result; raises :class:`CannotVerify` if it is not like its operand."""
+    """The patterns of a result; raises :class:`CannotVerify` for another dtype or shape."""
     own = BY_NAME[dtype].numpy
     if not isinstance(result, np.ndarray):
         raise CannotVerify(f"{who} returned {_kind(result)} for a NumPy array of {dtype}")
@@ -66,7 +66,7 @@ def patterns(result: object, bits: Bits, dtype: str, who: str) -> Bits:
 
 
 def probed(kernel: RoundBits, dtype: str) -> RoundBits:
-    """The kernel, if it takes an element; else :class:`NotTaken`, in the runtime's words."""
+    """The kernel, if it rounds one element; else raises :class:`NotTaken` with its error."""
     try:
         kernel(np.zeros(1, bits_type(dtype)))
     except CannotVerify as error:
@@ -75,12 +75,12 @@ def probed(kernel: RoundBits, dtype: str) -> RoundBits:
 
 
 def failed(name: str, dtype: str, reason: str) -> CannotVerify:
-    """What to raise for an error of the runtime's own."""
+    """The error to raise for an error of the runtime."""
     return CannotVerify(f"{name} failed on {dtype}: {reason}", reason)
 
 
 def first_line(error: BaseException) -> str:
-    """The kind of an error and the first line of what it says."""
+    """The class of an error and the first line of its message."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -89,19 +89,18 @@ def first_line(error: BaseException) -> str:
 def failures_of(
     name: str, dtype: str, told: Callable[[Exception], str] = first_line
 ) -> Iterator[None]:
-    """Raise :class:`CannotVerify` for whatever a runtime raises while it rounds.
+    """Raise :class:`CannotVerify` for any error of a runtime.
 
-    A runtime's errors are of any class, and few packages publish theirs. ``told`` is what
-    one says.
+    Runtimes raise errors of any class, and few document them. ``told`` gives an error's text.
     """
     try:
         yield
-    except Exception as error:  # whichever it is, it is no verdict on the runtime's rounding
+    except Exception as error:  # of any class: it is no result of rounding
         raise failed(name, dtype, told(error)) from error
 
 
 def version(module: ModuleType) -> str:
-    """What a module says of its version."""
+    """The version that a module states."""
     return str(getattr(module, "__version__", "of unknown version"))
 
 

@@ -1,4 +1,4 @@
-"""``service:URL``: a tensor-round service, by the client of this package."""
+"""``service:URL``: a tensor-round service, through this package's client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .runtime import RoundBits, patterns, values
 
 
 class Service:
-    """A service behind its client; TENSOR_ROUND_API_KEY is its key."""
+    """A service, called with the key in TENSOR_ROUND_API_KEY."""
 
     dtypes = tuple(WIDTHS)
     roundings = ROUNDINGS

@@ -32,7 +32,7 @@ class Torch:
         self.name = f"torch {version(torch)}, {self._device}"
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The function; :class:`NotTaken` where it is not implemented for the type."""
+        """The function; raises :class:`NotTaken` if it is not implemented for the dtype."""
         import torch
 
         if rounding not in FUNCTIONS:
@@ -51,4 +51,4 @@ class Torch:
         return probed(kernel, dtype)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""

@@ -1,1 +1,1 @@
-"""Verification of a runtime: patterns judged in blocks, summed up, told, held to a baseline."""
+"""Verification of a runtime: results compared in blocks, summed, reported, and checked."""

@@ -1,7 +1,7 @@
-"""Known faults: a report of an earlier run, to which a new one is compared.
+"""Baselines: known faults from an earlier report, with which a new report is compared.
 
-What is worse than the baseline fails, and so does what is better: a baseline that no
-longer holds would hide the fault's return.
+A difference in either direction is a complaint: a baseline with a fault that is fixed would hide
+the fault's return.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ..errors import CannotVerify
 from .results import Report, Verdict
 
 Pair = tuple[str, str]
-#: What is not as it should be, by type and direction, each in a sentence.
+#: A sentence for each dtype and direction with a fault, or with a difference from a baseline.
 Complaints = Mapping[Pair, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What an earlier run found of one type and direction."""
+    """The result of an earlier run for one dtype and direction."""
 
     tried: int
     wrong: int
@@ -31,18 +31,18 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The faults of an earlier run, by type and direction."""
+    """The faults of an earlier run, by dtype and direction."""
 
     known: Mapping[Pair, Known]
 
     @classmethod
     def of(cls, report: Report) -> Baseline:
-        """A report's own faults."""
+        """The baseline with the faults of a report."""
         return cls.from_data(report.as_data())
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
-        """The baseline in a file, which is a report as JSON; raises :class:`CannotVerify`."""
+        """Read a report in JSON from a file; raises :class:`CannotVerify`."""
         try:
             data = json.loads(path.read_bytes())
         except OSError as error:
@@ -56,7 +56,7 @@ class Baseline:
 
     @classmethod
     def from_data(cls, data: Any) -> Baseline:
-        """A report as ``Report.as_data`` gives it; raises :class:`CannotVerify` for other data."""
+        """The baseline in ``Report.as_data``; raises :class:`CannotVerify` for other data."""
         try:
             rows = [
                 (
@@ -73,9 +73,9 @@ class Baseline:
             ) from None
 
     def complaints(self, report: Report) -> Complaints:
-        """Where a report is not as this baseline, of what the report is about.
+        """The differences of a report from this baseline, for the report's dtypes and directions.
 
-        Raises :class:`CannotVerify` where the two tried other patterns.
+        Raises :class:`CannotVerify` if the two tried different patterns.
         """
         found = {}
         for verdict in report.verdicts:
@@ -89,7 +89,7 @@ class Baseline:
 
 
 def complaints(report: Report, baseline: Baseline | None = None) -> Complaints:
-    """Every fault of a report, or, with a baseline, every difference from it."""
+    """Every fault of a report, or with a baseline every difference from it."""
     if baseline is not None:
         return baseline.complaints(report)
     return {v.pair: v.sentence for v in report.verdicts if v.wrong}

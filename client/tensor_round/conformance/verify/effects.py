@@ -1,4 +1,4 @@
-"""What is wrong with a result: by one, the sign of a zero, another NaN."""
+"""The difference of a wrong result: off by one, a zero's sign, another NaN."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..reference import FLOATS, Bits, is_nan
 
 
 class Effect(IntFlag):
-    """The difference of a wrong result from the right one; of several, their union."""
+    """The difference of a wrong result from the right one; for several results their union."""
 
     OFF_BY_ONE = 1
     SIGN_LOST = 2
@@ -21,7 +21,7 @@ class Effect(IntFlag):
     OTHER = 16
 
     def __str__(self) -> str:
-        """In words, where all results differ alike."""
+        """The difference in words; empty if results differ in several ways."""
         return _WORDS.get(self, "")
 
 

@@ -1,4 +1,4 @@
-"""A block of results beside the reference, and the sum over all blocks."""
+"""Comparison of a block of results with the reference, and the sum over all blocks."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from ..reference import FLOATS, Bits, is_nan, rounded
 from .effects import Effect, effects
 from .results import ClassCount, Example, Verdict
 
-#: Examples kept of each class.
+#: Examples of each class.
 EXAMPLES = 3
 
 Counts = npt.NDArray[np.intp]
 
-#: How a NaN has to come back: with all its bits; or, where it was signalling, quiet, as IEEE 754
-#: has it; or as any NaN.
+#: The required result for a NaN: the same bits; or the quiet NaN of IEEE 754 if it is signalling;
+#: or any NaN.
 Nans = Literal["bits", "quiet", "any"]
 NANS: tuple[Nans, ...] = get_args(Nans)
 
-#: How classes are told: NaNs last, since most readers care for numbers first.
+#: The order of classes in reports: NaNs last, since numbers matter more to most readers.
 _ORDER = sorted(PatternClass, key=lambda kind: kind <= PatternClass.QUIET_NAN)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockVerdict:
-    """What one block came to."""
+    """The comparison of one block."""
 
     tried: Counts
     wrong: Counts
     first: dict[PatternClass, tuple[Example, ...]]
     effects: dict[PatternClass, Effect]
-    #: Wrong operands beside their results, one pair a row.
+    #: Rows of a wrongly rounded operand and its result.
     pairs: Bits
     hypotheses: Hypotheses
 
@@ -50,7 +50,7 @@ def judge(
     hypotheses: Hypotheses | None,
     nans: Nans = "bits",
 ) -> BlockVerdict:
-    """Compare a block; without ``hypotheses``, as the first of its type and direction."""
+    """Compare a block; without ``hypotheses`` it is the first of its dtype and direction."""
     want = rounded(bits, dtype, rounding)
     got = _forgiven(got, want, dtype, nans)
     codes = classify(bits, dtype, want)
@@ -81,7 +81,7 @@ def judge(
 
 
 def _forgiven(got: Bits, want: Bits, dtype: str, nans: Nans) -> Bits:
-    """The results, with those NaNs made right that may come back as another NaN."""
+    """The results, with each NaN that ``nans`` allows replaced by the right one."""
     if nans == "bits" or dtype not in FLOATS:
         return got
     may_differ = is_nan(dtype, want) & is_nan(dtype, got)
@@ -91,7 +91,7 @@ def _forgiven(got: Bits, want: Bits, dtype: str, nans: Nans) -> Bits:
 
 
 class Tally:
-    """The sum over the blocks of one type and direction, which come in order."""
+    """The sum over the blocks of one dtype and direction, which are added in order."""
 
     def __init__(self, dtype: str, rounding: str) -> None:
         self.dtype = dtype
@@ -116,7 +116,7 @@ class Tally:
         self._hypotheses = block.hypotheses if before is None else before.both(block.hypotheses)
 
     def verdict(self) -> Verdict:
-        """What all blocks came to."""
+        """The verdict on all blocks."""
         assert self._hypotheses is not None, "no block was judged"
         return Verdict(
             self.dtype,

@@ -1,4 +1,4 @@
-"""A report as JUnit's XML, which most CI services show: one test case a type and direction."""
+"""A report as JUnit XML, which most CI services show: a test case for each dtype and direction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .results import Report
 
 
 def junit_xml(report: Report, complaints: Complaints) -> bytes:
-    """A test suite by the runtime's name: complaints are failures, what it lacks is skipped."""
+    """A test suite of the runtime: complaints are failures; unsupported pairs are skipped."""
     reasons = {row.pair: row.why for row in report.lacking}
     pairs = [*(verdict.pair for verdict in report.verdicts), *reasons]
     suite = Element(

@@ -1,4 +1,4 @@
-"""What verifying a runtime found: typed, told in sentences, and as JSON."""
+"""The results of verification, as values, sentences and JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .text import report_text
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One wrong result: the operand, what the runtime returned, and what is right, as patterns."""
+    """One wrong result: the patterns of operand ``x``, result ``got`` and right result ``want``."""
 
     dtype: str
     x: int
@@ -25,11 +25,11 @@ class Example:
     want: int
 
     def __str__(self) -> str:
-        x, got, want = (_told(self.dtype, bits) for bits in (self.x, self.got, self.want))
+        x, got, want = (_pattern_text(self.dtype, bits) for bits in (self.x, self.got, self.want))
         return f"x {x}: got {got}, want {want}"
 
     def as_data(self) -> dict[str, Any]:
-        """Each as its value's text and its bits in hexadecimal."""
+        """Each pattern as its value in decimal and its bits in hexadecimal."""
         return {
             name: {"value": value_text(self.dtype, bits), "bits": bits_text(self.dtype, bits)}
             for name, bits in (("x", self.x), ("got", self.got), ("want", self.want))
@@ -47,7 +47,7 @@ class ClassCount:
     effect: Effect
 
     def sentence(self, dtype: str) -> str:
-        """How many of how many, and what they have in common, in words."""
+        """The counts and the common effect in words."""
         name = self.pattern_class.plural(dtype)
         effect = f" ({self.effect})" if str(self.effect) else ""
         if name[0] in "+-":
@@ -59,10 +59,10 @@ class ClassCount:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one type and direction came to: ``wrong`` of ``tried`` patterns, by class.
+    """The verdict on one dtype and direction: ``wrong`` of ``tried`` patterns, by class.
 
-    ``digest`` is the SHA-256 of every wrong operand and result, in the order in which
-    they were tried: two runs with the same digest have the same faults.
+    ``digest`` is the SHA-256 of every wrongly rounded operand with its result, in the order of the
+    patterns. Runs with equal digests have the same faults.
     """
 
     dtype: str
@@ -75,12 +75,12 @@ class Verdict:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """Type and direction."""
+        """Dtype and direction."""
         return self.dtype, self.rounding
 
     @property
     def name(self) -> str:
-        """``float32 ties_to_even``."""
+        """Dtype and direction as text, such as ``float32 ties_to_even``."""
         return f"{self.dtype} {self.rounding}"
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """How many are wrong, which, and what explains them."""
+        """The counts, the classes, and the explanation in words."""
         head = f"{self.wrong:,} of {self.tried:,} wrong"
         if not self.wrong:
             return head
@@ -96,7 +96,7 @@ class Verdict:
         return f"{head}: {which}; {self.explanation}"
 
     def as_data(self) -> dict[str, Any]:
-        """The verdict as JSON has it."""
+        """The verdict as JSON values."""
         return {
             "dtype": self.dtype,
             "rounding": self.rounding,
@@ -120,7 +120,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A type and a direction that the runtime does not take, and why."""
+    """A dtype and direction that the runtime does not support, and the reason."""
 
     dtype: str
     rounding: str
@@ -128,7 +128,7 @@ class Lacking:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """Type and direction."""
+        """Dtype and direction."""
         return self.dtype, self.rounding
 
     def __str__(self) -> str:
@@ -137,7 +137,7 @@ class Lacking:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A runtime, the verdict on each type and direction, and what the runtime does not take."""
+    """The verdicts on a runtime's dtypes and directions, and those that it does not support."""
 
     runtime: str
     verdicts: tuple[Verdict, ...]
@@ -145,14 +145,14 @@ class Report:
 
     @property
     def right(self) -> bool:
-        """Whether every result is right, to the bit."""
+        """Whether every result is right to the bit."""
         return not any(verdict.wrong for verdict in self.verdicts)
 
     def __str__(self) -> str:
         return report_text(self)
 
     def as_data(self) -> dict[str, Any]:
-        """The report as JSON has it; it is also the form of a baseline."""
+        """The report as JSON values, which are also the form of a baseline."""
         return {
             "runtime": self.runtime,
             "right": self.right,
@@ -170,7 +170,7 @@ def bits_text(dtype: str, bits: int) -> str:
 
 
 def value_text(dtype: str, bits: int) -> str:
-    """The shortest decimal that stands for the pattern, of narrow types the exact one."""
+    """The shortest decimal of the pattern's value; for narrow dtypes the exact one."""
     pattern = np.array([bits], bits_type(dtype))
     one = pattern.view(BY_NAME[dtype].numpy)
     if dtype not in FLOATS:
@@ -185,5 +185,5 @@ def value_text(dtype: str, bits: int) -> str:
     return np.format_float_scientific(number, trim="0")
 
 
-def _told(dtype: str, bits: int) -> str:
+def _pattern_text(dtype: str, bits: int) -> str:
     return f"{value_text(dtype, bits)} ({bits_text(dtype, bits)})"

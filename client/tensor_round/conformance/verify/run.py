@@ -1,4 +1,4 @@
-"""Verifying a runtime: every pattern through it, beside the reference."""
+"""Verifying a runtime: its results for all test patterns are compared with the reference."""
 
 from __future__ import annotations
 
@@ -36,18 +36,17 @@ def verify(
     progress: bool | ProgressCallback = False,
     timeout: float = TIMEOUT,
 ) -> Report:
-    """Round every pattern that :func:`blocks` gives by a runtime, and judge each result to the bit.
+    """Round the test patterns of :func:`blocks` by a runtime, and compare each result bit for bit.
 
-    ``runtime`` is a name as on the command line (``onnxruntime``, ``cmd:./kernel``), or a
-    function that gets and returns a NumPy array. Without ``dtypes`` or ``roundings`` it is
-    verified in all that it takes. ``every`` tries all 2^32 patterns of types of 32 bits.
-    ``nans`` says how a NaN has to come back: with all its ``bits``, ``quiet`` where it was
-    signalling, as IEEE 754 has it, or as ``any`` NaN. ``timeout``, in seconds, bounds a block of
-    a program or a function and a call of a service. ``progress`` shows a bar on stderr, or is
-    called with bytes done and bytes in all.
+    ``runtime`` is a name as on the command line (``onnxruntime``, ``cmd:./kernel``), or a function
+    from NumPy array to NumPy array. ``dtypes`` and ``roundings`` default to all that it supports.
+    ``every`` tries all 2^32 patterns of dtypes of 32 bits. ``nans`` is the required result for a
+    NaN: the same ``bits``, a ``quiet`` NaN as IEEE 754 has it, or ``any`` NaN. ``timeout``, in
+    seconds, limits each block of a program or function, and each call of a service. ``progress``
+    is True for a bar on stderr, or a function that is called with the bytes done and in total.
 
-    Raises :class:`CannotVerify` where no verdict is possible: the runtime is missing, fails,
-    returns something that is no result, or takes nothing of what is asked for.
+    Raises :class:`CannotVerify` if no verdict is possible: the runtime is missing, fails, returns
+    a value of another form, or supports nothing of what is asked for.
     """
     _check("dtypes", dtypes, tuple(WIDTHS))
     _check("roundings", roundings, ROUNDINGS)
@@ -73,7 +72,7 @@ def verify(
 
 
 class Judges:
-    """Threads that round blocks and judge them, as many as there are cores."""
+    """Threads that round blocks and compare the results, one for each core."""
 
     def __init__(self, runtime: Runtime, nans: Nans, done: Callable[[int], None]) -> None:
         self._runtime = runtime
@@ -81,8 +80,8 @@ class Judges:
         self._done = done
         self._count = usable_cores()
         self._pool = ThreadPoolExecutor(self._count, "judge")
-        # A runtime that serves one thread alone still rounds while another block is judged.
-        self._turn = contextlib.nullcontext() if runtime.concurrent else Lock()
+        # A runtime for one thread only still rounds while other blocks are compared.
+        self._runtime_lock = contextlib.nullcontext() if runtime.concurrent else Lock()
 
     def __enter__(self) -> Judges:
         return self
@@ -91,12 +90,12 @@ class Judges:
         self._pool.shutdown(cancel_futures=True)
 
     def verdict(self, dtype: str, rounding: str, every: bool) -> Verdict:
-        """What one type and direction come to; raises :class:`NotTaken`."""
+        """The verdict on one dtype and direction; raises :class:`NotTaken`."""
         kernel = self._runtime.kernel(dtype, rounding)
         tally = Tally(dtype, rounding)
         hypotheses: Hypotheses | None = None
         if every and WIDTHS[dtype] == 32:
-            # The hardest patterns first, uncounted, to know which models to try on the rest.
+            # The hardest patterns first, uncounted: they select the models for the rest.
             hypotheses = self._judged(kernel, samples(dtype), dtype, rounding, None).hypotheses
         patterns = blocks(dtype, every=every)
         if hypotheses is None:
@@ -120,7 +119,7 @@ class Judges:
         rounding: str,
         hypotheses: Hypotheses,
     ) -> Iterator[tuple[BlockVerdict, int]]:
-        """Each block's verdict and bytes; few blocks are held at a time."""
+        """Yield each block's verdict and bytes; only a few blocks are in memory at once."""
         waiting: deque[tuple[Future[BlockVerdict], int]] = deque()
         for block in patterns:
             job = self._pool.submit(self._judged, kernel, block, dtype, rounding, hypotheses)
@@ -139,13 +138,13 @@ class Judges:
         rounding: str,
         hypotheses: Hypotheses | None,
     ) -> BlockVerdict:
-        with self._turn:
+        with self._runtime_lock:
             got = kernel(bits)
         return judge(bits, got, dtype, rounding, hypotheses, self._nans)
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -158,7 +157,7 @@ def _bytes(dtype: str, every: bool) -> int:
 def _opened(runtime: str | Function | Runtime, timeout: float) -> Runtime:
     if isinstance(runtime, str):
         return open_runtime(runtime, timeout)
-    # A runtime has a method that gives kernels; a function is one.
+    # A function is a kernel itself.
     return runtime if isinstance(runtime, Runtime) else PythonFunction(runtime, timeout)
 
 
@@ -177,7 +176,7 @@ def _check_taken(
     verdicts: Sequence[Verdict],
     lacking: Sequence[Lacking],
 ) -> None:
-    """Raise for a type or a direction that was asked for by name and is not taken at all."""
+    """Raise for a requested dtype or direction that the runtime does not support at all."""
     judged = {name for verdict in verdicts for name in (verdict.dtype, verdict.rounding)}
     for name in (*dtypes, *roundings):
         if name not in judged:

@@ -1,4 +1,4 @@
-"""A report as text: a table of counts, then each fault in a sentence."""
+"""A report as text: a table of counts, and a sentence for each fault."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def report_text(report: Report) -> str:
-    """The whole report; what is alike in several directions is told once."""
+    """The whole report; faults that several directions share are reported once."""
     lines = [report.runtime, "", *_table(report)]
     for group in _alike(report):
         lines += ["", *_paragraph(group)]
@@ -20,7 +20,7 @@ def report_text(report: Report) -> str:
 
 
 def _table(report: Report) -> list[str]:
-    """Wrong patterns, by type and direction."""
+    """The counts of wrong patterns, by dtype and direction."""
     roundings = list(dict.fromkeys(verdict.rounding for verdict in report.verdicts))
     rows = [["wrong patterns", "tried", *roundings]]
     for dtype, verdicts in groupby(report.verdicts, lambda verdict: verdict.dtype):
@@ -35,7 +35,7 @@ def _table(report: Report) -> list[str]:
 
 
 def _alike(report: Report) -> Iterator[list[Verdict]]:
-    """Wrong verdicts; those of one type with the same faults, to the bit, together."""
+    """Wrong verdicts, grouped by dtype and equal faults."""
     groups: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in report.verdicts:
         if verdict.wrong:

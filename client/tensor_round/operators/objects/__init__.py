@@ -1,8 +1,8 @@
-"""Operators as objects: what to round by, in each dialect's own words.
+"""Operators as objects: each dialect's rounding operator with its attributes.
 
-An operator may be of any tensor; :meth:`RoundOperator.descriptor` makes the descriptor
-for one, through the same models as the service's, so that what the service would
-refuse is refused here first, with the same :class:`InvalidDescriptor`.
+An operator is independent of any tensor. :meth:`RoundOperator.descriptor` makes the descriptor of
+the operator on one tensor. It validates by the service's own models, so an invalid descriptor is
+refused before it is sent, with the same :class:`InvalidDescriptor`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .directml import DirectMLRound
 from .ieee754 import IEEE754Round
 from .onnx import OnnxRound
 from .openvino import OpenVINORound
-from .operator import Plan, RoundOperator, plan_of
+from .operator import PreparedDescriptor, RoundOperator, prepare_descriptor
 from .stablehlo import StableHLORound
 from .webnn import WebNNRoundEven
 
@@ -46,13 +46,13 @@ __all__ = [
     "IEEE754Round",
     "OnnxRound",
     "OpenVINORound",
-    "Plan",
+    "PreparedDescriptor",
     "RoundOperator",
     "StableHLORound",
     "WebNNRoundEven",
     "as_operator",
     "operator_of",
-    "plan_of",
+    "prepare_descriptor",
 ]
 
 
@@ -60,14 +60,13 @@ def as_operator(
     operator: RoundOperator | RoundingName | Rounding | None,
     rounding: RoundingName | Rounding | None = None,
 ) -> RoundOperator:
-    """The operator that a caller named, by itself or by its IEEE 754 direction; one of the two.
+    """The operator that a caller gave, or that of a direction; ``ties_to_even`` if neither.
 
-    Neither is ``ties_to_even``. Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument`
-    for both.
+    Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` if both are given.
     """
     if rounding is not None:
         if operator is not None:
-            raise InvalidArgument("rounding is the operator's own: give one of the two")
+            raise InvalidArgument("an operator has its own rounding: give one of the two")
         operator = rounding
     if operator is None:
         operator = "ties_to_even"
@@ -77,7 +76,7 @@ def as_operator(
 
 
 def operator_of(descriptor: Descriptor) -> RoundOperator:
-    """The operator that a descriptor puts to its tensor."""
+    """The operator of a descriptor."""
     match descriptor:
         case IEEE754Descriptor():
             return IEEE754Round(Rounding(descriptor.rounding))

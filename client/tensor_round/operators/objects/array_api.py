@@ -8,15 +8,15 @@ from typing import ClassVar
 
 from ...names import AnyDType, ArrayAPIFunction
 from ..array_api import ArrayAPIDescriptor
-from ..tensor_names import canonical_name, sizes_of
+from ..tensor_arguments import canonical_name, sizes_of
 from .operator import RoundOperator
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayAPIRound(RoundOperator):
-    """The Array API's ``round`` (halves to even), ``trunc``, ``ceil`` or ``floor``.
+    """The Array API's ``round`` (ties to even), ``trunc``, ``ceil`` or ``floor``.
 
-    They take float32, float64 and integers.
+    They accept float32, float64 and integers.
     """
 
     _paths: ClassVar[Mapping[str, str]] = {"op": "op"}

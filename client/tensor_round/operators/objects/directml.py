@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 from ...names import AnyDType, DirectMLMode, FeatureLevel
 from ..directml import DEFAULT_MODE, DirectMLDescriptor
 from ..directml_tensor import AnyTensorDesc
-from ..tensor_names import canonical_name, name_in, sizes_of
+from ..tensor_arguments import canonical_name, name_in, sizes_of
 from .operator import RoundOperator
 
 _DEFAULT_MODE = cast(DirectMLMode, DEFAULT_MODE)
@@ -20,10 +20,10 @@ class DirectMLRound(RoundOperator):
     """DirectML's ELEMENT_WISE_ROUND, on float32 and float16.
 
     ``rounding_mode`` is ``HALVES_TO_NEAREST_EVEN``, ``TOWARD_ZERO`` or
-    ``TOWARD_INFINITY`` (which is nearest, halves away from zero), with or without
-    ``DML_ROUNDING_MODE_``, or the C integer. ``feature_level`` decides which ranks
-    there are: exactly 4 at ``2_1``, 1 to 8 from ``3_0`` on. ``tensors`` are the
-    InputTensor and the OutputTensor that DxDispatch's JSON states.
+    ``TOWARD_INFINITY`` (nearest, halves away from zero), with or without
+    ``DML_ROUNDING_MODE_``, or the C integer. ``feature_level`` decides the rank: exactly 4 at
+    ``2_1``, 1 to 8 from ``3_0`` on. ``tensors`` are the InputTensor and the OutputTensor of
+    DxDispatch's JSON.
     """
 
     _paths: ClassVar[Mapping[str, str]] = {
@@ -40,7 +40,7 @@ class DirectMLRound(RoundOperator):
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> DirectMLDescriptor:
-        """The ``directml`` descriptor: both tensors as stated, or packed and alike."""
+        """The ``directml`` descriptor, on the stated tensors or on two equal packed ones."""
         stated = self.tensors if dtype is None and shape is None else None
         if stated is None:
             tensor = {
@@ -60,5 +60,5 @@ class DirectMLRound(RoundOperator):
         )
 
     def flat_shape(self, count: int) -> tuple[int, ...]:
-        """Four dimensions, which every feature level takes."""
+        """Four dimensions, which every feature level accepts."""
         return (1, 1, 1, count)

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ...names import AnyDType, RoundingName
 from ...rounding import Rounding
 from ..ieee754 import IEEE754Descriptor
-from ..tensor_names import canonical_name, sizes_of
+from ..tensor_arguments import canonical_name, sizes_of
 from .operator import RoundOperator
 
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 from ...names import AnyDType, OnnxOpset
 from ..onnx import OnnxDescriptor
-from ..tensor_names import canonical_name, name_in, sizes_of
+from ..tensor_arguments import canonical_name, name_in, sizes_of
 from .operator import RoundOperator
 
 
 @dataclass(frozen=True, slots=True)
 class OnnxRound(RoundOperator):
-    """ONNX Round: halves to even, on the floats that the operator set's version takes.
+    """ONNX Round: ties to even, on the float types of the opset.
 
-    ``domain`` is the default one, under either of its names.
+    ``domain`` is the default domain, by either of its names.
     """
 
     opset_version: OnnxOpset = 22

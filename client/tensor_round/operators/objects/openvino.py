@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...names import AnyDType, DTypeName, OpenVINOMode
 from ..openvino import OpenVINODescriptor
-from ..tensor_names import canonical_name, name_in, sizes_of
+from ..tensor_arguments import canonical_name, name_in, sizes_of
 from .operator import RoundOperator
 
 
@@ -16,7 +16,7 @@ from .operator import RoundOperator
 class OpenVINORound(RoundOperator):
     """OpenVINO Round-5; ``mode`` is ``half_to_even`` or ``half_away_from_zero``.
 
-    ``dtype`` and ``shape`` are what a layer of an IR states of its tensor.
+    ``dtype`` and ``shape`` are those that a layer of an IR states for its tensor.
     """
 
     _paths: ClassVar[Mapping[str, str]] = {"mode": "mode"}
@@ -28,7 +28,7 @@ class OpenVINORound(RoundOperator):
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> OpenVINODescriptor:
-        """The ``openvino`` descriptor for a tensor; what is not given is the layer's."""
+        """The ``openvino`` descriptor for a tensor; arguments default to the layer's tensor."""
         name = canonical_name(self.dtype if dtype is None else dtype)
         sizes = sizes_of(self.shape if shape is None else shape)
         return OpenVINODescriptor.read(

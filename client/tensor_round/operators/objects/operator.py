@@ -1,4 +1,4 @@
-"""What all operators are: immutable values that make descriptors and plans."""
+"""The base of all operators: immutable values that make descriptors."""
 
 from __future__ import annotations
 
@@ -14,52 +14,50 @@ from ...names import AnyDType, DTypeName
 from ...wire import native
 from .. import Descriptor
 
-#: Plans kept; a header has a few hundred bytes.
-_CACHED_PLANS = 1024
+#: Prepared descriptors that are cached; each has a few hundred bytes.
+_CACHE_SIZE = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """A descriptor as it is sent, and what it means.
+class PreparedDescriptor:
+    """A descriptor, resolved, with everything that its requests and responses have in common.
 
-    ``descriptor`` is the value of the Operator-Descriptor header, ``call`` what it
-    resolves to. ``headers`` are those that every request of it has, and ``stated`` is
-    the Output-Descriptor of its answers, as this project's service writes it.
+    ``descriptor`` is the value of the Operator-Descriptor header, and ``call`` is the call that it
+    resolves to. ``headers`` are the fixed request headers. ``output_descriptor`` is the
+    response's Output-Descriptor, as this project's service writes it.
     """
 
     descriptor: bytes
     call: RoundCall
     headers: tuple[tuple[bytes, bytes], ...]
-    stated: str
+    output_descriptor: str
 
 
-def plan_of(descriptor: Descriptor) -> Plan:
-    """The plan for a descriptor; raises :class:`InvalidDescriptor`."""
+def prepare_descriptor(descriptor: Descriptor) -> PreparedDescriptor:
+    """Resolve a descriptor and encode its headers; raises :class:`InvalidDescriptor`."""
     call, text = descriptor.resolve(), descriptor.to_json()
     headers = (
         (native.CONTENT_TYPE.encode(), native.OCTET_STREAM.encode()),
         (native.OPERATOR_DESCRIPTOR.encode(), text),
     )
-    return Plan(text, call, headers, native.output_descriptor(call.output).decode())
+    output = native.output_descriptor(call.output).decode()
+    return PreparedDescriptor(text, call, headers, output)
 
 
 class RoundOperator(abc.ABC):
     """One dialect's rounding operator, with its attributes; immutable and hashable.
 
-    Attributes are held as the dialect's canonical names, however they were spelled: operators
-    that mean the same are equal.
-
-    One that was read from where it was written down may state a tensor; that is no part
-    of what it is compared by.
+    Attributes are stored by their canonical names, so operators with the same meaning are equal.
+    An operator that was read from another format may state a tensor, which comparison ignores.
     """
 
     __slots__ = ()
 
-    #: Where the dialect's descriptor has each attribute.
+    #: The path of each attribute in the dialect's descriptor.
     _paths: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
-        # Attributes are checked on a tensor that every version of every dialect takes.
+        # Attributes are checked on a tensor that every version of every dialect accepts.
         descriptor = self.descriptor("float32", (1, 1, 1, 1))
         descriptor.resolve()
         for attribute, path in self._paths.items():
@@ -69,24 +67,23 @@ class RoundOperator(abc.ABC):
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> Descriptor:
-        """The descriptor of the operator on a packed tensor, or on the one that it states.
+        """The descriptor of the operator on a packed tensor, or on the tensor that it states.
 
-        ``dtype`` is a canonical name, or a NumPy type in either byte order. Raises
-        :class:`InvalidDescriptor` for a tensor that the operator does not take, and
-        :class:`InvalidArgument` where neither the arguments nor the operator say what
-        the tensor is.
+        ``dtype`` is a canonical name, or a NumPy dtype in either byte order. Raises
+        :class:`InvalidDescriptor` for a tensor that the operator does not accept, and
+        :class:`InvalidArgument` if neither the arguments nor the operator state the tensor.
         """
 
     def flat_shape(self, count: int) -> tuple[int, ...]:
-        """A shape that the operator takes for ``count`` elements in a row."""
+        """A shape of ``count`` elements that the operator accepts."""
         return (count,)
 
-    def plan(self, dtype: str, shape: tuple[int, ...]) -> Plan:
-        """The plan for a packed tensor; raises :class:`InvalidDescriptor`."""
-        return _plan_for(self, dtype, shape)
+    def prepare(self, dtype: str, shape: tuple[int, ...]) -> PreparedDescriptor:
+        """The prepared descriptor of a packed tensor; raises :class:`InvalidDescriptor`."""
+        return _prepared(self, dtype, shape)
 
 
-@lru_cache(maxsize=_CACHED_PLANS)
-def _plan_for(by: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Plan:
-    # Any other name is the dialect's model's to refuse.
-    return plan_of(by.descriptor(cast(DTypeName, dtype), shape))
+@lru_cache(maxsize=_CACHE_SIZE)
+def _prepared(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> PreparedDescriptor:
+    # The dialect's model refuses any other name.
+    return prepare_descriptor(operator.descriptor(cast(DTypeName, dtype), shape))

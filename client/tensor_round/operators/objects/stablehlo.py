@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...names import AnyDType, StableHLOOp
 from ..stablehlo import StableHLODescriptor
-from ..tensor_names import canonical_name, name_in, sizes_of
+from ..tensor_arguments import canonical_name, name_in, sizes_of
 from .operator import RoundOperator
 
 
@@ -16,7 +16,7 @@ from .operator import RoundOperator
 class StableHLORound(RoundOperator):
     """StableHLO's rounding, on floats: ``round_nearest_even`` or ``round_nearest_afz``.
 
-    ``op`` may have ``stablehlo.`` before it; ``afz`` is halves away from zero.
+    ``op`` may have the prefix ``stablehlo.``; ``afz`` is ties away from zero.
     """
 
     _paths: ClassVar[Mapping[str, str]] = {"op": "op"}

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...names import AnyDType
-from ..tensor_names import canonical_name, sizes_of
+from ..tensor_arguments import canonical_name, sizes_of
 from ..webnn import WebNNDescriptor
 from .operator import RoundOperator
 
 
 @dataclass(frozen=True, slots=True)
 class WebNNRoundEven(RoundOperator):
-    """WebNN roundEven: halves to even, on float32 and float16."""
+    """WebNN roundEven: ties to even, on float32 and float16."""
 
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None

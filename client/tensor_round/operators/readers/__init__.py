@@ -1,4 +1,4 @@
-"""Operators read from where other programs write them down, with the tensors stated there."""
+"""Readers of operators in other programs' formats, with the tensors that these state."""
 
 from .dxdispatch import from_dxdispatch
 from .onnx_node import from_onnx

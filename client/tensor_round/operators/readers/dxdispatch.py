@@ -1,4 +1,4 @@
-"""DxDispatch's JSON: an operator, or a model with one among its dispatchables."""
+"""DxDispatch's JSON: an operator, or a model with a single rounding operator."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ...names import DirectMLMode, FeatureLevel
 from ...wire import strictjson
 from ..objects import DirectMLRound
 
-#: Of a text, in bytes. A model may have the values of its resources in it.
+#: The longest text, in bytes. A model may include the values of its resources.
 MAX_LENGTH = 16 << 20
 _MAX_DEPTH = 32
 
-#: A string, or a comment; what has no end goes on to the text's.
+#: A string or a comment; an unterminated one extends to the end of the text.
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 #: A string, or a comma between a value and the end of its object or array.
 _STRING_OR_LAST_COMMA = re.compile(
@@ -30,17 +30,17 @@ def from_dxdispatch(
     document: str | bytes | os.PathLike[str] | Mapping[str, Any],
     feature_level: FeatureLevel = "3_0",
 ) -> DirectMLRound:
-    """The operator in DxDispatch's JSON, and the tensors that it states.
+    """Read the operator and the tensors in DxDispatch's JSON.
 
-    ``document`` is the JSON, as text or parsed, or the path of a file with it (a ``str``
-    that has neither ``{`` nor ``[`` is one): an operator (``type`` and ``desc``), or a
-    whole model whose ``dispatchables`` have one rounding operator. As DxDispatch does,
-    comments, commas before a closing bracket, and ``Type`` and ``Desc`` are accepted.
+    ``document`` is the JSON, as text or parsed, or the path of its file (a ``str`` without
+    ``{`` and ``[`` is a path). It is an operator (``type`` and ``desc``), or a model whose
+    ``dispatchables`` have one rounding operator. Comments, trailing commas, and ``Type`` and
+    ``Desc`` are accepted, as DxDispatch accepts them.
 
-    ``.descriptor()`` of what is returned has both tensors whole, as they are stated;
-    ``.descriptor(dtype, shape)`` is that of another, packed tensor. Raises
-    :class:`InvalidDescriptor` for tensors that break a rule too, :class:`MalformedJSON`
-    where it is no JSON, and :class:`InvalidArgument` for a file that cannot be read.
+    The returned operator's ``.descriptor()`` has both tensors as the JSON states them;
+    ``.descriptor(dtype, shape)`` is for another, packed tensor. Raises
+    :class:`InvalidDescriptor` for an operator or tensor that breaks a rule,
+    :class:`MalformedJSON`, and :class:`InvalidArgument` for a file that cannot be read.
     """
     operator = _find_operator(_parsed(document))
     fields = {key.lower(): operator[key] for key in _FIELDS & set(operator)}

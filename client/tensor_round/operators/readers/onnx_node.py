@@ -12,11 +12,11 @@ from ..objects import OnnxRound
 
 # Any: onnx is no dependency, and its classes have no annotations.
 def from_onnx(node: Any, opset: int) -> OnnxRound:
-    """The operator that a node of an ONNX model is, under the model's default opset.
+    """Read the operator of an ONNX node; ``opset`` is the model's version of the default domain.
 
-    ``node`` is an ``onnx.NodeProto``, or anything with its fields. A node states no
-    tensor: ``.descriptor(dtype, shape)`` makes the descriptor of one. Raises
-    :class:`InvalidDescriptor` where it is not ONNX's Round as that opset has it.
+    ``node`` is an ``onnx.NodeProto``, or an object with its fields. A node states no tensor, so
+    the returned operator's ``.descriptor(dtype, shape)`` needs both arguments. Raises
+    :class:`InvalidDescriptor` for anything but ONNX's Round of that opset.
     """
     try:
         broken = (

@@ -1,8 +1,7 @@
-"""Layers of OpenVINO's intermediate representation.
+"""Layers of OpenVINO's intermediate representation (IR).
 
-A layer is a small document of a known form, so it is read by expat alone: a document
-type, without which there are no entities, ends the reading, as does what is too long
-or nests too deep.
+A layer is parsed by expat. A document type declaration is refused, and with it every entity
+attack; so is a document that is too long or nests too deep.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ from .. import OpenVINODescriptor
 from ..objects import OpenVINORound
 from ..openvino import VERSION
 
-#: Of a layer, in characters or bytes. One of 32 dimensions has some 2 KiB.
+#: The longest layer, in characters or bytes. One with 32 dimensions has some 2 KiB.
 MAX_LENGTH = 64 << 10
 _MAX_DEPTH = 16
-#: What the IR writes in capitals, and in other words than the operation's specification.
+#: Precisions whose IR name, in lower case, is not the operation specification's name.
 _PRECISIONS = {
     **{"FP16": "f16", "BF16": "bf16", "FP32": "f32", "FP64": "f64"},
     **{"BIN": "u1", "BOOL": "boolean"},
 }
-#: Of a dimension in decimal: 2^63-1 has 19.
+#: Decimal digits of a dimension: 2^63-1 has 19.
 _MAX_DIGITS = 19
 
 
 def from_openvino(layer: str | bytes) -> OpenVINORound:
-    """The operator that a ``<layer>`` element of an OpenVINO IR is, and the tensor it states.
+    """Read the operator and the tensor in a ``<layer>`` element of an OpenVINO IR.
 
-    ``layer`` is the element's XML. Without a ``version`` it is of opset5. Its ports may
-    state a precision and dimensions: ``.descriptor()`` has them, and takes what they leave
-    out as ``dtype`` and ``shape``; a dynamic dimension leaves out the shape.
+    ``layer`` is the element's XML. Its ``version`` is opset5 by default. The returned operator's
+    ``.descriptor()`` has the precision and the dimensions of the ports; give it ``dtype`` or
+    ``shape`` where they state none, or a dynamic dimension.
 
-    Raises :class:`InvalidDescriptor` for anything that is not a lawful Round-5, and for
-    XML with a document type, of more than 64 KiB, or nested deeper than 16.
+    Raises :class:`InvalidDescriptor` for anything but a valid Round-5, and for XML with a
+    document type declaration, of more than 64 KiB, or nested deeper than 16.
     """
     root = _parsed(layer)
     if root.tag != "layer":
@@ -79,7 +78,7 @@ class _Element:
 
 @dataclass(frozen=True, slots=True)
 class _Port:
-    """What a port states; None for what it does not."""
+    """The type and the shape that a port states; None for one that it does not."""
 
     element_type: str | None
     shape: tuple[int, ...] | None
@@ -130,7 +129,7 @@ def _parsed(layer: str | bytes) -> _Element:
 
 
 def _port(layer: _Element, side: str) -> _Port | None:
-    """The one port of that side; None where the layer does not have the side at all."""
+    """The only port of a side; None if the layer does not have that side."""
     sides = layer.named(side)
     if not sides:
         return None
@@ -150,7 +149,7 @@ def _port(layer: _Element, side: str) -> _Port | None:
 
 
 def _size(text: str, loc: tuple[str | int, ...]) -> int | None:
-    """The size of a dimension; None for -1, which is a dynamic one."""
+    """The size of a dimension; None for a dynamic one, -1."""
     if text == "-1":
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
@@ -159,7 +158,7 @@ def _size(text: str, loc: tuple[str | int, ...]) -> int | None:
 
 
 def _agreed(ports: list[_Port]) -> _Port:
-    """What all ports together state."""
+    """The type and the shape that all ports agree on."""
     types = {port.element_type for port in ports} - {None}
     shapes = {port.shape for port in ports} - {None}
     if len(types) > 1:

@@ -1,4 +1,4 @@
-"""Doing several things at once, and waiting: in threads or in tasks."""
+"""Concurrency of a client: waiting and parallel work, in threads or in tasks."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any, Protocol, TypeVar
 from ..deadline import Deadline
 
 T = TypeVar("T")
-#: What is done once, if there is time for it.
+#: Work that is done once.
 Task = Callable[[], Coroutine[Any, Any, T]]
-#: What is done with one of many items.
+#: Work on one of many items.
 Work = Callable[[T], Coroutine[Any, Any, None]]
 
 
 class Concurrency(Protocol):
-    """The way a client waits, and works on several things at once."""
+    """How a client waits, and does several things at once."""
 
     def within(self, deadline: Deadline, work: Task[T]) -> Awaitable[T]:
-        """What the work comes to; raises :class:`DeadlineExceeded`."""
+        """The result of the work; raises :class:`DeadlineExceeded`."""
 
-    async def pause(self, seconds: float, deadline: Deadline) -> None:
-        """Let time pass."""
+    async def sleep(self, seconds: float, deadline: Deadline) -> None:
+        """Wait for so many seconds."""
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """What work comes to that takes a processor for long, where it holds up nobody else."""
+        """The result of CPU-bound work, which must not block the client's other work."""
 
-    async def each(
+    async def for_each(
         self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
     ) -> None:
-        """Work on every item, several at a time; the first error ends all, and is raised."""
+        """Work on every item, ``workers`` at a time; the first error cancels the rest."""
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits for an event loop: it ends in one step."""
+    """The result of a coroutine that never suspends, and so ends in one step."""
     try:
         coroutine.send(None)
     except StopIteration as end:

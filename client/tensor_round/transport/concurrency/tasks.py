@@ -17,7 +17,7 @@ class Tasks:
     """Runs in the caller's asyncio event loop."""
 
     async def within(self, deadline: Deadline, work: Task[T]) -> T:
-        """What the work comes to, cancelled at the deadline."""
+        """The result of the work, which is cancelled at the deadline."""
         try:
             async with asyncio.timeout(deadline.remaining()):
                 return await work()
@@ -25,18 +25,18 @@ class Tasks:
             deadline.remaining()
             raise DeadlineExceeded("the call was not over in time") from error
 
-    async def pause(self, seconds: float, deadline: Deadline) -> None:
-        """Let time pass."""
+    async def sleep(self, seconds: float, deadline: Deadline) -> None:
+        """Wait for so many seconds."""
         await asyncio.sleep(seconds)
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """What the work comes to, in a thread: the event loop goes on."""
+        """The result of the work, done in a thread."""
         return await asyncio.to_thread(work)
 
-    async def each(
+    async def for_each(
         self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
     ) -> None:
-        """Work on the items in tasks that end with this call."""
+        """Work on the items in tasks, which end before this returns."""
 
         async def loop() -> None:
             for item in items:

@@ -1,4 +1,4 @@
-"""Concurrency for the synchronous client: everything blocks, tiles have threads."""
+"""Concurrency for the synchronous client: calls block; tiles are sent by threads."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Blocks the calling thread, and starts others for as long as a call takes."""
+    """Blocks the calling thread, and starts further ones for the tiles of a call."""
 
     def within(self, deadline: Deadline, work: Task[T]) -> Awaitable[T]:
-        """What the work comes to; every wait in it looks at the deadline itself."""
+        """The result of the work, which checks the deadline at every wait."""
         return work()
 
-    async def pause(self, seconds: float, deadline: Deadline) -> None:
-        """Let time pass, unless the call is given up meanwhile."""
+    async def sleep(self, seconds: float, deadline: Deadline) -> None:
+        """Wait for so many seconds, or until the deadline expires."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             deadline.remaining()
             time.sleep(min(left, LONGEST_WAIT))
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """What the work comes to; only the tile that needs it waits."""
+        """The result of the work, done in this thread."""
         return work()
 
-    async def each(
+    async def for_each(
         self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
     ) -> None:
-        """Work on the items in threads that end with this call."""
+        """Work on the items in threads, which end before this returns."""
         lock = threading.Lock()
 
         def next_item() -> T:
@@ -55,5 +55,5 @@ class Threads:
                 for future in done:
                     future.result()
             except BaseException:
-                deadline.give_up()
+                deadline.expire()
                 raise

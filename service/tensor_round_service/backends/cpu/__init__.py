@@ -1,1 +1,1 @@
-"""Rounding on CPUs: NumPy, and loops compiled by LLVM where llvmlite is installed."""
+"""Rounding on CPUs: by NumPy, and by kernels compiled with LLVM if llvmlite is installed."""

@@ -1,4 +1,4 @@
-"""The NumPy backend: on every machine, on all its cores."""
+"""The NumPy backend, which uses all cores of the CPU."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .floats import BLOCK_BYTES, kernel, round_floats
 from .lanes import KERNELS, round_lanes
 from .tables import entries_of_16_bits, look_up
 
-#: Buffers start on a page: sockets, DMA and vector units all like that.
+#: Parts of a run for different threads begin at multiples of this.
 PAGE = 4096
-#: Buffers from this size on are mapped, not taken from the heap.
+#: Buffers from this size on are mapped, not allocated on the heap.
 MAPPED_BYTES = 1 << 20
 
 
 def usable_cores() -> int:
-    """The cores this process may run on."""
+    """The number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS or Windows
@@ -39,11 +39,11 @@ def usable_cores() -> int:
 
 
 def map_pages(nbytes: int) -> mmap.mmap:
-    """Memory of its own, in huge pages where the system has them; or :class:`MemoryError`."""
+    """Map anonymous memory, with huge pages if possible. Raises :class:`MemoryError`."""
     try:
         pages = mmap.mmap(-1, nbytes)
     except OSError as error:
-        raise MemoryError(f"no pages for {nbytes} bytes") from error
+        raise MemoryError(f"cannot map {nbytes} bytes") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a kernel without huge pages
             pages.madvise(mmap.MADV_HUGEPAGE)
@@ -52,11 +52,10 @@ def map_pages(nbytes: int) -> mmap.mmap:
 
 @dataclass(frozen=True, slots=True)
 class Rounder:
-    """What rounds one run of whole elements into another of its size, or in place.
+    """A function that rounds a run of whole elements, in place or into another run.
 
-    From ``split_bytes`` on threads share a run: that is after some 200 us of work. A core
-    that sleeps takes 40 us to wake, and threads meet at the interpreter's lock between
-    NumPy's calls, where one may fall asleep again.
+    Runs of ``split_bytes`` and more are split among threads: about 200 us of work. Waking a
+    sleeping core takes 40 us, and between NumPy's calls threads contend for the GIL.
     """
 
     round: Callable[[Bytes, Bytes], None]
@@ -64,18 +63,18 @@ class Rounder:
 
 
 class Kernels(Protocol):
-    """Faster ways than NumPy's, with the same bits."""
+    """Kernels that are faster than NumPy, with the same bits."""
 
     def get(self, dtype: DType, rounding: Rounding) -> Rounder | None:
-        """The way for a type and a direction, if there is one by now."""
+        """The kernel for a type and rounding; None if there is none, or not yet."""
 
     def wait(self) -> None:
-        """Return when all of them are there that ever will be."""
+        """Wait until all kernels are compiled and proved."""
 
 
 @cache
 def rounder(dtype: DType, rounding: Rounding) -> Rounder:
-    """NumPy's fastest way for a type and a direction."""
+    """The fastest way to round a type with NumPy."""
     if dtype.itemsize > 2:
         return _copying(partial(round_floats, dtype.numpy, kernel(dtype, rounding)), 16 << 20)
     entries = entries_of_16_bits(dtype, rounding)
@@ -85,7 +84,7 @@ def rounder(dtype: DType, rounding: Rounding) -> Rounder:
 
 
 def _copying(in_place: Callable[[Bytes], None], split_bytes: int) -> Rounder:
-    """For what rounds in place alone: other runs are copied, block by block."""
+    """Make a rounder of a function that rounds in place, by copying block by block."""
 
     def round_(source: Bytes, target: Bytes) -> None:
         if source is target:
@@ -100,13 +99,13 @@ def _copying(in_place: Callable[[Bytes], None], split_bytes: int) -> Rounder:
 
 
 class NumpyBackend:
-    """Rounds with NumPy; see :class:`~tensor_round_service.backends.Backend`.
+    """Rounds on the CPU; see :class:`~tensor_round_service.backends.Backend`.
 
-    ``kernels`` are taken where they have something, else NumPy's own.
+    Uses ``kernels`` for the types and roundings that they support, else NumPy.
     """
 
     name = "numpy"
-    #: Any size: this waits for nobody.
+    #: No limit: the calling thread never waits for a device.
     inline_bytes = sys.maxsize
 
     def __init__(self, threads: int | None = None, kernels: Kernels | None = None) -> None:
@@ -116,10 +115,10 @@ class NumpyBackend:
         self._pool = ThreadPoolExecutor(max(self._threads - 1, 1), "tensor-round-numpy")
 
     def allocate(self, nbytes: int) -> Bytes:
-        """Memory of its own pages where it is large, which go back to the system with it.
+        """Uninitialized memory; large buffers are mapped. Raises :class:`MemoryError`.
 
-        The heap would keep them: a burst of large requests would be paid for ever after.
-        Raises :class:`MemoryError`.
+        Unmapping returns memory to the system at once. The heap would keep it after a burst of
+        large requests.
         """
         if nbytes < MAPPED_BYTES:
             return np.empty(nbytes, np.uint8)
@@ -127,45 +126,45 @@ class NumpyBackend:
 
     @property
     def is_healthy(self) -> bool:
-        """Always: there is nothing to lose."""
+        """Always True: there is no device that can fail."""
         return True
 
     @property
     def device_memory(self) -> None:
-        """There is no device."""
+        """None: there is no device."""
         return None
 
     def arithmetics(self) -> Mapping[str, Round]:
-        """NumPy's alone."""
+        """The only arithmetic is that of :meth:`round`."""
         return {self.name: self.round}
 
     def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
-        """Round ``source`` into ``target``, the same memory only where ``call.is_in_place``."""
+        """Round ``source`` into ``target``; see :meth:`.Backend.round`."""
         dtype = call.input.dtype
         if call.is_in_place:
             length = call.input.element_count * dtype.itemsize
         else:
-            spread(call, source, target)
+            copy_strided(call, source, target)
             source = target
-            # Gaps are zeros, and zeros round to zeros: the whole run is rounded flat.
+            # Gaps are zeros, and zero rounds to zero: round the whole run, gaps included.
             length = target.size // dtype.itemsize * dtype.itemsize
         run = target if length == target.size else target[:length]
-        from_run = run if source is target else source[:length]
+        operands = run if source is target else source[:length]
         if dtype.is_float:
             found = self._kernels.get(dtype, call.rounding) if self._kernels else None
-            self._round_run(found or rounder(dtype, call.rounding), from_run, run)
+            self._round_run(found or rounder(dtype, call.rounding), operands, run)
         elif source is not target:
-            run[:] = from_run
+            run[:] = operands
         if length < target.size:
             target[length:] = 0
         return self.name
 
     def _round_run(self, rounder: Rounder, source: Bytes, target: Bytes) -> None:
-        """Round a run of whole elements, in place or not, on all cores if it is long."""
+        """Round a run of whole elements, on all cores if it is long."""
         if target.size < rounder.split_bytes or self._threads == 1:
             rounder.round(source, target)
             return
-        # A whole number of pages each, so that no element is cut.
+        # A multiple of the page size, so that no element is divided.
         step = -(-target.size // self._threads // PAGE) * PAGE
         (own_source, own_target), *others = _parts(source, target, step)
         pending: list[Future[None]] = []
@@ -174,7 +173,7 @@ class NumpyBackend:
                 pending.append(self._pool.submit(rounder.round, *part))
             rounder.round(own_source, own_target)
         finally:
-            # Nobody returns while a thread still writes into the caller's memory.
+            # Return only when no thread writes into the caller's memory any more.
             wait(pending)
         for future in pending:
             future.result()
@@ -185,16 +184,16 @@ class NumpyBackend:
 
 
 def _parts(source: Bytes, target: Bytes, step: int) -> Iterator[tuple[Bytes, Bytes]]:
-    """Both runs, ``step`` bytes at a time; one and the same where they are."""
+    """Both runs in parts of ``step`` bytes; an in-place call has identical parts."""
     for start in range(0, target.size, step):
         part = target[start : start + step]
         yield (part if source is target else source[start : start + step]), part
 
 
-def spread(call: RoundCall, source: Bytes, target: Bytes) -> None:
-    """Copy the input's elements to where the output has them, and zeros between."""
+def copy_strided(call: RoundCall, source: Bytes, target: Bytes) -> None:
+    """Copy the elements from the input's layout to the output's, and zeros into the gaps."""
     output = call.output
-    # A dense output has no gaps, but may have padding behind its elements.
+    # A dense output has no gaps, but may have padding after its elements.
     covered = output.element_count * output.dtype.itemsize if output.is_dense else 0
     target[covered:] = 0
     if call.input.element_count:
@@ -202,7 +201,7 @@ def spread(call: RoundCall, source: Bytes, target: Bytes) -> None:
 
 
 def _elements(layout: Layout, memory: Bytes) -> np.ndarray[Any, np.dtype[Any]]:
-    """The elements as bit patterns, by the layout's strides."""
+    """The elements as an array of bit patterns with the layout's strides."""
     itemsize = layout.dtype.itemsize
     strides = tuple(
         stride * itemsize if size > 1 else itemsize

@@ -1,11 +1,10 @@
-"""float32 and float64, in place, block by block, with every NaN's bits kept.
+"""Rounding of float32 and float64 with NumPy, in place, block by block, preserving every NaN.
 
-NumPy's rounding ufuncs are exact, but they quiet a signalling NaN, and its bits are
-gone when the results lie where it lay. So a block is looked at before it is touched:
-``argmax`` takes the first NaN for the largest element. It reads as fast as memory
-gives, a third of the cost of a spare copy, and what it has read the rounding finds in
-the cache. Blocks that pass are rounded the quick way; the others, which are few, by a
-thorough way that puts the NaNs back from a copy.
+NumPy's rounding ufuncs are exact, but they change a signalling NaN into a quiet one. So each
+block is checked for NaNs first, by ``argmax``, which returns the first NaN if there is one. The
+check runs at memory speed, takes a third of the time of a copy, and loads the block into the
+cache. Blocks without a NaN are rounded by the fast way. The others, which are rare, are rounded
+by a general way that restores the NaNs from a copy.
 """
 
 from __future__ import annotations
@@ -22,35 +21,37 @@ from tensor_round.rounding import Rounding
 
 from .. import Bytes
 
-#: Bytes looked at and then rounded: half of a common second-level cache. Longer blocks leave it
-#: before they are rounded; shorter ones cost more calls, and threads meet in each of them.
+#: Size of a block: half of a common second-level cache. Larger blocks leave the cache before they
+#: are rounded; smaller ones need more calls, and threads contend for the GIL in each.
 BLOCK_BYTES = 1 << 20
 
 Floats = np.ndarray[tuple[int], np.dtype[Any]]
-#: Rounds an array in place.
-InPlace = Callable[[Floats], object]
+#: Rounds an array in place; both arguments are the array, as the ufuncs of NumPy take it.
+InPlace = Callable[[Floats, Floats], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The two ways to round in one direction.
+    """The two ways to round a non-empty block.
 
-    ``suits`` says of an array, not an empty one, whether ``quick`` may round it;
-    ``thorough`` rounds any, but quiets signalling NaNs.
+    ``fast`` is correct for the blocks that ``accepts`` returns True for. ``general`` is correct
+    for all values except NaNs, which it may change.
     """
 
-    suits: Callable[[Floats], bool]
-    quick: InPlace
-    thorough: InPlace
+    accepts: Callable[[Floats], bool]
+    fast: InPlace
+    general: InPlace
 
 
 @cache
 def kernel(dtype: DType, rounding: Rounding) -> Kernel:
-    """The kernel of one direction, for float32 or float64."""
+    """The kernel of float32 or float64 for one rounding."""
     if rounding is Rounding.TIES_TO_AWAY:
-        return Kernel(_has_fractions_to_spare(dtype), _nudge_and_rint(dtype), _add_half_and_trunc)
-    run = _in_place(_UFUNCS[rounding])
-    return Kernel(_has_no_nan, run, run)
+        return Kernel(
+            _has_quarter_precision(dtype), _set_last_bit_and_rint(dtype), _add_half_and_trunc
+        )
+    ufunc = _UFUNCS[rounding]
+    return Kernel(_has_no_nan, ufunc, ufunc)
 
 
 def round_floats(dtype: np.dtype[Any], how: Kernel, run: Bytes) -> None:
@@ -59,18 +60,18 @@ def round_floats(dtype: np.dtype[Any], how: Kernel, run: Bytes) -> None:
     step = BLOCK_BYTES // dtype.itemsize
     for start in range(0, values.size, step):
         block = values[start : start + step]
-        if how.suits(block):
-            how.quick(block)
+        if how.accepts(block):
+            how.fast(block, block)
         else:
-            _round_around_nans(block, how.thorough)
+            _round_around_nans(block, how.general)
 
 
 def _round_around_nans(values: Floats, run: InPlace) -> None:
     bits = values.view(f"<u{values.itemsize}")
     nans, kept = np.isnan(values), bits.copy()
-    # A signalling NaN rings here, and a caller's own np.seterr must not hear it.
+    # A signalling NaN raises a floating-point flag, which a caller's np.seterr must not see.
     with np.errstate(all="ignore"):
-        run(values)
+        run(values, values)
     np.copyto(bits, kept, where=nans)
 
 
@@ -87,50 +88,40 @@ _UFUNCS: dict[Rounding, np.ufunc] = {
 }
 
 
-def _in_place(ufunc: np.ufunc) -> InPlace:
-    def run(values: Floats) -> None:
-        ufunc(values, out=values)
+def _set_last_bit_and_rint(dtype: DType) -> InPlace:
+    """Round ties to away by setting the last bit and rounding ties to even.
 
-    return run
-
-
-# Ties to away has no ufunc.
-
-
-def _nudge_and_rint(dtype: DType) -> InPlace:
-    """Set the last bit, then round ties to even: no tie is left.
-
-    Where the last bit is worth a quarter or less, ties and integers have it clear.
-    Setting it moves a tie off, away from zero, and moves nothing else onto or over one.
+    If the last bit is worth a quarter or less, it is clear in ties and in integers. Setting it
+    moves a tie away from zero, and moves no other value to or across a tie.
     """
     bits = dtype.bits
 
-    def run(values: Floats) -> None:
+    def run(values: Floats, out: Floats) -> None:
         patterns = values.view(bits)
         np.bitwise_or(patterns, 1, out=patterns)
-        np.rint(values, out=values)
+        np.rint(values, out=out)
 
     return run
 
 
-def _has_fractions_to_spare(dtype: DType) -> Callable[[Floats], bool]:
-    """Whether every last bit is worth a quarter or less: magnitudes below 2^22, or 2^51."""
+def _has_quarter_precision(dtype: DType) -> Callable[[Floats], bool]:
+    """A check that the last bit of every value is worth a quarter or less."""
     limit = dtype.numpy.type(2.0 ** (dtype.mantissa_bits - 1))
 
-    def suits(values: Floats) -> bool:
-        # A NaN is the largest and the smallest at once, and below nothing.
+    def accepts(values: Floats) -> bool:
+        # argmax and argmin return a NaN if there is one, and comparisons with NaN are False.
         return bool(values[values.argmax()] < limit and values[values.argmin()] > -limit)
 
-    return suits
+    return accepts
 
 
-def _add_half_and_trunc(values: Floats) -> None:
-    """trunc(x + h with x's sign), where h is the float below 0.5, since 0.5 itself carries too far.
+def _add_half_and_trunc(values: Floats, out: Floats) -> None:
+    """Round ties to away as trunc(x + copysign(h, x)); h is the largest float below 0.5.
 
-    With 0.5, 0.49999997 would reach 1 and odd integers from 2^23 on the next one. Clipping
-    gives h its sign, for less than ``copysign``; what lies between -h and h is doubled
-    instead, which stays below 1 just the same.
+    With 0.5 in place of h, 0.49999997 would become 1, and odd integers from 2^23 on would become
+    the next integer. ``clip(x, -h, h)`` costs less than ``copysign``. It doubles values between
+    -h and h, which then are still below 1.
     """
     half = np.nextafter(values.dtype.type(0.5), values.dtype.type(0))
-    np.add(values, np.clip(values, -half, half), out=values)
-    np.trunc(values, out=values)
+    np.add(values, np.clip(values, -half, half), out=out)
+    np.trunc(out, out=out)

@@ -1,10 +1,9 @@
-"""bfloat16 and float16 by float32's instructions, two elements to a word.
+"""Rounding of bfloat16 and float16 with NumPy's float32 instructions, two elements a word.
 
-NumPy has no vector instructions for these types, but has them for 32-bit integers and
-for float32. A word holds two neighbours; each is moved into a lane of its own, where
-its pattern is a float32, both lanes are rounded at once, and the results are packed
-together again. Nothing is ever widened, so every step runs at the cache's speed, and
-all of them take half as long as looking both elements up.
+NumPy has vector instructions for 32-bit integers and float32, but none for these types. A 32-bit
+word has two neighbouring elements. Each is moved into a 32-bit lane in which its pattern is a
+float32. Both lanes are rounded at once, and the results are packed into a word again. This takes
+half the time of a table look-up.
 """
 
 from __future__ import annotations
@@ -21,23 +20,25 @@ from .. import Bits, Bytes
 from .floats import Kernel, kernel
 from .tables import look_up
 
-#: Words taken apart at a time: with their lanes they stay in a second-level cache of 1 MiB. Smaller
-#: blocks cost more calls, and threads meet at the interpreter's lock in each.
+#: Words in a block: with their lanes they fit into a second-level cache of 1 MiB. Smaller blocks
+#: need more calls, and threads contend for the GIL in each.
 BLOCK_WORDS = 64 << 10
-#: A dozen calls cost more than a look-up of each element below this.
-LEAST_BYTES = 64 << 10
+#: Below this size the dozen calls take longer than table look-ups.
+MIN_BYTES = 64 << 10
 
 Words = npt.NDArray[np.uint32]
-#: Rounds words in place, given memory for two words each; False, and nothing done, if it cannot.
+#: Rounds words in place, with scratch memory of twice their size. Returns False, and leaves the
+#: words unchanged, if it cannot round them.
 RoundWords = Callable[[Words, Words], bool]
 
 
 def round_lanes(run_words: RoundWords, entries: Bits, run: Bytes) -> None:
     """Round a run of 16-bit elements in place.
 
-    By table go short runs, a last odd element, and blocks that the kernel cannot round.
+    Short runs, an odd last element, and blocks that ``run_words`` cannot round are rounded with
+    the table ``entries``.
     """
-    if run.size < LEAST_BYTES:
+    if run.size < MIN_BYTES:
         look_up(entries, run)
         return
     paired = run.size & ~3
@@ -51,7 +52,7 @@ def round_lanes(run_words: RoundWords, entries: Bits, run: Bytes) -> None:
 
 
 def _bfloat16(rounding: Rounding) -> RoundWords:
-    """A bfloat16 is the upper half of the float32 of the same value; so is each result."""
+    """Round as float32: a bfloat16 is the upper half of the float32 of the same value."""
     float32: Kernel = kernel(BY_NAME["float32"], rounding)
 
     def run(words: Words, lanes: Words) -> bool:
@@ -59,9 +60,9 @@ def _bfloat16(rounding: Rounding) -> RoundWords:
         np.bitwise_and(words, 0xFFFF0000, out=upper)
         np.left_shift(words, 16, out=lower)
         values = lanes.view(np.float32)
-        if not float32.suits(values):
+        if not float32.accepts(values):
             return False
-        float32.quick(values)
+        float32.fast(values, values)
         np.right_shift(lower, 16, out=lower)
         np.bitwise_or(upper, lower, out=words)
         return True
@@ -70,27 +71,32 @@ def _bfloat16(rounding: Rounding) -> RoundWords:
 
 
 def _float16(before: Callable[[Words], object] | None = None) -> RoundWords:
-    """A float16's magnitude, 13 bits up, is a float32: its value times 2^-112.
+    """Round to nearest by adding and subtracting a power of two; ``before`` changes the lanes.
 
-    Infinity and NaNs are then numbers too, from 2^16 times 2^-112 on. Float32s from
-    2^23 times 2^-112 are 2^-112 apart, so adding that rounds a magnitude to an integer,
-    ties to even, and subtracting it again leaves the result. The signs never move.
+    The magnitude of a float16, shifted left by 13 bits, is a float32 of the same value times
+    ``unit`` = 2^-112. Infinity and NaNs become numbers, which are integers times ``unit``.
+    float32 values of 2^23 ``unit`` are one ``unit`` apart, so adding that constant rounds a
+    magnitude to an integer, ties to even. The signs stay in the words.
     """
-    grid = np.float32(2.0 ** (23 - 112))
+    float16, float32 = BY_NAME["float16"], BY_NAME["float32"]
+    shift = float32.mantissa_bits - float16.mantissa_bits
+    unit = 2.0 ** (float16.exponent_bias - float32.exponent_bias)
+    grid = np.float32(unit * 2.0**float32.mantissa_bits)
+    magnitude, low_magnitude = 0x7FFF0000, 0x00007FFF
 
     def run(words: Words, lanes: Words) -> bool:
         upper, lower = lanes[: words.size], lanes[words.size :]
-        np.bitwise_and(words, 0x7FFF0000, out=upper)
-        np.right_shift(upper, 3, out=upper)
-        np.bitwise_and(words, 0x00007FFF, out=lower)
-        np.left_shift(lower, 13, out=lower)
+        np.bitwise_and(words, magnitude, out=upper)
+        np.right_shift(upper, 16 - shift, out=upper)
+        np.bitwise_and(words, low_magnitude, out=lower)
+        np.left_shift(lower, shift, out=lower)
         if before is not None:
             before(lanes)
         magnitudes = lanes.view(np.float32)
         np.add(magnitudes, grid, out=magnitudes)
         np.subtract(magnitudes, grid, out=magnitudes)
-        np.left_shift(upper, 3, out=upper)
-        np.right_shift(lower, 13, out=lower)
+        np.left_shift(upper, 16 - shift, out=upper)
+        np.right_shift(lower, shift, out=lower)
         np.bitwise_or(upper, lower, out=upper)
         np.bitwise_and(words, 0x80008000, out=words)
         np.bitwise_or(words, upper, out=words)
@@ -99,15 +105,15 @@ def _float16(before: Callable[[Words], object] | None = None) -> RoundWords:
     return run
 
 
-def _nudge(lanes: Words) -> None:
-    """Move every tie off, away from zero, as :mod:`.floats` does: no float16 has this bit."""
+def _set_last_bit(lanes: Words) -> None:
+    """Move ties away from zero as :mod:`.floats` does; no float16 uses the last bit of a lane."""
     np.bitwise_or(lanes, 1, out=lanes)
 
 
-#: The types and directions that are rounded faster here than by table.
+#: The types and roundings that are faster here than by table.
 KERNELS: dict[tuple[DType, Rounding], RoundWords] = {
     **{(BY_NAME["bfloat16"], rounding): _bfloat16(rounding) for rounding in Rounding},
-    # The directions that magnitudes alone cannot tell, and truncation, gain too little.
+    # toward_zero gains too little; the other directions need the sign.
     (BY_NAME["float16"], Rounding.TIES_TO_EVEN): _float16(),
-    (BY_NAME["float16"], Rounding.TIES_TO_AWAY): _float16(_nudge),
+    (BY_NAME["float16"], Rounding.TIES_TO_AWAY): _float16(_set_last_bit),
 }

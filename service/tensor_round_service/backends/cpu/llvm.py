@@ -1,8 +1,8 @@
-"""The kernels compiled by LLVM, for the processor that they run on (extra ``compiled``).
+"""Kernels compiled by LLVM for this processor (extra ``compiled``).
 
-They are compiled and proved on a thread, some 0.3 s, during which LLVM does not hold the
-interpreter's lock; NumPy rounds until then. llvmlite alone, without Numba, which takes
-ten times as long and needs twice the memory for the same loops.
+A thread compiles and proves them in about 0.3 s; LLVM releases the GIL meanwhile, and NumPy
+rounds until then. This uses llvmlite without Numba, which takes ten times as long and twice the
+memory for the same loops.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .llvm_kernels import SPLIT_BYTES, module_text
 
 logger = logging.getLogger(__name__)
 
-#: In the order in which they are most asked for.
+#: The order of compilation: the most common types first.
 DTYPES = tuple(
     BY_NAME[name]
     for name in ("float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2")
@@ -38,11 +38,11 @@ _LOOP = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
 
 
 class CannotCompile(Exception):
-    """Kernels cannot be made here; the message says why."""
+    """Kernels cannot be compiled on this machine; the message says why."""
 
 
 class LlvmKernels:
-    """Compiled ways of rounding; see :class:`~.cpu.Kernels`. Each is there once it is proved."""
+    """The compiled kernels; see :class:`.backend.Kernels`. Each is available once it is proved."""
 
     def __init__(self) -> None:
         self._rounders: dict[tuple[DType, Rounding], Rounder] = {}
@@ -50,7 +50,7 @@ class LlvmKernels:
         self._thread.start()
 
     def get(self, dtype: DType, rounding: Rounding) -> Rounder | None:
-        """The way for a type and a direction, if it is compiled by now."""
+        """The kernel for a type and rounding; None until it is proved."""
         return self._rounders.get((dtype, rounding))
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class LlvmKernels:
         return f"compiled by LLVM {version} for {llvm.get_host_cpu_name()}"
 
     def wait(self) -> None:
-        """Return when all of them are there that ever will be."""
+        """Wait until all kernels are compiled and proved, or compilation has failed."""
         self._thread.join()
 
     def _compile(self) -> None:
@@ -66,21 +66,21 @@ class LlvmKernels:
             for dtype in DTYPES:
                 for rounding, found in compiled(dtype).items():
                     self._rounders[dtype, rounding] = proved(found, dtype, rounding)
-        except (CannotCompile, RuntimeError) as error:  # the latter is llvmlite's
+        except (CannotCompile, RuntimeError) as error:  # llvmlite raises RuntimeError
             logger.warning("kernels: NumPy's (LLVM's cannot be used: %s)", error)
 
 
 @cache
 def llvm_kernels() -> LlvmKernels:
-    """This process's kernels, which are compiled from the first call on."""
+    """The kernels of this process; the first call starts their compilation."""
     return LlvmKernels()
 
 
 def compiled(dtype: DType) -> dict[Rounding, Rounder]:
-    """The kernels of a type, not proved yet. Raises :class:`CannotCompile`."""
+    """Compile the kernels of a type, without a proof. Raises :class:`CannotCompile`."""
     if sys.byteorder != "little":
-        raise CannotCompile("tensors are little-endian, this processor is not")
-    if not _may_run_new_code():
+        raise CannotCompile("this processor is not little-endian")
+    if not _may_execute_new_code():
         raise CannotCompile("this process may not make memory executable")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -100,12 +100,12 @@ def compiled(dtype: DType) -> dict[Rounding, Rounder]:
 
 
 def proved(found: Rounder, dtype: DType, rounding: Rounding) -> Rounder:
-    """The kernel, if it gives NumPy's bits. Raises :class:`CannotCompile`."""
-    given = patterns(dtype)
-    right, result = given.copy(), np.empty_like(given)
-    rounder(dtype, rounding).round(right, right)
-    found.round(given, result)
-    if not np.array_equal(result, right):
+    """Return the kernel if it gives NumPy's bits, else raise :class:`CannotCompile`."""
+    operands = patterns(dtype)
+    expected, result = operands.copy(), np.empty_like(operands)
+    rounder(dtype, rounding).round(expected, expected)
+    found.round(operands, result)
+    if not np.array_equal(result, expected):
         raise CannotCompile(f"{dtype.name} {rounding} differs from NumPy's")
     return found
 
@@ -116,18 +116,18 @@ def _rounder(engine: Any, dtype: DType, rounding: Rounding) -> Rounder:
 
 
 def _run(loop: Any, itemsize: int, _owner: Any, source: Bytes, target: Bytes) -> None:
-    """Round without the interpreter's lock; ``_owner`` has the code."""
+    """Round without the GIL; ``_owner`` keeps the machine code alive."""
     if not target.size:
         return
-    # A third of what ``target.ctypes.data`` costs; but for memory that may be written alone.
+    # Takes a third of the time of ``target.ctypes.data``, but works for writable memory only.
     to = ctypes.addressof(ctypes.c_char.from_buffer(target.data))
     loop(to if source is target else source.ctypes.data, to, target.size // itemsize)
 
 
-def _may_run_new_code() -> bool:
-    """Whether the system lets memory that was written be run: hardened ones need not.
+def _may_execute_new_code() -> bool:
+    """Whether written memory can be made executable; hardened systems forbid it.
 
-    There LLVM would not fail, but jump into memory that cannot be run.
+    LLVM does not check this: the process would crash when it runs the code.
     """
     if sys.platform != "linux":
         return True

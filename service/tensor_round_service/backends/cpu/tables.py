@@ -1,4 +1,4 @@
-"""Rounding as a look-up: every 8- and 16-bit type, every direction, by construction exact."""
+"""Rounding of 8- and 16-bit types by table look-up."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from tensor_round.rounding import Rounding
 
 from .. import Bits, Bytes
 
-#: Patterns looked up at a time: NumPy widens the indices, and these stay in cache.
+#: Patterns looked up at a time: NumPy widens the indices, which then still fit into the cache.
 BLOCK = 64 << 10
 
 
 def look_up(entries: Bits, run: Bytes) -> None:
-    """Round a run of elements in place, 16 bits at a time, by :func:`entries_of_16_bits`."""
+    """Round a run in place, 16 bits at a time, with a table of :func:`entries_of_16_bits`."""
     patterns = run[: run.size & ~1].view("<u2")
     for start in range(0, patterns.size, BLOCK):
         block = patterns[start : start + BLOCK]
-        # "wrap" looks no index up twice and writes straight into its output; none is out of range.
+        # mode="wrap" writes into ``out`` without a temporary array. No index is out of range.
         entries.take(block, out=block, mode="wrap")
     if run.size & 1:
-        # A last odd byte, as the lower one of two.
+        # An odd last byte is the lower one of a pair.
         run[-1] = entries[run[-1]] & 0xFF
 
 
 def entries_of_16_bits(dtype: DType, rounding: Rounding) -> Bits:
-    """The table of a 16-bit type, or of an 8-bit type for two neighbours at once."""
+    """The table of a 16-bit type, or of pairs of an 8-bit type."""
     return table(dtype, rounding) if dtype.itemsize == 2 else pair_table(dtype, rounding)
 
 
 @cache
 def table(dtype: DType, rounding: Rounding) -> Bits:
-    """The result's bits for each bit pattern of an 8- or 16-bit float type, read-only.
+    """The result of each bit pattern of an 8- or 16-bit float type, read-only.
 
-    Made in float64, which holds every value of these types, and each of their
-    roundings, exactly. A NaN's entry is the NaN itself.
+    Computed in float64, which represents the values of these types and their rounded values
+    exactly. The result of a NaN is the NaN itself.
     """
-    patterns = np.arange(1 << (8 * dtype.itemsize), dtype=dtype.bits)
-    # Signalling NaNs ring at every step here; their entries are their patterns all the same.
+    patterns = np.arange(1 << dtype.width, dtype=dtype.bits)
+    # Signalling NaNs raise a floating-point flag; their entries do not depend on the result.
     with np.errstate(invalid="ignore"):
         values = patterns.view(dtype.numpy).astype(np.float64)
         results = _ROUND[rounding](values).astype(dtype.numpy).view(dtype.bits)
@@ -53,7 +53,7 @@ def table(dtype: DType, rounding: Rounding) -> Bits:
 
 @cache
 def pair_table(dtype: DType, rounding: Rounding) -> Bits:
-    """The table of an 8-bit type for two neighbours at once, read as one 16-bit pattern."""
+    """The table of pairs of an 8-bit type, read as one 16-bit pattern."""
     single = table(dtype, rounding)
     pairs = np.arange(1 << 16, dtype="<u2").view(np.uint8)
     entries: Bits = single[pairs].view("<u2")
@@ -66,7 +66,7 @@ Doubles = npt.NDArray[np.float64]
 
 def _ties_to_away(values: Doubles) -> Doubles:
     whole = np.trunc(values)
-    # Exact: the remainder of a float is a float. (inf - inf is NaN, and no remainder.)
+    # The difference is exact. inf - inf is NaN, which the comparison below ignores.
     remainder = np.abs(values - whole)
     away: Doubles = np.where(remainder >= 0.5, whole + np.copysign(1.0, values), whole)
     return away

@@ -1,1 +1,1 @@
-"""Rounding on NVIDIA GPUs: kernels as text, devices, host tensors in pieces, device tensors."""
+"""Rounding on NVIDIA GPUs: kernels, devices, and pipelines for tensors in host memory."""

@@ -1,4 +1,4 @@
-"""The CuPy backend: CUDA devices in turn, and NumPy for what they are not worth or cannot do."""
+"""The CuPy backend: CUDA devices in turn, NumPy for small tensors and as a fallback."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from tensor_round.errors import DeviceOutOfMemory
 
 from .. import Bytes, Round
 from ..cpu.backend import NumpyBackend
-from .device import Device, DeviceFailed, OutOfDeviceMemory, Span
-from .memory import LockedMemory
-from .pipeline import Lane, Pipeline, SourceLost
+from .device import Device, DeviceBuffer, DeviceFailed, OutOfDeviceMemory
+from .memory import PinnedMemory
+from .pipeline import Pipeline, PipelineSlot, SourceCorrupted
 from .proof import is_alive, prove
-from .threshold import SIZES, least_bytes
+from .threshold import SIZES, min_bytes
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
-    """What NumPy does beside the devices.
+class OffloadPolicy:
+    """Which tensors NumPy rounds in place of the devices.
 
-    ``least_bytes``: of each float dtype, the smallest tensor that a device is worth; 0
-    where it is not named. ``spills``: whether NumPy takes what a device has no memory for.
+    ``min_bytes``: the smallest tensor for a device, by dtype, 0 for a missing dtype.
+    ``falls_back``: whether NumPy rounds a tensor for which the device has no memory.
     """
 
-    least_bytes: Mapping[DType, int] = field(default_factory=lambda: MappingProxyType({}))
-    spills: bool = True
+    min_bytes: Mapping[DType, int] = field(default_factory=lambda: MappingProxyType({}))
+    falls_back: bool = True
 
 
 class CupyBackend:
     """Rounds on CUDA devices; see :class:`~tensor_round_service.backends.Backend`.
 
-    Raises :class:`OutOfDeviceMemory` or :class:`DeviceFailed` where a device cannot even
-    begin, and :class:`~.cuda_proof.WrongBits` where one does not round as NumPy does.
+    The constructor raises :class:`OutOfDeviceMemory` or :class:`DeviceFailed` if a device
+    cannot be used, and :class:`~.proof.WrongBits` if its results differ from NumPy's.
     """
 
     name = "cupy"
@@ -47,109 +47,109 @@ class CupyBackend:
     def __init__(self, devices: Sequence[Device], host: NumpyBackend) -> None:
         self._host = host
         self._turns = itertools.count()
-        self._memory = LockedMemory(devices[0])
+        self._memory = PinnedMemory(devices[0])
         self._lost = False
         self._pipelines: list[Pipeline] = []
-        self.sharing = Sharing()
+        self.policy = OffloadPolicy()
         try:
             for device in devices:
                 self._pipelines.append(Pipeline(device))
-                # Every kernel is compiled here, so that no request waits for that.
+                # This compiles every kernel, so that no request waits for a compiler.
                 prove(self._pipelines[-1].round, host)
-        except Exception:  # the caller goes on without devices
+        except Exception:  # the caller may continue without devices
             self._release()
             raise
 
     def __str__(self) -> str:
         names = ", ".join(pipeline.device.name for pipeline in self._pipelines)
-        least = ", ".join(
+        sizes = ", ".join(
             f"{dtype.name} {nbytes}"
-            for dtype, nbytes in self.sharing.least_bytes.items()
+            for dtype, nbytes in self.policy.min_bytes.items()
             if dtype.is_float
         )
-        return f"{self.name} on {names}" + (f" for tensors from bytes: {least}" if least else "")
+        return f"{self.name} on {names}" + (f", minimum bytes: {sizes}" if sizes else "")
 
     @property
     def is_healthy(self) -> bool:
-        """False from when a device was lost; only a new process can have it back."""
+        """False after a device was lost; only a new process can use it again."""
         return not self._lost
 
     @property
     def inline_bytes(self) -> int:
-        """Tensors up to this size are NumPy's, and so never wait for a device."""
-        return min(self.sharing.least_bytes.get(d, 0) for d in DTYPES if d.is_float) - 1
+        """NumPy rounds tensors up to this size, so they never wait for a device."""
+        return min(self.policy.min_bytes.get(d, 0) for d in DTYPES if d.is_float) - 1
 
     def allocate(self, nbytes: int) -> Bytes:
-        """Memory that will soon be page-locked, if it is large."""
+        """Uninitialized memory; a large buffer is page-locked in the background."""
         return self._memory.allocate(nbytes)
 
-    def settle(self) -> None:
-        """Wait until what was allocated so far is page-locked, or cannot be."""
-        self._memory.settle()
+    def wait_until_pinned(self) -> None:
+        """Wait until all memory allocated so far is page-locked or cannot be."""
+        self._memory.wait_until_pinned()
 
     def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
-        """Round ``source`` into ``target`` on a device, or with NumPy where that is better.
+        """Round ``source`` into ``target`` on a device, or with NumPy by :attr:`policy`.
 
-        Raises :class:`DeviceOutOfMemory` where NumPy does not help out, and
-        :class:`~.cuda_pipeline.SourceLost` where it cannot.
+        Raises :class:`DeviceOutOfMemory` if the policy has no fallback, and
+        :class:`~.pipeline.SourceCorrupted` if no fallback is possible.
         """
         if self._is_for_host(call):
             return self._host.round(call, source, target)
         try:
             self.round_on_device(call, source, target)
         except OutOfDeviceMemory as error:
-            if not self.sharing.spills:
-                raise DeviceOutOfMemory(
-                    "the device has no memory for this tensor now", retry_after=1
-                ) from error
-            logger.warning("the device is out of memory; NumPy takes the tensor")
-        except SourceLost:
+            if not self.policy.falls_back:
+                raise DeviceOutOfMemory("the device is out of memory", retry_after=1) from error
+            logger.warning("the device is out of memory; NumPy rounds the tensor")
+        except SourceCorrupted:
             raise
         except DeviceFailed:
-            # Where results have replaced operands already, they only stay what they are.
-            logger.warning("the device failed; NumPy takes the tensor", exc_info=True)
+            # In place, some operands may be rounded already: rounding again does not change them.
+            logger.warning("the device failed; NumPy rounds the tensor", exc_info=True)
         else:
             return self.name
         return self._host.round(call, source, target)
 
     def round_on_device(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
-        """The same on a device whatever the tensor, and nowhere else."""
+        """:meth:`round` on a device, without regard to the policy."""
         turn = next(self._turns) % len(self._pipelines)
-        self._do(lambda pipeline: pipeline.round(call, source, target), self._pipelines[turn])
+        self._run(lambda pipeline: pipeline.round(call, source, target), self._pipelines[turn])
         return self.name
 
     @property
     def device_memory(self) -> CupyBackend | None:
-        """This; None once a device was lost."""
+        """This backend; None after a device was lost."""
         return None if self._lost else self
 
-    def import_memory(self, device: int, handle: bytes) -> Span:
-        """See :class:`~tensor_round_service.backends.DeviceMemory`, here and below."""
+    def import_memory(self, device: int, handle: bytes) -> DeviceBuffer:
+        """See :class:`~tensor_round_service.backends.DeviceMemory`, also for the next methods."""
         return self._pipeline(device).device.import_memory(handle)
 
-    def round_resident(self, device: int, call: RoundCall, source: Span, target: Span) -> str:
-        """Round within the device's memory."""
-        self._on_lane(device, lambda lane: lane.resident(call, source, target))
+    def round_resident(
+        self, device: int, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
+    ) -> str:
+        """Round within a device's memory."""
+        self._on_slot(device, lambda slot: slot.resident(call, source, target))
         return self.name
 
-    def download(self, device: int, source: Span, target: Bytes) -> None:
-        """Copy from the device."""
-        self._on_lane(device, lambda lane: lane.copy_out(source, target))
+    def download(self, device: int, source: DeviceBuffer, target: Bytes) -> None:
+        """Copy from a device."""
+        self._on_slot(device, lambda slot: slot.copy_out(source, target))
 
-    def upload(self, device: int, source: Bytes, target: Span) -> None:
-        """Copy to the device."""
-        self._on_lane(device, lambda lane: lane.copy_in(source, target))
+    def upload(self, device: int, source: Bytes, target: DeviceBuffer) -> None:
+        """Copy to a device."""
+        self._on_slot(device, lambda slot: slot.copy_in(source, target))
 
     def arithmetics(self) -> Mapping[str, Round]:
-        """Whatever may round a tensor, by the name that answers give it."""
+        """The arithmetics that may be used, by their names in ``Execution-Backend``."""
         on_host: dict[str, Round] = {self._host.name: self._host.round}
         return on_host if self._lost else {self.name: self.round_on_device, **on_host}
 
-    def least_bytes(self) -> dict[DType, int]:
-        """What :class:`Sharing` should have them be on this machine, measured."""
+    def measure_min_bytes(self) -> dict[DType, int]:
+        """Measure the ``min_bytes`` of :class:`OffloadPolicy` for this machine."""
         memory = self.allocate(SIZES[-1])
-        self.settle()
-        return least_bytes(self.round_on_device, self._host.round, memory)
+        self.wait_until_pinned()
+        return min_bytes(self.round_on_device, self._host.round, memory)
 
     def close(self) -> None:
         """Stop the threads and release the devices."""
@@ -163,28 +163,28 @@ class CupyBackend:
 
     def _is_for_host(self, call: RoundCall) -> bool:
         dtype = call.input.dtype
-        # What is only copied is not worth the way there and back.
+        # Integers are only copied, which the host does faster.
         if self._lost or not dtype.is_float:
             return True
         nbytes = max(call.input.byte_length, call.output.byte_length)
-        return nbytes < self.sharing.least_bytes.get(dtype, 0)
+        return nbytes < self.policy.min_bytes.get(dtype, 0)
 
     def _pipeline(self, device: int) -> Pipeline:
-        """Raises :class:`LookupError`."""
+        """The pipeline of a device; raises :class:`LookupError`."""
         for pipeline in self._pipelines:
             if pipeline.device.number == device:
                 return pipeline
-        raise LookupError(f"device {device} is none of this service's")
+        raise LookupError(f"this service does not use device {device}")
 
-    def _on_lane(self, device: int, work: Callable[[Lane], None]) -> None:
-        def on_lane(pipeline: Pipeline) -> None:
-            with pipeline.lane() as lane:
-                work(lane)
+    def _on_slot(self, device: int, work: Callable[[PipelineSlot], None]) -> None:
+        def run(pipeline: Pipeline) -> None:
+            with pipeline.slot() as slot:
+                work(slot)
 
-        self._do(on_lane, self._pipeline(device))
+        self._run(run, self._pipeline(device))
 
-    def _do(self, work: Callable[[Pipeline], None], pipeline: Pipeline) -> None:
-        """Do it, if need be once more after having made room on the device."""
+    def _run(self, work: Callable[[Pipeline], None], pipeline: Pipeline) -> None:
+        """Run ``work``; if the device is out of memory, free its cache and retry once."""
         try:
             try:
                 work(pipeline)
@@ -194,5 +194,5 @@ class CupyBackend:
         except DeviceFailed:
             self._lost = self._lost or not is_alive(pipeline.round)
             if self._lost:
-                logger.critical("lost %s; this process cannot use it again", pipeline.device.name)
+                logger.critical("device lost: %s; a new process is needed", pipeline.device.name)
             raise

@@ -1,8 +1,7 @@
-"""What the GPU backend needs of a device: memory, copies, launches, and to hear of failures.
+"""The interface of a device: memory, copies, kernel launches and failures.
 
-:mod:`.cuda_cupy` has it of CuPy. Everything above this line (pieces, staging, choice,
-faults) is the same for any implementation; the tests have one that runs the kernels on
-the CPU.
+:mod:`.cupy_device` implements it with CuPy. The tests implement it on the CPU, with the same
+kernels. The rest of this package does not depend on the implementation.
 """
 
 from __future__ import annotations
@@ -18,101 +17,109 @@ from .. import Bytes
 
 
 class DeviceMissing(Exception):
-    """There is no device to be used; the message says what is missing."""
+    """No device is usable; the message says what is missing."""
 
 
 class OutOfDeviceMemory(MemoryError):
-    """The device has no memory for this now; nothing is wrong with it."""
+    """The device is out of memory, but works."""
 
 
 class DeviceFailed(RuntimeError):
-    """The device refused or broke off what it was asked; what it wrote is not to be trusted."""
+    """An operation on the device failed; the memory that it wrote to is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A run of bytes in a device's memory, which lives as long as its owner is referred to."""
+class DeviceBuffer:
+    """A run of bytes in a device's memory, valid as long as its owner is referenced."""
 
     address: int
     nbytes: int
     owner: object
 
-    def part(self, start: int, stop: int) -> Span:
+    def part(self, start: int, stop: int) -> DeviceBuffer:
         """The bytes from ``start`` to ``stop``."""
         if not 0 <= start <= stop <= self.nbytes:
-            raise ValueError(f"no part {start} to {stop} of {self.nbytes} bytes")
-        return Span(self.address + start, stop - start, self.owner)
+            raise ValueError(f"{start} to {stop} is not within {self.nbytes} bytes")
+        return DeviceBuffer(self.address + start, stop - start, self.owner)
 
 
 class Stream(AbstractContextManager["Stream"], Protocol):
-    """A queue of work: what is asked of it happens later, in order, until :meth:`wait`.
+    """A queue of operations, executed asynchronously in order; :meth:`wait` waits for their end.
 
-    Entering it makes its device the thread's. Any thread may, one at a time. The memory
-    of queued work must stay until it is waited for. Any call may raise
-    :class:`DeviceFailed` for work queued earlier, and :class:`OutOfDeviceMemory`.
+    Entering it makes its device the current device of the thread; one thread at a time may do
+    so. The memory of queued operations must stay valid until their end. Any method may raise
+    :class:`DeviceFailed` for an earlier operation, and :class:`OutOfDeviceMemory`.
     """
 
-    def copy_in(self, source: Bytes, target: Span) -> None:
+    def copy_in(self, source: Bytes, target: DeviceBuffer) -> None:
         """Host to device."""
 
-    def copy_out(self, source: Span, target: Bytes) -> None:
+    def copy_out(self, source: DeviceBuffer, target: Bytes) -> None:
         """Device to host."""
 
-    def copy(self, source: Span, target: Span) -> None:
+    def copy(self, source: DeviceBuffer, target: DeviceBuffer) -> None:
         """Device to device; the two do not overlap."""
 
-    def clear(self, target: Span) -> None:
+    def clear(self, target: DeviceBuffer) -> None:
         """Fill with zeros."""
 
-    def round(self, dtype: DType, rounding: Rounding, source: Span, target: Span) -> None:
-        """Round a run of whole elements; both from a multiple of 16, or the same."""
-
-    def spread(
-        self, itemsize: int, source: Span, target: Span, dims: Span, first: int, count: int
+    def round(
+        self, dtype: DType, rounding: Rounding, source: DeviceBuffer, target: DeviceBuffer
     ) -> None:
-        """Copy ``count`` elements from the ``first`` on by strides.
+        """Round a run of whole elements. Both addresses must be multiples of 16."""
 
-        ``dims`` holds int64 triples: size, input stride, output stride in elements, of
-        each dimension from the innermost.
+    def copy_strided(
+        self,
+        itemsize: int,
+        source: DeviceBuffer,
+        target: DeviceBuffer,
+        dims: DeviceBuffer,
+        first: int,
+        count: int,
+    ) -> None:
+        """Copy ``count`` elements, from number ``first`` on, from one layout to another.
+
+        ``dims`` has three int64 for each dimension, the innermost first: size, input stride
+        and output stride, in elements.
         """
 
     def wait(self) -> None:
-        """Until all of it has happened."""
+        """Wait for the end of all queued operations."""
 
 
 class Device(Protocol):
     """One device."""
 
-    #: What it is, for the log, and its number among its kind.
+    #: Name for the log, and CUDA's device number.
     name: str
     number: int
 
     def stream(self) -> Stream:
-        """A new queue."""
+        """A new stream."""
 
-    def allocate(self, nbytes: int) -> Span:
-        """Uninitialised memory from a multiple of 16; :class:`OutOfDeviceMemory` if there is none.
+    def allocate(self, nbytes: int) -> DeviceBuffer:
+        """Allocate uninitialized memory, aligned to 16. Raises :class:`OutOfDeviceMemory`.
 
-        Memory whose owner is forgotten may be kept for the next one.
+        The device may cache freed memory for later allocations.
         """
 
-    def import_memory(self, handle: bytes) -> Span:
-        """The whole allocation of another process that its handle stands for."""
+    def import_memory(self, handle: bytes) -> DeviceBuffer:
+        """Map the whole allocation of another process that an IPC handle refers to."""
 
     def trim(self) -> None:
-        """Give back what is kept."""
+        """Free the cached memory."""
 
     def staging(self, nbytes: int) -> Bytes:
-        """Page-locked host memory, which the device copies from and to by itself."""
+        """Allocate page-locked host memory, which the device copies from and to directly."""
 
     def pin(self, memory: Bytes) -> bool:
-        """Page-lock host memory that is there already; whether that worked."""
+        """Page-lock existing host memory; return False if that is impossible."""
 
     def unpin(self, memory: Bytes) -> None:
         """Undo :meth:`pin`."""
 
     def is_pinned(self, memory: Bytes) -> bool:
-        """Whether the device can copy from and to there by itself."""
+        """Whether the memory is page-locked."""
 
     def close(self) -> None:
-        """Give back everything."""
+        """Free all memory."""

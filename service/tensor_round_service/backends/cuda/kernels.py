@@ -1,31 +1,31 @@
-"""The kernels: one for every dtype and direction, each an expression in plain C.
+"""The GPU kernels: C code for every dtype and rounding.
 
-The same text runs on a GPU and, through a C++ compiler, on a CPU, where the tests try it
-on every pattern. It calls no rounding function. Adding a constant at whose size a float
-has no bits below the integer, and taking it off again, rounds to the nearest integer,
-ties to even; every other direction is at most one step from there. These are IEEE 754
-additions, the same on any machine, as long as no float32 is subnormal: CuPy compiles with
-``-ftz=true``, after all other options, so that even ``ceilf`` of the least float32 is 0
-there. Hence operands are lifted first: their exponents are raised, to where nothing is
-subnormal. A zero becomes a sliver then, and the directions that care allow for it.
+The same code runs on a GPU and, through a C++ compiler, on a CPU, where the tests run it on every
+pattern. It calls no rounding function. It adds and subtracts ``magic``, a constant so large that
+a float of its size has no fraction bits. This rounds to the nearest integer, ties to even. The
+other directions are at most one step away from it. IEEE 754 additions give the same result on all
+machines, provided that no float32 is subnormal: CuPy always compiles with ``-ftz=true``, with
+which even ``ceilf`` of the least float32 is 0. So operands are lifted first, by adding ``lift`` to
+their exponents. Zero then becomes ``sliver``, a tiny number, for which the directed roundings
+allow.
 
-Elements that lie in a run are moved 16 bytes a thread, whatever their type.
+Each thread loads and stores 16 bytes, for every type.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensor_round.dtypes import DTYPES, DType
+from tensor_round.dtypes import BY_NAME, DTYPES, DType
 from tensor_round.rounding import Rounding
 
-#: Bytes that a thread loads, rounds and stores at once: the widest access a GPU has.
+#: Bytes that a thread loads, rounds and stores at once: the widest memory access of a GPU.
 CARRIER_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSource:
-    """What an ``ElementwiseKernel`` is made of; its arrays are ``raw``, its size is given."""
+    """The arguments of CuPy's ``ElementwiseKernel``; the arrays are ``raw``."""
 
     name: str
     inputs: str
@@ -34,8 +34,8 @@ class KernelSource:
     preamble: str = ""
 
 
-#: The operand's sign in each direction (none where a magnitude does), and what is left to do
-#: about ``t``, the integer nearest to it.
+#: The sign of the operand for each rounding (0 to round the magnitude), and the correction of
+#: ``t``, the integer nearest to the operand.
 _STEPS: dict[Rounding, tuple[str, str]] = {
     Rounding.TIES_TO_EVEN: ("0", ""),
     Rounding.TIES_TO_AWAY: ("0", "t += f - t == half ? unit : 0;"),
@@ -44,7 +44,7 @@ _STEPS: dict[Rounding, tuple[str, str]] = {
     Rounding.TOWARD_NEGATIVE: ("(x & sign) << to_top", "t -= t - sliver > f ? unit : 0;"),
 }
 
-#: The result's magnitude.
+#: Rounds one element; returns the magnitude of the result.
 _ROUNDED = """
 __device__ __forceinline__ word rounded(const word x) {{
   const word m = x & (sign - 1), s = {sign};
@@ -56,8 +56,8 @@ __device__ __forceinline__ word rounded(const word x) {{
 __device__ __forceinline__ word lanes(const word w) {{ return {lanes}; }}
 """
 
-#: Halfway up its binade a constant of either sign's operands keeps its last place, but loses
-#: half its range, which only types with few bits can spare; else it takes the operand's sign.
+#: A constant in the middle of its binade works for operands of either sign, but for half of the
+#: range only, which is enough for 16-bit types. Otherwise it takes the sign of the operand.
 _MAGIC: dict[int, str] = {
     2: "1.5f * magic",
     4: "as_real(s | as_word(magic))",
@@ -71,13 +71,13 @@ _LANES: dict[int, str] = {
 }
 
 _LOWERED = "as_word(t * lower) >> shift & (sign - 1)"
-#: From ``integral`` on there are only integers, infinities and NaNs: they stay as they are,
-#: and where lifting makes nonsense of them that does not matter.
+#: From ``integral`` on all patterns are integers, infinities and NaNs. They are kept, so it does
+#: not matter that lifting may overflow.
 _LOWERED_OR_KEPT = f"m < integral ? {_LOWERED} : m"
 
-#: The 8-bit types, 16 to a carrier, have few instructions to spare, and bits in plenty: here
-#: an offset before the one rounding does what a step behind it would. The sliver is less than
-#: any value has behind its point.
+#: A carrier has 16 elements of an 8-bit type, so these need fewer instructions. float32 has more
+#: bits than they need, so an offset before rounding replaces the correction after it. ``sliver``
+#: is smaller than the fraction of any value.
 _OFFSETS: dict[Rounding, tuple[str, str]] = {
     Rounding.TIES_TO_EVEN: ("", "0"),
     Rounding.TIES_TO_AWAY: (" + sliver", "0"),
@@ -86,8 +86,8 @@ _OFFSETS: dict[Rounding, tuple[str, str]] = {
     Rounding.TOWARD_NEGATIVE: (" - as_real(s ^ as_word(half - sliver))", "(signs)"),
 }
 
-#: Four magnitudes in a word. Infinities and NaNs count as the numbers that their exponents
-#: would be, which are integers.
+#: Rounds four elements in a word. Infinities and NaNs are treated as numbers with their exponent,
+#: which are integers.
 _LANES_SMALL = """
 __device__ __forceinline__ word nearest(const word m, const word s) {{
   const real f = as_real((m << shift) + lift){0};
@@ -117,27 +117,26 @@ __device__ __forceinline__ word as_word(const real value) { return __double_as_l
 
 
 def _constants(dtype: DType) -> str:
-    """Where the dtype's bits lie in the work float's, and what 1 is there."""
-    width, fraction = 8 * dtype.itemsize, dtype.mantissa_bits
-    work_width, work_bias, work_fraction = (64, 1023, 52) if width == 64 else (32, 127, 23)
-    bias = (1 << (width - fraction - 2)) - 1
-    lift = 64 if work_width == 32 else 0
-    unit = bias - work_bias + lift
+    """The constants of a dtype; ``unit`` is the value of 1 after the shift and the lift."""
+    work = BY_NAME["float64" if dtype.width == 64 else "float32"]
+    bias, fraction = dtype.exponent_bias, dtype.mantissa_bits
+    lift = 64 if work.width == 32 else 0
+    unit = bias - work.exponent_bias + lift
     return f"""
-constexpr word sign = {1 << (width - 1):#x};
+constexpr word sign = {1 << (dtype.width - 1):#x};
 constexpr word integral = {(bias + fraction) << fraction:#x};
-constexpr int shift = {work_fraction - fraction};
-constexpr int to_top = {work_width - width};
-constexpr word lift = {lift << work_fraction:#x};
+constexpr int shift = {work.mantissa_bits - fraction};
+constexpr int to_top = {work.width - dtype.width};
+constexpr word lift = {lift << work.mantissa_bits:#x};
 constexpr real lower = 0x1p-{lift};
 constexpr real unit = 0x1p{unit};
 constexpr real half = 0x1p{unit - 1};
 constexpr real sliver = {f"0x1p{unit - bias}" if lift else "0"};
-constexpr real magic = 0x1p{unit + work_fraction};
+constexpr real magic = 0x1p{unit + work.mantissa_bits};
 """
 
 
-#: Pattern type and carrier.
+#: The C types of an element's pattern and of a carrier, by itemsize.
 _WIDTHS: dict[int, tuple[str, str]] = {
     1: ("unsigned char", "uint4"),
     2: ("unsigned short", "uint4"),
@@ -145,7 +144,7 @@ _WIDTHS: dict[int, tuple[str, str]] = {
     8: ("unsigned long long", "ulonglong2"),
 }
 
-#: A thread a carrier, and one for the elements behind the last.
+#: One thread for each carrier, and one more for the elements after the last whole carrier.
 _RUN = """
 const long long carriers = bytes / {carrier_bytes};
 if (i < carriers) {{
@@ -160,9 +159,9 @@ if (i < carriers) {{
 
 
 def _round_kernel(dtype: DType, rounding: Rounding) -> KernelSource:
-    """Rounds the run of ``bytes`` at ``x``, whole elements, into the run at ``y``.
+    """A kernel that rounds ``bytes`` bytes of whole elements at ``x`` into ``y``.
 
-    Both begin at a multiple of 16 bytes and may be the same. Size: :func:`run_size`.
+    Both are aligned to 16 bytes and may be identical. Its size is :func:`run_size`.
     """
     pattern, carrier = _WIDTHS[dtype.itemsize]
     members = "xyzw" if carrier == "uint4" else "xy"
@@ -175,8 +174,8 @@ def _round_kernel(dtype: DType, rounding: Rounding) -> KernelSource:
             step=step,
             magic=_MAGIC[dtype.itemsize],
             lanes=_LANES[dtype.itemsize],
-            # With any exponent a float16 can be lifted: infinities and NaNs become numbers,
-            # which are integers.
+            # Lifting a float16 cannot overflow: infinities and NaNs become numbers, which are
+            # integers.
             result=_LOWERED if dtype.name == "float16" else _LOWERED_OR_KEPT,
         )
     return KernelSource(
@@ -184,7 +183,7 @@ def _round_kernel(dtype: DType, rounding: Rounding) -> KernelSource:
         inputs="raw uint8 x, int64 bytes",
         outputs="raw uint8 y",
         preamble=(
-            # CuPy's headers have names of their own outside, "half" for one.
+            # CuPy's headers define some of these names, such as "half".
             "namespace tensor_round {"
             + (_DOUBLE if dtype.itemsize == 8 else _FLOAT)
             + _constants(dtype)
@@ -202,8 +201,8 @@ def _round_kernel(dtype: DType, rounding: Rounding) -> KernelSource:
     )
 
 
-#: ``dims`` has size, input stride and output stride of each dimension, the innermost first.
-_SPREAD = """
+#: ``dims`` has size, input stride and output stride of each dimension, the innermost one first.
+_STRIDED_COPY = """
 long long rest = first + i, from = 0, to = 0;
 for (int d = 0; d < rank; ++d) {{
   const long long size = dims[3 * d], next = rest / size, at = rest - next * size;
@@ -215,30 +214,32 @@ for (int d = 0; d < rank; ++d) {{
 """
 
 
-def _spread_kernel(itemsize: int) -> KernelSource:
-    """Copies elements from where the input's strides have them to where the output's do.
+def _strided_copy_kernel(itemsize: int) -> KernelSource:
+    """A kernel that copies elements from one strided layout to another.
 
-    Element ``first`` and those after it, as many as the size says, in C order.
+    It copies as many elements as its size, from number ``first`` on in C order.
     """
     return KernelSource(
-        name=f"tensor_round_spread_{8 * itemsize}",
+        name=f"tensor_round_copy_strided_{8 * itemsize}",
         inputs="raw uint8 x, raw int64 dims, int32 rank, int64 first",
         outputs="raw uint8 y",
-        operation=_SPREAD.format(pattern=_WIDTHS[itemsize][0]),
+        operation=_STRIDED_COPY.format(pattern=_WIDTHS[itemsize][0]),
     )
 
 
 def run_size(nbytes: int) -> int:
-    """Threads that a run of that many bytes takes."""
+    """The number of threads for a run of ``nbytes`` bytes."""
     return -(-nbytes // CARRIER_BYTES)
 
 
-#: Every float dtype in every direction.
+#: The rounding kernels of every float dtype.
 ROUND_KERNELS: dict[tuple[DType, Rounding], KernelSource] = {
     (dtype, rounding): _round_kernel(dtype, rounding)
     for dtype in DTYPES
     if dtype.is_float
     for rounding in Rounding
 }
-#: By itemsize; any dtype.
-SPREAD_KERNELS: dict[int, KernelSource] = {size: _spread_kernel(size) for size in _WIDTHS}
+#: The strided copy kernels, by itemsize.
+STRIDED_COPY_KERNELS: dict[int, KernelSource] = {
+    size: _strided_copy_kernel(size) for size in _WIDTHS
+}

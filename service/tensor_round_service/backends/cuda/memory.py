@@ -1,9 +1,9 @@
-"""Host memory that the device copies from and to by itself: page-locked, without a wait for it.
+"""Page-locked (pinned) host memory, which a device copies from and to directly.
 
-Locking pages takes milliseconds, and the caller may be the event loop. So a buffer is
-plain memory at first, and a thread locks it while a body is still being received into it.
-Where that fails, or has not happened yet, the copy goes by way of a staging buffer:
-slower, not different. Callers keep buffers for later requests, which find them locked.
+Locking pages takes milliseconds, and the caller may be the event loop. So a buffer is not locked
+at first. A thread locks it while a body is being received into it. Until then, and if locking
+fails, copies go through a staging buffer, which is slower. Pooled buffers stay locked for later
+requests.
 """
 
 from __future__ import annotations
@@ -23,58 +23,58 @@ from ..cpu.backend import MAPPED_BYTES, map_pages
 from .device import Device
 
 
-class LockedMemory:
-    """Allocates host memory, and has it page-locked in the background."""
+class PinnedMemory:
+    """Allocates host memory, and page-locks it in the background."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        # A destructor may interrupt a put(), which of all queues only this one allows.
-        self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self._locked: dict[int, Bytes] = {}
-        self._thread = threading.Thread(target=self._work, name="tensor-round-lock", daemon=True)
+        # A destructor may interrupt put(); only SimpleQueue.put is reentrant.
+        self._tasks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._pinned: dict[int, Bytes] = {}
+        self._thread = threading.Thread(target=self._work, name="tensor-round-pin", daemon=True)
         self._thread.start()
 
     def allocate(self, nbytes: int) -> Bytes:
-        """Uninitialised memory; the smaller, which is not locked, is soon copied."""
+        """Uninitialized memory. Small buffers are not locked: copying them costs little."""
         if nbytes < MAPPED_BYTES:
             return np.empty(nbytes, np.uint8)
         block = _Block(nbytes)
-        self._jobs.put(partial(self._lock, block.pages))
-        # The pages outlive the block until they are unlocked: the job refers to them.
-        finalizer = weakref.finalize(block, self._jobs.put, partial(self._unlock, block.pages))
+        self._tasks.put(partial(self._pin, block.pages))
+        # The task refers to the pages, so they stay mapped until they are unlocked.
+        finalizer = weakref.finalize(block, self._tasks.put, partial(self._unpin, block.pages))
         finalizer.atexit = False
         return np.asarray(block)
 
-    def settle(self) -> None:
-        """Wait until what was allocated is locked, and what was forgotten unlocked."""
-        settled = threading.Event()
-        self._jobs.put(settled.set)
-        settled.wait()
+    def wait_until_pinned(self) -> None:
+        """Wait until all allocated memory is locked and all freed memory is unlocked."""
+        done = threading.Event()
+        self._tasks.put(done.set)
+        done.wait()
 
     def close(self) -> None:
-        """Lock no more. What is locked stays so until the process ends."""
-        self._jobs.put(None)
+        """Stop the thread. Locked memory stays locked until the process ends."""
+        self._tasks.put(None)
         self._thread.join()
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-            # It may be the last to refer to a gigabyte.
-            del job
+        while (task := self._tasks.get()) is not None:
+            task()
+            # It may hold the last reference to a large buffer.
+            del task
 
-    def _lock(self, pages: mmap) -> None:
+    def _pin(self, pages: mmap) -> None:
         memory = np.frombuffer(pages, np.uint8)
         if self._device.pin(memory):
-            self._locked[id(pages)] = memory
+            self._pinned[id(pages)] = memory
 
-    def _unlock(self, pages: mmap) -> None:
-        memory = self._locked.pop(id(pages), None)
+    def _unpin(self, pages: mmap) -> None:
+        memory = self._pinned.pop(id(pages), None)
         if memory is not None:
             self._device.unpin(memory)
 
 
 class _Block:
-    """Whole pages as an array's memory; an object that can be told to have been forgotten."""
+    """Whole pages as the memory of an array; weak references to it are possible."""
 
     def __init__(self, nbytes: int) -> None:
         self.pages = map_pages(nbytes)

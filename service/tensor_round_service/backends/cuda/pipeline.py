@@ -1,9 +1,9 @@
-"""Host tensors through one device: cut in pieces, so that copies and kernels overlap.
+"""Rounding of host tensors on one device, in pieces, with copies and kernels in parallel.
 
-A lane is a stream with device memory to round in and page-locked memory to copy by. While
-one lane's piece comes in, another's is rounded and a third's goes out: the link to the
-device carries data both ways at once. All memory of a lane is taken at start, so a packed
-tensor of any size never meets a full device.
+A slot has a stream, a buffer in device memory, and a page-locked staging buffer. While the piece of
+one slot is copied to the device, the piece of another is rounded and that of a third is copied
+back: the link works in both directions at once. A slot allocates its memory at start, so packed
+tensors of any size need no further device memory.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from queue import SimpleQueue
 from tensor_round.call import RoundCall
 
 from .. import Bytes
-from .device import Device, DeviceFailed, OutOfDeviceMemory, Span, Stream
+from .device import Device, DeviceBuffer, DeviceFailed, OutOfDeviceMemory, Stream
 from .resident import round_resident
 
-#: Lanes of a device: three would do if none ever waited for its thread.
-LANES = 4
-#: Bytes of a piece, at most: a copy takes many times what it takes to ask for one.
+#: Slots of a device. Three would be enough if threads were never delayed.
+SLOTS = 4
+#: Maximum size of a piece: copying it takes much longer than launching the copy.
 PIECE_BYTES = 16 << 20
-#: And at least, where there are more pieces than one: copies and kernels still overlap.
-LEAST_PIECE_BYTES = 1 << 20
+#: Minimum size of a piece, except the only or last one.
+MIN_PIECE_BYTES = 1 << 20
 
 
-class SourceLost(DeviceFailed):
-    """The device failed while it wrote a result over its source, which may be torn now."""
+class SourceCorrupted(DeviceFailed):
+    """The device failed while it overwrote the source with the result; the source is lost."""
 
 
-class Lane:
-    """A stream, and what one piece at a time needs."""
+class PipelineSlot:
+    """A stream with the buffers for one piece."""
 
     def __init__(self, device: Device) -> None:
         self.stream: Stream = device.stream()
         self._device = device
-        self._scratch: Span = device.allocate(PIECE_BYTES)
+        self._scratch: DeviceBuffer = device.allocate(PIECE_BYTES)
         self._staging: Bytes = device.staging(PIECE_BYTES)
 
     def round(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
-        """Round a run of whole elements, at most a piece, into ``target`` or over itself."""
+        """Round a run of whole elements, one piece at most, into ``target`` or in place."""
         scratch = self._scratch.part(0, source.size)
         staging = self._staging[: source.size]
         in_place = target.ctypes.data == source.ctypes.data
@@ -59,7 +59,7 @@ class Lane:
                 stream.wait()
                 target[:] = staging
             elif in_place:
-                # Once the kernel is known to have run there is little left to fail.
+                # Overwrite the source only after the kernel has succeeded.
                 stream.wait()
                 _copy_over(stream, scratch, target)
             else:
@@ -67,62 +67,62 @@ class Lane:
                 stream.wait()
 
     def rearrange(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
-        """A call with strides: all of it on the device at once, in memory of its own."""
+        """Execute a call with strides, with the whole tensor in newly allocated device memory."""
         with self.stream as stream, _drained(stream):
-            given = self._device.allocate(source.size)
+            operand = self._device.allocate(source.size)
             result = self._device.allocate(target.size)
-            stream.copy_in(source, given)
-            round_resident(stream, self._device.allocate, call, given, result)
+            stream.copy_in(source, operand)
+            round_resident(stream, self._device.allocate, call, operand, result)
             stream.copy_out(result, target)
             stream.wait()
 
-    def copy_in(self, source: Bytes, target: Span) -> None:
-        """Host to device, from any memory."""
+    def copy_in(self, source: Bytes, target: DeviceBuffer) -> None:
+        """Copy from host memory, page-locked or not, to the device."""
         with self.stream as stream, _drained(stream):
             stream.copy_in(source, target)
             stream.wait()
 
-    def copy_out(self, source: Span, target: Bytes) -> None:
-        """Device to host, to any memory."""
+    def copy_out(self, source: DeviceBuffer, target: Bytes) -> None:
+        """Copy from the device to host memory, page-locked or not."""
         with self.stream as stream, _drained(stream):
             stream.copy_out(source, target)
             stream.wait()
 
-    def resident(self, call: RoundCall, source: Span, target: Span) -> None:
-        """A call on tensors in the device's memory."""
+    def resident(self, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer) -> None:
+        """Execute a call on tensors in the device's memory."""
         with self.stream as stream, _drained(stream):
             round_resident(stream, self._device.allocate, call, source, target)
             stream.wait()
 
 
 class Pipeline:
-    """One device's lanes, and the threads that share a large tensor among them."""
+    """The slots of one device, and the threads that process the pieces of a tensor."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self._lanes: SimpleQueue[Lane] = SimpleQueue()
-        for _ in range(LANES):
-            self._lanes.put(Lane(device))
-        self._threads = ThreadPoolExecutor(LANES, "tensor-round-cuda")
+        self._slots: SimpleQueue[PipelineSlot] = SimpleQueue()
+        for _ in range(SLOTS):
+            self._slots.put(PipelineSlot(device))
+        self._threads = ThreadPoolExecutor(SLOTS, "tensor-round-cuda")
 
     @contextmanager
-    def lane(self) -> Iterator[Lane]:
-        """A lane of one's own, once one is free."""
-        lane = self._lanes.get()
+    def slot(self) -> Iterator[PipelineSlot]:
+        """Wait for a free slot, and use it exclusively."""
+        slot = self._slots.get()
         try:
-            yield lane
+            yield slot
         finally:
-            self._lanes.put(lane)
+            self._slots.put(slot)
 
     def round(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
-        """The call on host memory, of which :class:`~.Backend` says how it may lie.
+        """Execute a call on host memory; see :meth:`.Backend.round`.
 
-        Raises :class:`OutOfDeviceMemory`, :class:`DeviceFailed` and :class:`SourceLost`;
-        but for the last the source is as it was, or rounded in part where it is the target.
+        Raises :class:`OutOfDeviceMemory`, :class:`DeviceFailed` and :class:`SourceCorrupted`.
+        After the first two the source is unchanged, or partly rounded if it is the target.
         """
         if not (call.input.is_dense and call.input.lies_like(call.output.strides)):
-            with self.lane() as lane:
-                lane.rearrange(call, source, target)
+            with self.slot() as slot:
+                slot.rearrange(call, source, target)
             return
         length = call.input.element_count * call.input.dtype.itemsize
         self._round_run(call, source[:length], target[:length])
@@ -139,45 +139,45 @@ class Pipeline:
             for piece in pieces:
                 pending.append(self._threads.submit(work, *piece))
         finally:
-            # Nobody returns while the device still writes into the caller's memory.
+            # Return only when the device does not write into the caller's memory any more.
             wait(pending)
         failures = [failure for future in pending if (failure := future.exception())]
-        # A torn source weighs most: the others leave it whole.
-        for failure in sorted(failures, key=lambda f: not isinstance(f, SourceLost)):
+        # SourceCorrupted first: after it no fallback is possible.
+        for failure in sorted(failures, key=lambda f: not isinstance(f, SourceCorrupted)):
             raise failure
 
     def _round_piece(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
-        with self.lane() as lane:
-            lane.round(call, source, target)
+        with self.slot() as slot:
+            slot.round(call, source, target)
 
     def close(self) -> None:
-        """Stop the threads and give the device's memory back."""
+        """Stop the threads and free the device's memory."""
         self._threads.shutdown()
-        self._lanes = SimpleQueue()
-        with suppress(DeviceFailed):  # a device that is lost has nothing to give
+        self._slots = SimpleQueue()
+        with suppress(DeviceFailed):  # the device may be lost
             self.device.close()
 
 
 def cut(nbytes: int) -> list[slice]:
-    """The pieces of a run: two a lane for an even flow, unless they become too small or large."""
-    share = -(-nbytes // (2 * LANES))
-    # Elements and pages stay whole.
-    step = -(-min(max(share, LEAST_PIECE_BYTES), PIECE_BYTES) // 4096) * 4096
+    """The pieces of a run: two for each slot, within the limits of their size."""
+    share = -(-nbytes // (2 * SLOTS))
+    # A multiple of the page size, so that no element is divided.
+    step = -(-min(max(share, MIN_PIECE_BYTES), PIECE_BYTES) // 4096) * 4096
     return [slice(start, min(start + step, nbytes)) for start in range(0, nbytes, step)]
 
 
-def _copy_over(stream: Stream, result: Span, source: Bytes) -> None:
-    """Copy a result over what it came from."""
+def _copy_over(stream: Stream, result: DeviceBuffer, source: Bytes) -> None:
+    """Overwrite the source with the result."""
     try:
         stream.copy_out(result, source)
         stream.wait()
     except DeviceFailed as failure:
-        raise SourceLost("the device failed while it wrote over its source") from failure
+        raise SourceCorrupted("the device failed while it overwrote the source") from failure
 
 
 @contextmanager
 def _drained(stream: Stream) -> Iterator[None]:
-    """See to it that no work is left in the queue when a piece fails half-way."""
+    """After an exception, wait until no operation is queued that uses the caller's memory."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""A call on tensors that are in the device's memory already, at its memory's speed."""
+"""Execution of a call on tensors in the device's memory."""
 
 from __future__ import annotations
 
@@ -9,36 +9,35 @@ import numpy as np
 from tensor_round.call import RoundCall
 
 from .. import Bytes
-from .device import Span, Stream
+from .device import DeviceBuffer, Stream
 from .kernels import CARRIER_BYTES
 
-#: The most bytes, or elements, of one launch: below 2^31 a kernel needs no second variant.
+#: Maximum of bytes, or elements, of one launch: below 2^31 a kernel needs 32-bit indices only.
 LAUNCH = 1 << 30
-#: Dimensions that a call may have.
+#: Maximum rank of a call.
 MAX_RANK = 32
-#: Bytes that describe them to the device.
+#: Size of the description of the dimensions; see :func:`dims`.
 DIMS_BYTES = MAX_RANK * 3 * 8
 
-#: Memory on the device; raises :class:`~.cuda_device.OutOfDeviceMemory`.
-Allocate = Callable[[int], Span]
+#: Allocates device memory; raises :class:`~.device.OutOfDeviceMemory`.
+Allocate = Callable[[int], DeviceBuffer]
 
 
 def round_resident(
-    stream: Stream, allocate: Allocate, call: RoundCall, source: Span, target: Span
+    stream: Stream, allocate: Allocate, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
 ) -> None:
-    """Round ``source`` into ``target``; it has happened once the stream is waited for.
+    """Queue the rounding of ``source``, the input's bytes, into ``target``, the output's bytes.
 
-    They are the input's and the output's bytes. They are the same only where
-    ``call.is_in_place``, and otherwise share nothing.
+    They are identical only if ``call.is_in_place``, and otherwise share no byte.
     """
-    # Off their borders threads could not load elements; such memory is moved to a border.
+    # Kernels need aligned memory: copy if it is not.
     if source.address % CARRIER_BYTES or target.address % CARRIER_BYTES:
         aligned = allocate(source.nbytes)
         stream.copy(source, aligned)
         result = aligned if call.is_in_place else allocate(target.nbytes)
         round_resident(stream, allocate, call, aligned, result)
         stream.copy(result, target)
-        # Whoever allocates next must not find this memory while it is still worked on.
+        # The temporary memory must not be allocated again before its use has ended.
         stream.wait()
         return
     length = call.input.element_count * call.input.dtype.itemsize
@@ -46,14 +45,14 @@ def round_resident(
         _round_run(stream, call, source.part(0, length), target.part(0, length))
     else:
         stream.clear(target)
-        _spread(stream, allocate, call, source, target)
-        # Gaps are zeros, and zeros round to zeros: the whole run is rounded flat.
+        _copy_strided(stream, allocate, call, source, target)
+        # Gaps are zeros, and zero rounds to zero: round the whole run, gaps included.
         length = target.nbytes // call.input.dtype.itemsize * call.input.dtype.itemsize
         _round_run(stream, call, target.part(0, length), target.part(0, length))
     stream.clear(target.part(length, target.nbytes))
 
 
-def _round_run(stream: Stream, call: RoundCall, source: Span, target: Span) -> None:
+def _round_run(stream: Stream, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer) -> None:
     dtype = call.input.dtype
     for start in range(0, source.nbytes, LAUNCH):
         piece = start, min(start + LAUNCH, source.nbytes)
@@ -63,10 +62,10 @@ def _round_run(stream: Stream, call: RoundCall, source: Span, target: Span) -> N
             stream.copy(source.part(*piece), target.part(*piece))
 
 
-def _spread(
-    stream: Stream, allocate: Allocate, call: RoundCall, source: Span, target: Span
+def _copy_strided(
+    stream: Stream, allocate: Allocate, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
 ) -> None:
-    """Copy the elements from where the input has them to where the output does."""
+    """Copy the elements from the input's layout to the output's."""
     count = call.input.element_count
     if not count:
         return
@@ -74,7 +73,7 @@ def _spread(
     described = allocate(DIMS_BYTES).part(0, triples.size)
     stream.copy_in(triples, described)
     for first in range(0, count, LAUNCH):
-        stream.spread(
+        stream.copy_strided(
             call.input.dtype.itemsize,
             source,
             target,
@@ -82,27 +81,27 @@ def _spread(
             first,
             min(LAUNCH, count - first),
         )
-    # Both descriptions, here and there, must stay until they were read.
+    # Both copies of the description must stay valid until the device has read them.
     stream.wait()
 
 
 def dims(call: RoundCall) -> Bytes:
-    """Size, input stride and output stride of each dimension, the innermost first, as int64.
+    """Size, input stride and output stride of each dimension, the innermost one first, as int64.
 
-    Those that move nothing are left out, and neighbours that one stride serves are one.
+    Dimensions of size 1 are left out, and contiguous dimensions are merged.
     """
     triples = [
         triple
         for triple in zip(call.input.shape, call.input.strides, call.output.strides, strict=True)
         if triple[0] != 1
     ]
-    folded: list[tuple[int, int, int]] = []
-    # By the output's strides: threads side by side then write side by side.
-    for size, given, result in sorted(triples, key=lambda triple: triple[2]):
-        if folded:
-            inner, inner_given, inner_result = folded[-1]
-            if (given, result) == (inner * inner_given, inner * inner_result):
-                folded[-1] = (inner * size, inner_given, inner_result)
+    merged: list[tuple[int, int, int]] = []
+    # In the order of the output's strides: neighbouring threads write to neighbouring addresses.
+    for size, source, target in sorted(triples, key=lambda triple: triple[2]):
+        if merged:
+            inner, inner_source, inner_target = merged[-1]
+            if (source, target) == (inner * inner_source, inner * inner_target):
+                merged[-1] = (inner * size, inner_source, inner_target)
                 continue
-        folded.append((size, given, result))
-    return np.array(folded or [(1, 0, 0)], "<i8").reshape(-1).view(np.uint8)
+        merged.append((size, source, target))
+    return np.array(merged or [(1, 0, 0)], "<i8").reshape(-1).view(np.uint8)

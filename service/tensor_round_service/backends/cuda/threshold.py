@@ -1,4 +1,4 @@
-"""How large a tensor must be for a device to be worth its way there and back."""
+"""Measurement of the tensor size from which on a device is faster than NumPy, copies included."""
 
 from __future__ import annotations
 
@@ -13,30 +13,34 @@ from tensor_round.rounding import Rounding
 
 from .. import Bytes, Round
 
-#: Sizes tried. From the last on tensors are the device's whatever is measured: the cores have
-#: sockets to serve.
+#: The measured sizes in bytes. The device always gets tensors of the last size and more, so that
+#: the cores stay free for sockets.
 SIZES = tuple(1 << power for power in range(14, 25))
-#: Tries of each, of which the best counts.
+#: Repetitions, of which the fastest counts.
 TRIES = 5
 
 
-def least_bytes(there: Round, here: Round, memory: Bytes) -> dict[DType, int]:
-    """For each float dtype the smallest size from which on ``there`` is faster than ``here``.
+def min_bytes(device_round: Round, host_round: Round, memory: Bytes) -> dict[DType, int]:
+    """For each float dtype, the smallest size from which on the device is faster than the host.
 
-    ``memory`` is what they try it on, of the largest of :data:`SIZES`.
+    ``memory`` is used for the measurement; its size is the largest of :data:`SIZES`.
     """
-    # Zeros in any of the dtypes, so that one use of the memory does not bear on the next.
-    memory[:] = 0
-    return {dtype: _crossing(there, here, dtype, memory) for dtype in DTYPES if dtype.is_float}
+    memory[:] = 0  # zero in every dtype: rounding does not change it
+    return {
+        dtype: _crossover(device_round, host_round, dtype, memory)
+        for dtype in DTYPES
+        if dtype.is_float
+    }
 
 
-def _crossing(there: Round, here: Round, dtype: DType, memory: Bytes) -> int:
-    least = SIZES[-1]
+def _crossover(device_round: Round, host_round: Round, dtype: DType, memory: Bytes) -> int:
+    crossover = SIZES[-1]
     for size in reversed(SIZES[:-1]):
-        if _seconds(there, dtype, memory[:size]) > _seconds(here, dtype, memory[:size]):
+        part = memory[:size]
+        if _seconds(device_round, dtype, part) > _seconds(host_round, dtype, part):
             break
-        least = size
-    return least
+        crossover = size
+    return crossover
 
 
 def _seconds(round_: Round, dtype: DType, memory: Bytes) -> float:

@@ -1,1 +1,1 @@
-"""One connection: its states, its deadline, the bytes that come in and go out."""
+"""One connection: its states, its deadline, receiving and sending."""

@@ -1,10 +1,10 @@
-"""One connection: its requests are read, responded to and ended here, one after another.
+"""One connection: reads requests one after another, runs the application, sends the responses.
 
 ::
 
     IDLE --> HEAD --> WORKING <--> RECEIVING     a route waits for its body
                          |
-                      SENDING --> IDLE           or, where no request may follow:
+                      SENDING --> IDLE           if a further request may follow, else:
                          |
                       LINGERING --> DROPPING --> CLOSING --> CLOSED
 """
@@ -20,46 +20,45 @@ from ..head import MalformedRequest, RequestHead, path_of, split_head
 from ..request import ClientDisconnected
 from ..response import FixedFields, Response, head_bytes
 from . import eager
-from .lifecycle import Lifecycle
+from .context import ServerContext
+from .lifecycle import ConnectionLifecycle
 from .receiving import ReceivedRequest
-from .site import Site
 from .states import State
 
 logger = logging.getLogger(__name__)
 
-#: Where bytes are received that have no place of their own. It is one for all connections, as
-#: what is in it is used before the next read.
+#: The receive buffer. All connections share it: each uses its content before the next read.
 _RECEIVED = memoryview(bytearray(64 << 10))
-#: From this size on a body is written from where it lies; below, it is joined to its head.
+#: From this size on a body is written without a copy; a smaller one is joined to its head.
 LARGE_BYTES = 64 << 10
 _LINE_ENDS = b"\r\n"
 _PLAIN_TEXT = FixedFields((b"content-type", b"text/plain; charset=utf-8"))
 
 
-class Connection(Lifecycle):
+class Connection(ConnectionLifecycle):
     """One connection, from its first byte to its last."""
 
-    def __init__(self, site: Site) -> None:
-        super().__init__(site)
-        #: What was received of the next head.
-        self._held = b""
+    def __init__(self, server: ServerContext) -> None:
+        super().__init__(server)
+        #: Received bytes of the next head.
+        self._unparsed = b""
         self._request: ReceivedRequest | None = None
         #: Whether the peer has stopped sending.
         self._at_eof = False
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: to a body's own memory, or to the receive buffer."""
+        """Return the memory that a route asked to fill, or the receive buffer."""
         if self._state is State.RECEIVING and self._request is not None:
             return self._request.next_buffer() or _RECEIVED
         return _RECEIVED
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what has come where it is waited for; hold what is not, and read no further."""
+        """Use received bytes, or store them and pause reading if no route waits for them."""
         state = self._state
         if state <= State.HEAD:
             received = bytes(_RECEIVED[:nbytes])
-            self._held = self._held + received if self._held else received
-            self._begin_requests()
+            self._unparsed = self._unparsed + received if self._unparsed else received
+            self._start_requests()
         elif state is State.RECEIVING and self._request is not None:
             self._request.accept(nbytes, _RECEIVED)
             if not self._request.is_waiting:
@@ -71,28 +70,28 @@ class Connection(Lifecycle):
             self._pause_reading()
 
     def eof_received(self) -> bool:
-        """Keep the connection for the responses to a peer that is only done with sending."""
+        """Keep the connection open for responses if the peer has closed its sending side only."""
         if self._writer.is_encrypted or self._state is State.RECEIVING:
-            return False  # TLS cannot be closed by half; a body that is asked for will not come
-        if self._request is None and (self._state is not State.IDLE or not self._held):
+            return False  # TLS has no half-close; a body cannot be completed
+        if self._request is None and (self._state is not State.IDLE or not self._unparsed):
             return False
         self._at_eof = True
         return True
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell the route that waits for its body."""
+        """Raise :class:`ClientDisconnected` in a route that waits for its body."""
         super().connection_lost(error)
-        self._held = b""
+        self._unparsed = b""
         request, self._request = self._request, None
         if request is not None:
             request.fail(ClientDisconnected())
 
-    def _begin_requests(self) -> None:
-        """Begin those whose heads have come, for as long as each ends without waiting."""
+    def _start_requests(self) -> None:
+        """Serve the requests whose heads are complete, until one of them waits."""
         while self._state <= State.HEAD:
-            held = self._held
+            held = self._unparsed
             if held and held[0] in _LINE_ENDS:
-                held = self._held = held.lstrip(_LINE_ENDS)
+                held = self._unparsed = held.lstrip(_LINE_ENDS)
             if not held:
                 if self._is_paused or self._at_eof or self._is_draining:
                     self._wait_for_head()
@@ -106,39 +105,39 @@ class Connection(Lifecycle):
                 self._wait_for_head()
                 return
             head, end = found
-            self._held = b""
+            self._unparsed = b""
             self._move(State.WORKING)
             request = self._request = ReceivedRequest(head, memoryview(held)[end:])
             request.transport = self.transport
             request.wait = self._receive
-            rest = eager.start(self._serve(request), self._site.loop)
+            rest = eager.start(self._serve(request), self._server.loop)
             if rest is not None:
                 if self._state is State.WORKING:
                     self._deadline.clear()
-                self._site.state.tasks.add(rest)
-                rest.add_done_callback(self._served)
+                self._server.state.tasks.add(rest)
+                rest.add_done_callback(self._request_done)
 
     def _wait_for_head(self) -> None:
-        """Wait for the rest of a head, or for its beginning, unless the peer has stopped."""
-        if self._at_eof or (self._is_draining and not self._held):
+        """Wait for the next bytes of a head; close if the peer sends no more."""
+        if self._at_eof or (self._is_draining and not self._unparsed):
             self._close()
             return
-        if self._held and self._state is State.IDLE:
+        if self._unparsed and self._state is State.IDLE:
             self._move(State.HEAD)
-            self._deadline.set(self._site.limits.receive_timeout)
+            self._deadline.set(self._server.limits.receive_timeout)
         self._resume_reading()
 
-    def _served(self, task: asyncio.Task[None]) -> None:
-        self._site.state.tasks.discard(task)
+    def _request_done(self, task: asyncio.Task[None]) -> None:
+        self._server.state.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a connection failed", exc_info=error)
             self._abort()
         if self._state <= State.HEAD:
-            self._begin_requests()
+            self._start_requests()
 
     async def _serve(self, request: ReceivedRequest) -> None:
-        """Respond to one request, whatever becomes of it."""
-        application, head = self._site.application, request.head
+        """Run the application on one request and send its response, or a refusal."""
+        application, head = self._server.handler, request.head
         response: Response | None = None
         try:
             try:
@@ -146,38 +145,38 @@ class Connection(Lifecycle):
                 if not request.is_at_end:
                     request.skip()
             except (MalformedRequest, RequestRefused) as error:
-                holder = None if response is None else response.holder
+                owner = None if response is None else response.owner
                 response = self._refusal(head.path, error, head)
-                response.holder = holder
-            except asyncio.CancelledError:  # the server leaves
-                refusal = Draining("the service stopped before it was done", retry_after=1)
+                response.owner = owner
+            except asyncio.CancelledError:  # the drain timeout has passed
+                refusal = Draining("the service stopped before the response", retry_after=1)
                 response = application.refuse(head.path, refusal, head)
             await self._respond(request, response)
         except ClientDisconnected:
             self._abort()
-        except Exception as error:  # no response could be made, or its head
-            self._write_last_resort(request, error)
-        except BaseException:  # of a response that is cut short there is nothing to say
+        except Exception as error:  # the response or its head could not be created
+            self._write_preallocated(request, error)
+        except BaseException:  # cancelled while sending: the response is incomplete
             self._abort()
             raise
         finally:
-            if response is not None and response.holder is not None:
-                # It is not settled where it was cut short: the kernel may still read from it.
-                response.holder.end(settled=self._request is not request)
+            if response is not None and response.owner is not None:
+                # After an incomplete response the kernel may still read from the memory.
+                response.owner.end(reusable=self._request is not request)
 
     async def _respond(self, request: ReceivedRequest, response: Response) -> None:
-        """Send a response; on return its memory is free, and the connection in its next state."""
+        """Send a response; on return the transport has no more use for its memory."""
         if self._writer.is_lost:
             return
         is_kept = request.is_at_end and request.head.keep_alive
         if self._is_draining or self._at_eof:
-            is_kept = is_kept and bool(request.early)
+            is_kept = is_kept and bool(request.unread)
         parts = response.parts
         nbytes = sum(map(len, parts))
-        site = self._site
-        if site.default_headers is not site.state.default_headers:
-            site.render()
-        head = head_bytes(response, nbytes, site.common_lines, close=not is_kept)
+        server = self._server
+        if server.default_headers is not server.state.default_headers:
+            server.render()
+        head = head_bytes(response, nbytes, server.common_lines, close=not is_kept)
         if request.head.method == "HEAD":
             parts, nbytes = (), 0
         if nbytes < LARGE_BYTES:
@@ -192,10 +191,10 @@ class Connection(Lifecycle):
             return
         self._request = None
         if is_kept:
-            self._held = bytes(request.early)
+            self._unparsed = bytes(request.unread)
             self._move(State.IDLE)
-            self._deadline.set(site.limits.keep_alive)
-        elif request.is_at_end and not request.early:
+            self._deadline.set(server.limits.keep_alive)
+        elif request.is_at_end and not request.unread:
             self._close()
         else:
             self._linger()
@@ -209,8 +208,8 @@ class Connection(Lifecycle):
         if request.received == 0 and request.head.expects_continue:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._move(State.RECEIVING)
-        request.start_rate(self._site.limits)
-        self._deadline.set(self._site.limits.rate_interval)
+        request.start_rate(self._server.limits)
+        self._deadline.set(self._server.limits.rate_interval)
         self._resume_reading()
         try:
             await waiter
@@ -221,43 +220,43 @@ class Connection(Lifecycle):
                 self._move(State.WORKING)
             self._deadline.clear()
 
-    def _expired(self) -> None:
-        """The deadline of the state has passed."""
-        limits = self._site.limits
+    def _on_deadline(self) -> None:
+        """Enforce the limit of the state whose deadline has passed."""
+        limits = self._server.limits
         if self._state is State.HEAD:
             seconds = limits.receive_timeout
-            error = ReceiveTimeout(f"the head did not come within {seconds:g} s")
-            self._refuse_head(self._held, error)
+            error = ReceiveTimeout(f"the request head was not received within {seconds:g} s")
+            self._refuse_head(self._unparsed, error)
         elif self._state is State.RECEIVING and self._request is not None:
-            if self._request.is_timely(limits):
+            if self._request.holds_rate(limits):
                 self._deadline.set(limits.rate_interval)
                 return
             rate = limits.min_receive_rate
-            slow = ReceiveTimeout(f"the body came at less than {rate} bytes a second")
+            slow = ReceiveTimeout(f"the body was received at less than {rate} bytes a second")
             self._request.fail(slow)
             self._move(State.WORKING)
         else:
-            super()._expired()
+            super()._on_deadline()
 
     def _refuse_head(self, held: bytes, error: Exception) -> None:
-        """Respond to what will not become a request, and end the connection."""
-        self._held = b""
-        response, site = self._refusal(path_of(held), error), self._site
-        site.render()
-        head = head_bytes(response, sum(map(len, response.parts)), site.common_lines, close=True)
+        """Refuse bytes that are not a valid head, and close the connection."""
+        self._unparsed = b""
+        response, server = self._refusal(path_of(held), error), self._server
+        server.render()
+        head = head_bytes(response, sum(map(len, response.parts)), server.common_lines, close=True)
         self.transport.write(b"".join((head, *response.parts)))
         self._linger()
 
     def _refusal(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
         if isinstance(error, MalformedRequest):
             return Response(400, _PLAIN_TEXT, [b"Invalid HTTP request received."], [])
-        return self._site.application.refuse(path, error, head)
+        return self._server.handler.refuse(path, error, head)
 
-    def _write_last_resort(self, request: ReceivedRequest, error: Exception) -> None:
-        """Respond with what was made beforehand, if nothing has been sent."""
+    def _write_preallocated(self, request: ReceivedRequest, error: Exception) -> None:
+        """Send a preallocated response if nothing has been sent yet."""
         if self._state is not State.WORKING:
             self._abort()
             return
         self._request = None
-        self.transport.write(self._site.application.last_resort(request.head.path, error))
+        self.transport.write(self._server.handler.preallocated_response(request.head.path, error))
         self._linger()

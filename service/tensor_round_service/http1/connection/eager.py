@@ -1,7 +1,8 @@
-"""Coroutines run without a task until they first wait.
+"""Eager start: running a coroutine without a task until it first waits.
 
-A task costs its making and a turn of the event loop, together more than rounding a small
-tensor. Python 3.12 has this as :func:`asyncio.eager_task_factory`; 3.11 and uvloop do not.
+Creating a task and the turn of the event loop until it runs cost more than rounding a small
+tensor. Python 3.12 has :func:`asyncio.eager_task_factory` for this; Python 3.11 and uvloop have
+no such function.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any
 def start(
     coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
 ) -> asyncio.Task[None] | None:
-    """Run a coroutine here and now; from its first wait on as the task that is returned.
+    """Run a coroutine until it first waits; return a task for the rest, or None if it has ended.
 
-    Until then it is in no task: it must not ask for the current one, as
-    :func:`asyncio.timeout` does. Raises what it raises before it waits.
+    Before its first wait the coroutine has no current task, so it must not use
+    :func:`asyncio.timeout`. Raises the exceptions that it raises before its first wait.
     """
     try:
         waits_for = coroutine.send(None)
@@ -29,12 +30,12 @@ def start(
 
 @types.coroutine
 def _rest(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
-    """What is left of a coroutine that waits."""
+    """Run the rest of a coroutine that waits for ``waits_for``."""
     while True:
         try:
             try:
                 value = yield waits_for
-            except BaseException as error:  # what it waited for failed, or the task was cancelled
+            except BaseException as error:  # the awaited future failed, or the task was cancelled
                 # Break the cycle future > exception > traceback > frames > future.
                 waits_for = None
                 waits_for = coroutine.throw(error)

@@ -1,4 +1,4 @@
-"""How a connection is limited in time, and how it ends."""
+"""Time limits of a connection, and the ways in which it closes."""
 
 from __future__ import annotations
 
@@ -6,84 +6,90 @@ import asyncio
 import logging
 from typing import Any
 
+from .context import ServerContext
 from .rates import Deadline
 from .sending import Writer
-from .site import Site
 from .states import MOVES, State
 
 logger = logging.getLogger(__name__)
 
 
-class Lifecycle(asyncio.BufferedProtocol):
+class ConnectionLifecycle(asyncio.BufferedProtocol):
     """A transport, the state of its connection, and the deadline of that state."""
 
     transport: Any
     _writer: Writer
     _deadline: Deadline
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, server: ServerContext) -> None:
+        self._server = server
         self._state = State.IDLE
-        #: Whether the server leaves.
+        #: Whether the server has begun to drain.
         self._is_draining = False
+        #: Whether reading is paused.
         self._is_paused = False
-        #: Bytes that a refused sender may still send.
-        self._to_drop = site.limits.linger_bytes
+        #: Bytes that a refused client may still send.
+        self._to_drop = server.limits.linger_bytes
+
+    @property
+    def state(self) -> State:
+        """What the connection waits for."""
+        return self._state
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for a first request, but not for ever."""
+        """Start the deadline for the first request."""
         self.transport = transport
         self._writer = Writer(transport)
         self._writer.open()
-        self._deadline = Deadline(self._site.loop, self._expired)
-        self._deadline.set(self._site.limits.receive_timeout)
-        self._site.state.connections.add(self)
+        self._deadline = Deadline(self._server.loop, self._on_deadline)
+        self._deadline.set(self._server.limits.receive_timeout)
+        self._server.state.connections.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Leave nothing to the garbage collector."""
+        """Drop all references that form cycles, so that buffers are freed at once."""
         self._state = State.CLOSED
         self._deadline.close()
-        self._writer.lose()
-        self._site.state.connections.discard(self)
-        # uvloop's TLS keeps methods of its protocol for ever: that must not keep its buffers.
+        self._writer.connection_lost()
+        self._server.state.connections.discard(self)
+        # uvloop's TLS never drops its references to the protocol: break the cycle here.
         self.transport = None
 
     def pause_writing(self) -> None:
-        """Bytes wait to be sent."""
+        """Note that the write buffer is not empty."""
         self._writer.pause()
 
     def resume_writing(self) -> None:
-        """None do any more."""
+        """Note that the write buffer is empty."""
         self._writer.resume()
 
     def shutdown(self) -> None:
-        """Take no further request; let those that have begun end.
+        """Accept no further request and finish the current one.
 
-        A request may be on its way to a connection that looks idle, so that closes a little later.
+        A request may be in transit on an idle connection, so that closes after a grace period.
         """
         self._is_draining = True
         if self._state is State.IDLE:
-            self._site.loop.call_later(self._site.limits.drain_grace, self._close_if_idle)
+            self._server.loop.call_later(self._server.limits.drain_grace, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
         if self._state is State.IDLE:
             self._close()
-            self._site.loop.call_later(self._site.limits.drain_grace, self._abort_if_sent)
+            self._server.loop.call_later(self._server.limits.drain_grace, self._abort_if_sent)
 
     def _abort_if_sent(self) -> None:
-        """Abort instead of waiting for TLS's close_notify, once all data is sent."""
-        if self._state is State.CLOSING and not self._writer.left and self._writer.is_writable:
+        """Abort instead of awaiting close_notify once all data is sent."""
+        if self._state is State.CLOSING and not self._writer.unsent and self._writer.is_writable:
             self.transport.abort()
 
-    def _expired(self) -> None:
-        """The deadline of the state has passed."""
-        limits, state = self._site.limits, self._state
+    def _on_deadline(self) -> None:
+        """Enforce the limit of the state whose deadline has passed."""
+        limits, state = self._server.limits, self._state
         if state is State.SENDING or state is State.CLOSING:
-            if self._writer.is_taken(limits.rate_interval):
+            if self._writer.holds_rate(limits.rate_interval):
                 self._deadline.set(limits.rate_interval)
             else:
                 rate = limits.min_send_rate
-                logger.warning("an answer was taken at less than %d bytes a second: cut off", rate)
+                logger.warning("slow reader: aborted below %d bytes a second", rate)
                 self.transport.abort()
         elif state is State.LINGERING:
             self._move(State.DROPPING)
@@ -93,28 +99,32 @@ class Lifecycle(asyncio.BufferedProtocol):
             self._close()
 
     def _start_sending(self) -> None:
-        limits = self._site.limits
+        limits = self._server.limits
         self._move(State.SENDING)
         self._writer.start_rate(limits.min_send_rate, limits.receive_timeout)
         self._deadline.set(limits.rate_interval)
 
     def _linger(self) -> None:
-        """Let a refused sender read why, before the kernel resets what it still sends."""
+        """Start a lingering close (RFC 9112, section 9.6).
+
+        Closing at once would make the kernel send a reset, which can destroy the response before
+        the client reads it.
+        """
         self._move(State.LINGERING)
         self._pause_reading()
-        self._deadline.set(self._site.limits.linger_before)
+        self._deadline.set(self._server.limits.linger_before)
         if self.transport.can_write_eof():  # TLS cannot
             self.transport.write_eof()
 
     def _drop(self, nbytes: int) -> None:
-        """Count bytes that nobody wants."""
+        """Discard bytes of a refused request; close above the limit."""
         self._to_drop -= nbytes
         if self._to_drop < 0:
             self._close()
 
     def _close(self) -> None:
-        """Close the connection; what is left has to be taken at the minimum rate."""
-        limits = self._site.limits
+        """Close; the peer must read the rest of the write buffer at the minimum rate."""
+        limits = self._server.limits
         self._move(State.CLOSING)
         self._writer.start_rate(limits.min_send_rate, limits.receive_timeout)
         self._deadline.set(limits.rate_interval)
@@ -122,7 +132,7 @@ class Lifecycle(asyncio.BufferedProtocol):
 
     def _move(self, state: State) -> None:
         if state not in MOVES[self._state]:
-            raise RuntimeError(f"a connection cannot go from {self._state.name} to {state.name}")
+            raise RuntimeError(f"illegal transition from {self._state.name} to {state.name}")
         self._state = state
 
     def _pause_reading(self) -> None:

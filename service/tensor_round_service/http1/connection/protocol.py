@@ -1,4 +1,4 @@
-"""Where uvicorn's server and the connections of this package meet."""
+"""The protocol factory that uvicorn's server calls for each connection."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from .connection import Connection
-from .site import Application, Limits, ServerState, Site
+from .context import ConnectionLimits, RequestHandler, ServerContext, ServerState
 
 
-def http_protocol(application: Application, limits: Limits) -> Callable[..., Connection]:
-    """What uvicorn's ``http=`` takes: it makes the connections of each server that has it."""
-    sites: dict[int, Site] = {}
+def http_protocol(handler: RequestHandler, limits: ConnectionLimits) -> Callable[..., Connection]:
+    """A value for uvicorn's option ``http``."""
+    servers: dict[int, ServerContext] = {}
 
     def connection(*, server_state: ServerState, **_others: Any) -> Connection:
-        site = sites.get(id(server_state))
-        if site is None:
-            site = sites[id(server_state)] = Site(application, limits, server_state)
-        return Connection(site)
+        server = servers.get(id(server_state))
+        if server is None:
+            server = servers[id(server_state)] = ServerContext(handler, limits, server_state)
+        return Connection(server)
 
     return connection

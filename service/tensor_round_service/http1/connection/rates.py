@@ -1,4 +1,4 @@
-"""Limits in time: one deadline for a connection, and a minimum rate in bytes a second."""
+"""Time limits: the deadline of a connection, and minimum rates in bytes a second."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 
 class Deadline:
-    """One timer of an event loop. Moving it further off costs no call of the loop's.
+    """One timer of an event loop. Moving it to a later time costs no call of the event loop.
 
-    ``expired`` is called once it has passed; it may set the next.
+    ``expired`` is called when the deadline passes; it may set the next deadline.
     """
 
     __slots__ = ("_due", "_expired", "_loop", "_timer")
@@ -21,7 +21,7 @@ class Deadline:
         self._due: float | None = None
 
     def set(self, seconds: float) -> None:
-        """Expire so many seconds from now, and at no other time."""
+        """Expire in ``seconds``, in place of an earlier deadline."""
         due = self._due = self._loop.time() + seconds
         timer = self._timer
         if timer is not None:
@@ -31,13 +31,13 @@ class Deadline:
         self._timer = self._loop.call_at(due, self._fire)
 
     def clear(self) -> None:
-        """Do not expire."""
+        """Remove the deadline."""
         self._due = None
 
     def close(self) -> None:
-        """Never expire again, and refer to nobody."""
+        """Remove the deadline for good, and drop the reference to the callback."""
         self._due = None
-        self._expired = _nothing
+        self._expired = _do_nothing
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -53,15 +53,14 @@ class Deadline:
             self._expired()
 
 
-def _nothing() -> None:
-    """Nobody waits any more."""
+def _do_nothing() -> None:
+    """The callback of a closed deadline."""
 
 
 class MinimumRate:
-    """A token bucket: who should move ``rate`` bytes a second spends what has not moved.
+    """A token bucket, in bytes: ``rate`` is withdrawn each second, moved bytes are deposited.
 
-    It begins with what ``grace`` seconds are worth and never holds more. A rate of 0 asks for
-    nothing.
+    Its capacity and first balance are ``rate * grace``. A rate of 0 sets no limit.
     """
 
     __slots__ = ("_balance", "_capacity", "_rate")
@@ -70,11 +69,11 @@ class MinimumRate:
         self._rate = rate
         self._balance = self._capacity = rate * grace
 
-    def moved(self, nbytes: int, seconds: float) -> bool:
-        """Count bytes that moved in that time; whether the rate is still held."""
+    def record(self, nbytes: int, seconds: float) -> bool:
+        """Record the bytes moved in the last ``seconds``; return False below the minimum rate."""
         self._balance = min(self._balance + nbytes - self._rate * seconds, self._capacity)
         return self._balance >= 0
 
     def limit(self, seconds: float) -> None:
-        """Leave no more grace than that."""
+        """Reduce the remaining grace to at most ``seconds``."""
         self._balance = min(self._balance, self._rate * seconds)

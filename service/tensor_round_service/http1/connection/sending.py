@@ -1,7 +1,7 @@
-"""Writing to a transport: without a copy where bodies are large, and how fast it is taken.
+"""Writing to a transport: large bodies without a copy, at a minimum rate.
 
-A transport pauses its protocol here as soon as a byte waits, and lets it go on when none
-does: only then may the memory that the byte lay in be another request's.
+The high-water mark of the transport is 0, so writing is paused while any byte is in the write
+buffer. The memory of a response may serve another request only when the write buffer is empty.
 """
 
 from __future__ import annotations
@@ -13,67 +13,68 @@ from typing import Any
 from ..response import Parts
 from .rates import MinimumRate
 
-#: What of a body TLS gets to encrypt at a time.
+#: Bytes of a body that are encrypted at a time.
 TLS_PIECE_BYTES = 64 << 10
 
 
 class Writer:
-    """Writes to one connection's transport, and measures what its peer takes."""
+    """Writes to one transport, and measures the rate at which the peer reads."""
 
     __slots__ = (
-        *("_ahead", "_drained", "_left", "_rate", "_transport"),
+        *("_checked", "_drained", "_pending", "_rate", "_transport"),
         *("is_encrypted", "is_lost", "is_paused"),
     )
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
-        #: Whether TLS lies between the transport and the socket.
+        #: Whether the connection has TLS.
         self.is_encrypted = transport.get_extra_info("ssl_object") is not None
-        #: Whether bytes wait to be sent.
+        #: Whether the write buffer is not empty.
         self.is_paused = False
-        #: Whether the connection has ended.
+        #: Whether the connection is closed.
         self.is_lost = False
         self._drained: asyncio.Future[None] | None = None
-        #: Bytes of a response that the transport has not been given yet.
-        self._ahead = 0
-        self._left = 0
+        #: Bytes of a response that are not passed to the transport yet.
+        self._pending = 0
+        #: The value of ``unsent`` at the last check of the rate.
+        self._checked = 0
         self._rate: MinimumRate | None = None
 
     def open(self) -> None:
-        """Be paused by the transport as soon as a byte waits."""
-        # With a limit of 0 TLS would wait for ever to be emptier than empty.
+        """Have the transport pause writing as soon as a byte is in its write buffer."""
+        # With a high-water mark of 0, TLS transports never resume writing.
         self._transport.set_write_buffer_limits(high=1 if self.is_encrypted else 0, low=0)
 
     @property
-    def left(self) -> int:
-        """Bytes that the kernel has not been given yet."""
-        return self._ahead + int(self._transport.get_write_buffer_size())
+    def unsent(self) -> int:
+        """Bytes that are not passed to the kernel yet."""
+        return self._pending + int(self._transport.get_write_buffer_size())
 
     @property
     def is_writable(self) -> bool:
-        """Whether the kernel would take more, so that nothing waits for it above."""
+        """Whether the socket is writable, so that no layer above it holds data."""
         waiting = select.poll()
         waiting.register(self._transport.get_extra_info("socket").fileno(), select.POLLOUT)
         return bool(waiting.poll(0))
 
     def pause(self) -> None:
-        """Bytes wait in the transport."""
+        """Note that the write buffer is not empty."""
         self.is_paused = True
 
     def resume(self) -> None:
-        """None wait any more."""
+        """Note that the write buffer is empty."""
         self.is_paused = False
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
-    def lose(self) -> None:
-        """The connection has ended: nothing goes out any more."""
+    def connection_lost(self) -> None:
+        """End all waiting: nothing can be sent any more."""
         self.is_lost = True
         self.resume()
         self._transport = None
 
     async def drain(self) -> None:
-        """Wait until no byte waits in the transport."""
+        """Wait until the write buffer is empty."""
         while self.is_paused:
             self._drained = asyncio.get_running_loop().create_future()
             try:
@@ -82,48 +83,51 @@ class Writer:
                 self._drained = None
 
     async def write_parts(self, parts: Parts) -> None:
-        """Write; on return no byte waits in the parts' memory."""
+        """Write the parts; on return the transport has no more use for their memory."""
         if self.is_encrypted:
             await self._encrypt(parts)
         else:
-            _write_together(self._transport, parts)
+            _write_without_copy(self._transport, parts)
             await self.drain()
 
     async def _encrypt(self, parts: Parts) -> None:
-        """Write a little at a time, as TLS encrypts at once all that it is given.
+        """Write piece by piece, because TLS encrypts all data at once that it is given.
 
-        What it has encrypted goes to a transport of its own, whose buffer nobody can look
-        into: so it gets the next piece only when the last has gone on from there.
+        The encrypted data waits in the buffer of an inner transport that is not accessible. So
+        the next piece follows only when the write buffer is empty.
         """
-        self._ahead = sum(map(len, parts))
+        self._pending = sum(map(len, parts))
         try:
             for part in parts:
                 for begin in range(0, len(part), TLS_PIECE_BYTES):
                     piece = part[begin : begin + TLS_PIECE_BYTES]
-                    self._ahead -= len(piece)
+                    self._pending -= len(piece)
                     self._transport.write(piece)
                     await self.drain()
                     if self.is_lost:
                         return
         finally:
-            self._ahead = 0
+            self._pending = 0
 
     def start_rate(self, rate: int, grace: float) -> None:
-        """Hold the peer to a minimum rate from now on, after ``grace`` seconds."""
+        """Enforce a minimum rate from now on, after ``grace`` seconds."""
         self._rate = MinimumRate(rate, grace)
-        self._left = self.left
+        self._checked = self.unsent
 
-    def is_taken(self, seconds: float) -> bool:
-        """Whether the peer held the rate since the last call or the start, ``seconds`` ago."""
-        before, self._left = self._left, self.left
-        if self._rate is None or not self._left:
+    def holds_rate(self, seconds: float) -> bool:
+        """Check the minimum rate since the last check or the start, ``seconds`` ago."""
+        before, self._checked = self._checked, self.unsent
+        if self._rate is None or not self._checked:
             return True
-        return self._rate.moved(max(0, before - self._left), seconds)
+        return self._rate.record(max(0, before - self._checked), seconds)
 
 
-def _write_together(transport: Any, parts: Parts) -> None:
-    """Write with one system call where that takes no copy: each may wake who reads."""
-    if type(transport).writelines is asyncio.WriteTransport.writelines:  # it joins them
+def _write_without_copy(transport: Any, parts: Parts) -> None:
+    """Write with one system call if the transport does not join the parts for it.
+
+    Each system call may wake the peer.
+    """
+    if type(transport).writelines is asyncio.WriteTransport.writelines:  # joins the parts
         for part in parts:
             transport.write(part)
     else:

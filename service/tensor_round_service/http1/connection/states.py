@@ -6,20 +6,20 @@ from enum import IntEnum
 
 
 class State(IntEnum):
-    """What a connection waits for."""
+    """The state of a connection; comments say what it waits for."""
 
-    IDLE = 0  # a request
+    IDLE = 0  # the first byte of a request
     HEAD = 1  # the rest of a head
-    WORKING = 2  # a route
-    RECEIVING = 3  # bytes of a body that a route has asked for
-    SENDING = 4  # the peer, to take a response
-    LINGERING = 5  # a refused sender, to read why (RFC 9112, section 9.6)
-    DROPPING = 6  # the end of what that one still sends
-    CLOSING = 7  # the peer, to take what is left
+    WORKING = 2  # the route
+    RECEIVING = 3  # bytes of a body that the route reads
+    SENDING = 4  # the peer, to read the response
+    LINGERING = 5  # a refused client, to read the refusal (RFC 9112, section 9.6)
+    DROPPING = 6  # the end of a refused client's body, which is discarded
+    CLOSING = 7  # the peer, to read the rest of the write buffer
     CLOSED = 8
 
 
-#: Where each state may lead. Any connection may be lost, whatever it waits for.
+#: Legal transitions. A lost connection goes to CLOSED from every state.
 MOVES: dict[State, frozenset[State]] = {
     State.IDLE: frozenset({State.HEAD, State.WORKING, State.LINGERING, State.CLOSING}),
     State.HEAD: frozenset({State.WORKING, State.LINGERING, State.CLOSING}),

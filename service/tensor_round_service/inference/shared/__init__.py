@@ -1,1 +1,1 @@
-"""Memory of other processes that clients have registered: POSIX shared memory and CUDA IPC."""
+"""Shared memory that clients register: POSIX shared memory and CUDA IPC."""

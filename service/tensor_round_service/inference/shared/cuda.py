@@ -1,74 +1,58 @@
-"""CUDA shared memory: allocations on a GPU that clients register, and requests round in.
+"""CUDA shared memory: GPU memory that clients register by CUDA IPC handles.
 
-A client gives the IPC handle of an allocation, which stands for all of it wherever in it
-the client's tensor lies. The driver knows how large the allocation is, so that no request
-reaches behind it: there an access would cost the service its device. Mappings are kept,
-since mapping anew costs more than rounding; one lives as long as a request uses it,
-whoever unregisters the region meanwhile. The client must keep the allocation that long.
+A handle refers to a whole allocation, wherever in it the client's tensor begins. The driver
+returns the size of the allocation, so bounds can be checked: an access beyond its end would make
+the device unusable for this process. Mappings are cached, because mapping takes longer than
+rounding. A mapping lives as long as a request uses it, even if its region is unregistered
+meanwhile. The client must keep its allocation that long.
 """
 
 from __future__ import annotations
 
 import base64
-import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensor_round.errors import InvalidDescriptor, NotFound
+from tensor_round.errors import InvalidDescriptor
 from tensor_round.quoting import shown
 from tensor_round.wire.oip import Region
 
 from ...backends import Bytes
-from ...backends.cuda.device import DeviceFailed, Span
+from ...backends.cuda.device import DeviceBuffer, DeviceFailed
 from ...engine.engine import Engine
-from .posix import MAX_REGIONS
-from .regions import Registration, Registry
+from .regions import ByteRange, RegisteredMemory, Registration, Registry
 
-#: Bytes of a cudaIpcMemHandle_t.
+#: Size of a cudaIpcMemHandle_t in bytes.
 HANDLE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A run of bytes on a device."""
+class CudaPart:
+    """A mapped part of a registered region."""
 
     device: int
-    span: Span
+    buffer: DeviceBuffer
 
-    def lies_on(self, other: Place) -> bool:
-        """Whether both are the very same bytes."""
-        return (self.device, self.span.address, self.span.nbytes) == (
-            other.device,
-            other.span.address,
-            other.span.nbytes,
-        )
-
-    def overlaps(self, other: Place) -> bool:
-        """Whether any byte is in both."""
-        start = max(self.span.address, other.span.address)
-        end = min(
-            self.span.address + self.span.nbytes,
-            other.span.address + other.span.nbytes,
-        )
-        return self.device == other.device and start < end
+    @property
+    def range(self) -> ByteRange:
+        """The bytes of the part on its device."""
+        return ByteRange((self.device, 0), self.buffer.address, self.buffer.nbytes)
 
 
-class CudaSharedMemory:
-    """The regions on devices that are registered with the service, through whichever worker.
+class CudaSharedMemory(RegisteredMemory):
+    """Registered GPU memory. The key of a registration is the IPC handle in Base64."""
 
-    Of a registration the key is the handle, in Base64, and the object the device's number.
-    """
+    kind = "CUDA shared memory"
 
     def __init__(self, engine: Engine, registry: Registry) -> None:
+        super().__init__(registry)
         self._engine = engine
-        self._registry = registry
-        #: Whole allocations, by a registration's token.
-        self._mappings: dict[str, Span] = {}
+        #: Mapped allocations, by the token of their registration.
+        self._mappings: dict[str, DeviceBuffer] = {}
 
     def register(self, name: str, handle: bytes, device: int, byte_size: int) -> None:
-        """Let requests use the first so many bytes of an allocation under a name.
+        """Register the first ``byte_size`` bytes of an allocation.
 
-        Raises :class:`InvalidDescriptor` where it cannot be used so, or the name is taken.
+        Raises :class:`InvalidDescriptor` if the handle is unusable or the name is in use.
         """
         mapping = self._map(handle, device)
         if byte_size > mapping.nbytes:
@@ -76,81 +60,53 @@ class CudaSharedMemory:
                 f"byte_size is {shown(byte_size)}, the allocation has {mapping.nbytes} bytes"
             )
         key = base64.b64encode(handle).decode()
-        token = secrets.token_hex(8)
-        with self._registry.changing() as regions:
-            if name in regions:
-                raise InvalidDescriptor(f"a region named {shown(name)} is registered already")
-            if len(regions) >= MAX_REGIONS:
-                raise InvalidDescriptor(f"{MAX_REGIONS} regions are registered, which is the most")
-            regions[name] = Registration(name, key, 0, byte_size, (device, 0), token)
-        self._mappings[token] = mapping
+        registration = Registration(name, key, 0, byte_size, (device, 0))
+        self._add(registration)
+        self._mappings[registration.token] = mapping
 
     def unregister(self, name: str | None = None) -> None:
-        """Forget a region, or all of them; one that is not there is gone already."""
-        with self._registry.changing() as regions:
-            if name is None:
-                regions.clear()
-            else:
-                regions.pop(name, None)
-        self._forget(self._registry.read())
+        """Remove a registration, or all, and their mappings."""
+        super().unregister(name)
+        self._drop_stale_mappings()
 
-    def registered(self, name: str | None = None) -> list[Registration]:
-        """All regions, or the one of that name; raises :class:`NotFound`."""
-        regions = self._registry.read()
-        return list(regions.values()) if name is None else [_find(regions, name)]
-
-    def has(self, name: str) -> bool:
-        """Whether a region of that name is registered here."""
-        return name in self._registry.read()
-
-    def place(self, region: Region, nbytes: int) -> Place:
-        """The first so many bytes of a part of a registered region.
+    def part(self, region: Region, nbytes: int) -> CudaPart:
+        """Map the first ``nbytes`` bytes of a request's region.
 
         Raises :class:`NotFound` and :class:`InvalidDescriptor`.
         """
-        regions = self._registry.read()
-        found = _find(regions, region.name)
-        if region.offset + region.byte_size > found.byte_size:
-            raise InvalidDescriptor(
-                f"shared_memory_offset and shared_memory_byte_size reach to "
-                f"{shown(region.offset + region.byte_size)}, region {shown(region.name)} has "
-                f"{found.byte_size} bytes"
-            )
-        self._forget(regions)
+        found = self._find_part(region)
+        self._drop_stale_mappings()
         device = found.object[0]
         mapping = self._mappings.get(found.token)
-        if mapping is None:  # registered through another worker
+        if mapping is None:  # another worker registered it
             mapping = self._map(base64.b64decode(found.key), device)
             self._mappings[found.token] = mapping
-        return Place(device, mapping.part(region.offset, region.offset + nbytes))
+        return CudaPart(device, mapping.part(region.offset, region.offset + nbytes))
 
-    def download(self, source: Place, target: Bytes) -> None:
+    def download(self, source: CudaPart, target: Bytes) -> None:
         """Copy from a device."""
-        self._engine.device_memory.download(source.device, source.span, target)
+        self._engine.device_memory.download(source.device, source.buffer, target)
 
-    def upload(self, source: Bytes, target: Place) -> None:
+    def upload(self, source: Bytes, target: CudaPart) -> None:
         """Copy to a device."""
-        self._engine.device_memory.upload(target.device, source, target.span)
+        self._engine.device_memory.upload(target.device, source, target.buffer)
 
-    def _map(self, handle: bytes, device: int) -> Span:
+    def _map(self, handle: bytes, device: int) -> DeviceBuffer:
         try:
             return self._engine.device_memory.import_memory(device, handle)
         except LookupError as error:
             raise InvalidDescriptor(str(error)) from None
         except DeviceFailed:
             raise InvalidDescriptor(
-                f"the handle opens no memory on device {device} for this service: it must be of "
-                "another process on this host, from cudaIpcGetMemHandle, and its memory there still"
+                f"the handle cannot be opened on device {device}: it must come from "
+                "cudaIpcGetMemHandle in another process on this host, and its memory must still "
+                "be allocated"
             ) from None
 
-    def _forget(self, regions: Mapping[str, Registration]) -> None:
-        """Unmap what is not registered any more, here or through another worker."""
-        tokens = {region.token for region in regions.values()}
+    def _drop_stale_mappings(self) -> None:
+        """Drop the mappings of regions that were unregistered through any worker."""
+        tokens = {region.token for region in self._registry.read().values()}
         if not self._mappings.keys() <= tokens:
-            self._mappings = {t: span for t, span in self._mappings.items() if t in tokens}
-
-
-def _find(regions: Mapping[str, Registration], name: str) -> Registration:
-    if name not in regions:
-        raise NotFound(f"there is no CUDA shared memory region {shown(name)}")
-    return regions[name]
+            self._mappings = {
+                token: mapping for token, mapping in self._mappings.items() if token in tokens
+            }

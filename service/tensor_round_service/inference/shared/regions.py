@@ -1,9 +1,9 @@
-"""Which shared memory regions are registered: one list for all workers of a service.
+"""Registered regions of shared memory: the registry that all workers share, and look-ups in it.
 
-With one process the list is in its memory; with several it is a file that each change
-replaces whole, under a lock that the kernel releases whatever becomes of its holder.
-Readers take no lock: they see the list before a change or after it. Reading the file
-at each use costs 10 us, and nothing can be out of date.
+A single process keeps the registry in its memory. Several workers keep it in a file. Each change
+replaces the whole file, under a lock that the kernel releases if its holder dies. Readers need no
+lock: they see the registry before a change or after it. Reading the file takes 10 us, at each use
+of a region, so no worker uses an outdated registry.
 """
 
 from __future__ import annotations
@@ -13,21 +13,32 @@ import fcntl
 import json
 import logging
 import os
+import secrets
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tensor_round.errors import Overloaded
+from tensor_round.errors import InvalidDescriptor, NotFound, Overloaded
+from tensor_round.quoting import shown
+from tensor_round.wire.oip import Region
+
+#: Maximum number of regions of one kind.
+MAX_REGIONS = 1024
 
 logger = logging.getLogger(__name__)
 
 
+def _new_token() -> str:
+    return secrets.token_hex(8)
+
+
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A region: bytes of the object that had this device and inode when it was registered.
+    """A registered region: a part of the memory that a key refers to.
 
-    ``token`` tells it from later ones of the same name.
+    ``object`` identifies the memory: device and inode of a POSIX object, or the device number of
+    a CUDA allocation and 0. ``token`` distinguishes registrations with the same name.
     """
 
     name: str
@@ -35,49 +46,69 @@ class Registration:
     offset: int
     byte_size: int
     object: tuple[int, int]
-    token: str
+    token: str = field(default_factory=_new_token)
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """A run of bytes in the memory that ``object`` identifies."""
+
+    object: tuple[int, int]
+    start: int
+    nbytes: int
+
+    def overlaps(self, other: ByteRange) -> bool:
+        """Whether the ranges have a byte in common."""
+        end = min(self.start + self.nbytes, other.start + other.nbytes)
+        return self.object == other.object and max(self.start, other.start) < end
+
+
+def check_aliasing(source: ByteRange, target: ByteRange) -> None:
+    """Raise :class:`InvalidDescriptor` for an output that overlaps its input partly."""
+    if source.overlaps(target) and source != target:
+        raise InvalidDescriptor("the output's memory must be the input's, or share no byte with it")
 
 
 class Registry:
-    """The registered regions by name; in a file, if it is shared with other processes."""
+    """The registered regions of one kind by name, in memory or in a file."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
         self._lock = threading.Lock()
-        #: The file's text, and what it says.
-        self._known: tuple[str, dict[str, Registration]] = ("", {})
+        #: The text of the file, and the registrations in it.
+        self._parsed: tuple[str, dict[str, Registration]] = ("", {})
 
     def read(self) -> Mapping[str, Registration]:
-        """The regions as they are now."""
+        """The current registrations."""
         if self._file is not None:
             text = self._text(self._file)
-            if text != self._known[0]:
-                self._known = (text, _parsed(text))
-        return self._known[1]
+            if text != self._parsed[0]:
+                self._parsed = (text, _parse(text))
+        return self._parsed[1]
 
     @contextlib.contextmanager
-    def changing(self) -> Iterator[dict[str, Registration]]:
-        """The regions to change, which nobody else does meanwhile; an exception changes nothing.
+    def edit(self) -> Iterator[dict[str, Registration]]:
+        """Change the registrations exclusively; an exception discards the changes.
 
-        Raises :class:`Overloaded` where there is no room for the list as it would be.
+        Raises :class:`Overloaded` if the file cannot be written.
         """
-        with self._lock, self._alone():
+        with self._lock, self._file_lock():
             regions = dict(self.read())
             yield regions
             self._store(regions)
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _file_lock(self) -> Iterator[None]:
         if self._file is None:
             yield
             return
         try:
-            # Not within `with`: an error of the caller's is none of this file's.
+            # Not in the `with` statement: exceptions of the caller must not be caught here.
             lock = open(self._file.with_suffix(".lock"), "w")  # noqa: SIM115
         except OSError as error:
-            raise _no_room(error) from None
+            raise _cannot_write(error) from None
         with lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # closing the file ends it
+            fcntl.flock(lock, fcntl.LOCK_EX)  # closing the file releases the lock
             yield
 
     @staticmethod
@@ -96,11 +127,67 @@ class Registry:
                 os.replace(new, self._file)
             except OSError as error:
                 new.unlink(missing_ok=True)
-                raise _no_room(error) from None
-        self._known = (text, regions)
+                raise _cannot_write(error) from None
+        self._parsed = (text, regions)
 
 
-def _parsed(text: str) -> dict[str, Registration]:
+class RegisteredMemory:
+    """Regions of one kind of shared memory. Subclasses check and map the memory itself."""
+
+    #: The kind in error messages.
+    kind: str
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def unregister(self, name: str | None = None) -> None:
+        """Remove a registration, or all; a name that is not registered is no error."""
+        with self._registry.edit() as regions:
+            if name is None:
+                regions.clear()
+            else:
+                regions.pop(name, None)
+
+    def registered(self, name: str | None = None) -> list[Registration]:
+        """All registrations, or the one with this name; raises :class:`NotFound`."""
+        return [*self._registry.read().values()] if name is None else [self._find(name)]
+
+    def has(self, name: str) -> bool:
+        """Whether a region with this name is registered."""
+        return name in self._registry.read()
+
+    def _add(self, registration: Registration) -> None:
+        """Store a registration; raises :class:`InvalidDescriptor` if its name is in use."""
+        with self._registry.edit() as regions:
+            if registration.name in regions:
+                name = shown(registration.name)
+                raise InvalidDescriptor(f"a region named {name} is registered already")
+            if len(regions) >= MAX_REGIONS:
+                raise InvalidDescriptor(f"the maximum of {MAX_REGIONS} regions is registered")
+            regions[registration.name] = registration
+
+    def _find(self, name: str) -> Registration:
+        found = self._registry.read().get(name)
+        if found is None:
+            raise NotFound(f"there is no {self.kind} region {shown(name)}")
+        return found
+
+    def _find_part(self, region: Region) -> Registration:
+        """The registration of a request's region, whose bounds are checked.
+
+        Raises :class:`NotFound` and :class:`InvalidDescriptor`.
+        """
+        found = self._find(region.name)
+        if region.offset + region.byte_size > found.byte_size:
+            raise InvalidDescriptor(
+                f"shared_memory_offset and shared_memory_byte_size reach to "
+                f"{shown(region.offset + region.byte_size)}, region {shown(region.name)} has "
+                f"{found.byte_size} bytes"
+            )
+        return found
+
+
+def _parse(text: str) -> dict[str, Registration]:
     entries = json.loads(text) if text else []
     return {
         entry["name"]: Registration(**{**entry, "object": tuple(entry["object"])})
@@ -108,7 +195,7 @@ def _parsed(text: str) -> dict[str, Registration]:
     }
 
 
-def _no_room(error: OSError) -> Overloaded:
-    """What tells of a disk that is full, or of whatever else keeps the list as it is."""
-    logger.warning("the list of regions stays as it was: %s", error.strerror)
-    return Overloaded("there is no room for the list of regions now", retry_after=1)
+def _cannot_write(error: OSError) -> Overloaded:
+    """The refusal for a registry file that cannot be written, such as on a full disk."""
+    logger.warning("the registry of regions cannot be written: %s", error.strerror)
+    return Overloaded("the registry of regions cannot be written now", retry_after=1)

@@ -38,7 +38,7 @@ def test_a_large_body_may_be_refused(size: int) -> None:
         plug.sendall(message(x)[: 200 << 10])
         status, headers, _ = answers.next()
         assert (status, headers["Connection"]) == (503, "close")
-        others.end(settled=True)
+        others.end(reusable=True)
         assert answers.at_end()
         assert service.settled()
 

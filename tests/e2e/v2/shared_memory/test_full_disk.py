@@ -37,7 +37,7 @@ def test_workers_on_a_full_disk(tmp_path: Path) -> None:
                     answer = Answer.of(infer(service, request, X.tobytes()))
                     assert answer.payload == EVEN.tobytes()
                     refused = register(service, owned.key)
-                    assert (refused.status, "no room" in error_of(refused)) == (503, True)
+                    assert (refused.status, "cannot be written" in error_of(refused)) == (503, True)
                     assert refused.headers["Retry-After"]
                     assert service.get("/v2/systemsharedmemory/status").json() == []
                     assert service.get("/v2/models/round/stats").status == 200

@@ -24,7 +24,7 @@ def answer(name: str, rounding: Rounding, patterns: Bits) -> Bits:
 
 def quick_way_suits(name: str, rounding: Rounding, patterns: Bits) -> bool:
     dtype = BY_NAME[name]
-    return kernel(dtype, rounding).suits(patterns.view(dtype.numpy))
+    return kernel(dtype, rounding).accepts(patterns.view(dtype.numpy))
 
 
 def signalling_nan(name: str, payload: int = 0x1234) -> int:

@@ -9,7 +9,7 @@ from support.cases.backend_calls import sample_pair
 from tensor_round.conformance.reference import FLOATS, Bits
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
-from tensor_round_service.backends.cpu.lanes import KERNELS, LEAST_BYTES, round_lanes
+from tensor_round_service.backends.cpu.lanes import KERNELS, MIN_BYTES, round_lanes
 from tensor_round_service.backends.cpu.tables import entries_of_16_bits
 
 LANES = [(dtype.name, rounding) for dtype, rounding in KERNELS]
@@ -75,8 +75,8 @@ def test_every_bfloat16_that_float32_would_spoil_is_refused(rounding: Rounding) 
 def test_what_the_kernel_refuses_and_a_last_odd_element_go_by_table(
     name: str, rounding: Rounding
 ) -> None:
-    patterns, right = (np.resize(each, LEAST_BYTES) for each in sample_pair(name, rounding))
-    for count in (LEAST_BYTES // 2, LEAST_BYTES // 2 + 1, LEAST_BYTES - 1):
+    patterns, right = (np.resize(each, MIN_BYTES) for each in sample_pair(name, rounding))
+    for count in (MIN_BYTES // 2, MIN_BYTES // 2 + 1, MIN_BYTES - 1):
         run = patterns[-count:].copy()
         dtype = BY_NAME[name]
         entries = entries_of_16_bits(dtype, rounding)

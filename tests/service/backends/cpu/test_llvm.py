@@ -27,9 +27,9 @@ from tensor_round_service.backends.cpu.llvm_kernels import module_text
 ROUND = """
 import logging, numpy as np
 from support.cases.backend_calls import run_flat, sample_pair
-from tensor_round_service.backends.select import choose
+from tensor_round_service.backends.select import select_backend
 logging.basicConfig(level=logging.INFO, format="%(message)s")
-backend = choose("numpy", say=print)
+backend = select_backend("numpy", log=print)
 if backend._kernels: backend._kernels.wait()
 patterns, right = sample_pair("bfloat16", "ties_to_away")
 assert np.array_equal(run_flat(backend, "bfloat16", "ties_to_away", patterns), right)

@@ -22,9 +22,9 @@ from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
-from tensor_round_service.backends.cuda.backend import CupyBackend, Sharing
+from tensor_round_service.backends.cuda.backend import CupyBackend, OffloadPolicy
 from tensor_round_service.backends.cuda.device import DeviceFailed, OutOfDeviceMemory
-from tensor_round_service.backends.cuda.pipeline import SourceLost
+from tensor_round_service.backends.cuda.pipeline import SourceCorrupted
 from tensor_round_service.engine import conformance
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
@@ -75,7 +75,7 @@ def operands(backend: CupyBackend, in_place: bool) -> tuple[RoundCall, Bytes, By
     source = backend.allocate(COUNT * 4)
     source[:] = np.resize(patterns, COUNT).view(np.uint8)
     target = source if in_place else backend.allocate(COUNT * 4)
-    backend.settle()
+    backend.wait_until_pinned()
     call = flat_call("float32", "toward_negative", COUNT)
     return call, source, target, np.resize(right, COUNT).tobytes()
 
@@ -122,7 +122,7 @@ def test_memory_that_stays_out_makes_numpy_take_the_tensor(
 def test_memory_that_stays_out_is_said_where_numpy_must_not_help(
     device: HostDevice, backend: CupyBackend
 ) -> None:
-    backend.sharing = Sharing(spills=False)
+    backend.policy = OffloadPolicy(falls_back=False)
     call, source, target, _ = operands(backend, in_place=False)
     device.when_asked = Once("round", OutOfDeviceMemory("full"), always=True)
     with pytest.raises(DeviceOutOfMemory) as told:
@@ -145,7 +145,7 @@ def test_a_call_with_strides_has_what_was_kept_given_back_for_it(
     assert backend.round(call, source, target) == "cupy"
     device.memory_bytes = device.used + 100
     assert backend.round(call, source, target) == "numpy"
-    backend.sharing = Sharing(spills=False)
+    backend.policy = OffloadPolicy(falls_back=False)
     with pytest.raises(DeviceOutOfMemory):
         backend.round(call, source, target)
 
@@ -156,16 +156,16 @@ def test_a_call_with_strides_has_what_was_kept_given_back_for_it(
     ids=["first-piece-in-place", "first-piece", "third-piece"],
 )
 @pytest.mark.parametrize("operation", ["copy in", "round"])
-@pytest.mark.parametrize("spills", [True, False], ids=["auto", "cupy"])
+@pytest.mark.parametrize("falls_back", [True, False], ids=["auto", "cupy"])
 def test_a_device_lost_before_it_writes_costs_no_request(
     device: HostDevice,
     backend: CupyBackend,
     operation: str,
     nth: int,
     in_place: bool,
-    spills: bool,
+    falls_back: bool,
 ) -> None:
-    backend.sharing = Sharing(spills=spills)
+    backend.policy = OffloadPolicy(falls_back=falls_back)
     device.when_done = Once(operation, DeviceFailed("illegal address"), nth=nth)
     assert_right(backend, "numpy", in_place)
     assert_lost(device, backend)
@@ -178,7 +178,7 @@ def test_a_device_lost_while_another_piece_may_go_out_gives_the_right_answer_or_
 ) -> None:
     device.when_done = Once(operation, DeviceFailed("illegal address"), nth=nth)
     call, source, target, right = operands(backend, in_place=True)
-    with suppress(SourceLost):
+    with suppress(SourceCorrupted):
         by = backend.round(call, source, target)
         assert (by, target.tobytes()) == ("numpy" if not backend.is_healthy else "cupy", right)
 
@@ -196,7 +196,7 @@ def test_a_device_lost_while_it_writes_over_its_source_costs_that_request_alone(
 ) -> None:
     device.when_done = Once("copy out", DeviceFailed("ECC"), nth=2)
     call, source, target, _ = operands(backend, in_place=True)
-    with pytest.raises(SourceLost):
+    with pytest.raises(SourceCorrupted):
         backend.round(call, source, target)
     assert_lost(device, backend)
 

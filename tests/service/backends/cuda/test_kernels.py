@@ -17,7 +17,7 @@ from tensor_round.rounding import Rounding
 from tensor_round_service.backends.cuda.kernels import (
     CARRIER_BYTES,
     ROUND_KERNELS,
-    SPREAD_KERNELS,
+    STRIDED_COPY_KERNELS,
     run_size,
 )
 
@@ -95,6 +95,6 @@ def test_there_is_a_kernel_for_every_float_and_direction_and_for_every_width() -
     assert {(d.name, str(r)) for d, r in ROUND_KERNELS} == {
         (d, r) for d in FLOATS for r in ROUNDINGS
     }
-    assert set(SPREAD_KERNELS) == {1, 2, 4, 8}
-    kernels = [*ROUND_KERNELS.values(), *SPREAD_KERNELS.values()]
+    assert set(STRIDED_COPY_KERNELS) == {1, 2, 4, 8}
+    kernels = [*ROUND_KERNELS.values(), *STRIDED_COPY_KERNELS.values()]
     assert len({kernel.name for kernel in kernels}) == len(kernels)

@@ -18,11 +18,11 @@ from tensor_round.layout import Layout
 from tensor_round.rounding import Rounding
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cuda import resident
-from tensor_round_service.backends.cuda.device import Span
+from tensor_round_service.backends.cuda.device import DeviceBuffer
 from tensor_round_service.backends.cuda.pipeline import (
-    LANES,
-    LEAST_PIECE_BYTES,
+    MIN_PIECE_BYTES,
     PIECE_BYTES,
+    SLOTS,
     Pipeline,
     cut,
 )
@@ -49,9 +49,9 @@ def test_pieces_cover_a_run_once_and_none_is_too_large(nbytes: int) -> None:
     assert not pieces or pieces[-1].stop == nbytes
     sizes = [piece.stop - piece.start for piece in pieces]
     assert all(0 < size <= PIECE_BYTES for size in sizes)
-    assert all(size % 4096 == 0 and size >= LEAST_PIECE_BYTES for size in sizes[:-1])
-    if nbytes > 2 * LANES * LEAST_PIECE_BYTES:
-        assert len(pieces) >= 2 * LANES - 1
+    assert all(size % 4096 == 0 and size >= MIN_PIECE_BYTES for size in sizes[:-1])
+    if nbytes > 2 * SLOTS * MIN_PIECE_BYTES:
+        assert len(pieces) >= 2 * SLOTS - 1
 
 
 @pytest.mark.parametrize("source_is_pinned", [True, False], ids=["source-pinned", "source-plain"])
@@ -86,7 +86,7 @@ def test_strides_are_followed_on_the_device(pipeline: Pipeline) -> None:
     device_of(pipeline).operations.clear()
     call = transposition("bfloat16")
     assert_rounded(pipeline, call)
-    assert "spread" in device_of(pipeline).operations
+    assert "copy_strided" in device_of(pipeline).operations
 
 
 @pytest.mark.parametrize("launch", [1 << 12, 1 << 14])
@@ -112,8 +112,8 @@ def test_a_tensor_on_the_device_is_rounded_where_it_is(pipeline: Pipeline) -> No
     for offset in (0, 4):
         memory, place = on_device(patterns.view(np.uint8), offset)
         call = flat_call("float32", "ties_to_even", patterns.size)
-        with pipeline.lane() as lane:
-            lane.resident(call, place, place)
+        with pipeline.slot() as slot:
+            slot.resident(call, place, place)
         answer = memory[: patterns.nbytes].tobytes()
         assert answer == right.tobytes()
 
@@ -153,19 +153,19 @@ def assert_rounded(pipeline: Pipeline, call: RoundCall) -> None:
     assert target.tobytes() == expected(call, source.tobytes())
 
 
-def on_device(content: Bytes, offset: int) -> tuple[Bytes, Span]:
+def on_device(content: Bytes, offset: int) -> tuple[Bytes, DeviceBuffer]:
     """Memory that counts as the device's, beginning so many bytes off a border."""
     memory = np.full(content.size + 64, 0xAA, np.uint8)
     start = -memory.ctypes.data % 16 + offset
     part = memory[start : start + content.size]
     part[:] = content
-    return part, Span(part.ctypes.data, part.size, memory)
+    return part, DeviceBuffer(part.ctypes.data, part.size, memory)
 
 
 def assert_resident(pipeline: Pipeline, call: RoundCall, offset: int) -> None:
     content = payload(call)
     _, source = on_device(content, offset)
     result, target = on_device(np.zeros(call.output.byte_length, np.uint8), offset)
-    with pipeline.lane() as lane:
-        lane.resident(call, source, target)
+    with pipeline.slot() as slot:
+        slot.resident(call, source, target)
     assert result.tobytes() == expected(call, content.tobytes())

@@ -23,14 +23,14 @@ from tensor_round_service.backends.cuda.device import (
     DeviceMissing,
     OutOfDeviceMemory,
 )
-from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, SPREAD_KERNELS
+from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, STRIDED_COPY_KERNELS
 from tensor_round_service.backends.cuda.threshold import SIZES
 from tensor_round_service.backends.select import (
     BackendUnavailable,
     DeviceOptions,
     OpenDevices,
-    choose,
     open_cupy,
+    select_backend,
 )
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
@@ -47,8 +47,8 @@ def failing(error: Exception) -> OpenDevices:
     return open_devices
 
 
-def chosen(name: str, least_bytes: int | None = None) -> CupyBackend:
-    backend = choose(name, DeviceOptions(least_bytes=least_bytes), devices(HostDevice()))
+def chosen(name: str, min_bytes: int | None = None) -> CupyBackend:
+    backend = select_backend(name, DeviceOptions(min_bytes=min_bytes), devices(HostDevice()))
     assert isinstance(backend, CupyBackend)
     return backend
 
@@ -60,7 +60,7 @@ def rounded_by(backend: CupyBackend, dtype: str, nbytes: int) -> str:
 
 
 def test_numpy_never_looks_for_a_device() -> None:
-    backend = choose("numpy", open_devices=failing(AssertionError("looked")))
+    backend = select_backend("numpy", open_devices=failing(AssertionError("looked")))
     assert isinstance(backend, NumpyBackend)
 
 
@@ -74,7 +74,7 @@ MISSING = [
 @pytest.mark.parametrize("error", MISSING, ids=lambda error: type(error).__name__)
 def test_cupy_without_a_usable_device_says_why_in_one_line(error: Exception) -> None:
     with pytest.raises(BackendUnavailable) as told:
-        choose("cupy", open_devices=failing(error))
+        select_backend("cupy", open_devices=failing(error))
     assert str(told.value) == f"BACKEND=cupy: {str(error).splitlines()[0]}"
 
 
@@ -83,7 +83,7 @@ def test_auto_without_a_usable_device_is_numpy_and_says_so_once(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "tensor_round_service")
-    assert isinstance(choose("auto", open_devices=failing(error)), NumpyBackend)
+    assert isinstance(select_backend("auto", open_devices=failing(error)), NumpyBackend)
     (line,) = [line for line in caplog.messages if line.startswith("backend")]
     assert line == f"backend: numpy (no usable GPU: {str(error).splitlines()[0]})"
 
@@ -102,10 +102,10 @@ def test_a_device_that_gives_one_other_bit_is_not_used(
     kernels = {**ROUND_KERNELS, (BY_NAME[dtype], rounding): other}
     monkeypatch.setattr(host_device, "ROUND_KERNELS", kernels)
     if name == "auto":
-        assert isinstance(choose(name, open_devices=devices(HostDevice())), NumpyBackend)
+        assert isinstance(select_backend(name, open_devices=devices(HostDevice())), NumpyBackend)
     else:
         with pytest.raises(BackendUnavailable, match=rf"{dtype} {rounding} differs from NumPy's"):
-            choose(name, open_devices=devices(HostDevice()))
+            select_backend(name, open_devices=devices(HostDevice()))
 
 
 @needs_compiler
@@ -113,7 +113,7 @@ def test_one_bad_device_among_two_is_enough_and_nothing_is_left_of_the_other() -
     bad = HostDevice("bad", memory_bytes=1 << 20)
     before = set(threading.enumerate())
     with pytest.raises(BackendUnavailable, match="no 16777216 bytes"):
-        choose("cupy", open_devices=devices(HostDevice(), bad))
+        select_backend("cupy", open_devices=devices(HostDevice(), bad))
     left = {thread.name for thread in set(threading.enumerate()) - before}
     assert not [name for name in left if name.startswith("tensor-round")]
 
@@ -122,9 +122,9 @@ def test_one_bad_device_among_two_is_enough_and_nothing_is_left_of_the_other() -
 def test_every_kernel_has_run_when_a_backend_is_chosen() -> None:
     """A kernel is compiled at its first launch, for which no request should wait."""
     device = HostDevice()
-    choose("cupy", open_devices=devices(device)).close()
+    select_backend("cupy", open_devices=devices(device)).close()
     assert device.launched == set(ROUND_KERNELS)
-    assert device.operations.count("spread") >= len(SPREAD_KERNELS)
+    assert device.operations.count("copy_strided") >= len(STRIDED_COPY_KERNELS)
 
 
 @needs_compiler
@@ -150,10 +150,10 @@ def test_the_least_size_for_a_device_can_be_given(name: str) -> None:
 @needs_compiler
 def test_auto_measures_the_least_size_for_each_dtype() -> None:
     backend = chosen("auto")
-    least = backend.sharing.least_bytes
+    least = backend.policy.min_bytes
     assert set(least) == {dtype for dtype in DTYPES if dtype.is_float}
     assert set(least.values()) <= set(SIZES)
-    assert backend.sharing.spills
+    assert backend.policy.falls_back
     assert rounded_by(backend, "float32", SIZES[0] // 2) == "numpy"
     assert rounded_by(backend, "float32", SIZES[-1]) == "cupy"
     backend.close()
@@ -166,8 +166,8 @@ def test_which_devices_and_how_much_of_them_is_passed_on() -> None:
         asked.append((numbers, pool_bytes))
         raise DeviceMissing("none")
 
-    choose("auto", DeviceOptions(numbers=(1, 0), pool_bytes=5), open_devices)
-    choose("auto", DeviceOptions(), open_devices)
+    select_backend("auto", DeviceOptions(numbers=(1, 0), pool_bytes=5), open_devices)
+    select_backend("auto", DeviceOptions(), open_devices)
     assert asked == [((1, 0), 5), (None, None)]
 
 

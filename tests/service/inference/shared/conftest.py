@@ -9,7 +9,7 @@ import pytest
 
 from support.parts import SIZE
 from support.segments import PREFIX, Segment, segment
-from tensor_round_service.inference.shared.posix import SharedMemory
+from tensor_round_service.inference.shared.posix import PosixSharedMemory
 from tensor_round_service.inference.shared.regions import Registry
 
 
@@ -21,5 +21,5 @@ def owned() -> Iterator[Segment]:
 
 
 @pytest.fixture
-def memory() -> SharedMemory:
-    return SharedMemory(PREFIX, Registry())
+def memory() -> PosixSharedMemory:
+    return PosixSharedMemory(PREFIX, Registry())

@@ -14,15 +14,15 @@ from support.parts import SIZE, contents, fill, full
 from support.segments import OBJECTS, PREFIX, Segment, segment
 from tensor_round.errors import InvalidDescriptor, NotFound
 from tensor_round.wire.oip import Region
-from tensor_round_service.inference.shared import posix
-from tensor_round_service.inference.shared.posix import Part, SharedMemory
+from tensor_round_service.inference.shared import regions
+from tensor_round_service.inference.shared.posix import PosixPart, PosixSharedMemory
 from tensor_round_service.inference.shared.regions import Registry
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
 @pytest.mark.parametrize(("offset", "size"), [(0, SIZE), (7, 100), (SIZE - 1, 1)])
 def test_a_region_is_the_objects_own_bytes(
-    memory: SharedMemory, owned: Segment, slash: str, offset: int, size: int
+    memory: PosixSharedMemory, owned: Segment, slash: str, offset: int, size: int
 ) -> None:
     memory.register("r", slash + owned.key, offset, size)
     assert contents(memory, "r", size) == owned.memory[offset : offset + size].tobytes()
@@ -30,7 +30,7 @@ def test_a_region_is_the_objects_own_bytes(
     assert owned.memory[offset + size - 1] == 255
 
 
-def test_what_is_told_of_regions(memory: SharedMemory, owned: Segment) -> None:
+def test_what_is_told_of_regions(memory: PosixSharedMemory, owned: Segment) -> None:
     assert memory.registered() == []
     memory.register("b", "/" + owned.key, 3, 5)
     memory.register("a", owned.key, 0, SIZE)
@@ -54,7 +54,7 @@ WRONG_BOUNDS: dict[str, tuple[int, int]] = {
 
 @pytest.mark.parametrize(("offset", "size"), WRONG_BOUNDS.values(), ids=WRONG_BOUNDS)
 def test_bounds_at_registration(
-    memory: SharedMemory, owned: Segment, offset: int, size: int
+    memory: PosixSharedMemory, owned: Segment, offset: int, size: int
 ) -> None:
     with pytest.raises(InvalidDescriptor, match="4096 bytes"):
         memory.register("r", owned.key, offset, size)
@@ -62,13 +62,13 @@ def test_bounds_at_registration(
 
 
 @pytest.mark.parametrize(("offset", "size"), WRONG_BOUNDS.values(), ids=WRONG_BOUNDS)
-def test_bounds_at_use(memory: SharedMemory, owned: Segment, offset: int, size: int) -> None:
+def test_bounds_at_use(memory: PosixSharedMemory, owned: Segment, offset: int, size: int) -> None:
     memory.register("r", owned.key, 0, SIZE)
     with pytest.raises(InvalidDescriptor, match="4096 bytes"):
         memory.part(Region("r", size, offset), 1)
 
 
-def test_a_region_smaller_than_its_object(memory: SharedMemory, owned: Segment) -> None:
+def test_a_region_smaller_than_its_object(memory: PosixSharedMemory, owned: Segment) -> None:
     memory.register("r", owned.key, 100, 50)
     assert contents(memory, "r", 50) == owned.memory[100:150].tobytes()
     for offset, size in ((0, 51), (1, 50), (50, 1)):
@@ -76,7 +76,7 @@ def test_a_region_smaller_than_its_object(memory: SharedMemory, owned: Segment) 
             memory.part(Region("r", size, offset), size)
 
 
-def test_no_bytes_at_the_very_end(memory: SharedMemory, owned: Segment) -> None:
+def test_no_bytes_at_the_very_end(memory: PosixSharedMemory, owned: Segment) -> None:
     memory.register("r", owned.key, 0, SIZE)
     assert contents(memory, "r", 0, SIZE) == b""
     fill(memory, "r", 255, 0, SIZE)
@@ -98,10 +98,10 @@ def pipe() -> str:
 
 
 @pytest.mark.parametrize("make", [link, pipe])
-def test_only_plain_objects(memory: SharedMemory, make: Any) -> None:
+def test_only_plain_objects(memory: PosixSharedMemory, make: Any) -> None:
     key = make()
     try:
-        with pytest.raises(InvalidDescriptor, match="no shared memory object"):
+        with pytest.raises(InvalidDescriptor, match="shared memory object"):
             memory.register("r", key, 0, 1)
     finally:
         (OBJECTS / key).unlink()
@@ -127,12 +127,12 @@ def test_only_plain_objects(memory: SharedMemory, make: Any) -> None:
         PREFIX + "x" * 300,
     ],
 )
-def test_keys_outside_the_prefix_or_of_nothing(memory: SharedMemory, key: str) -> None:
+def test_keys_outside_the_prefix_or_of_nothing(memory: PosixSharedMemory, key: str) -> None:
     with pytest.raises(InvalidDescriptor):
         memory.register("r", key, 0, 1)
 
 
-def test_a_name_is_taken_once(memory: SharedMemory, owned: Segment) -> None:
+def test_a_name_is_taken_once(memory: PosixSharedMemory, owned: Segment) -> None:
     memory.register("r", owned.key, 0, 8)
     with segment(SIZE) as other, pytest.raises(InvalidDescriptor, match="already") as caught:
         memory.register("r", other.key, 0, 8)
@@ -142,7 +142,7 @@ def test_a_name_is_taken_once(memory: SharedMemory, owned: Segment) -> None:
     assert memory.registered("r")[0].byte_size == 16
 
 
-def test_unregistering(memory: SharedMemory, owned: Segment) -> None:
+def test_unregistering(memory: PosixSharedMemory, owned: Segment) -> None:
     for name in "abc":
         memory.register(name, owned.key, 0, 8)
     memory.unregister("b")
@@ -155,7 +155,7 @@ def test_unregistering(memory: SharedMemory, owned: Segment) -> None:
         contents(memory, "a", 1)
 
 
-def test_a_part_outlives_its_registration(memory: SharedMemory, owned: Segment) -> None:
+def test_a_part_outlives_its_registration(memory: PosixSharedMemory, owned: Segment) -> None:
     memory.register("r", owned.key, 0, SIZE)
     with memory.part(Region("r", 8, 0), 8) as part:
         memory.unregister()
@@ -166,7 +166,7 @@ def test_a_part_outlives_its_registration(memory: SharedMemory, owned: Segment) 
     assert (owned.memory[:8] == 9).all()
 
 
-def test_pieces_of_a_part(memory: SharedMemory, owned: Segment) -> None:
+def test_pieces_of_a_part(memory: PosixSharedMemory, owned: Segment) -> None:
     memory.register("r", owned.key, 100, 200)
     before = owned.memory.copy()
     with memory.part(Region("r", 50, 10), 40) as part:
@@ -180,9 +180,9 @@ def test_pieces_of_a_part(memory: SharedMemory, owned: Segment) -> None:
 
 
 def test_regions_are_bounded(
-    memory: SharedMemory, owned: Segment, monkeypatch: pytest.MonkeyPatch
+    memory: PosixSharedMemory, owned: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(posix, "MAX_REGIONS", 3)
+    monkeypatch.setattr(regions, "MAX_REGIONS", 3)
     for name in "abc":
         memory.register(name, owned.key, 0, 1)
     with pytest.raises(InvalidDescriptor, match="3 regions"):
@@ -205,14 +205,14 @@ def test_regions_are_bounded(
     ],
 )
 def test_overlaps(
-    memory: SharedMemory,
+    memory: PosixSharedMemory,
     owned: Segment,
     one: tuple[str, int, int],
     other: tuple[str, int, int],
     overlaps: bool,
     lies_on: bool,
 ) -> None:
-    def part(name: str, offset: int, nbytes: int) -> Part:
+    def part(name: str, offset: int, nbytes: int) -> PosixPart:
         return memory.part(Region(name, nbytes, offset), nbytes)
 
     with segment(SIZE) as another:
@@ -220,12 +220,12 @@ def test_overlaps(
         memory.register("from-100", owned.key, 100, 100)
         memory.register("elsewhere", another.key, 0, SIZE)
         with part(*one) as a, part(*other) as b:
-            assert a.overlaps(b) is b.overlaps(a) is overlaps
-            assert a.lies_on(b) is b.lies_on(a) is lies_on
+            assert a.range.overlaps(b.range) is b.range.overlaps(a.range) is overlaps
+            assert (a.range == b.range) is lies_on
 
 
 def test_workers_share_registrations(tmp_path: Path, owned: Segment) -> None:
-    first, second = (SharedMemory(PREFIX, Registry(tmp_path / "regions")) for _ in range(2))
+    first, second = (PosixSharedMemory(PREFIX, Registry(tmp_path / "regions")) for _ in range(2))
     first.register("r", owned.key, 0, SIZE)
     assert contents(second, "r", SIZE) == owned.memory.tobytes()
     with pytest.raises(InvalidDescriptor, match="already"):

@@ -14,20 +14,20 @@ from support.small_disk import small_disk
 from tensor_round.errors import InvalidDescriptor, Overloaded
 from tensor_round.wire.oip import Region
 from tensor_round_service.inference.shared import posix
-from tensor_round_service.inference.shared.posix import SharedMemory
+from tensor_round_service.inference.shared.posix import PosixSharedMemory
 
 
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_an_object_that_shrinks_in_use(memory: SharedMemory, owned: Segment) -> None:
+def test_an_object_that_shrinks_in_use(memory: PosixSharedMemory, owned: Segment) -> None:
     memory.register("r", owned.key, 0, SIZE)
     with memory.part(Region("r", SIZE, 0), SIZE) as part:
         owned.shrink(100)
-        with pytest.raises(InvalidDescriptor, match="smaller"):
+        with pytest.raises(InvalidDescriptor, match="truncated"):
             part.read(0, full(SIZE, 0))
-        with pytest.raises(InvalidDescriptor, match="smaller"):
+        with pytest.raises(InvalidDescriptor, match="truncated"):
             part.write(0, full(8, 0))
         assert owned.path.stat().st_size == 100, "it is not made longer again"
         found = full(100, 255)
@@ -36,7 +36,7 @@ def test_an_object_that_shrinks_in_use(memory: SharedMemory, owned: Segment) -> 
 
 
 def test_no_memory_for_the_pages_of_an_object(
-    tmp_path: Path, memory: SharedMemory, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, memory: PosixSharedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Written through a mapping, it would end the process."""
     key = PREFIX + "sparse"
@@ -56,7 +56,7 @@ def test_no_memory_for_the_pages_of_an_object(
         assert contents(memory, "r", 2 * SIZE) == b"\1" * 2 * SIZE
 
 
-def test_no_descriptor_to_be_had(memory: SharedMemory, owned: Segment) -> None:
+def test_no_descriptor_to_be_had(memory: PosixSharedMemory, owned: Segment) -> None:
     memory.register("r", owned.key, 0, SIZE)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
@@ -71,18 +71,18 @@ def test_no_descriptor_to_be_had(memory: SharedMemory, owned: Segment) -> None:
 
 
 @pytest.mark.parametrize("used_before", [True, False])
-def test_a_shrunken_object(memory: SharedMemory, owned: Segment, used_before: bool) -> None:
+def test_a_shrunken_object(memory: PosixSharedMemory, owned: Segment, used_before: bool) -> None:
     memory.register("r", owned.key, 0, SIZE)
     if used_before:
         contents(memory, "r", SIZE)
     owned.shrink(100)
     for nbytes in (8, SIZE):
-        with pytest.raises(InvalidDescriptor, match="smaller"):
+        with pytest.raises(InvalidDescriptor, match="truncated"):
             contents(memory, "r", nbytes)
 
 
 @pytest.mark.parametrize("used_before", [True, False])
-def test_a_replaced_object(memory: SharedMemory, owned: Segment, used_before: bool) -> None:
+def test_a_replaced_object(memory: PosixSharedMemory, owned: Segment, used_before: bool) -> None:
     memory.register("r", owned.key, 0, SIZE)
     if used_before:
         contents(memory, "r", SIZE)
@@ -97,7 +97,7 @@ def test_a_replaced_object(memory: SharedMemory, owned: Segment, used_before: bo
 
 
 @pytest.mark.parametrize("used_before", [True, False])
-def test_an_object_that_is_gone(memory: SharedMemory, used_before: bool) -> None:
+def test_an_object_that_is_gone(memory: PosixSharedMemory, used_before: bool) -> None:
     with segment(SIZE) as made:
         memory.register("r", made.key, 0, SIZE)
         if used_before:
@@ -107,7 +107,7 @@ def test_an_object_that_is_gone(memory: SharedMemory, used_before: bool) -> None
     assert caught.value.status == 422
 
 
-def test_descriptors_do_not_leak(memory: SharedMemory, owned: Segment) -> None:
+def test_descriptors_do_not_leak(memory: PosixSharedMemory, owned: Segment) -> None:
     gc.collect()  # what other tests left must not go meanwhile
     before = open_files()
     for _ in range(50):

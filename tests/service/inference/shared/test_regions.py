@@ -22,7 +22,7 @@ spawn = multiprocessing.get_context("spawn")
 def test_what_is_stored_is_read(tmp_path: Path, shared: bool) -> None:
     registry = Registry(tmp_path / "regions" if shared else None)
     assert registry.read() == {}
-    with registry.changing() as regions:
+    with registry.edit() as regions:
         regions["a"] = registration("a")
     assert registry.read() == {"a": registration("a")}
     if shared:
@@ -32,11 +32,11 @@ def test_what_is_stored_is_read(tmp_path: Path, shared: bool) -> None:
 @pytest.mark.parametrize("shared", [True, False])
 def test_an_exception_changes_nothing(tmp_path: Path, shared: bool) -> None:
     registry = Registry(tmp_path / "regions" if shared else None)
-    with contextlib.suppress(KeyError), registry.changing() as regions:
+    with contextlib.suppress(KeyError), registry.edit() as regions:
         regions["a"] = registration("a")
         raise KeyError
     assert registry.read() == {}
-    with registry.changing() as regions:
+    with registry.edit() as regions:
         regions["b"] = registration("b")
     assert list(registry.read()) == ["b"]
 
@@ -50,7 +50,7 @@ def test_a_full_disk_changes_nothing_and_is_refused(tmp_path: Path, room: int) -
         with disk.full(but=room):
             for _ in range(2):
                 registry = Registry(file)
-                with pytest.raises(Overloaded) as caught, registry.changing() as regions:
+                with pytest.raises(Overloaded) as caught, registry.edit() as regions:
                     regions.update((name, registration(name)) for name in many)
                 assert caught.value.retry_after
                 assert str(disk.folder) not in caught.value.detail
@@ -62,7 +62,7 @@ def test_a_full_disk_changes_nothing_and_is_refused(tmp_path: Path, room: int) -
 
 def test_a_lock_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     registry = Registry(tmp_path / "gone" / "regions")
-    with pytest.raises(Overloaded), registry.changing():
+    with pytest.raises(Overloaded), registry.edit():
         raise AssertionError("nobody has the list alone")
 
 

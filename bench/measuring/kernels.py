@@ -1,0 +1,260 @@
+"""The NumPy backend beside np.rint, torch, ONNX Runtime and OpenVINO: rounding alone, no service.
+
+The backend takes part twice: with the kernels that LLVM compiles, and with NumPy alone.
+
+    python -m bench.measuring.kernels
+
+Whatever of those is installed takes part: ``make bench-peers`` makes an environment
+with all of them. Everybody rounds the same numbers, in memory that was just written, as
+a received tensor's is, on all cores; in place, but for ONNX Runtime and OpenVINO, which
+cannot. They take turns of a few milliseconds, so that a busy machine is busy for all,
+after pauses in which the others' threads stop spinning; a figure is the median of the
+turns' medians.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensor_round.call import RoundCall
+from tensor_round.dtypes import BY_NAME, DType
+from tensor_round.layout import Layout
+from tensor_round.rounding import Rounding
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.select import compiled_kernels
+
+KIB, MIB = 1 << 10, 1 << 20
+
+EVEN, AWAY = Rounding.TIES_TO_EVEN, Rounding.TIES_TO_AWAY
+#: The columns of the two ways that the backend has.
+COMPILED, WITH_NUMPY = "compiled", "NumPy"
+
+#: Sizes, and the directions measured at each.
+CASES: dict[int, tuple[Rounding, ...]] = {
+    KIB: (EVEN, AWAY),
+    MIB: (EVEN, AWAY),
+    64 * MIB: tuple(Rounding),
+}
+DTYPES = ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+TURNS = 9
+TURN_SECONDS = 0.02
+PAUSE_SECONDS = 0.01
+
+Elements = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """Rounds what is in ``memory`` whenever it is called."""
+
+    name: str
+    memory: Elements
+    run: Callable[[], object]
+
+
+#: Makes a contestant for memory full of elements; None where it has no such operation.
+Maker = Callable[[DType, Rounding, Elements], Callable[[], object] | None]
+
+
+def rows() -> list[dict[str, Any]]:
+    """One row a type, direction and size: the backend's figure and everybody else's.
+
+    In GB of payload a second, but for 1 KiB, where it is microseconds a call.
+    """
+    makers = dict(entrants())
+    return [
+        row(BY_NAME[name], rounding, nbytes, makers)
+        for nbytes, roundings in CASES.items()
+        for name in DTYPES
+        for rounding in roundings
+    ]
+
+
+def row(dtype: DType, rounding: Rounding, nbytes: int, makers: dict[str, Maker]) -> dict[str, Any]:
+    """The figures of one case; None for who takes no part."""
+    numbers = np.random.default_rng(754).standard_normal(nbytes // dtype.itemsize, np.float32)
+    given = (numbers * 100).astype(dtype.numpy)
+    contestants = []
+    for name, make in makers.items():
+        memory = BACKEND.allocate(nbytes).view(dtype.numpy)
+        run = make(dtype, rounding, memory)
+        if run is not None:
+            contestants.append(Contestant(name, memory, run))
+    seconds = compete(contestants, given)
+    small = nbytes < MIB
+    return {
+        "dtype": dtype.name,
+        "rounding": str(rounding),
+        "size": f"{nbytes // KIB} KiB" if small else f"{nbytes // MIB} MiB",
+        "unit": "us" if small else "GB/s",
+        **{
+            name: None
+            if name not in seconds
+            else seconds[name] * 1e6
+            if small
+            else nbytes / seconds[name] / 1e9
+            for name in makers
+        },
+    }
+
+
+def compete(contestants: list[Contestant], given: Elements) -> dict[str, float]:
+    """Seconds that each takes to round ``given``."""
+    turns: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    for _ in range(TURNS):
+        for contestant in contestants:
+            time.sleep(PAUSE_SECONDS)
+            turns[contestant.name].append(turn(contestant, given))
+    return {name: statistics.median(medians) for name, medians in turns.items()}
+
+
+def turn(contestant: Contestant, given: Elements) -> float:
+    """The median of the calls of one turn, the first two left out: they wake threads."""
+    durations: list[float] = []
+    end = time.perf_counter() + TURN_SECONDS
+    while time.perf_counter() < end or len(durations) < 5:
+        contestant.memory[:] = given
+        began = time.perf_counter()
+        contestant.run()
+        durations.append(time.perf_counter() - began)
+    return statistics.median(durations[2:])
+
+
+def entrants() -> Iterator[tuple[str, Maker]]:
+    """Everybody who is installed, the backend first."""
+    kernels = compiled_kernels()
+    if kernels is not None:
+        kernels.wait()
+        yield COMPILED, partial(ours, NumpyBackend(kernels=kernels))
+    yield WITH_NUMPY, partial(ours, BACKEND)
+    yield "np.rint", numpy
+    for name, module, make in (
+        ("torch", "torch", torch),
+        ("ONNX Runtime", "onnxruntime", onnx_runtime),
+        ("OpenVINO", "openvino", openvino),
+    ):
+        if find_spec(module):
+            yield name, make
+
+
+BACKEND = NumpyBackend()
+
+
+def ours(
+    backend: NumpyBackend, dtype: DType, rounding: Rounding, memory: Elements
+) -> Callable[[], object]:
+    call = RoundCall.packed_output(rounding, Layout.of(dtype, memory.shape))
+    payload = memory.view(np.uint8)
+    return partial(backend.round, call, payload, payload)
+
+
+def numpy(dtype: DType, rounding: Rounding, memory: Elements) -> Callable[[], object] | None:
+    """Not exact for signalling NaNs; for bfloat16 it is ml_dtypes' loop."""
+    if rounding is not EVEN or dtype.itemsize == 1:
+        return None
+    return partial(np.rint, memory, out=memory)
+
+
+def torch(dtype: DType, rounding: Rounding, memory: Elements) -> Callable[[], object] | None:
+    import torch
+
+    methods = {
+        Rounding.TIES_TO_EVEN: torch.Tensor.round_,
+        Rounding.TOWARD_ZERO: torch.Tensor.trunc_,
+        Rounding.TOWARD_POSITIVE: torch.Tensor.ceil_,
+        Rounding.TOWARD_NEGATIVE: torch.Tensor.floor_,
+    }
+    if rounding not in methods or dtype.itemsize == 1:
+        return None
+    # NumPy's bfloat16 is none of torch's; bytes are everybody's.
+    tensor = torch.from_numpy(memory.view(np.uint8)).view(getattr(torch, dtype.name))
+    return partial(methods[rounding], tensor)
+
+
+def onnx_runtime(dtype: DType, rounding: Rounding, memory: Elements) -> Callable[[], object] | None:
+    import onnxruntime
+    from onnx import helper
+
+    # Its CPU has no bfloat16.
+    if rounding is not EVEN or dtype.onnx_number is None or dtype.name not in ONNX_TYPES:
+        return None
+    ends = [helper.make_tensor_value_info(end, dtype.onnx_number, ["n"]) for end in "xy"]
+    graph = helper.make_graph([helper.make_node("Round", ["x"], ["y"])], "round", *zip(ends))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    result = np.empty_like(memory)
+    binding = session.io_binding()
+    for bind, end, array in (
+        (binding.bind_input, "x", memory),
+        (binding.bind_output, "y", result),
+    ):
+        bind(end, "cpu", 0, dtype.numpy.type, array.shape, array.ctypes.data)
+
+    def run(_kept: Elements = result) -> None:
+        session.run_with_iobinding(binding)
+
+    return run
+
+
+ONNX_TYPES = ("float16", "float32", "float64")
+
+
+def openvino(dtype: DType, rounding: Rounding, memory: Elements) -> Callable[[], object] | None:
+    """In the type's own precision: left to itself, its CPU rounds float32 in bfloat16."""
+    import openvino as ov
+    from openvino import opset5
+
+    modes = {EVEN: "half_to_even", AWAY: "half_away_from_zero"}
+    if rounding not in modes or dtype.name not in OPENVINO_TYPES:
+        return None
+    element = getattr(ov.Type, dtype.openvino)
+    parameter = opset5.parameter([memory.size], element)
+    model = ov.Model([opset5.round(parameter, modes[rounding])], [parameter])
+    options = {"INFERENCE_PRECISION_HINT": dtype.openvino}
+    request = ov.compile_model(model, "CPU", options).create_infer_request()
+    result = np.empty_like(memory)
+    given, got = (
+        ov.Tensor(array.view(np.uint8), ov.Shape([memory.size]), element)
+        for array in (memory, result)
+    )
+    request.set_input_tensor(given)
+    request.set_output_tensor(got)
+
+    def run(_kept: Elements = result) -> None:
+        request.infer()
+
+    return run
+
+
+OPENVINO_TYPES = ("float16", "bfloat16", "float32")
+
+
+def main() -> None:
+    """Print the rows."""
+    table = rows()
+    lines = [list(table[0]), *([cell(value) for value in each.values()] for each in table)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)))
+
+
+def cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Many connections: requests a second, by a load generator written in C."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..load_generator.generator import GENERATOR, LoadFailed, LoadGenerator, Outcome
+from ..peers import protocols
+from ..peers.targets import KIB, MIB, UNDER_LOAD, Target
+from ..servers.floor import LENGTH
+from .client import Address, Arena
+from .processes import Server
+
+#: Connections, and bytes of each of their tensors.
+LOADS = ((1, KIB), (8, KIB), (64, KIB), (8, 64 * KIB), (64, 64 * KIB), (8, MIB))
+#: Of an id, in the load generator too.
+DIGITS = 16
+SECONDS = 0.6
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What goes over the wire; an answer is HTTP's if its bytes are not known."""
+
+    data: bytes
+    #: Sent once, at a connection's beginning.
+    prefix: bytes = b""
+    answer_bytes: int = 0
+    #: Where in the data are DIGITS hex digits that differ from request to request.
+    offsets: tuple[int, ...] = ()
+
+    @classmethod
+    def raw(cls, tensor: bytes) -> Wire:
+        """The floor's way: a length once, then tensors."""
+        return cls(tensor, LENGTH.pack(len(tensor)), len(tensor))
+
+
+def wire(target: Target, arena: Arena, nbytes: int) -> Wire:
+    """A target's requests, always the same bytes."""
+    assert target.head is not None
+    if target.connect is protocols.raw:
+        return Wire.raw(arena.tensor(nbytes).tobytes())
+    return Wire(bytes(arena.request(target.head(nbytes), nbytes)))
+
+
+def measure(
+    running: Mapping[str, Server],
+    targets: Collection[Target],
+    arena: Arena,
+    rounds: int,
+    missing: dict[str, str],
+) -> list[dict[str, Any]]:
+    """Every load on every target: a block each, round after round.
+
+    Which target did not stand which load is put in ``missing``.
+    """
+    rows: list[dict[str, Any]] = []
+    if not is_there(missing):
+        return rows
+    for connections, nbytes in LOADS:
+        blocks: dict[Target, list[Outcome]] = {
+            target: [] for target in UNDER_LOAD if target in targets and nbytes <= target.to_bytes
+        }
+        for _ in range(rounds):
+            for target, results in blocks.items():
+                address = running[target.program].address
+                try:
+                    result = block(address, wire(target, arena, nbytes), connections, SECONDS)
+                except LoadFailed as stall:
+                    missing[f"{target.name}, {connections} x {nbytes} bytes"] = str(stall)
+                else:
+                    results.append(result)
+        for target, results in blocks.items():
+            if not results:
+                continue
+            rates = [result.rate for result in results]
+            rows.append(
+                {
+                    "target": target.name,
+                    "connections": connections,
+                    "bytes": nbytes,
+                    "best": max(rates),
+                    "median": statistics.median(rates),
+                    "p99": min(result.p99 for result in results),
+                    "rounds": rates,
+                }
+            )
+    return rows
+
+
+def is_there(missing: dict[str, str]) -> bool:
+    """Whether the load generator was compiled."""
+    if not GENERATOR.exists():
+        missing["many connections"] = "the load generator needs a C compiler"
+    return GENERATOR.exists()
+
+
+def block(address: Address, wire: Wire, connections: int, seconds: float) -> Outcome:
+    """What the load generator counts in so many seconds."""
+    with LoadGenerator(
+        address,
+        [(wire.prefix + wire.data, b"")],
+        connections=connections,
+        seconds=seconds,
+        raw=(wire.answer_bytes, len(wire.prefix), *wire.offsets),
+    ) as generator:
+        outcome = generator.outcome()
+    if set(outcome.statuses) != {"200"} or outcome.resets or outcome.unanswered:
+        raise LoadFailed(f"{outcome}")
+    return outcome

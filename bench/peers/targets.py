@@ -1,0 +1,241 @@
+"""What is measured: servers, and the ways of asking each."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import sys
+import sysconfig
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from ..measuring.client import Arena, Refused
+from ..measuring.processes import LOGS, NotStarted, Server, started
+from ..servers.floor import LENGTH
+from . import protocols
+from .protocols import Connect
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+HERE = Path(__file__).parent.parent
+TRITON = Path(".venvs/triton")
+#: The tests' own: an authority, and of it a server called localhost.
+CERTIFICATES = HERE.parent / "tests" / "support" / "services" / "certificates"
+#: Of this run alone; the service has no more than its digest.
+API_KEY = secrets.token_urlsafe(32)
+DIGEST = hashlib.sha256(API_KEY.encode()).hexdigest()
+KEYS = LOGS / "api-keys"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A server to start; ``{port}`` in its command is its port."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: What must be there; `make bench-peers` sees to it.
+    needs: Path = HERE
+    #: Files to write before it is started.
+    files: Mapping[Path, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A row of the tables: a way of asking a server."""
+
+    name: str
+    program: str
+    connect: Connect
+    #: What the load generator is to send, where this can be asked by it.
+    head: Callable[[int], bytes] | None = None
+    #: The smallest and the largest tensor that it is measured with.
+    from_bytes: int = 0
+    to_bytes: int = sys.maxsize
+    #: Whether it is measured under load, and for its memory.
+    under_load: bool = False
+    for_memory: bool = False
+
+
+def service(*options: str, files: Mapping[Path, str] | None = None) -> Program:
+    where = () if "--uds" in options else ("--port", "{port}")
+    command = (sys.executable, "-m", "tensor_round_service", "--backend=numpy", *where, *options)
+    return Program(command, files=files or {})
+
+
+def script(name: str, *arguments: str) -> Program:
+    return Program((sys.executable, str(HERE / "servers" / name), *arguments, "{port}"))
+
+
+def triton() -> Program:
+    packages = next(TRITON.glob("lib/python3*/site-packages"), TRITON)
+    binary = packages / "pytriton/tritonserver/bin/tritonserver"
+    command = (
+        str(binary),
+        f"--model-repository={HERE / 'servers' / 'triton'}",
+        f"--backend-directory={TRITON / 'backends'}",
+        "--http-port={port}",
+        "--allow-grpc=false",
+        "--allow-metrics=false",
+    )
+    # Its backend is a process with a Python of its own, started with this environment.
+    libraries = (packages.absolute() / "nvidia_pytriton.libs", sysconfig.get_config_var("LIBDIR"))
+    environment = {
+        "LD_LIBRARY_PATH": ":".join(map(str, libraries)),
+        "TRITON_SITE_PACKAGES": str(packages.absolute()),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return Program(command, environment, TRITON / "backends")
+
+
+PROGRAMS = {
+    "floor": script("floor.py", "one"),
+    "floor-many": script("floor.py", "many"),
+    "loop": script("loop.py"),
+    "asgi": script("asgi.py"),
+    "fastapi": script("fastapi_route.py"),
+    "service": service(f"--shared-memory-prefix={protocols.PREFIX}"),
+    "service-two": service("--workers=2"),
+    "service-keys": service(f"--api-keys-file={KEYS}", files={KEYS: f"{DIGEST} bench\n"}),
+    "service-tls": service(f"--ssl-certfile={CERTIFICATES / 'server.pem'}"),
+    "service-unix": service("--uds", "{uds}"),
+    "triton": triton(),
+}
+
+FLOOR = Target("floor: a bare socket server", "floor", protocols.raw, for_memory=True)
+FLOOR_MANY = Target(
+    "floor: a bare epoll server",
+    "floor-many",
+    protocols.raw,
+    head=lambda nbytes: LENGTH.pack(nbytes),
+    under_load=True,
+)
+ROUND = Target(
+    "POST /round",
+    "service",
+    protocols.over_http(protocols.native_head),
+    head=protocols.native_head,
+    under_load=True,
+    for_memory=True,
+)
+ROUND_TWO = Target(
+    "POST /round, WORKERS=2",
+    "service-two",
+    protocols.over_http(protocols.native_head),
+    head=protocols.native_head,
+    under_load=True,
+)
+INFER = Target(
+    "POST /v2/.../infer, binary",
+    "service",
+    protocols.over_http(protocols.binary_head),
+    head=protocols.binary_head,
+    under_load=True,
+    for_memory=True,
+)
+SHARED = Target("/v2, shared memory", "service", protocols.shared_memory)
+SDK = Target("SDK: client.round(x)", "service", partial(protocols.sdk, into=False))
+SDK_OUT = Target("SDK: client.round(x, out=y)", "service", partial(protocols.sdk, into=True))
+LOOP = Target(
+    "uvloop alone, no HTTP server",
+    "loop",
+    protocols.over_http(protocols.native_head),
+    head=protocols.native_head,
+    to_bytes=64 * KIB,
+    under_load=True,
+)
+ASGI = Target(
+    "a bare ASGI callable under uvicorn",
+    "asgi",
+    protocols.over_http(protocols.native_head),
+    head=protocols.native_head,
+    under_load=True,
+)
+FASTAPI = Target(
+    "a FastAPI route, await request.body()",
+    "fastapi",
+    protocols.over_http(protocols.native_head),
+    head=protocols.native_head,
+    under_load=True,
+    for_memory=True,
+)
+TRITON_INFER = Target(
+    "Triton 2.51, Python backend, binary",
+    "triton",
+    protocols.over_http(protocols.binary_head),
+    head=protocols.binary_head,
+    under_load=True,
+    for_memory=True,
+)
+TRITON_SHARED = Target("Triton, shared memory", "triton", protocols.shared_memory)
+
+#: With one connection, each in its turn.
+TARGETS = (
+    FLOOR,
+    ROUND,
+    INFER,
+    SHARED,
+    SDK,
+    SDK_OUT,
+    LOOP,
+    ASGI,
+    FASTAPI,
+    TRITON_INFER,
+    TRITON_SHARED,
+)
+#: With many; those whose server runs for this alone come last.
+UNDER_LOAD = (FLOOR_MANY, ROUND, ROUND_TWO, INFER, LOOP, ASGI, FASTAPI, TRITON_INFER)
+
+
+@contextmanager
+def servers(names: Collection[str]) -> Iterator[tuple[dict[str, Server], dict[str, str]]]:
+    """The servers of these names, running; and why others are not."""
+    running: dict[str, Server] = {}
+    missing: dict[str, str] = {}
+    with ExitStack() as stack:
+        for name, program in PROGRAMS.items():
+            if name not in names:
+                continue
+            if not program.needs.exists():
+                missing[name] = "not installed: make bench-peers"
+                continue
+            for path, text in program.files.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            try:
+                running[name] = stack.enter_context(
+                    started(name, program.command, program.environment)
+                )
+            except NotStarted as fault:
+                missing[name] = str(fault)
+        yield running, missing
+
+
+def available(
+    targets: Iterable[Target],
+    running: Mapping[str, Server],
+    not_running: Mapping[str, str],
+    arena: Arena,
+) -> tuple[set[Target], dict[str, str]]:
+    """Those that give right answers, and why the others do not."""
+    found: set[Target] = set()
+    missing: dict[str, str] = {}
+    for target in dict.fromkeys(targets):
+        if target.program not in running:
+            missing[target.name] = not_running[target.program]
+            continue
+        try:
+            with target.connect(running[target.program].address, arena, KIB) as call:
+                answer = np.frombuffer(call(), np.uint8)[-KIB:]
+        except (Refused, ConnectionError) as refusal:
+            missing[target.name] = str(refusal)
+            continue
+        if answer.tobytes() != np.rint(arena.tensor(KIB)).tobytes():
+            raise SystemExit(f"{target.name} gives wrong answers")
+        found.add(target)
+    return found, missing

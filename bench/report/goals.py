@@ -1,0 +1,244 @@
+"""What the service is held to, and what a run says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..measuring.kernels import COMPILED, WITH_NUMPY
+from ..measuring.latency import FREE, ONE_CORE, OWN_CORES
+from ..peers import targets, variants
+from ..peers.targets import KIB, MIB, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One figure, and what it shall be; ``at_most`` or ``at_least`` that."""
+
+    what: str
+    measured: float | None
+    at_most: float | None = None
+    at_least: float | None = None
+    unit: str = "x"
+
+    @property
+    def met(self) -> bool | None:
+        """None where nothing was measured."""
+        if self.measured is None:
+            return None
+        if self.at_most is not None:
+            return self.measured <= self.at_most
+        assert self.at_least is not None
+        return self.measured >= self.at_least
+
+    def result(self) -> dict[str, Any]:
+        limit = f"<= {self.at_most:g}" if self.at_least is None else f">= {self.at_least:g}"
+        return {
+            "what": self.what,
+            "target": f"{limit} {self.unit}",
+            "measured": self.measured,
+            "unit": self.unit,
+            "met": self.met,
+        }
+
+
+class Figures:
+    """The figures of a run by what they are of; None for what was not measured."""
+
+    def __init__(self, results: dict[str, Any]) -> None:
+        self._latency = {
+            (row["target"], row["bytes"], row["placement"]): row["best"]
+            for row in results["latency"]
+        }
+        self._load = {
+            (row["target"], row["bytes"], row["connections"]): row["best"]
+            for row in results["load"]
+        }
+        self._deployed = {
+            (row["target"], row["requests"], row["connections"]): row["median"]
+            for row in results["deployed"]
+        }
+        self._kernels = {
+            (row["dtype"], row["size"]): row
+            for row in results["kernels"]
+            if row["rounding"] == "ties_to_even"
+        }
+        self._memory = {row["target"]: row["growth"] / row["bytes"] for row in results["memory"]}
+
+    def seconds(self, target: Target, nbytes: int, placement: str) -> float | None:
+        return self._latency.get((target.name, nbytes, placement))
+
+    def rate(self, target: Target, nbytes: int, connections: int) -> float | None:
+        return self._load.get((target.name, nbytes, connections))
+
+    def deployed(
+        self, requests: str, connections: int = 1, target: Target = targets.ROUND
+    ) -> float | None:
+        """Seconds with one connection, requests a second with more; medians."""
+        return self._deployed.get((target.name, requests, connections))
+
+    def kernel(self, dtype: str, size: str, stack: str) -> float | None:
+        """Gigabytes of payload a second; ties to even, which all stacks have."""
+        speed: float | None = self._kernels.get((dtype, size), {}).get(stack)
+        return speed
+
+    @property
+    def own_kernels(self) -> str:
+        """The backend's better way of those that took part."""
+        return COMPILED if any(COMPILED in row for row in self._kernels.values()) else WITH_NUMPY
+
+    def memory(self, target: Target) -> float | None:
+        return self._memory.get(target.name)
+
+
+def ratio(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one / other
+
+
+#: Size, its name, and where client and server run: the sizes that goals speak of.
+POINTS = (
+    (KIB, "1 KiB", ONE_CORE),
+    (KIB, "1 KiB", OWN_CORES),
+    (MIB, "1 MiB", ONE_CORE),
+    (MIB, "1 MiB", OWN_CORES),
+    (64 * MIB, "64 MiB", FREE),
+)
+FLOOR_AT_MOST = {
+    (KIB, ONE_CORE): 1.8,
+    (KIB, OWN_CORES): 1.8,
+    (MIB, ONE_CORE): 1.3,
+    (MIB, OWN_CORES): 1.1,
+    (64 * MIB, FREE): 1.0,
+}
+TRITON_AT_LEAST = {
+    (KIB, ONE_CORE): 4,
+    (KIB, OWN_CORES): 2,
+    (MIB, ONE_CORE): 3,
+    (MIB, OWN_CORES): 3,
+    (64 * MIB, FREE): 4.5,
+}
+INFER_AT_MOST = {KIB: 1.25, MIB: 1.15, 64 * MIB: 1.15}
+
+
+def judged(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every goal, with what the run has for it."""
+    figures = Figures(results)
+    goals = [
+        *of_latency(figures),
+        *of_deployed(figures),
+        *of_the_rest(figures),
+        *of_kernels(figures),
+    ]
+    return [goal.result() for goal in goals]
+
+
+def of_latency(figures: Figures) -> Iterator[Goal]:
+    for nbytes, size, placement in POINTS:
+        where = size if placement == FREE else f"{size}, {placement}"
+
+        def time(target: Target, nbytes: int = nbytes, placement: str = placement) -> float | None:
+            return figures.seconds(target, nbytes, placement)
+
+        asked = time(targets.ROUND)
+        yield Goal(
+            f"POST /round, {where}, over the floor",
+            ratio(asked, time(targets.FLOOR)),
+            at_most=FLOOR_AT_MOST[nbytes, placement],
+        )
+        yield Goal(
+            f"POST /round, {where}, faster than Triton",
+            ratio(time(targets.TRITON_INFER), asked),
+            at_least=TRITON_AT_LEAST[nbytes, placement],
+        )
+        yield Goal(
+            f"/v2 binary, {where}, over POST /round",
+            ratio(time(targets.INFER), asked),
+            at_most=INFER_AT_MOST[nbytes],
+        )
+
+
+#: How many times the round trip of heads alike others may take.
+ALIKE_AT_MOST = {
+    variants.TRACED: 1.15,
+    variants.KEY: 1.15,
+    variants.BEARER: 1.15,
+    variants.OTHER_ID: 1.15,
+    variants.CHUNKED: 1.5,
+    variants.TLS: 2,
+}
+#: Goal and stretch.
+LOOP_AT_MOST = {"over uvloop alone": 1.8, "over uvloop alone, stretch": 1.5}
+KEYS_AT_LEAST = 0.85
+
+
+def of_deployed(figures: Figures) -> Iterator[Goal]:
+    alike = figures.deployed(variants.ALIKE)
+    loop = figures.deployed(variants.ALIKE, target=targets.LOOP)
+    for what, at_most in LOOP_AT_MOST.items():
+        yield Goal(f"1 KiB, one core, heads alike, {what}", ratio(alike, loop), at_most=at_most)
+    for requests, at_most in ALIKE_AT_MOST.items():
+        measured = ratio(figures.deployed(requests), alike)
+        yield Goal(f"1 KiB, one core, {requests}, over heads alike", measured, at_most=at_most)
+    for requests in (variants.KEY, variants.BEARER):
+        measured = ratio(figures.deployed(requests, 64), figures.deployed(variants.ALIKE, 64))
+        yield Goal(
+            f"1 KiB, 64 connections, {requests}, requests a second over heads alike",
+            measured,
+            at_least=KEYS_AT_LEAST,
+        )
+
+
+def of_the_rest(figures: Figures) -> Iterator[Goal]:
+    small = figures.seconds(targets.ROUND, KIB, ONE_CORE)
+    small_sdk = figures.seconds(targets.SDK, KIB, ONE_CORE)
+    large = figures.seconds(targets.ROUND, 64 * MIB, FREE)
+    yield Goal(
+        "1 KiB, 64 connections, requests a second over Triton's",
+        ratio(figures.rate(targets.ROUND, KIB, 64), figures.rate(targets.TRITON_INFER, KIB, 64)),
+        at_least=2.5,
+    )
+    yield Goal(
+        "memory of a 256 MiB request, over the payload", figures.memory(targets.ROUND), at_most=1.15
+    )
+    yield Goal(
+        "SDK, 64 MiB, over the bare client",
+        ratio(figures.seconds(targets.SDK, 64 * MIB, FREE), large),
+        at_most=1.25,
+    )
+    yield Goal(
+        "SDK, 1 KiB, beyond the bare client",
+        None if small is None or small_sdk is None else (small_sdk - small) * 1e6,
+        at_most=100,
+        unit="us",
+    )
+    yield Goal(
+        "shared memory, 64 MiB, faster than over the socket",
+        ratio(large, figures.seconds(targets.SHARED, 64 * MIB, FREE)),
+        at_least=5,
+    )
+    yield Goal(
+        "two workers over one, 1 KiB, 64 connections",
+        ratio(figures.rate(targets.ROUND_TWO, KIB, 64), figures.rate(targets.ROUND, KIB, 64)),
+        at_least=1.8,
+    )
+
+
+def of_kernels(figures: Figures) -> Iterator[Goal]:
+    own = figures.own_kernels
+    for dtype in ("float32", "float64"):
+        for size in ("1 MiB", "64 MiB"):
+            speeds = [figures.kernel(dtype, size, stack) for stack in ("torch", "ONNX Runtime")]
+            peer = max((speed for speed in speeds if speed is not None), default=None)
+            yield Goal(
+                f"{dtype}, {own} kernel, {size}, beside the faster of torch and ONNX Runtime",
+                ratio(figures.kernel(dtype, size, own), peer),
+                at_least=0.9,
+            )
+    for dtype in ("float16", "bfloat16"):
+        yield Goal(
+            f"{dtype}, {own} kernel, 64 MiB",
+            figures.kernel(dtype, "64 MiB", own),
+            at_least=6,
+            unit="GB/s",
+        )

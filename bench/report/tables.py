@@ -1,0 +1,206 @@
+"""A run's results as tables: Markdown that reads well as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import median
+from typing import Any
+
+from ..measuring.latency import FREE, ONE_CORE, OWN_CORES
+from ..peers.targets import KIB, MIB
+from ..peers.variants import ALIKE
+
+ABSENT = "-"
+
+
+#: Where more than this part of the cores had other work before a run, it says little.
+BUSY = 0.1
+
+
+def was_busy(results: dict[str, Any]) -> bool:
+    busy: float = results["machine"]["busy_before"]
+    cores: int = results["machine"]["cores"]
+    return busy > BUSY * cores
+
+
+def title(results: dict[str, Any]) -> str:
+    """What the figures are of."""
+    about = results["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    words = (
+        f"{about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB, "
+        f"Linux {about['kernel']}, Python {about['python']}, {versions}; "
+        f"commit {about['commit']}, {results['date'][:10]}"
+    )
+    if results["quick"]:
+        words += "; a quick run"
+    if was_busy(results):
+        words += f"; {about['busy_before']} cores were busy with other work: do not trust these"
+    return words + "."
+
+
+def render(results: dict[str, Any]) -> str:
+    """Everything that was measured."""
+    small = results.get("deployed", [])  # runs of before do not have it
+    sections: list[tuple[str, list[list[str]]]] = []
+    for placement, where in (
+        (ONE_CORE, "client and server on one core"),
+        (OWN_CORES, "client and server on cores of their own"),
+        (FREE, "on any core"),
+    ):
+        rows = [row for row in results["latency"] if row["placement"] == placement]
+        if rows:
+            sections.append((f"One connection, {where}: a round trip", pivot(rows, size_of, time)))
+    sections += [
+        ("Many connections: requests a second", pivot(results["load"], load_of, rate)),
+        (
+            "What is deployed: 1 KiB, one core: a round trip",
+            deployed([row for row in small if row["connections"] == 1], seconds),
+        ),
+        (
+            "What is deployed: 1 KiB, 64 connections: requests a second",
+            deployed([row for row in small if row["connections"] > 1], whole),
+        ),
+        (
+            "A request of 256 MiB: growth of the server's peak memory",
+            [["", "times the payload"]]
+            + [[row["target"], f"{row['growth'] / row['bytes']:.2f}"] for row in results["memory"]],
+        ),
+        (
+            "Layers: parts of a request, without a socket",
+            [["", "tensor", "time"]]
+            + [[row["layer"], size_of(row), seconds(row["seconds"])] for row in results["anatomy"]],
+        ),
+        ("Kernels", plain(results["kernels"])),
+        (
+            "Not measured",
+            [["", "why"]] + [[name, why] for name, why in results["missing"].items()],
+        ),
+        ("Goals", goals(results["goals"])),
+    ]
+    # A table that has a heading alone is left out.
+    return "\n\n".join(f"### {title}\n\n{table(rows)}" for title, rows in sections if rows[1:])
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """The first row is the heading; columns of figures are to the right."""
+    columns = [Column(cells) for cells in zip(*rows, strict=True)]
+    heading, *body = ["| " + " | ".join(cells) + " |" for cells in zip(*columns, strict=True)]
+    rule = "|" + "|".join(column.rule for column in columns) + "|"
+    return "\n".join((heading, rule, *body))
+
+
+class Column:
+    """The cells of a column, all of one width."""
+
+    def __init__(self, cells: Sequence[str]) -> None:
+        self._cells = cells
+        self._width = max(3, *map(len, cells))
+        self._figures = all(map(is_figure, cells[1:]))
+
+    @property
+    def rule(self) -> str:
+        return "-" * (self._width + 1) + (":" if self._figures else "-")
+
+    def __iter__(self) -> Iterator[str]:
+        for cell in self._cells:
+            yield cell.rjust(self._width) if self._figures else cell.ljust(self._width)
+
+
+def is_figure(cell: str) -> bool:
+    """Whether it is a number, with a unit or without."""
+    return cell == ABSENT or (cell[:1].isdigit() and len(cell.split()) <= 2)
+
+
+def pivot(rows: Iterable[dict[str, Any]], column: Any, cell: Any) -> list[list[str]]:
+    """One line a target, one column a case."""
+    by_target: dict[str, dict[str, str]] = {}
+    columns: dict[str, None] = {}
+    for row in rows:
+        columns[column(row)] = None
+        by_target.setdefault(row["target"], {})[column(row)] = cell(row)
+    heading = ["", *columns]
+    return [heading] + [
+        [target, *(cells.get(name, ABSENT) for name in columns)]
+        for target, cells in by_target.items()
+    ]
+
+
+def deployed(rows: Sequence[dict[str, Any]], shown: Callable[[float], str]) -> list[list[str]]:
+    """Medians, best rounds, and both ratios to the same server's heads alike.
+
+    One is of the medians, which the goals take; the other is the median of the rounds' own.
+    """
+    alike = {row["target"]: row for row in rows if row["requests"] == ALIKE}
+    heading = ["", "requests", "median", "best", "over heads alike", "round by round"]
+    return [heading] + [
+        [
+            row["target"],
+            row["requests"],
+            shown(row["median"]),
+            shown(row["best"]),
+            *ratios(row, alike.get(row["target"])),
+        ]
+        for row in rows
+    ]
+
+
+def ratios(row: dict[str, Any], base: dict[str, Any] | None) -> tuple[str, str]:
+    if base is None:
+        return ABSENT, ABSENT
+    pairs = zip(row["rounds"], base["rounds"], strict=True)
+    by_round = median(one / other for one, other in pairs)
+    return f"{row['median'] / base['median']:.2f} x", f"{by_round:.2f} x"
+
+
+def plain(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Rows that are tables already."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return [columns] + [[text(row.get(name)) for name in columns] for row in rows]
+
+
+def goals(rows: Iterable[dict[str, Any]]) -> list[list[str]]:
+    verdicts = {True: "yes", False: "no", None: ABSENT}
+    return [["", "target", "measured", "met"]] + [
+        [
+            row["what"],
+            row["target"],
+            ABSENT if row["measured"] is None else f"{row['measured']:.2f} {row['unit']}",
+            verdicts[row["met"]],
+        ]
+        for row in rows
+    ]
+
+
+def text(value: object) -> str:
+    if value is None:
+        return ABSENT
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def size_of(row: dict[str, Any]) -> str:
+    nbytes: int = row["bytes"]
+    return f"{nbytes // MIB} MiB" if nbytes >= MIB else f"{nbytes // KIB} KiB"
+
+
+def load_of(row: dict[str, Any]) -> str:
+    return f"{row['connections']} x {size_of(row)}"
+
+
+def time(row: dict[str, Any]) -> str:
+    return seconds(row["best"])
+
+
+def rate(row: dict[str, Any]) -> str:
+    return whole(row["best"])
+
+
+def whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def seconds(value: float) -> str:
+    """Three figures, in the unit they are read best in."""
+    units = (("us", value * 1e6), ("ms", value * 1e3), ("s", value))
+    unit, scaled = next((pair for pair in units if pair[1] < 1000), units[-1])
+    return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f} {unit}"

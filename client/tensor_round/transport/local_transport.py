@@ -1,0 +1,166 @@
+"""The transport of ``local:``: the service's engine in this process, without a network.
+
+Requests, responses, results and refusals are the same as over HTTP. Where input and output have
+the same layout, the engine rounds from the caller's memory into the caller's memory.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from ..call import RoundCall
+from ..errors import InvalidArgument
+from ..messages.request import Request
+from ..messages.response_readers import ResponseReader, copy_into
+from ..wire import native, strictjson
+from .deadline import Deadline
+
+#: Bytes rounded between two checks of the deadline: 10 to 60 ms, and enough for all cores.
+_PIECE_BYTES = 32 << 20
+_DESCRIPTOR = native.OPERATOR_DESCRIPTOR.encode()
+
+
+class Engine(Protocol):
+    """The service's engine; its methods raise the service's refusals."""
+
+    def resolve(self, descriptor: bytes, length: int) -> RoundCall:
+        """The call of a descriptor with a payload of ``length`` bytes."""
+
+    def round_run(self, call: RoundCall, source: memoryview, target: memoryview) -> None:
+        """Round elements of a call from one run of bytes into another, or in place."""
+
+    def round_all(
+        self, call: RoundCall, payload: memoryview, take: Callable[[memoryview], None]
+    ) -> None:
+        """Round a call of any layout; pass the output to ``take``, which must copy it."""
+
+    def compare(self, call: RoundCall, payload: memoryview) -> dict[str, Any]:
+        """The service's JSON response to a tensor at ``/compare``."""
+
+    def document(self, method: str, path: str) -> dict[str, Any]:
+        """The service's JSON response at a path."""
+
+    async def run(self, work: Callable[[], None], nbytes: int) -> None:
+        """Run ``work`` on ``nbytes`` bytes, in a thread if they are many.
+
+        The work has ended when this returns, even if the wait for it was cancelled.
+        """
+
+
+def open_engine() -> Engine:
+    """This process's engine; raises :class:`InvalidArgument` if it is not installed."""
+    try:
+        # Imported by name and on demand: this package does not depend on the service.
+        module = importlib.import_module("tensor_round_service.local")
+    except ModuleNotFoundError as error:
+        raise InvalidArgument(
+            f"local: needs the engine: pip install 'tensor-round[engine]' ({error.name} is missing)"
+        ) from error
+    engine: Engine = module.open_engine()
+    return engine
+
+
+class LocalTransport:
+    """Rounds in the calling thread, or for an asynchronous client beside its event loop."""
+
+    is_in_process = True
+
+    def __init__(self, *, is_async: bool) -> None:
+        self._is_async = is_async
+        open_engine()  # raises now if it is missing, and starts its slow initialisation
+
+    async def send(self, request: Request, deadline: Deadline) -> LocalResponse:
+        """Resolve the request; a tensor is rounded when its response is received."""
+        deadline.remaining()
+        engine = open_engine()  # a forked child has its own
+        run = engine.run if self._is_async else _run_here
+        descriptor = dict(request.headers).get(_DESCRIPTOR)
+        document: dict[str, Any] = {}
+        if request.path in ("/round", "/compare") and descriptor is not None:
+            call = engine.resolve(descriptor, len(request.body))
+            if request.path == "/compare":
+                compare = partial(engine.compare, call, request.body)
+                await run(lambda: document.update(compare()), _PIECE_BYTES)
+                return LocalResponse({"content-type": native.JSON}, _Document(document))
+            return LocalResponse(
+                {
+                    "content-type": native.OCTET_STREAM,
+                    "output-descriptor": native.output_descriptor(call.output).decode(),
+                },
+                _Tensor(engine, call, request.body, run),
+            )
+        await run(
+            lambda: document.update(engine.document(request.method, request.path)), _PIECE_BYTES
+        )
+        return LocalResponse({"content-type": native.JSON}, _Document(document))
+
+    async def close(self) -> None:
+        """Do nothing: the engine belongs to the process."""
+
+
+class _Body(Protocol):
+    async def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> None: ...
+
+
+class LocalResponse:
+    """A response without a network."""
+
+    status = 200
+
+    def __init__(self, fields: Mapping[str, str], body: _Body) -> None:
+        self.fields = fields
+        self.receive = body.receive
+
+    async def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+class _Document:
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._text = strictjson.dumps(document)
+
+    async def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> None:
+        copy_into(reader, self._text)
+
+
+#: Runs work on a number of bytes.
+_Run = Callable[[Callable[[], None], int], Awaitable[None]]
+
+
+class _Tensor:
+    def __init__(self, engine: Engine, call: RoundCall, payload: memoryview, run: _Run) -> None:
+        self._engine = engine
+        self._call = call
+        self._payload = payload
+        self._run = run
+
+    async def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> None:
+        call = self._call
+        if call.is_in_place:
+            await self._receive_run(reader, deadline)
+            return
+        round_all = partial(self._engine.round_all, call, self._payload, partial(copy_into, reader))
+        await self._run(round_all, call.nbytes)
+
+    async def _receive_run(self, reader: ResponseReader[Any], deadline: Deadline) -> None:
+        """Round the elements into the reader's buffers; the padding behind them is zeros."""
+        layout = self._call.input
+        end, done = layout.element_bytes, 0
+        while done < end:
+            deadline.remaining()
+            buffer = reader.get_buffer()
+            # The buffers of sinks hold whole elements.
+            count = min(len(buffer), end - done, _PIECE_BYTES)
+            source = self._payload[done : done + count]
+            work = partial(self._engine.round_run, self._call, source, buffer[:count])
+            await self._run(work, count)
+            reader.advance(count)
+            done += count
+        copy_into(reader, bytes(layout.byte_length - end))
+
+
+async def _run_here(work: Callable[[], None], nbytes: int) -> None:
+    work()

@@ -1,0 +1,144 @@
+"""The entry point of all requests: checks host and credentials, then dispatches to a route."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .access_log import log_request
+from .auth.authenticator import CREDENTIALS, Authenticator
+from .auth.cors import Cors
+from .auth.hosts import HostCheck, check_origin
+from .failures import FAILED, NO_MEMORY, refusal_for
+from .http1.asgi import (
+    AsgiApplication,
+    AsgiRequest,
+    Receive,
+    Scope,
+    Send,
+    respond_by_asgi,
+    send_response,
+)
+from .http1.head import MalformedRequest, RequestHead
+from .http1.request import ClientDisconnected, Request
+from .http1.request_id import request_id_field
+from .http1.response import Response, head_bytes
+from .http1.security_headers import CACHE_CONTROL, NO_STORE, SERVER_FIELDS
+from .http1.trace_context import traceparent_of
+from .metrics.recorder import Metrics
+from .refusals import is_v2, refusal_response
+from .routes.docs import PAGE_WITH_SLASH
+from .routes.tensor_route import TensorRoute
+
+#: Methods without a body, for which a trailing slash of the path is ignored.
+_WITHOUT_A_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+#: One path of each API, for the preallocated responses.
+_PATHS = ("/round", "/v2")
+
+
+class Dispatcher:
+    """The request handler of :mod:`.http1`: tensor routes, and FastAPI for all other paths."""
+
+    def __init__(
+        self,
+        framework: AsgiApplication,
+        tensor_routes: Mapping[str, TensorRoute],
+        check_host: HostCheck | None,
+        authenticator: Authenticator | None,
+        cors: Cors | None = None,
+        metrics: Metrics | None = None,
+        logs_access: bool = False,
+    ) -> None:
+        self._framework = framework
+        self._tensor_routes = tensor_routes
+        self._check_host = check_host
+        self._authenticator = authenticator
+        self._cors = cors
+        self._metrics = metrics
+        self._logs_access = logs_access
+        self._listed_origins = cors.origins if cors else frozenset()
+        self._preallocated = {
+            (refusal.code, is_v2(path)): _serialized(refusal_response(path, refusal))
+            for refusal in (NO_MEMORY, FAILED)
+            for path in _PATHS
+        }
+
+    async def respond(self, request: Request) -> Response:
+        """Return the response to a request; errors become refusals."""
+        head = request.head
+        request_id = request_id_field(head)
+        if head.path.endswith("/") and head.method in _WITHOUT_A_BODY:
+            _strip_trailing_slash(head)
+        route = self._tensor_routes.get(head.path) if head.method == "POST" else None
+        try:
+            if head.fault is not None:
+                raise head.fault
+            if self._check_host is not None:
+                self._check_host(head.authority)
+            preflight = None
+            if head.method == "OPTIONS" and self._cors is not None:
+                preflight = self._cors.preflight(head)
+            if self._authenticator is not None and preflight is None:  # it may carry no key
+                self._authenticator.check(head)
+            if preflight is not None:
+                response = preflight
+            elif route is not None:
+                response = await route(request)
+            else:
+                if is_v2(head.path):  # no other path changes anything
+                    check_origin(head, self._listed_origins)
+                response = await respond_by_asgi(self._framework, request, CREDENTIALS)
+        except (ClientDisconnected, MalformedRequest):
+            raise
+        except Exception as error:  # every error becomes a response
+            refusal = refusal_for(error, request_id[1].decode())
+            response = refusal_response(head.path, refusal, traceparent_of(head))
+        if route is None and all(name != CACHE_CONTROL for name, _ in response.headers):
+            # Tensor routes need no field: caches do not store responses to POST by themselves
+            # (RFC 9111, section 3).
+            response.headers.append(NO_STORE)
+        response.headers.append(request_id)
+        if self._cors is not None:
+            response.headers += self._cors.fields(head)
+        if self._metrics is not None and response.owner is None:
+            self._metrics.responded(head.path, response, request.received)
+        if self._logs_access:
+            log_request(request, response)
+        return response
+
+    def refuse(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
+        """Return the refusal for an error, in the format of the path's API.
+
+        ``head`` is the head of the request; None if it could not be parsed.
+        """
+        response = refusal_response(path, refusal_for(error), traceparent_of(head))
+        if self._metrics is not None:
+            self._metrics.responded(path, response)
+        if self._cors is not None:
+            response.headers += self._cors.fields(head)
+        return response
+
+    def preallocated_response(self, path: str, error: Exception) -> bytes:
+        """Return a serialized response that needs no memory, for an error on that path."""
+        code, of_v2 = refusal_for(error).code, is_v2(path)
+        return self._preallocated.get((code, of_v2)) or self._preallocated[FAILED.code, of_v2]
+
+    async def serve_asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to a request of another ASGI server."""
+        request = AsgiRequest(scope, receive)
+        try:
+            response = await self.respond(request)
+        except ClientDisconnected:
+            return
+        response.headers += SERVER_FIELDS
+        await send_response(response, send, head_only=request.head.method == "HEAD")
+
+
+def _strip_trailing_slash(head: RequestHead) -> None:
+    """Remove a trailing slash, except from the page whose links are relative to its path."""
+    if head.path not in ("/", PAGE_WITH_SLASH) and not head.path.endswith("//"):
+        head.path = head.path[:-1]
+
+
+def _serialized(response: Response) -> bytes:
+    nbytes = sum(map(len, response.parts))
+    return b"".join((head_bytes(response, nbytes, b"", close=True), *response.parts))

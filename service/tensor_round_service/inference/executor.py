@@ -1,0 +1,208 @@
+"""Execution of planned inferences: reads the input, rounds, and writes the output. No HTTP here."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from tensor_round.call import RoundCall
+from tensor_round.errors import InvalidDescriptor, NotOffered
+from tensor_round.quoting import shown
+from tensor_round.wire import jsontensor, oip
+
+from ..backends import Bytes
+from ..engine.engine import INLINE_BYTES, JSON_COST, Engine
+from ..engine.job import Job
+from ..engine.overlap import flat_call
+from .pieces import PieceWork, buffers_for, for_each_piece
+from .plan import SYSTEM_MEMORY_OFF, InferencePlan
+from .shared.cuda import CudaSharedMemory
+from .shared.posix import PosixPart, PosixSharedMemory
+from .shared.regions import check_aliasing
+
+
+class InferenceExecutor:
+    """Executes plans on an engine, with inputs and outputs in buffers or in shared memory."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        shared_memory: PosixSharedMemory | None,
+        cuda_memory: CudaSharedMemory | None = None,
+    ) -> None:
+        self._engine = engine
+        self._shared_memory = shared_memory
+        self._cuda_memory = cuda_memory
+
+    @property
+    def has_shared_memory(self) -> bool:
+        """Whether the service offers shared memory of any kind."""
+        return self._shared_memory is not None or self._cuda_memory is not None
+
+    def buffer_bytes(self, plan: InferencePlan) -> int:
+        """Host memory that :meth:`run` needs for buffers, without that for JSON, in bytes."""
+        nbytes, target = plan.call.input.byte_length, plan.output.region
+        match plan.source:
+            case oip.Inline():
+                return 0
+            case oip.Region() if self._is_on_device(plan.source) and self._is_on_device(target):
+                return 0
+            case oip.Region() if target is not None and self._is_by_pieces(plan):
+                return sum(buffers_for(nbytes))
+        return nbytes
+
+    def payload_bytes(self, plan: InferencePlan, json_length: int) -> int:
+        """The number of payload bytes whose processing takes as long as :meth:`run`."""
+        if plan.uses_regions and (
+            self._is_on_device(plan.source) or self._is_on_device(plan.output.region)
+        ):
+            return INLINE_BYTES + plan.call.nbytes  # the event loop must not wait for a device
+        read = json_length * JSON_COST if isinstance(plan.source, oip.Inline) else 0
+        return plan.call.input.byte_length + plan.text_bytes + read
+
+    def run(
+        self, plan: InferencePlan, received: Bytes | None, job: Job
+    ) -> list[bytes | memoryview]:
+        """Execute a plan; return the parts of the response: its header, and binary output data.
+
+        ``received`` is the tensor after the request's header, if there is one.
+        """
+        if plan.output.region is None:
+            rounded = self._rounded(plan, received, job)
+            if plan.output.binary:
+                return [plan.header_without_data, rounded.data]
+            flat = (plan.call.output.element_count,)
+            tokens = not plan.strict_json
+            numbers = jsontensor.write(rounded.data, plan.carrier, flat, nan_tokens=tokens)
+            return [plan.header_with_data(numbers)]
+        if self._is_on_device(plan.output.region):
+            self._round_on_device(plan, received, job)
+        else:
+            with self._posix_part(plan.output.region, plan) as target:
+                self._round_into(target, plan, received, job)
+        return [plan.header_without_data]
+
+    def _round_into(
+        self, target: PosixPart, plan: InferencePlan, received: Bytes | None, job: Job
+    ) -> None:
+        """Round into POSIX shared memory."""
+        if not self._is_posix(plan.source):
+            self._write(target, self._rounded(plan, received, job))
+            return
+        with self._posix_part(plan.source, plan) as source:
+            check_aliasing(source.range, target.range)
+            if self._is_by_pieces(plan):
+                self._round_by_pieces(plan.call, source, target, job)
+                return
+            memory = self._read(source, job)
+        self._write(target, self._engine.round(plan.call, memory, job))
+
+    def _round_by_pieces(
+        self, call: RoundCall, source: PosixPart, target: PosixPart, job: Job
+    ) -> None:
+        """Round from shared memory to shared memory, through one small buffer a thread."""
+        buffers = [job.allocate(nbytes) for nbytes in buffers_for(source.nbytes)]
+
+        def work(start: int, end: int, thread: int) -> None:
+            piece = buffers[thread][: end - start]
+            source.read(start, piece)
+            self._round_piece(call, piece, job)
+            target.write(start, piece)
+
+        self._for_each_piece(source.nbytes, work)
+
+    def _round_piece(self, call: RoundCall, piece: Bytes, job: Job) -> None:
+        flat = flat_call(call.input.dtype, call.rounding, piece.size)
+        self._engine.round(flat, piece, job, piece)
+
+    def _rounded(self, plan: InferencePlan, received: Bytes | None, job: Job) -> Bytes:
+        """The output in a buffer of the job."""
+        if received is not None:
+            return self._engine.round(plan.call, received, job)
+        if not (self._is_posix(plan.source) and self._is_by_pieces(plan)):
+            return self._engine.round(plan.call, self._input(plan, job), job)
+        call, memory = plan.call, job.allocate(plan.call.input.byte_length)
+        with self._posix_part(plan.source, plan) as source:
+
+            def work(start: int, end: int, _thread: int) -> None:
+                piece = memory[start:end]
+                source.read(start, piece)
+                self._round_piece(call, piece, job)
+
+            self._for_each_piece(source.nbytes, work)
+        return memory
+
+    def _input(self, plan: InferencePlan, job: Job) -> Bytes:
+        """The input from JSON or shared memory, in a buffer of the job."""
+        if isinstance(plan.source, oip.Inline):
+            return _parsed(plan, plan.source.data, job)
+        assert isinstance(plan.source, oip.Region)
+        if self._is_on_device(plan.source):
+            assert self._cuda_memory is not None
+            memory = job.allocate(plan.call.input.byte_length)
+            self._cuda_memory.download(self._cuda_memory.part(plan.source, memory.size), memory)
+            return memory
+        with self._posix_part(plan.source, plan) as source:
+            return self._read(source, job)
+
+    def _read(self, source: PosixPart, job: Job) -> Bytes:
+        memory = job.allocate(source.nbytes)
+        self._for_each_piece(source.nbytes, lambda at, end, _: source.read(at, memory[at:end]))
+        return memory
+
+    def _write(self, target: PosixPart, memory: Bytes) -> None:
+        self._for_each_piece(target.nbytes, lambda at, end, _: target.write(at, memory[at:end]))
+
+    def _for_each_piece(self, nbytes: int, work: PieceWork) -> None:
+        for_each_piece(nbytes, work, self._engine.submit)
+
+    def _is_by_pieces(self, plan: InferencePlan) -> bool:
+        """Whether the CPU rounds the tensor; a device rounds it in one call."""
+        return plan.call.nbytes <= self._engine.backend.inline_bytes
+
+    def _is_posix(self, source: oip.Source) -> TypeGuard[oip.Region]:
+        return isinstance(source, oip.Region) and not self._is_on_device(source)
+
+    def _is_on_device(self, source: oip.Source | None) -> bool:
+        return (
+            self._cuda_memory is not None
+            and isinstance(source, oip.Region)
+            and self._cuda_memory.has(source.name)
+        )
+
+    def _round_on_device(self, plan: InferencePlan, received: Bytes | None, job: Job) -> None:
+        """Round into CUDA shared memory; an input in host memory is uploaded into it first."""
+        assert self._cuda_memory is not None
+        assert plan.output.region is not None
+        nbytes = plan.call.input.byte_length
+        target = self._cuda_memory.part(plan.output.region, nbytes)
+        if isinstance(plan.source, oip.Region) and self._is_on_device(plan.source):
+            source = self._cuda_memory.part(plan.source, nbytes)
+        else:
+            memory = self._input(plan, job) if received is None else received
+            self._cuda_memory.upload(memory, target)
+            source = target
+        if source.device != target.device:
+            raise InvalidDescriptor("the output's memory must be on the input's device")
+        check_aliasing(source.range, target.range)
+        self._engine.round_resident(target.device, plan.call, source.buffer, target.buffer, job)
+
+    def _posix_part(self, region: oip.Region, plan: InferencePlan) -> PosixPart:
+        if self._shared_memory is None:
+            name = shown(region.name)
+            raise NotOffered(
+                f"there is no CUDA shared memory region {name}, and {SYSTEM_MEMORY_OFF}"
+            )
+        return self._shared_memory.part(region, plan.call.input.byte_length)
+
+
+def _parsed(plan: InferencePlan, data: object, job: Job) -> Bytes:
+    """The numbers of an inline input, in a buffer of the job."""
+    memory = job.allocate(plan.call.input.byte_length)
+    memory.data[:] = jsontensor.read(
+        data,
+        plan.carrier,
+        plan.call.input.shape,
+        any_nesting=True,
+        loc=("inputs", 0, "data"),
+    )
+    return memory

@@ -1,0 +1,110 @@
+"""Names and values of the metrics, in Prometheus' text format or OpenMetrics.
+
+prometheus-client serializes them: it is the reference implementation, without dependencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from .counts import BUCKETS, PHASES, Counts
+from .gauges import Gauges
+
+PREFIX = "tensor_round"
+#: The labels of a request, in the order of :data:`.counts.Labels`.
+REQUEST_LABELS = ("route", "dialect", "dtype", "backend", "status", "code")
+
+
+def exposition(
+    counts: Counts, gauges: Iterable[Gauges], info: dict[str, str], accept: str
+) -> tuple[bytes, str]:
+    """The text of all metrics, in the format that ``accept`` prefers, and its media type."""
+    registry = CollectorRegistry()
+    registry.register(_Families(list(_families(counts, list(gauges), info))))
+    encode, media_type = choose_encoder(accept)
+    return encode(registry), media_type
+
+
+class _Families(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def _families(counts: Counts, gauges: list[Gauges], info: dict[str, str]) -> Iterator[Metric]:
+    yield InfoMetricFamily(f"{PREFIX}_build", "Version of the service, and its backend.", info)
+    requests = CounterMetricFamily(
+        f"{PREFIX}_requests",
+        "Requests that had a response. code is that of a refusal, else empty.",
+        labels=REQUEST_LABELS,
+    )
+    for labels, count in counts.requests.items():
+        requests.add_metric(labels, count)
+    yield requests
+    for name, text, by_route in (
+        ("received_bytes", "Bytes of requests' bodies.", counts.received),
+        ("sent_bytes", "Bytes of responses' bodies.", counts.sent),
+    ):
+        traffic = CounterMetricFamily(f"{PREFIX}_{name}", text, labels=("route",))
+        for route, nbytes in by_route.items():
+            traffic.add_metric((route,), nbytes)
+        yield traffic
+    yield _phases(counts)
+    yield from _gauges(gauges)
+
+
+def _phases(counts: Counts) -> Metric:
+    family = HistogramMetricFamily(
+        f"{PREFIX}_phase_seconds",
+        "Seconds that tensors took to be received, to wait for a thread, to be rounded, and to be "
+        "sent; size is the smallest of some sizes that the body does not exceed.",
+        labels=("phase", "size"),
+    )
+    bounds = [*map(str, BUCKETS), "+Inf"]
+    for size, phases in counts.buckets.items():
+        for phase, buckets, seconds in zip(PHASES, phases, counts.seconds[size], strict=True):
+            rows = list(zip(bounds, map(float, accumulate(buckets)), strict=True))
+            family.add_metric((phase, size), rows, seconds)
+    return family
+
+
+def _gauges(workers: list[Gauges]) -> Iterator[Metric]:
+    sums: dict[str, tuple[str, int]] = {
+        "workers": ("Processes that serve.", len(workers)),
+        "bytes_in_flight": (
+            "Bytes that requests hold now.",
+            sum(worker.bytes_in_flight for worker in workers),
+        ),
+        "bytes_in_flight_limit": (
+            "Bytes that requests may hold together (MAX_BYTES_IN_FLIGHT).",
+            sum(worker.bytes_in_flight_limit for worker in workers),
+        ),
+        "ready": (
+            "Workers that take requests and whose device works.",
+            sum(worker.is_ready for worker in workers),
+        ),
+    }
+    for name, (text, value) in sums.items():
+        yield GaugeMetricFamily(f"{PREFIX}_{name}", text, value)
+    connections = GaugeMetricFamily(
+        f"{PREFIX}_connections", "Open connections, by what they wait for.", labels=("state",)
+    )
+    states = sorted({state for worker in workers for state in worker.connections})
+    for state in states:
+        total = sum(worker.connections.get(state, 0) for worker in workers)
+        connections.add_metric((state,), total)
+    yield connections

@@ -1,0 +1,15 @@
+"""The present state of a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """The state of one worker. Sizes are in bytes; ``connections`` counts them by state."""
+
+    bytes_in_flight: int = 0
+    bytes_in_flight_limit: int = 0
+    is_ready: bool = True
+    connections: dict[str, int] = field(default_factory=dict)

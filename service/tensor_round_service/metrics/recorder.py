@@ -1,0 +1,99 @@
+"""Metrics of this worker, and the sum of all workers.
+
+The workers of a service share a folder. Each writes its counters there every second, so a scrape
+may be a second behind for the other workers. The counters of a worker that died remain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Set
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..http1.response import Response
+from .counts import Counts
+from .exposition import exposition
+from .gauges import Gauges
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two writes of a worker's counts.
+INTERVAL = 1.0
+#: A worker that has not written for this time has exited: its gauges are ignored.
+GONE_AFTER = 5.0
+_PREFIX = "metrics-"
+
+
+class Metrics:
+    """Counts of this process.
+
+    ``routes`` are the paths that are counted by their own names: labels have few values, whatever
+    is asked for. ``folder`` is shared by the workers; None for a single one.
+    """
+
+    def __init__(
+        self,
+        info: dict[str, str],
+        routes: Set[str],
+        gauges: Callable[[], Gauges],
+        folder: Path | None = None,
+    ) -> None:
+        self._info = info
+        self._routes = routes
+        self._gauges = gauges
+        #: Counters of this process; they observe jobs.
+        self.counts = Counts()
+        self._file = None if folder is None else folder / f"{_PREFIX}{os.getpid()}-{time.time_ns()}"
+
+    def responded(self, path: str, response: Response, received: int = 0) -> None:
+        """Count a response without a job; ``received`` is the length of the request's body."""
+        route = path
+        if path not in self._routes:
+            route = "/v2" if path.startswith("/v2/") else "other"
+        labels = (route, "", "", "", str(response.status), response.code)
+        self.counts.request(labels, received, sum(map(len, response.parts)))
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """The metrics of all workers as text, in the format of an Accept field, and its type."""
+        total = Counts()
+        total.add(self.counts.as_data())
+        gauges = [self._gauges()]
+        for data, is_there in self._others():
+            total.add(data["counts"])
+            if is_there:
+                gauges.append(Gauges(**data["gauges"]))
+        return exposition(total, gauges, self._info, accept)
+
+    async def share(self) -> None:
+        """Write the counters for the other workers periodically, until cancelled."""
+        while self._file is not None:
+            await asyncio.sleep(INTERVAL)
+            try:
+                self.write(self._file)
+            except OSError as error:
+                logger.warning(
+                    "metrics: %s; other workers do not see those of this worker", error.strerror
+                )
+                return
+
+    def write(self, path: Path) -> None:
+        """Write counters and gauges atomically."""
+        data = {"counts": self.counts.as_data(), "gauges": asdict(self._gauges())}
+        beside = path.with_name(f".{path.name}")
+        beside.write_text(json.dumps(data))
+        beside.rename(path)
+
+    def _others(self) -> Iterator[tuple[dict[str, Any], bool]]:
+        """The data of the other workers, and whether each still runs."""
+        if self._file is None:
+            return
+        for path in self._file.parent.glob(_PREFIX + "*"):
+            if path != self._file:
+                age = time.time() - path.stat().st_mtime
+                yield json.loads(path.read_text()), age < GONE_AFTER

@@ -1,0 +1,40 @@
+"""Rows of tools/stress for a few seconds; `make stress` runs them for minutes."""
+
+from __future__ import annotations
+
+from stress import disconnects, slow_clients
+from stress.network.run import network
+from stress.traffic.run import BAD, GOOD, traffic
+
+
+def test_mixed_traffic_gets_right_responses_and_documented_refusals() -> None:
+    found = traffic(6, seed=2, say=lambda _: None, rest=5)
+    report = found.report()
+    assert not report.faults, "\n".join(report.faults[:5])
+    # Every kind had its turn.
+    assert set(GOOD) <= set(found.record.durations)
+    assert {f"bad: {name}" for name in BAD} <= set(found.record.kinds)
+    assert [kind for kind in found.record.kinds if kind.startswith("misbehaving: ")]
+
+
+def test_clients_that_disconnect_leave_nothing() -> None:
+    report = disconnects.run(300, rest=5)
+    assert not report.faults, report
+
+
+def test_a_hundred_slow_clients_are_closed_in_time() -> None:
+    found = slow_clients.closings_of(100, timeout=1.0)
+    assert not found.faults, found.faults
+    assert set(found.ends) == set(slow_clients.KINDS)
+
+
+def test_every_call_ends_in_time_in_the_right_tensor_or_an_error_of_ours() -> None:
+    found = network(seed=5, sessions=8, most=0.5)
+    assert not found.violations, "\n".join(found.violations[:5])
+    # Enough faults, and not too many: most kinds have come, and several kinds of errors. Which
+    # ones is up to chance, as it meets the machine's pace.
+    outcomes = {outcome for _, outcome in found.outcomes}
+    faults = {fault for faults, _ in found.outcomes for fault in faults.split(", ")}
+    assert {"right", "DeadlineExceeded"} <= outcomes
+    assert len(outcomes) >= 4
+    assert len(faults) >= 6

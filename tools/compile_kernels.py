@@ -1,0 +1,140 @@
+"""Compile every kernel for every supported GPU architecture, without a GPU.
+
+    python tools/compile_kernels.py
+
+The source is what CuPy would compile at the first launch, header by header and option by
+option; NVRTC needs neither device nor driver for it. Exit status 1 if a kernel does not
+compile, or does not move its elements 16 bytes at a time.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import cupy
+from cupy._core import _carray, _kernel, _scalar, core
+from cupy.cuda import nvrtc
+
+from tensor_round_service.backends.cuda.device import DeviceMissing
+from tensor_round_service.backends.cuda.kernels import (
+    ROUND_KERNELS,
+    STRIDED_COPY_KERNELS,
+    KernelSource,
+)
+from tensor_round_service.backends.select import open_cupy
+
+#: T4; A100; H100 and H200; B200: the first of each generation.
+ARCHITECTURES = (75, 80, 90, 100)
+
+#: CuPy's own numbers for kinds of arguments.
+_ARRAY, _INDEXER, _SCALAR = 1, 2, 3
+
+#: Of which the assembly is looked at: NVRTC has an older compiler and, from sm_100, a newer.
+SHOWN = (90, 100)
+
+#: What CuPy adds to its options by itself, the first of which cannot be undone.
+_OPTIONS = ("-ftz=true", "--device-as-default-execution-space")
+
+
+def source(kernel: KernelSource) -> str:
+    """The CUDA source as CuPy makes it for arrays of one byte or number and 32-bit indices."""
+    made = cupy.ElementwiseKernel(
+        kernel.inputs, kernel.outputs, kernel.operation, kernel.name, preamble=kernel.preamble
+    )
+    arguments = tuple(map(_argument, made.params))
+    code: str = _kernel._get_elementwise_kernel_code(
+        arguments, _kernel._TypeMap(()), made.params, made.operation, made.name, made.preamble
+    )
+    headers: list[str] = core._cupy_header_list
+    return "".join(f"#include <{name}>\n" for name in headers) + code
+
+
+def _argument(parameter: Any) -> Any:
+    """What CuPy knows of an argument when it generates code: raw arrays have one element."""
+    if parameter.name == "_ind":
+        return _kernel._ArgInfo(_INDEXER, _carray.Indexer, None, 1, True, True)
+    if parameter.raw:
+        return _kernel._ArgInfo(_ARRAY, cupy.ndarray, parameter.dtype, 1, True, True)
+    return _kernel._ArgInfo(_SCALAR, _scalar.CScalar, parameter.dtype, 0, True, True)
+
+
+def compiled(code: str, architecture: str) -> bytes | str:
+    """Machine code for ``sm_90``, assembly for ``compute_90``. Raises what NVRTC says."""
+    options = (*core.assemble_cupy_compiler_options(()), *_OPTIONS, f"-arch={architecture}")
+    program = nvrtc.createProgram(code, "kernel.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, options)
+        get = nvrtc.getPTX if architecture.startswith("compute") else nvrtc.getCUBIN
+        found: bytes | str = get(program)
+        return found
+    except nvrtc.NVRTCError as error:
+        raise RuntimeError(f"{error}\n{nvrtc.getProgramLog(program)}") from error
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One kernel on one architecture."""
+
+    name: str
+    architecture: int
+    nbytes: int
+    fault: str | None
+
+
+def attempt(job: tuple[KernelSource, int]) -> Outcome:
+    """Compile a kernel; where it rounds, see how it reads and writes."""
+    kernel, architecture = job
+    code = source(kernel)
+    try:
+        binary = compiled(code, f"sm_{architecture}")
+        fault = None
+        if architecture in SHOWN and kernel in ROUND_KERNELS.values():
+            fault = narrow(str(compiled(code, f"compute_{architecture}")))
+    except RuntimeError as error:
+        return Outcome(kernel.name, architecture, 0, str(error))
+    return Outcome(kernel.name, architecture, len(binary), fault)
+
+
+def narrow(assembly: str) -> str | None:
+    """Why this is no kernel that moves 16 bytes at a time."""
+    for move in ("ld", "st"):
+        if not re.search(rf"{move}\.global\.(v4\.\w32|v2\.\w64)", assembly):
+            return f"no {move}.global of 16 bytes at a time"
+    return None
+
+
+def main() -> int:
+    """Compile, and print a line a kernel."""
+    began = time.perf_counter()
+    kernels = [*ROUND_KERNELS.values(), *STRIDED_COPY_KERNELS.values()]
+    with ProcessPoolExecutor() as workers:
+        outcomes = list(workers.map(attempt, product(kernels, ARCHITECTURES), chunksize=8))
+    sizes = {(outcome.name, outcome.architecture): outcome.nbytes for outcome in outcomes}
+    print(f"{'bytes of machine code for':<40}", *(f"sm_{a:<4}" for a in ARCHITECTURES))
+    for kernel in kernels:
+        print(f"{kernel.name:<40}", *(f"{sizes[kernel.name, a]:<7}" for a in ARCHITECTURES))
+    faults = [outcome for outcome in outcomes if outcome.fault]
+    for outcome in faults:
+        print(f"{outcome.name} for sm_{outcome.architecture}: {outcome.fault}", file=sys.stderr)
+    print(
+        f"kernels: {len(kernels)} for {len(ARCHITECTURES)} architectures by NVRTC "
+        f"{'.'.join(map(str, nvrtc.getVersion()))}, {len(faults)} faults, "
+        f"{time.perf_counter() - began:.0f} s"
+    )
+    try:
+        print("here:", ", ".join(device.name for device in open_cupy(None, None)))
+    except DeviceMissing as missing:
+        print(f"here: {missing}")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

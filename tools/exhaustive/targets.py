@@ -1,0 +1,117 @@
+"""Everything that rounds, as functions from patterns to patterns."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from support.devices.host_kernels import round_run
+from tensor_round.call import RoundCall
+from tensor_round.conformance.reference import ROUNDINGS, Bits, rounded
+from tensor_round.dtypes import BY_NAME
+from tensor_round.layout import Layout
+from tensor_round.rounding import Rounding
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, run_size
+from tensor_round_service.backends.select import compiled_kernels
+
+#: From a dtype, a rounding and patterns of the dtype to the patterns of the result.
+RoundBits = Callable[[str, str, Bits], Bits]
+
+
+class TargetMissing(Exception):
+    """Something is not installed here; says what."""
+
+
+def reference(library: Path) -> RoundBits:
+    """The C reference for float32 and float64, that of the tests for narrow types."""
+    functions = ctypes.CDLL(str(library.resolve()))
+    wide = {"float32": functions.round_32, "float64": functions.round_64}
+
+    def run(dtype: str, rounding: str, patterns: Bits) -> Bits:
+        if dtype not in wide:
+            return rounded(patterns, dtype, rounding)
+        results = np.empty_like(patterns)
+        # It releases the interpreter while it runs.
+        wide[dtype](
+            ctypes.c_int(ROUNDINGS.index(rounding)),
+            ctypes.c_size_t(patterns.size),
+            ctypes.c_void_p(patterns.ctypes.data),
+            ctypes.c_void_p(results.ctypes.data),
+        )
+        return results
+
+    return run
+
+
+def by_backend(round_: Callable[[RoundCall, Bits, Bits], object]) -> RoundBits:
+    """A backend's results, by its method that rounds one run of bytes into another."""
+
+    def run(dtype: str, rounding: str, patterns: Bits) -> Bits:
+        layout = Layout.of(BY_NAME[dtype], (patterns.size,))
+        results = np.empty_like(patterns)
+        call = RoundCall.packed_output(Rounding(rounding), layout)
+        round_(call, patterns.view(np.uint8), results.view(np.uint8))
+        return results
+
+    return run
+
+
+@contextmanager
+def numpy() -> Iterator[RoundBits]:
+    """NumPy's ways of rounding on CPUs; one thread, as chunks share the cores."""
+    backend = NumpyBackend(threads=1)
+    yield by_backend(backend.round)
+    backend.close()
+
+
+@contextmanager
+def compiled() -> Iterator[RoundBits]:
+    """The loops that LLVM compiles for CPUs."""
+    kernels = compiled_kernels()
+    if kernels is None:
+        raise TargetMissing("llvmlite is not installed")
+    kernels.wait()
+    backend = NumpyBackend(threads=1, kernels=kernels)
+    yield by_backend(backend.round)
+    backend.close()
+
+
+@contextmanager
+def cuda_text() -> Iterator[RoundBits]:
+    """The GPU kernels' text on this CPU, with subnormal float32 flushed as on a GPU."""
+
+    def run(dtype: str, rounding: str, patterns: Bits) -> Bits:
+        results = np.empty_like(patterns)
+        round_run(
+            ROUND_KERNELS[BY_NAME[dtype], Rounding(rounding)],
+            patterns.ctypes.data,
+            patterns.nbytes,
+            results.ctypes.data,
+            run_size(patterns.nbytes),
+            flushed=dtype != "float64",
+        )
+        return results
+
+    yield run
+
+
+@contextmanager
+def device() -> Iterator[RoundBits]:
+    """The GPU backend on this machine's first GPU."""
+    try:
+        from tensor_round_service.backends.cuda.backend import CupyBackend
+        from tensor_round_service.backends.cuda.cupy_device import CupyDevice
+
+        backend = CupyBackend([CupyDevice(0)], NumpyBackend())
+    except Exception as error:  # CuPy's, the driver's
+        raise TargetMissing(f"no device: {error}") from error
+    yield by_backend(backend.round_on_device)
+    backend.close()
+
+
+TARGETS = {"numpy": numpy, "compiled": compiled, "cuda-text": cuda_text, "device": device}

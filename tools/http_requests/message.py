@@ -1,0 +1,186 @@
+"""A request as it is sent, and what its response has to be."""
+
+from __future__ import annotations
+
+import base64
+import enum
+import hashlib
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+#: A name that every service on loopback accepts.
+HOST = "Host: localhost"
+
+
+@dataclass(frozen=True)
+class Response:
+    """A final response; the names of its fields are in lower case."""
+
+    status: int
+    fields: dict[str, str]
+    content: bytes
+
+    @property
+    def closes(self) -> bool:
+        """Whether the service ends the connection behind it."""
+        return self.fields.get("connection", "").lower() == "close"
+
+    def brief(self) -> str:
+        """Status, fields and the first bytes, for a report."""
+        return f"{self.status} {self.fields} {self.content[:60]!r} ({len(self.content)} bytes)"
+
+
+#: Says what is wrong with a response; None if nothing is.
+Check = Callable[[Response], str | None]
+
+
+class After(enum.Enum):
+    """What may become of the connection behind the response."""
+
+    KEPT = "kept"
+    #: The request was refused, and its body may be unread.
+    EITHER = "either"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True)
+class Request:
+    """The bytes of a request, and the rules for its response."""
+
+    name: str
+    wire: bytes
+    #: Where its body begins.
+    body_at: int
+    check: Check
+    after: After = After.KEPT
+    method: str = "POST"
+    #: Its own ``X-Request-ID``, which the response repeats.
+    own_id: str | None = None
+    #: It may get ``100 Continue`` first.
+    expects: bool = False
+    #: It cannot be served, nor what follows: the response before it may end the connection.
+    unservable: bool = False
+    #: There may be no response.
+    optional: bool = False
+
+    def complaint(self, response: Response) -> str | None:
+        """What is wrong with the response to it; None if nothing is."""
+        given = response.fields.get("x-request-id")
+        if self.own_id is not None and given != self.own_id:
+            return f"the id of another request, {given!r}"
+        return self.check(response)
+
+
+def composed(
+    source: random.Random,
+    name: str,
+    target: str,
+    body: bytes,
+    fields: Sequence[str],
+    check: Check,
+    after: After = After.KEPT,
+) -> Request:
+    """A request with a body, framed in one of the ways that mean the same."""
+    method, _, path = target.partition(" ")
+    lines = list(fields)
+    version, expects = "1.1", False
+    own_id = _own_id(source)
+    if own_id is not None:
+        lines.append(f"X-Request-ID: {own_id}")
+    if source.random() < 0.06:
+        lines += ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk"]
+    chunked = source.random() < 0.25
+    if not chunked and source.random() < 0.02:
+        version, after = "1.0", After.CLOSED
+    elif source.random() < 0.02:
+        lines.append("Connection: close")
+        after = After.CLOSED
+    if version == "1.1" and body and source.random() < 0.05:
+        expects = True
+        lines.append("Expect: 100-continue")
+    if chunked:
+        lines.append("Transfer-Encoding: chunked")
+        content = in_chunks(source, body)
+    else:
+        lines.append(f"Content-Length: {len(body)}")
+        content = body
+    source.shuffle(lines)
+    head = "\r\n".join((f"{method} {path} HTTP/{version}", HOST, *lines, "", "")).encode("latin-1")
+    variants = "".join(
+        f" {word}"
+        for word, is_so in (
+            ("chunked", chunked),
+            ("expecting", expects),
+            ("HTTP/1.0", version == "1.0"),
+            ("closing", after is After.CLOSED and version == "1.1"),
+        )
+        if is_so
+    )
+    return Request(
+        f"{name}[{len(body)}]{variants}",
+        head + content,
+        len(head),
+        check,
+        after,
+        method,
+        own_id,
+        expects,
+    )
+
+
+def bare(name: str, target: str, check: Check, *lines: str, after: After = After.KEPT) -> Request:
+    """A request without a body."""
+    wire = "\r\n".join((f"{target} HTTP/1.1", HOST, *lines, "", "")).encode()
+    return Request(name, wire, len(wire), check, after, target.partition(" ")[0])
+
+
+def in_chunks(source: random.Random, body: bytes) -> bytes:
+    """The chunked coding of a body, with extensions and trailers here and there."""
+    pieces = []
+    most = source.choice((1 if len(body) < 500 else 300, 1000, 20_000, 1 << 20))
+    at = 0
+    while at < len(body):
+        piece = body[at : at + source.randint(1, most)]
+        extension = source.choice((b"", b"", b"", b";a", b';name="a value"'))
+        digits = source.choice((b"%x", b"%X", b"0%x")) % len(piece)
+        pieces.append(b"%b%b\r\n%b\r\n" % (digits, extension, piece))
+        at += len(piece)
+    trailers = source.choice((b"", b"", b"X-Trailer: one\r\n", b"X-A: b\r\nX-C: d\r\n"))
+    return b"".join((*pieces, b"0\r\n", trailers, b"\r\n"))
+
+
+def _own_id(source: random.Random) -> str | None:
+    if source.random() < 0.6:
+        return None
+    return f"id-{source.getrandbits(source.choice((8, 64, 256))):x}"
+
+
+def digest_of(data: bytes) -> str:
+    """A value of ``Content-Digest``."""
+    return f"sha-256=:{base64.b64encode(hashlib.sha256(data).digest()).decode()}:"
+
+
+def not_ok(response: Response) -> str | None:
+    """What is wrong with its status, which must be 200."""
+    return None if response.status == 200 else f"status {response.status}, not 200"
+
+
+def refusal(status: int, code: str | None) -> Check:
+    """The rule for a refusal; one of the Open Inference Protocol has no code."""
+
+    def check(response: Response) -> str | None:
+        if response.status != status:
+            return f"status {response.status}, not {status}"
+        try:
+            problem = json.loads(response.content)
+        except ValueError:
+            return "no JSON"
+        if code is None:
+            return None if list(problem) == ["error"] else "no error of the Open Inference Protocol"
+        if (problem.get("code"), problem.get("status")) != (code, status):
+            return f"code {problem.get('code')}, not {code}"
+        return None if "x-request-id" in response.fields else "no X-Request-ID"
+
+    return check
