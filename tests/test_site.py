@@ -16,10 +16,16 @@ CHECK = ROOT / "tools" / "site" / "check.py"
 
 def test_the_navigation_has_every_page_once() -> None:
     named = re.findall(r": ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
-    pages = [str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")]
     assert len(named) == len(set(named))
-    assert set(pages) <= set(named)
     assert all((ROOT / name).is_file() for name in named)
+    pages = {*ROOT.glob("docs/**/*.md"), *(ROOT / name for name in named)}
+    # A page that is linked to becomes a page of the site.
+    pages |= {
+        (page.parent / target).resolve()
+        for page in pages
+        for target in re.findall(r"\]\(([^)#:]+\.md)", page.read_text())
+    }
+    assert {str(page.relative_to(ROOT)) for page in pages} == set(named)
 
 
 def checked(folder: Path, page: str, pages: tuple[str, ...] = ("index.html",)) -> tuple[int, str]:
