@@ -413,7 +413,7 @@ int main(int argc, char **argv)
         if (t < end)
             start_due(rate);
         struct epoll_event events[EVENTS];
-        int ready = epoll_wait(poller, events, EVENTS, 1);
+        int ready = epoll_wait(poller, events, EVENTS, rate > 0 ? 1 : 100);
         for (int i = 0; i < ready; i++) {
             struct connection *c = events[i].data.ptr;
             if (c->fd < 0)

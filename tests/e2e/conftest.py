@@ -6,12 +6,13 @@ for each of what may stand before a service; what makes no sense there is marked
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 
 from support.services.fronts import DIRECT, FRONTS, Front
-from support.services.server import Service
+from support.services.server import Service, forked, started, started_plain
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,7 +58,24 @@ def front(request: pytest.FixtureRequest) -> Front:
     return FRONTS[request.param] if hasattr(request, "param") else DIRECT
 
 
+def pytest_configure() -> None:
+    # Hundreds are run.
+    Service.launch = staticmethod(forked)
+
+
+@pytest.fixture
+def each_started() -> Iterator[None]:
+    """Services are not forked, for tests of processes as such."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Service, "launch", staticmethod(started_plain))
+        yield
+
+
 @pytest.fixture(scope="session")
 def service(front: Front) -> Iterator[Service]:
-    with front("--max-tensor-bytes", "320MiB") as running:
+    """As it is, with compiled kernels."""
+    with contextlib.ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Service, "launch", staticmethod(started))
+            running = stack.enter_context(front("--max-tensor-bytes", "320MiB"))
         yield running

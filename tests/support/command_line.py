@@ -1,11 +1,19 @@
-"""The command line as a process: its exit code, and what it prints."""
+"""The command line as a process: its exit code, and what it prints.
+
+It is forked from one that has imported what it needs.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
-import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from support.forking import start
 
 
 def command(
@@ -14,13 +22,35 @@ def command(
     kept = {k: v for k, v in os.environ.items() if not k.startswith("TENSOR_ROUND")}
     if url is not None:
         environment["TENSOR_ROUND_URL"] = url
-    return subprocess.run(
-        [sys.executable, "-m", "tensor_round", *map(str, arguments)],
-        input=given,
-        capture_output=True,
-        env={**kept, "COLUMNS": "200", "NO_COLOR": "1", **environment},
-        timeout=60,
-    )
+    env = {**kept, "COLUMNS": "200", "NO_COLOR": "1", **environment}
+    return run([*map(str, arguments)], env, given=given)
+
+
+def run(
+    arguments: list[str],
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    *,
+    given: bytes = b"",
+    module: str = "tensor_round",
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the module's command line in that folder, its input and outputs in files."""
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        files[0].write(given)
+        files[0].seek(0)
+        stdin, stdout, stderr = (file.fileno() for file in files)
+        process = start(
+            module, arguments, environment, files=(stdin, stdout, stderr), folder=folder
+        )
+        try:
+            code = process.wait(100)
+        finally:
+            process.kill()
+        for file in files:
+            file.seek(0)
+        outputs = [file.read() for file in files[1:]]
+    return subprocess.CompletedProcess([module, *arguments], code, *outputs)
 
 
 def good(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:

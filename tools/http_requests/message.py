@@ -167,8 +167,8 @@ def not_ok(response: Response) -> str | None:
     return None if response.status == 200 else f"status {response.status}, not 200"
 
 
-def refusal(status: int, code: str | None) -> Check:
-    """The rule for a refusal; one of the Open Inference Protocol has no code."""
+def refusal(status: int, code: str | None, *, parsed: bool = True) -> Check:
+    """The rule for a refusal; /v2 has no codes, and only a ``parsed`` head has a request ID."""
 
     def check(response: Response) -> str | None:
         if response.status != status:
@@ -181,6 +181,7 @@ def refusal(status: int, code: str | None) -> Check:
             return None if list(problem) == ["error"] else "no error of the Open Inference Protocol"
         if (problem.get("code"), problem.get("status")) != (code, status):
             return f"code {problem.get('code')}, not {code}"
-        return None if "x-request-id" in response.fields else "no X-Request-ID"
+        is_identified = "x-request-id" in response.fields or not parsed
+        return None if is_identified else "no X-Request-ID"
 
     return check

@@ -158,7 +158,7 @@ def inference(source: Source) -> Request:
         fields.append("Content-Encoding: gzip")
 
     def check(response: Response) -> str | None:
-        if wrong := not_ok(response):
+        if wrong := not_ok(response) or _other_type(response):
             return wrong
         length = int(response.fields.get(HEADER_LENGTH.lower(), len(response.content)))
         told = json.loads(response.content[:length])
@@ -178,7 +178,7 @@ def inference_in_json(source: Source) -> Request:
     body = json.dumps(document(given, parameters=parameters)).encode()
 
     def check(response: Response) -> str | None:
-        if wrong := not_ok(response):
+        if wrong := not_ok(response) or _other_type(response):
             return wrong
         (output,) = json.loads(response.content)["outputs"]
         return other_numbers(x, output["data"])
@@ -262,6 +262,14 @@ def json_object(response: Response) -> str | None:
 def json_array(response: Response) -> str | None:
     """The rule for a response that is any JSON array."""
     return not_ok(response) or (None if response.content[:1] == b"[" else "no JSON array")
+
+
+def _other_type(response: Response) -> str | None:
+    """The rule for the media type of an inference's response."""
+    is_binary = HEADER_LENGTH.lower() in response.fields
+    right = "application/octet-stream" if is_binary else "application/json"
+    found = response.fields.get("content-type")
+    return None if found == right else f"Content-Type {found}"
 
 
 def _described(x: DrawnTensor) -> str:

@@ -24,6 +24,7 @@ from ..conformance import (
 from ..conformance.runtimes import TIMEOUT
 from ..conformance.verify.baseline import Complaints
 from ..conformance.verify.judge import NANS, Nans
+from ..conformance.verify.run import OPERATORS, Operator
 from ..names import DTypeName, RoundingName
 from .errors import print_error, print_file_error
 from .options import AsJson, Progress
@@ -41,6 +42,14 @@ def verify_runtime(
             help=", ".join(map(str, RUNTIMES)) + ".",
         ),
     ],
+    operator: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=lambda: list(OPERATORS),
+            help=f"What is verified: {', '.join(OPERATORS)}.",
+        ),
+    ] = "round",
     dtypes: Annotated[
         list[str] | None,
         typer.Option(
@@ -100,6 +109,7 @@ def verify_runtime(
     _check(dtypes or (), tuple(WIDTHS), "--dtype")
     _check(roundings or (), ROUNDINGS, "--rounding")
     _check([nans], NANS, "--nans")
+    _check([operator], OPERATORS, "--operator")
     try:
         if junit is not None and not junit.parent.is_dir():
             raise CannotVerify(f"{junit}: there is no folder {junit.parent}")
@@ -108,6 +118,7 @@ def verify_runtime(
         with redirect_stdout(sys.stderr):
             report = verify(
                 runtime,
+                operator=cast(Operator, operator),
                 dtypes=cast(list[DTypeName], dtypes or []),
                 roundings=cast(list[RoundingName], roundings or []),
                 every=every,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +17,16 @@ from .models import FORMULAS, NANS, PATHS, PAYLOAD_CUT, QUIETED, SIGN_LOST, ZERO
 from .reference import Bits, Flags, is_nan
 
 Models = tuple[Model, ...]
+
+
+class Named(Protocol):
+    """A model, or a deviation of a conversion."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+
 #: Patterns on which models are tried first.
 FEW = 1 << 10
 
@@ -24,8 +35,8 @@ FEW = 1 << 10
 class Explanation:
     """The models that explain a runtime: empty if nothing is wrong, None if none explain it."""
 
-    numbers: Models | None
-    nans: Models | None
+    numbers: tuple[Named, ...] | None
+    nans: tuple[Named, ...] | None
 
     @property
     def complete(self) -> bool:
@@ -33,7 +44,7 @@ class Explanation:
         return self.numbers is not None and self.nans is not None
 
     @property
-    def models(self) -> Models:
+    def models(self) -> tuple[Named, ...]:
         """All models of the explanation: of numbers, then of NaNs."""
         return (*(self.numbers or ()), *(self.nans or ()))
 

@@ -92,7 +92,7 @@ def rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
     """The patterns rounded to integral values; those of integer dtypes are returned unchanged."""
     if dtype in INTEGER_WIDTHS:
         return bits.copy()
-    fmt, decide = FLOATS[dtype], _DECISIONS[rounding]
+    fmt, decide = FLOATS[dtype], DECISIONS[rounding]
     patterns = np.ascontiguousarray(bits, bits_type(dtype)).reshape(-1)
     results = np.empty_like(patterns)
     for start in range(0, patterns.size, BLOCK):
@@ -139,7 +139,7 @@ def _rounded_magnitude(
 #: (integer, rest, half, negative) -> where the magnitude is rounded up; elsewhere it is truncated.
 Decision = Callable[[Bits, Bits, Bits, Flags], Flags]
 
-_DECISIONS: dict[str, Decision] = {
+DECISIONS: dict[str, Decision] = {
     "ties_to_even": lambda integer, rest, half, _: (
         (rest + (integer & integer.dtype.type(1))) > half
     ),

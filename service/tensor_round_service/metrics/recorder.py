@@ -77,9 +77,7 @@ class Metrics:
             try:
                 self.write(self._file)
             except OSError as error:
-                logger.warning(
-                    "metrics: %s; other workers do not see those of this worker", error.strerror
-                )
+                logger.warning("metrics: %s; this worker no longer shares its own", error.strerror)
                 return
 
     def write(self, path: Path) -> None:

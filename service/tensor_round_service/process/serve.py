@@ -22,9 +22,8 @@ from ..app import Application, create_app
 from ..auth.api_keys import KeyFileError
 from ..backends.select import BackendUnavailable
 from ..deployment import Deployment
-from ..dispatcher import Dispatcher
 from ..engine.readiness import ProcessLifecycle
-from ..http1.connection.context import ConnectionLimits
+from ..http1.connection.context import ConnectionLimits, RequestHandler
 from ..http1.connection.protocol import http_protocol
 from ..http1.security_headers import SERVER_HEADERS
 from ..settings import PREFIX, Settings
@@ -112,13 +111,13 @@ def _worker_main(
         raise CannotServe(str(error)) from None
 
 
-def _http_protocol(settings: Settings, dispatcher: Dispatcher) -> Any:
+def _http_protocol(settings: Settings, handler: RequestHandler) -> Any:
     limits = ConnectionLimits(
         receive_timeout=settings.receive_timeout,
         min_receive_rate=settings.min_receive_rate,
         min_send_rate=settings.min_send_rate,
     )
-    return http_protocol(dispatcher, limits)
+    return http_protocol(handler, limits)
 
 
 def _tls_context(settings: Settings, *_uvicorn_arguments: object) -> ssl.SSLContext:

@@ -24,7 +24,7 @@ def test_operators_fit_the_terminal(service: Service, columns: str) -> None:
     assert max(map(len, shown)) <= int(columns)
     assert len(shown) < 40
     assert "  3_0 to 6_4, ranks 1 to 8: FLOAT32 FLOAT16" in shown
-    assert "(half_to_even if none is given)" in " ".join(" ".join(shown).split())
+    assert "(half_to_even by default)" in " ".join(" ".join(shown).split())
     words = {word for line in shown for word in line.split()}
     assert {"half_away_from_zero", "HALVES_TO_NEAREST_EVEN", "float8_e4m3fn"} <= words
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from support import command_line
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
 from tensor_round.doctor import Finding, Level
@@ -19,13 +19,9 @@ from tensor_round.version import __version__
 
 def doctor(*arguments: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("TENSOR_ROUND")}
-    return subprocess.run(
-        [sys.executable, "-m", "tensor_round", "doctor", *arguments],
-        capture_output=True,
-        text=True,
-        env=kept,
-        timeout=60,
-    )
+    done = command_line.run(["doctor", *arguments], kept)
+    texts = done.stdout.decode(), done.stderr.decode()
+    return subprocess.CompletedProcess(done.args, done.returncode, *texts)
 
 
 def test_a_service_that_is_well(service: Service) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from support.cases.descriptors import Document
 from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of, reference
+from support.command_line import run
 from support.services.server import Service
 
 
@@ -21,13 +22,11 @@ def execute(
     text = document if isinstance(document, str) else json.dumps(document)
     (folder / "round.json").write_text(text)
     (folder / "in.bin").write_bytes(payload)
-    return subprocess.run(
-        [sys.executable, "-m", "tensor_round", "execute", "--descriptor", "round.json", *arguments],
-        cwd=folder,
-        input=payload,
-        capture_output=True,
-        env={**os.environ, "TENSOR_ROUND_URL": url, "COLUMNS": "300", "NO_COLOR": "1"},
-        timeout=60,
+    return run(
+        ["execute", "--descriptor", "round.json", *arguments],
+        {**os.environ, "TENSOR_ROUND_URL": url, "COLUMNS": "300", "NO_COLOR": "1"},
+        folder,
+        given=payload,
     )
 
 

@@ -20,11 +20,11 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "no-file": ("nothing.npy: No such file", ("round", "nothing.npy", "out.npy")),
     "a-folder": ("directory", ("round", ".", "out.npy")),
     "no-npy": ("text: this is no .npy file", ("round", "text", "out.npy")),
-    "npz": ("all.npz: this is an archive of arrays (.npz)", ("round", "all.npz", "out.npy")),
+    "npz": ("all.npz: the file is an archive of arrays (.npz)", ("round", "all.npz", "out.npy")),
     "cut-npy": ("cut.npy: the .npy header calls for", ("round", "cut.npy", "out.npy")),
     "complex": ("complex.npy: the .npy file has elements of type '<c8'",
                 ("round", "complex.npy", "out.npy")),
-    "complex-served": ("types that are: float16, bfloat16", ("round", "complex.npy", "out.npy")),
+    "complex-served": ("supported types: float16, bfloat16", ("round", "complex.npy", "out.npy")),
     "no-dtype": ("--dtype", ("round", "bf16.npy", "out.npy")),
     "wrong-dtype": ("must be one of", ("round", "f4.npy", "out.npy", "--dtype", "bfloat16")),
     "wrong-rounding": ('toward_negative, got "up"',
@@ -46,7 +46,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "wrong-timeout": ("timeout", ("ping", "--timeout", "0")),
     "no-key-file": ("does not exist", ("ping", "--api-key-file", "nothing")),
     "empty-key-file": ("first line is empty", ("ping", "--api-key-file", "empty")),
-    "binary-key-file": ("cut.npy is no text", ("ping", "--api-key-file", "cut.npy")),
+    "binary-key-file": ("cut.npy is not a text file", ("ping", "--api-key-file", "cut.npy")),
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from support import command_line
 from support.services.server import Service
 
 KERNELS = """
@@ -58,14 +59,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tensor_round", "verify", *map(str, arguments)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
-        timeout=100,
-    )
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    done = command_line.run(["verify", *map(str, arguments)], environment, folder)
+    texts = done.stdout.decode(), done.stderr.decode()
+    return subprocess.CompletedProcess(done.args, done.returncode, *texts)
 
 
 AWAY = ("python:kernels:away", "--dtype", "float16", "--rounding", "ties_to_away")

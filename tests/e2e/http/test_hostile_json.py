@@ -7,7 +7,7 @@ import gzip
 import json
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -57,19 +57,20 @@ def filled(unit: bytes, nbytes: int = 16 * MIB) -> bytes:
     return b"[" + b",".join([unit] * count) + b"]"
 
 
-DOCUMENTS = {
-    "empty arrays": filled(b"[]"),
-    "arrays of one": filled(b"[0]"),
-    "objects of one": filled(b'{"a":[]}'),
-    "empty objects": filled(b"{}"),
-    "empty strings": filled(b'""'),
-    "numbers": filled(b"1"),
-    "nested arrays": b"[" * 8 * MIB + b"]" * 8 * MIB,
-    "nested objects": b'{"a":' * 2 * MIB + b"1" + b"}" * 2 * MIB,
-    "many names": b"{" + b",".join(b'"%d":[]' % name for name in range(1_300_000)) + b"}",
-    "data": b'{"descriptor":%b,"data":%b}'
-    % (ieee754("float32", [3]).encode(), filled(b"[]", 15 * MIB)),
-    "a string without end": b'["' + b"a" * 15 * MIB,
+DOCUMENTS: dict[str, Callable[[], bytes]] = {
+    "empty arrays": lambda: filled(b"[]"),
+    "arrays of one": lambda: filled(b"[0]"),
+    "objects of one": lambda: filled(b'{"a":[]}'),
+    "empty objects": lambda: filled(b"{}"),
+    "empty strings": lambda: filled(b'""'),
+    "numbers": lambda: filled(b"1"),
+    "nested arrays": lambda: b"[" * 8 * MIB + b"]" * 8 * MIB,
+    "nested objects": lambda: b'{"a":' * 2 * MIB + b"1" + b"}" * 2 * MIB,
+    "many names": lambda: b"{" + b",".join(b'"%d":[]' % name for name in range(1_300_000)) + b"}",
+    "data": lambda: (
+        b'{"descriptor":%b,"data":%b}' % (ieee754("float32", [3]).encode(), filled(b"[]", 15 * MIB))
+    ),
+    "a string without end": lambda: b'["' + b"a" * 15 * MIB,
 }
 
 
@@ -78,18 +79,18 @@ DOCUMENTS = {
 def test_a_long_document_takes_no_more_than_the_budget(
     service: Service, before: int, name: str, path: str
 ) -> None:
-    reply = service.request("POST", path, DOCUMENTS[name], {"Content-Type": "application/json"})
+    reply = service.request("POST", path, DOCUMENTS[name](), {"Content-Type": "application/json"})
     assert reply.status in (400, 413)
     assert service.peak_rss() - before < BUDGET + BESIDE
 
 
 CROWDED = ["empty arrays", "objects of one", "nested arrays", "numbers"]
 #: 55 KiB in all: what is read fits into the budget, what it would be made into is bounded too.
-NESTED = {
-    "one in another": b"[" * 28_000 + b"]" * 28_000,
-    "objects in one another": b'{"a":' * 9_000 + b"1" + b"}" * 9_000,
-    "often as deep as may be": filled(b"[" * 60 + b"]" * 60, 55 << 10),
-    "many names": b"{" + b",".join(b'"%d":1' % name for name in range(6_000)) + b"}",
+NESTED: dict[str, Callable[[], bytes]] = {
+    "one in another": lambda: b"[" * 28_000 + b"]" * 28_000,
+    "objects in one another": lambda: b'{"a":' * 9_000 + b"1" + b"}" * 9_000,
+    "often as deep as may be": lambda: filled(b"[" * 60 + b"]" * 60, 55 << 10),
+    "many names": lambda: b"{" + b",".join(b'"%d":1' % name for name in range(6_000)) + b"}",
 }
 
 
@@ -98,7 +99,7 @@ NESTED = {
 def test_a_crowd_of_packed_documents_shares_the_budget(
     service: Service, before: int, name: str, path: str
 ) -> None:
-    body = gzip.compress((DOCUMENTS | NESTED)[name], 6)
+    body = gzip.compress((DOCUMENTS | NESTED)[name](), 6)
     head = (
         f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         f"Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"

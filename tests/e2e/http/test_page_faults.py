@@ -15,9 +15,12 @@ from support.services.server import Service
 
 REQUESTS = 50
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="page faults are counted in /proc"
-)
+pytestmark = [
+    pytest.mark.usefixtures("each_started"),
+    pytest.mark.skipif(
+        not Path("/proc/self/stat").exists(), reason="page faults are counted in /proc"
+    ),
+]
 
 
 def page_faults(service: Service) -> int:

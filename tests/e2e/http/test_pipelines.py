@@ -29,16 +29,26 @@ LIVE = f"GET /livez HTTP/1.1\r\n{HOST}\r\n\r\n".encode()
 ALIVE = b'{"status":"alive"}'
 
 
-@pytest.fixture(params=[Service, TlsService], ids=["plain", "tls"])
-def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+@pytest.fixture(scope="module", params=[Service, TlsService], ids=["plain", "tls"])
+def running(request: pytest.FixtureRequest) -> Iterator[Service]:
     with request.param("--max-bytes-in-flight", str(BUDGET)) as running:
         yield running
         began = time.monotonic()
         assert running.stop() == 0
         # Nobody is connected, so there is nobody to wait for: DRAIN_TIMEOUT is 30 seconds.
         assert time.monotonic() - began < 3
-    assert not tracebacks(running.log)
-    assert not [line for line in running.log if "failure" in line]
+    assert_well(running)
+
+
+@pytest.fixture
+def service(running: Service) -> Iterator[Service]:
+    yield running
+    assert_well(running)
+
+
+def assert_well(service: Service) -> None:
+    assert not tracebacks(service.log)
+    assert not [line for line in service.log if "failure" in line]
 
 
 def post(body: bytes, *fields: str, path: str = "/round") -> bytes:
@@ -207,7 +217,7 @@ def test_a_pipeline_that_ends_behind_a_packed_body_gives_the_budget_back(
 
 
 def test_who_hangs_up_within_a_control_request_is_no_failure(service: Service) -> None:
-    """What the log says of it is looked at when the service has ended."""
+    """What the log says of it is looked at behind each test, and when the service has ended."""
     json_type = "Content-Type: application/json"
     whole = post(b'{"ready": true}', json_type, path="/v2/repository/index")
     for cut in (1, 8):

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -109,15 +110,17 @@ class Started(Service):
         super().__init__()
         self._block, self._reader = block, reader
 
-    def _start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+    def _start(self) -> tuple[subprocess.Popen[bytes], TextIO]:
+        read, write = os.pipe()
+        process = subprocess.Popen(
             ["bash", "-euc", self._block.text],
             cwd=self._reader.folder,
             env={**self._reader.environment, "PORT": "0", "TENSOR_ROUND_PORT": "0"},
-            stderr=subprocess.PIPE,
-            text=True,
+            stderr=write,
             process_group=0,
         )
+        os.close(write)
+        return process, open(read)
 
     def __exit__(self, *_fault: object) -> None:
         os.killpg(self.process.pid, signal.SIGINT)  # Ctrl-C

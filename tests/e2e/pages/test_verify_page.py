@@ -12,6 +12,7 @@ import pytest
 
 from support.pages import ROOT, blocks
 from tensor_round.conformance import MODELS, RUNTIMES
+from tensor_round.conformance.conversions.deviations import CASTS, QUANTIZATIONS
 
 PAGE = "docs/verify.md"
 TEXT = (ROOT / PAGE).read_text()
@@ -46,6 +47,12 @@ def rows(heading: str) -> list[list[str]]:
 def test_the_table_of_models_is_the_codes() -> None:
     found = rows("| model | effect | found in |")
     assert found == [[f"`{m.name}`", m.about, m.source] for m in MODELS]
+
+
+def test_the_table_of_deviations_is_the_codes() -> None:
+    found = rows("| deviation | effect | found in |")
+    deviations = {deviation.name: deviation for deviation in (*CASTS, *QUANTIZATIONS)}
+    assert found == [[f"`{d.name}`", d.about, d.source] for d in deviations.values()]
 
 
 def test_the_table_of_runtimes_is_the_codes() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import subprocess
-import sys
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
+from support.command_line import run
 from support.http.native_form import ieee754, post
 from support.services.server import Reply, Service
 
@@ -134,13 +134,8 @@ def test_no_start_without_a_good_file(
     if content is not None:
         path.write_text(content)
     options = ["--api-keys-file", str(path), "--workers", workers, "--port", "0"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "tensor_round_service", *options],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    ended = run(options, os.environ, module="tensor_round_service")
     assert ended.returncode == 1
-    (told,) = ended.stderr.splitlines()
+    (told,) = ended.stderr.decode().splitlines()
     assert says in told
     assert "s3cret" not in told

@@ -26,6 +26,8 @@ from support.services.tls import TlsService
 from support.services.workers import replaced_after, serving, workers_of
 from tensor_round_service.process.tls import SHUTDOWN_SECONDS
 
+pytestmark = pytest.mark.usefixtures("each_started")
+
 ROUNDS = 3
 X = np.array([0.5, 1.5, -2.5], "<f4")
 ROUNDED = np.rint(X).tobytes()

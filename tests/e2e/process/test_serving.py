@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.command_line import run
 from support.http.native_form import ieee754, post
 from support.services.server import Reply, Service
 from tensor_round import operators
@@ -98,11 +99,12 @@ def test_every_variable_of_the_client_is_known() -> None:
 def test_a_wrong_setting_is_named(
     options: list[str], environment: dict[str, str], says: str
 ) -> None:
-    ended = start(*options, **environment)
+    ended = run(options, environment, module="tensor_round_service")
+    shown = ended.stderr.decode()
     assert ended.returncode == 2
-    assert says in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert "Value error" not in ended.stderr
+    assert says in shown
+    assert "Traceback" not in shown
+    assert "Value error" not in shown
 
 
 def test_cupy_without_a_device_is_one_clear_line() -> None:
@@ -114,6 +116,7 @@ def test_cupy_without_a_device_is_one_clear_line() -> None:
     assert "cupy" in line.lower()
 
 
+@pytest.mark.usefixtures("each_started")
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_exit_code_0(signum: signal.Signals) -> None:
     with Service() as service:
@@ -152,6 +155,7 @@ def test_settings_from_the_environment() -> None:
         assert post(service, ieee754("float32", [2]), X.tobytes()[:8]).status == 200
 
 
+@pytest.mark.usefixtures("each_started")
 def test_several_workers_serve_one_port() -> None:
     with Service("--workers", "2", "--max-tensor-bytes", "12") as service:
         for _ in range(20):

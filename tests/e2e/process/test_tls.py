@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import os
 import socket
 import ssl
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
+from support.command_line import run
 from support.http.native_form import ieee754
 from support.services.health import healthcheck
 from support.services.server import Reply
@@ -225,15 +225,9 @@ def test_no_start_without_good_files(
     tmp_path: Path, options: list[str], code: int, says: str
 ) -> None:
     command = [option.format(tmp=tmp_path) for option in options]
-    ended = subprocess.run(
-        [sys.executable, "-m", "tensor_round_service", "--port", "0", *command],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-    )
+    ended = run(["--port", "0", *command], os.environ, module="tensor_round_service")
     assert ended.returncode == code
-    (told,) = ended.stderr.splitlines()
+    (told,) = ended.stderr.decode().splitlines()
     assert says.lower() in told.lower()
 
 

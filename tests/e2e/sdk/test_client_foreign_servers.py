@@ -8,7 +8,7 @@ import json
 import threading
 import tracemalloc
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -99,26 +99,25 @@ def test_a_refusal_that_a_proxy_compressed(kind: type[AnyClient], coding: str) -
         client.round(X)
 
 
-def bombs() -> dict[str, tuple[bytes, str]]:
+def many_faults() -> bytes:
     faults = [{"loc": ["a", 1], "msg": "b"}] * 120_000
-    many = json.dumps({**PROBLEM, "errors": faults}).encode()[: 4 << 20]
-    return {
-        "gzip": (gzip.compress(b'{"detail":"' + bytes(64 << 20)), "gzip"),
-        "gzip-of-faults": (gzip.compress(many * 8), "gzip"),
-        "many-faults": (many, "identity"),
-        "long-detail": (b'{"detail":"' + b"x" * (32 << 20) + b'"}', "identity"),
-        "no-gzip": (b"no gzip at all", "gzip"),
-    }
+    return json.dumps({**PROBLEM, "errors": faults}).encode()[: 4 << 20]
 
 
-BOMBS = bombs()
+BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "gzip": (lambda: gzip.compress(b'{"detail":"' + bytes(64 << 20)), "gzip"),
+    "gzip-of-faults": (lambda: gzip.compress(many_faults() * 8), "gzip"),
+    "many-faults": (many_faults, "identity"),
+    "long-detail": (lambda: b'{"detail":"' + b"x" * (32 << 20) + b'"}', "identity"),
+    "no-gzip": (lambda: b"no gzip at all", "gzip"),
+}
 
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_no_refusal_takes_much_memory(kind: type[AnyClient], name: str) -> None:
-    body, coding = BOMBS[name]
+    make, coding = BOMBS[name]
     headers = ("Content-Type: application/problem+json", f"Content-Encoding: {coding}")
-    sent = answer("503 Busy", body, *headers)
+    sent = answer("503 Busy", make(), *headers)
     with (
         Proxy(None, lambda _: Fault(answer=sent)) as proxy,
         kind(proxy.url, retries=0) as client,

@@ -186,8 +186,8 @@ def test_its_name_has_no_case() -> None:
 
 
 WRONG = {
-    "local:x": "nothing comes behind local:",
-    "local://": "nothing comes behind local:",
+    "local:x": "the URL must be local: and nothing else",
+    "local://": "the URL must be local: and nothing else",
     "local": "must be http://host",
 }
 
@@ -201,7 +201,7 @@ def test_urls_that_are_not_it(url: str) -> None:
 def test_it_takes_no_transport() -> None:
     with (
         httpx2.HTTPTransport() as transport,
-        pytest.raises(tr.InvalidArgument, match="takes no transport"),
+        pytest.raises(tr.InvalidArgument, match="accepts no transport"),
     ):
         tr.Client("local:", transport=transport)
 

@@ -11,11 +11,12 @@ import pytest
 
 import tensor_round as tr
 from support.cases.array_cases import LAYOUTS, bits, dtype_name, expected_bits, patterns
+from support.cases.every import every
 from support.clients import AnyClient, SteppedClient
 from support.services.server import Service
 from tensor_round import operators
 from tensor_round.conformance.reference import ROUNDINGS, all_patterns, bits_type, rounded
-from tensor_round.dtypes import BY_NAME, DTYPES
+from tensor_round.dtypes import BY_NAME
 
 OPERATORS: dict[str, tuple[Any, str]] = {
     **{name: (name, name) for name in ROUNDINGS},
@@ -28,63 +29,75 @@ OPERATORS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("operator", "rounding"), OPERATORS.values(), ids=OPERATORS)
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_operators(client: AnyClient, operator: Any, rounding: str, dtype: str) -> None:
-    x = patterns(dtype, 4097)
-    y = client.round(x, operator)
-    assert np.array_equal(bits(y), expected_bits(x, rounding))
+def test_operators(client: AnyClient) -> None:
+    def check(name: str, dtype: str) -> None:
+        operator, rounding = OPERATORS[name]
+        x = patterns(dtype, 4097)
+        assert np.array_equal(bits(client.round(x, operator)), expected_bits(x, rounding))
+
+    every(check, OPERATORS, ("float16", "float32"))
 
 
-@pytest.mark.parametrize("dtype", [d.name for d in DTYPES])
-def test_dtypes(client: AnyClient, dtype: str) -> None:
-    x = patterns(dtype, 3000).reshape(50, 60)
-    y = client.round(x, "ties_to_away")
-    assert (y.dtype, y.shape) == (x.dtype, x.shape)
-    assert np.array_equal(bits(y), expected_bits(x, "ties_to_away"))
+def test_dtypes(client: AnyClient) -> None:
+    def check(dtype: str) -> None:
+        x = patterns(dtype, 3000).reshape(50, 60)
+        y = client.round(x, "ties_to_away")
+        assert (y.dtype, y.shape) == (x.dtype, x.shape)
+        assert np.array_equal(bits(y), expected_bits(x, "ties_to_away"))
+
+    every(check, BY_NAME)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
-def test_every_pattern_there_is(client: AnyClient, dtype: str) -> None:
-    every = all_patterns(dtype)
-    y = client.round(every.view(BY_NAME[dtype].numpy))
-    assert np.array_equal(y.view(bits_type(dtype)), rounded(every, dtype, "ties_to_even"))
+def test_every_pattern_there_is(client: AnyClient) -> None:
+    def check(dtype: str) -> None:
+        given = all_patterns(dtype)
+        y = client.round(given.view(BY_NAME[dtype].numpy))
+        assert np.array_equal(y.view(bits_type(dtype)), rounded(given, dtype, "ties_to_even"))
+
+    every(check, ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"))
 
 
-@pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts(client: AnyClient, layout: str, order: Any) -> None:
-    flat = patterns("float64", 96)
-    x = LAYOUTS[layout](flat.astype(flat.dtype.newbyteorder(order)))
-    before = bits(x)
-    y = client.round(x)
-    assert np.array_equal(bits(y), expected_bits(x))
-    assert (y.dtype, y.shape) == (x.dtype, x.shape)
-    assert y.strides == np.copy(x, order="K").strides
-    assert np.array_equal(bits(x), before)
+def test_layouts(client: AnyClient) -> None:
+    def check(layout: str, order: Any) -> None:
+        flat = patterns("float64", 96)
+        x = LAYOUTS[layout](flat.astype(flat.dtype.newbyteorder(order)))
+        before = bits(x)
+        y = client.round(x)
+        assert np.array_equal(bits(y), expected_bits(x))
+        assert (y.dtype, y.shape) == (x.dtype, x.shape)
+        assert y.strides == np.copy(x, order="K").strides
+        assert np.array_equal(bits(x), before)
+
+    every(check, LAYOUTS, ("<", ">"))
 
 
-@pytest.mark.parametrize("layout", ["flat", "fortran", "every-other", "reversed", "scalar-0d"])
-@pytest.mark.parametrize("order", ["<", ">"])
-def test_out(client: AnyClient, layout: str, order: str) -> None:
-    x = LAYOUTS[layout](patterns("float32", 96))
-    out = LAYOUTS[layout](np.zeros(96, f"{order}f4"))
-    assert client.round(x, out=out) is out
-    assert np.array_equal(bits(out), expected_bits(x))
+WRITABLE = ("flat", "fortran", "every-other", "reversed", "scalar-0d")
 
 
-@pytest.mark.parametrize("layout", ["flat", "fortran", "every-other", "reversed", "scalar-0d"])
-@pytest.mark.parametrize(("dtype", "order"), [("float64", ">"), ("float16", "<")])
-def test_in_place(client: AnyClient, layout: str, dtype: str, order: Any) -> None:
-    whole = patterns(dtype, 96)
-    whole = whole.astype(whole.dtype.newbyteorder(order))
-    x = LAYOUTS[layout](whole)
-    expected = expected_bits(x)
-    untouched = bits(whole)[1::2].copy() if layout == "every-other" else None
-    assert client.round(x, out=x) is x
-    assert np.array_equal(bits(x), expected)
-    if untouched is not None:
-        assert np.array_equal(bits(whole)[1::2], untouched)
+def test_out(client: AnyClient) -> None:
+    def check(layout: str, order: str) -> None:
+        x = LAYOUTS[layout](patterns("float32", 96))
+        out = LAYOUTS[layout](np.zeros(96, f"{order}f4"))
+        assert client.round(x, out=out) is out
+        assert np.array_equal(bits(out), expected_bits(x))
+
+    every(check, WRITABLE, ("<", ">"))
+
+
+def test_in_place(client: AnyClient) -> None:
+    def check(layout: str, kind: tuple[str, Any]) -> None:
+        dtype, order = kind
+        whole = patterns(dtype, 96)
+        whole = whole.astype(whole.dtype.newbyteorder(order))
+        x = LAYOUTS[layout](whole)
+        expected = expected_bits(x)
+        untouched = bits(whole)[1::2].copy() if layout == "every-other" else None
+        assert client.round(x, out=x) is x
+        assert np.array_equal(bits(x), expected)
+        if untouched is not None:
+            assert np.array_equal(bits(whole)[1::2], untouched)
+
+    every(check, WRITABLE, (("float64", ">"), ("float16", "<")))
 
 
 @pytest.mark.parametrize("tile_bytes", [64, 1 << 20], ids=["tiles", "whole"])

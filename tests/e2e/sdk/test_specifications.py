@@ -6,57 +6,65 @@ import json
 from typing import Any
 
 import numpy as np
-import pytest
 
 import tensor_round as tr
 from support.cases.array_cases import Array, bits
-from support.cases.specifications import CASES, EXAMPLES, IDS, Example, shapes_of
+from support.cases.every import every
+from support.cases.specifications import CASES, EXAMPLES, Example, shapes_of
 from support.clients import AnyClient
 from support.http.inference_form import Answer, binary, document, infer, tensor
 from support.http.native_form import post
 from support.services.server import Service
 from tensor_round.dtypes import BY_NAME
 
-EACH = pytest.mark.parametrize(("name", "dtype"), CASES, ids=IDS)
+
+def test_round_gives_what_the_specifications_say(service: Service) -> None:
+    def check(case: tuple[str, str]) -> None:
+        name, dtype = case
+        example = EXAMPLES[name]
+        source, result = example.arrays(dtype)
+        for shape in shapes_of(example):
+            descriptor = example.operator.descriptor(dtype, shape).to_json()
+            reply = post(service, descriptor.decode(), source.tobytes())
+            assert reply.status == 200, reply.content
+            assert reply.content[: result.nbytes] == result.tobytes()
+            body = {"descriptor": json.loads(descriptor), "data": list(example.source)}
+            reply = service.request(
+                "POST", "/round", json.dumps(body).encode(), {"Content-Type": "application/json"}
+            )
+            assert reply.json() == {
+                "output": {"dtype": dtype, "shape": list(shape)},
+                "data": result.astype(object).reshape(shape).tolist(),
+            }
+
+    every(check, CASES)
 
 
-@EACH
-def test_round_gives_what_the_specification_says(service: Service, name: str, dtype: str) -> None:
-    example = EXAMPLES[name]
-    source, result = example.arrays(dtype)
-    for shape in shapes_of(example):
-        descriptor = example.operator.descriptor(dtype, shape).to_json()
-        reply = post(service, descriptor.decode(), source.tobytes())
-        assert reply.status == 200, reply.content
-        assert reply.content[: result.nbytes] == result.tobytes()
-        body = {"descriptor": json.loads(descriptor), "data": list(example.source)}
-        reply = service.request(
-            "POST", "/round", json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
-        assert reply.json() == {
-            "output": {"dtype": dtype, "shape": list(shape)},
-            "data": result.astype(object).reshape(shape).tolist(),
-        }
+def test_v2_gives_what_the_specifications_say(service: Service) -> None:
+    def check(case: tuple[str, str]) -> None:
+        name, dtype = case
+        example = EXAMPLES[name]
+        source, result = example.arrays(dtype)
+        for shape in shapes_of(example):
+            asked = document(
+                binary(datatype(dtype), list(shape), source.nbytes, example.names[0]),
+                parameters={**carried(dtype), **example.parameters, "binary_data_output": True},
+            )
+            answer = Answer.of(
+                infer(service, asked, source.tobytes(), example.model, example.version)
+            )
+            assert answer.payload == result.tobytes()
+            assert answer.output["name"] == example.names[1]
+            if carried(dtype):
+                continue  # its numbers are bits
+            numbers = tensor(
+                datatype(dtype), list(shape), example.names[0], data=list(example.source)
+            )
+            asked = document(numbers, parameters=example.parameters)
+            answer = Answer.of(infer(service, asked, None, example.model, example.version))
+            assert answer.output["data"] == list(example.result)
 
-
-@EACH
-def test_v2_gives_what_the_specification_says(service: Service, name: str, dtype: str) -> None:
-    example = EXAMPLES[name]
-    source, result = example.arrays(dtype)
-    for shape in shapes_of(example):
-        asked = document(
-            binary(datatype(dtype), list(shape), source.nbytes, example.names[0]),
-            parameters={**carried(dtype), **example.parameters, "binary_data_output": True},
-        )
-        answer = Answer.of(infer(service, asked, source.tobytes(), example.model, example.version))
-        assert answer.payload == result.tobytes()
-        assert answer.output["name"] == example.names[1]
-        if carried(dtype):
-            continue  # its numbers are bits
-        numbers = tensor(datatype(dtype), list(shape), example.names[0], data=list(example.source))
-        asked = document(numbers, parameters=example.parameters)
-        answer = Answer.of(infer(service, asked, None, example.model, example.version))
-        assert answer.output["data"] == list(example.result)
+    every(check, CASES)
 
 
 def datatype(dtype: str) -> str:
@@ -68,18 +76,19 @@ def carried(dtype: str) -> dict[str, Any]:
     return {} if BY_NAME[dtype].oip else {"dtype": dtype}
 
 
-@EACH
-def test_the_client_gives_what_the_specification_says(
-    client: AnyClient, name: str, dtype: str
-) -> None:
-    example = EXAMPLES[name]
-    source, result = example.arrays(dtype)
-    for shape in shapes_of(example):
-        x, expected = source.reshape(shape), result.reshape(shape)
-        assert_alike(client.round(x, example.operator), expected)
-        executed = client.execute(example.operator.descriptor(dtype, shape), x)
-        assert_alike(executed.numpy(), expected)
-        assert bytes(executed.data)[: expected.nbytes] == expected.tobytes()
+def test_the_client_gives_what_the_specifications_say(client: AnyClient) -> None:
+    def check(case: tuple[str, str]) -> None:
+        name, dtype = case
+        example = EXAMPLES[name]
+        source, result = example.arrays(dtype)
+        for shape in shapes_of(example):
+            x, expected = source.reshape(shape), result.reshape(shape)
+            assert_alike(client.round(x, example.operator), expected)
+            executed = client.execute(example.operator.descriptor(dtype, shape), x)
+            assert_alike(executed.numpy(), expected)
+            assert bytes(executed.data)[: expected.nbytes] == expected.tobytes()
+
+    every(check, CASES)
 
 
 def assert_alike(got: Array, expected: Array) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from support.cases.backend_calls import flat_call, run_flat, sample_pair, tame_pair
+from support.cases.every import every
 from tensor_round.conformance.reference import FLOATS, ROUNDINGS, WIDTHS
 from tensor_round.dtypes import BY_NAME
 from tensor_round.rounding import Rounding
@@ -31,8 +32,8 @@ def assert_sized(
 ) -> None:
     """``count`` elements of the patterns, over and over, come back right."""
     patterns, right = PAIRS[pairs](dtype, rounding)
-    answer = run_flat(backend, dtype, rounding, np.resize(patterns, count), in_place=in_place)
-    np.testing.assert_array_equal(answer, np.resize(right, count))
+    found = run_flat(backend, dtype, rounding, np.resize(patterns, count), in_place=in_place)
+    np.testing.assert_array_equal(found, np.resize(right, count))
 
 
 @pytest.mark.parametrize("dtype", WIDTHS)
@@ -42,23 +43,24 @@ def test_small_sizes(backend: Backend, dtype: str) -> None:
             assert_sized(backend, dtype, ROUNDINGS[count % 5], count, in_place)
 
 
-@pytest.mark.parametrize("offset", [-1, 0, 1], ids=["one-less", "exact", "one-more"])
-@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint64"])
-def test_sizes_at_the_cuts(backend: Backend, dtype: str, cut: int, offset: int) -> None:
-    count = cut // (WIDTHS[dtype] // 8) + offset
-    for in_place in (False, True):
-        for pairs in PAIRS if dtype in FLOATS else ["hard"]:
-            assert_sized(backend, dtype, "ties_to_away", count, in_place, pairs)
+def test_sizes_at_the_cuts(backend: Backend, dtype: str) -> None:
+    def check(cut: str, offset: int, in_place: bool, pairs: str) -> None:
+        count = CUTS[cut] // (WIDTHS[dtype] // 8) + offset
+        assert_sized(backend, dtype, "ties_to_away", count, in_place, pairs)
+
+    every(check, CUTS, (-1, 0, 1), (False, True), PAIRS if dtype in FLOATS else ["hard"])
 
 
-@pytest.mark.parametrize("pairs", PAIRS)
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-def test_sizes_for_all_threads(backend: Backend, dtype: str, rounding: str, pairs: str) -> None:
+def test_sizes_for_all_threads(backend: Backend, dtype: str) -> None:
     row = BY_NAME[dtype]
-    count = rounder(row, Rounding(rounding)).split_bytes // row.itemsize
-    assert_sized(backend, dtype, rounding, count * 5 // 4 + 3, in_place=True, pairs=pairs)
+
+    def check(rounding: str, pairs: str) -> None:
+        count = rounder(row, Rounding(rounding)).split_bytes // row.itemsize
+        assert_sized(backend, dtype, rounding, count * 5 // 4 + 3, in_place=True, pairs=pairs)
+
+    every(check, ROUNDINGS, PAIRS)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -79,19 +81,21 @@ def lone_nan_places(count: int, block: int) -> list[int]:
     return sorted({place for place in near if 0 <= place < count} | {count - 1})
 
 
-@pytest.mark.parametrize("in_place", [False, True], ids=["out-of-place", "in-place"])
-@pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
 def test_a_lone_signalling_nan_keeps_its_bits_wherever_it_lies(
-    backend: Backend, dtype: str, rounding: str, in_place: bool
+    backend: Backend, dtype: str
 ) -> None:
     fmt = FLOATS[dtype]
     bytes_of_a_block = floats.BLOCK_BYTES if fmt.width > 16 else 4 * lanes.BLOCK_WORDS
     block = bytes_of_a_block // (fmt.width // 8)
-    patterns, right = (np.resize(each, block + 21) for each in tame_pair(dtype, rounding))
     signalling = fmt.sign_bit - (1 << fmt.fraction_bits) | 0x15
-    for place in lone_nan_places(patterns.size, block):
-        given, answer = patterns.copy(), right.copy()
-        given[place] = answer[place] = signalling
-        got = run_flat(backend, dtype, rounding, given, in_place=in_place)
-        assert np.array_equal(got, answer), f"the NaN at {place} of {patterns.size}"
+
+    def check(rounding: str, in_place: bool) -> None:
+        patterns, right = (np.resize(each, block + 21) for each in tame_pair(dtype, rounding))
+        for place in lone_nan_places(patterns.size, block):
+            given, wanted = patterns.copy(), right.copy()
+            given[place] = wanted[place] = signalling
+            found = run_flat(backend, dtype, rounding, given, in_place=in_place)
+            assert np.array_equal(found, wanted), f"the NaN at {place} of {patterns.size}"
+
+    every(check, ROUNDINGS, (False, True))

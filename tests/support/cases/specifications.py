@@ -161,7 +161,6 @@ EXAMPLES: dict[str, Example] = {
 }
 #: Name of an example, and each dtype that it is for.
 CASES = [(name, dtype) for name, example in EXAMPLES.items() for dtype in example.dtypes]
-IDS = [f"{name}, {dtype}" for name, dtype in CASES]
 
 
 def shapes_of(example: Example) -> tuple[tuple[int, ...], ...]:

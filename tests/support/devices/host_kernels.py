@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import shutil
 import subprocess
@@ -114,6 +115,10 @@ def _text(form: str, kernel: KernelSource) -> str:
     return form.format(name=kernel.name, preamble=kernel.preamble, operation=kernel.operation)
 
 
+#: Where what was compiled stays: a service on this CPU as its device is a process of its own.
+_KEPT = Path(__file__).parents[3] / "build" / "host_kernels"
+
+
 @cache
 def library() -> ctypes.CDLL:
     """All kernels as C functions of their names: the same text, the same arithmetic."""
@@ -122,12 +127,16 @@ def library() -> ctypes.CDLL:
     source = _SHIM
     source += "".join(_text(_ROUND, kernel) for kernel in ROUND_KERNELS.values())
     source += "".join(_text(_SPREAD, kernel) for kernel in STRIDED_COPY_KERNELS.values())
-    with tempfile.TemporaryDirectory() as folder:
-        text, binary = Path(folder) / "kernels.cpp", Path(folder) / "kernels.so"
-        text.write_text(source)
-        subprocess.run([found, *_OPTIONS, "-o", binary, text], check=True)
-        # Once loaded it needs its file no more.
-        return ctypes.CDLL(str(binary))
+    made_of = "\n".join([found, *_OPTIONS, source])
+    binary = _KEPT / f"{hashlib.sha256(made_of.encode()).hexdigest()}.so"
+    if not binary.exists():
+        _KEPT.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=_KEPT) as folder:
+            text, whole = Path(folder) / "kernels.cpp", Path(folder) / "kernels.so"
+            text.write_text(source)
+            subprocess.run([found, *_OPTIONS, "-o", whole, text], check=True)
+            whole.replace(binary)  # at once, so that no other process loads a half
+    return ctypes.CDLL(str(binary))
 
 
 def doubled(value: float, *, flushed: bool) -> float:

@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from support.devices.host_device import HostDevice
 from support.services.server import Service
@@ -20,16 +19,11 @@ from tensor_round_service.backends.cuda.device import Device, DeviceFailed, OutO
 from tensor_round_service.backends.select import select_backend
 from tensor_round_service.process import serve
 
-TESTS = Path(__file__).parents[2]
-
 
 class DeviceService(Service):
     """Such a process; a context manager that asserts nothing about how it ends."""
 
     module = "support.services.device_service"
-
-    def __init__(self, *options: str) -> None:
-        super().__init__(*options, environment={"PYTHONPATH": str(TESTS)})
 
     def fault(self) -> None:
         """Have the device lost at its next kernel."""

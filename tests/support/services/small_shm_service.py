@@ -10,7 +10,6 @@ from pathlib import Path
 from support.services.server import Service
 from tensor_round_service.process import serve
 
-TESTS = Path(__file__).parents[2]
 NBYTES = 1 << 20
 
 _CLONE_NEWNS = 0x20000
@@ -21,9 +20,6 @@ class SmallShmService(Service):
     """Such a process; a context manager."""
 
     module = "support.services.small_shm_service"
-
-    def __init__(self, *options: str) -> None:
-        super().__init__(*options, environment={"PYTHONPATH": str(TESTS)})
 
     @property
     def objects(self) -> Path:

@@ -35,7 +35,7 @@ SETTLE = 15.0
 #: Seconds in which a service without connections must end.
 SHUTDOWN = 1.0
 #: Parts of log lines that report a failure of the service itself.
-_FAILURES = ("unforeseen failure", "failure on a sound request", "never retrieved", "ASGI")
+_FAILURES = ("unexpected exception", "failure on a valid request", "never retrieved", "ASGI")
 
 
 @dataclass

@@ -6,8 +6,9 @@ Each family has a module. A runtime's package is imported only when the runtime 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ..errors import CannotVerify
 from .command import Program
@@ -99,8 +100,18 @@ RUNTIMES = (
 )
 
 
+Opened = TypeVar("Opened")
+
+
 def open_runtime(text: str, timeout: float = TIMEOUT) -> Runtime:
-    """Open the runtime ``NAME`` or ``NAME:ARGUMENT``.
+    """The runtime that ``NAME`` or ``NAME:ARGUMENT`` stands for; raises as :func:`open_by`."""
+    return open_by({runtime.name: runtime.open for runtime in RUNTIMES}, text, timeout)
+
+
+def open_by(
+    openers: Mapping[str, Callable[[str, float], Opened]], text: str, timeout: float
+) -> Opened:
+    """What ``NAME`` or ``NAME:ARGUMENT`` stands for, opened by the opener of the name.
 
     Raises :class:`CannotVerify` if it is unknown, not installed, or cannot be opened.
     """
@@ -113,8 +124,10 @@ def open_runtime(text: str, timeout: float = TIMEOUT) -> Runtime:
         raise CannotVerify(f"{name} takes nothing behind it, got {text!r}")
     if found.required and not argument:
         raise CannotVerify(f"{name} needs {found.argument}: write {found}")
+    if name not in openers:
+        raise CannotVerify(f"{name} has no such operator here; these have: {', '.join(openers)}")
     try:
-        return found.open(argument, timeout)
+        return openers[name](argument, timeout)
     except ImportError as error:
         if found.package is None:
             raise

@@ -36,10 +36,10 @@ class Program:
     def __init__(self, text: str, timeout: float) -> None:
         self.name = f"cmd:{text}"
         try:
-            self._words = shlex.split(text)
+            self.words = shlex.split(text)
         except ValueError as error:
             raise CannotVerify(f"{self.name} is no command line: {error}") from None
-        if not self._words:
+        if not self.words:
             raise CannotVerify("cmd: names no program: write cmd:PROGRAM")
         self._timeout = timeout
         self.dtypes = tuple(FLOATS) if DTYPE in text else ("float32",)
@@ -47,25 +47,30 @@ class Program:
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The program, with its placeholders replaced."""
-        words = [word.replace(DTYPE, dtype).replace(ROUNDING, rounding) for word in self._words]
+        words = [word.replace(DTYPE, dtype).replace(ROUNDING, rounding) for word in self.words]
 
         def kernel(bits: Bits) -> Bits:
-            written = self._run(words, bits.tobytes())
-            if len(written) != bits.nbytes:
-                more = "more than " if len(written) > bits.nbytes else ""
-                count = f"{more}{min(len(written), bits.nbytes):,}"
-                raise CannotVerify(
-                    f"{self.name} wrote {count} bytes for {bits.nbytes:,} of {dtype}"
-                )
-            return np.frombuffer(written, bits.dtype)
+            return self.run(words, bits, dtype, bits.dtype)
 
         return kernel
 
     def close(self) -> None:
         """Do nothing: no program runs between blocks."""
 
-    def _run(self, words: list[str], given: bytes) -> bytes:
-        """The program's output, up to one byte more than its input."""
+    def run(
+        self, words: list[str], bits: Bits, dtype: str, target: np.dtype[np.unsignedinteger]
+    ) -> Bits:
+        """The program's results, an element of the target's width for each operand."""
+        size = bits.size * target.itemsize
+        written = self._written(words, bits.tobytes(), size)
+        if len(written) != size:
+            more = "more than " if len(written) > size else ""
+            count = f"{more}{min(len(written), size):,}"
+            raise CannotVerify(f"{self.name} wrote {count} bytes for {size:,} of {dtype}")
+        return np.frombuffer(written, target)
+
+    def _written(self, words: list[str], given: bytes, size: int) -> bytes:
+        """What the program writes, at most one byte more than ``size``."""
         with TemporaryFile() as stdin, TemporaryFile() as stderr:
             stdin.write(given)
             stdin.seek(0)
@@ -81,8 +86,8 @@ class Program:
             try:
                 assert program.stdout is not None  # it is a pipe
                 with program.stdout:
-                    written = program.stdout.read(len(given) + 1)
-                if len(written) > len(given):
+                    written = program.stdout.read(size + 1)
+                if len(written) > size:
                     _kill_group(program)
                 code = program.wait()
             except BaseException:
@@ -93,7 +98,7 @@ class Program:
                 timer.cancel()
             if late.is_set():
                 raise CannotVerify(f"{self.name} was not done after {self._timeout:g} s")
-            if code and len(written) <= len(given):
+            if code and len(written) <= size:
                 raise CannotVerify(f"{self.name} {_end(code)}{_last_line(stderr)}")
             return written
 

@@ -29,9 +29,9 @@ class PythonFunction:
 
     def __init__(self, function: Function, timeout: float, name: str | None = None) -> None:
         self.name = name or f"python:{function.__module__}:{_name(function)}"
-        self._function = function
+        self.function = function
         self._timeout = timeout
-        self._takes_rounding = _takes_rounding(function)
+        self._takes_rounding = "rounding" in parameters(function)
         self.roundings = ROUNDINGS if self._takes_rounding else ROUNDINGS[:1]
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
@@ -39,17 +39,22 @@ class PythonFunction:
         more = {"rounding": rounding} if self._takes_rounding else {}
 
         def kernel(bits: Bits) -> Bits:
-            result = self._called(values(bits, dtype), more)
-            if isinstance(result, BaseException):
-                raise failed(self.name, dtype, first_line(result)) from result
+            result = self.called(dtype, values(bits, dtype), **more)
             return patterns(result, bits, dtype, self.name)
 
         return kernel
 
+    def called(self, dtype: str, *arguments: object, **more: object) -> object:
+        """What the function returns; raises :class:`CannotVerify` for what it raises."""
+        result = self._returned(arguments, more)
+        if isinstance(result, BaseException):
+            raise failed(self.name, dtype, first_line(result)) from result
+        return result
+
     def close(self) -> None:
         """Do nothing."""
 
-    def _called(self, x: npt.NDArray[Any], more: dict[str, str]) -> object:
+    def _returned(self, arguments: tuple[object, ...], more: dict[str, object]) -> object:
         """The function's result, or the exception that it raises.
 
         It runs in a thread of its own: a function that hangs cannot be ended, only left behind.
@@ -59,7 +64,7 @@ class PythonFunction:
         def call() -> None:
             try:
                 with np.errstate(all="ignore"):
-                    results.append(self._function(x, **more))
+                    results.append(self.function(*arguments, **more))
             except BaseException as error:  # sys.exit() too
                 results.append(error)
 
@@ -89,11 +94,12 @@ def open_function(text: str, timeout: float) -> PythonFunction:
     return PythonFunction(found, timeout, f"python:{text}")
 
 
-def _takes_rounding(function: Function) -> bool:
+def parameters(function: Function) -> tuple[str, ...]:
+    """The names of a function's parameters."""
     try:
-        return "rounding" in inspect.signature(function).parameters
+        return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):  # ufuncs and other built-in functions may have none
-        return False
+        return ()
 
 
 def _name(function: Function) -> str:

@@ -35,12 +35,16 @@ class OnnxRuntime:
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """A session of the operator; raises :class:`NotTaken` if the provider does not have it."""
         _check(dtype, rounding)
-        try:
-            session = _session(model_of(dtype, rounding), [self._provider])
-        except Exception as error:  # of many classes, which onnxruntime does not document
-            raise NotTaken(first_line(error)) from error
+        session = self.session(model_of(dtype, rounding))
         kernel = _running(lambda x: session.run(None, {"x": x})[0], dtype, self.name)
         return probed(kernel, dtype)
+
+    def session(self, model: bytes) -> Any:  # onnxruntime has no annotations
+        """A session of a model; :class:`NotTaken` where the provider has no such operator."""
+        try:
+            return _session(model, [self._provider])
+        except Exception as error:  # of many classes, which the package does not publish
+            raise NotTaken(first_line(error)) from error
 
     def close(self) -> None:
         """Do nothing: sessions end with their kernels."""

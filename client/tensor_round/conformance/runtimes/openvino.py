@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ...dtypes import BY_NAME
 from ...rounding import OPENVINO_MODES
 from ..errors import CannotVerify, NotTaken
-from ..reference import WIDTHS, Bits
+from ..reference import WIDTHS, Bits, bits_type
 from .runtime import RoundBits, failures_of, probed, version
 
 MODES = {rounding.value: mode for mode, rounding in OPENVINO_MODES.items()}
@@ -38,15 +40,24 @@ class OpenVINO:
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """An infer request of Round-5; raises :class:`NotTaken` if it does not compile."""
+        if rounding not in MODES:
+            raise NotTaken(f"it has no mode {rounding}")
+        return self.compiled(dtype, dtype, lambda ops, x: ops.round(x, MODES[rounding]))
+
+    # OpenVINO's nodes, and the modules that make them, have no annotations.
+    def compiled(self, dtype: str, target: str, make: Callable[[Any, Any], Any]) -> RoundBits:
+        """The node that ``make`` makes of opset5 and a parameter, on this device.
+
+        It turns patterns of one type into patterns of the other; :class:`NotTaken` where it
+        does not compile.
+        """
         import openvino
         from openvino import opset5
 
-        if rounding not in MODES:
-            raise NotTaken(f"it has no mode {rounding}")
         element = getattr(openvino.Type, BY_NAME[dtype].openvino, None)
         try:
             parameter = opset5.parameter([-1], element)
-            node = opset5.round(parameter, MODES[rounding])
+            node = make(opset5, parameter)
             model = openvino.Model([node], [parameter])
             # Without the hint a CPU with bfloat16 instructions may round float32 in bfloat16.
             hint = {"EXECUTION_MODE_HINT": "ACCURACY"}
@@ -63,9 +74,10 @@ class OpenVINO:
                     warnings.simplefilter("ignore")  # NumPy warns of converted NaNs
                     request.infer()
                 result = np.array(request.get_output_tensor().data).reshape(-1)
-            if result.nbytes != bits.nbytes:
-                raise CannotVerify(f"{self.name} returned {result.dtype} for {dtype}")
-            return result.view(bits.dtype)
+            own = bits_type(target)
+            if result.nbytes != bits.size * own.itemsize:
+                raise CannotVerify(f"{self.name} returned {result.dtype} for {dtype} to {target}")
+            return result.view(own)
 
         return probed(kernel, dtype)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...dtypes import BY_NAME
 from ..classes import PatternClass
+from ..conversions.classes import ConversionClass
 from ..explain import Explanation
 from ..reference import FLOATS, WIDTHS, bits_type, is_nan
 from .effects import Effect
@@ -23,16 +24,29 @@ class Example:
     x: int
     got: int
     want: int
+    #: Of a conversion: the type of the results, and by what the operand was quantized.
+    to: str = ""
+    given: str = ""
 
     def __str__(self) -> str:
-        x, got, want = (_pattern_text(self.dtype, bits) for bits in (self.x, self.got, self.want))
-        return f"x {x}: got {got}, want {want}"
+        to = self.to or self.dtype
+        x, got, want = (
+            _pattern_text(self.dtype, self.x),
+            _pattern_text(to, self.got),
+            _pattern_text(to, self.want),
+        )
+        return f"x {x}{self.given and ' '}{self.given}: got {got}, want {want}"
 
     def as_data(self) -> dict[str, Any]:
         """Each pattern as its value in decimal and its bits in hexadecimal."""
+        to = self.to or self.dtype
+        rows = (("x", self.dtype, self.x), ("got", to, self.got), ("want", to, self.want))
         return {
-            name: {"value": value_text(self.dtype, bits), "bits": bits_text(self.dtype, bits)}
-            for name, bits in (("x", self.x), ("got", self.got), ("want", self.want))
+            **{
+                name: {"value": value_text(dtype, bits), "bits": bits_text(dtype, bits)}
+                for name, dtype, bits in rows
+            },
+            **({"given": self.given} if self.given else {}),
         }
 
 
@@ -40,7 +54,7 @@ class Example:
 class ClassCount:
     """The wrong results for one class of patterns, the first of them as examples."""
 
-    pattern_class: PatternClass
+    pattern_class: PatternClass | ConversionClass
     tried: int
     wrong: int
     first: tuple[Example, ...]
@@ -142,6 +156,7 @@ class Report:
     runtime: str
     verdicts: tuple[Verdict, ...]
     lacking: tuple[Lacking, ...] = ()
+    operator: str = "round"
 
     @property
     def right(self) -> bool:
@@ -155,6 +170,7 @@ class Report:
         """The report as JSON values, which are also the form of a baseline."""
         return {
             "runtime": self.runtime,
+            "operator": self.operator,
             "right": self.right,
             "verdicts": [verdict.as_data() for verdict in self.verdicts],
             "lacking": [

@@ -8,11 +8,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
+from typing import Literal, get_args
 
 from ...errors import InvalidArgument
 from ...names import DTypeName, RoundingName
 from ...progress import ProgressCallback, counted
 from ...rounding import Rounding
+from ..conversions.run import verify_conversions
 from ..errors import CannotVerify, NotTaken
 from ..explain import Hypotheses
 from ..patterns import blocks, pattern_count, samples
@@ -24,11 +26,15 @@ from .judge import NANS, BlockVerdict, Nans, Tally, judge
 from .results import Lacking, Report, Verdict
 
 Pair = tuple[str, str]
+#: What may be verified.
+Operator = Literal["round", "cast", "quantize_linear"]
+OPERATORS: tuple[Operator, ...] = get_args(Operator)
 
 
 def verify(
     runtime: str | Function | Runtime,
     *,
+    operator: Operator = "round",
     dtypes: Sequence[DTypeName] = (),
     roundings: Sequence[RoundingName | Rounding] = (),
     every: bool = False,
@@ -38,6 +44,8 @@ def verify(
 ) -> Report:
     """Round the test patterns of :func:`blocks` by a runtime, and compare each result bit for bit.
 
+    With the ``operator`` ``cast`` or ``quantize_linear`` it is verified in these instead, at
+    every tie and every number of the target; any NaN is right there, and ``every`` no matter.
     ``runtime`` is a name as on the command line (``onnxruntime``, ``cmd:./kernel``), or a function
     from NumPy array to NumPy array. ``dtypes`` and ``roundings`` default to all that it supports.
     ``every`` tries all 2^32 patterns of dtypes of 32 bits. ``nans`` is the required result for a
@@ -48,9 +56,14 @@ def verify(
     Raises :class:`CannotVerify` if no verdict is possible: the runtime is missing, fails, returns
     a value of another form, or supports nothing of what is asked for.
     """
+    _check("operator", [operator], OPERATORS)
     _check("dtypes", dtypes, tuple(WIDTHS))
     _check("roundings", roundings, ROUNDINGS)
     _check("nans", [nans], NANS)
+    if operator != "round":
+        if isinstance(runtime, Runtime):
+            raise InvalidArgument(f"{operator} is verified of a name or a function")
+        return verify_conversions(runtime, operator, dtypes, roundings, progress, timeout)
     with contextlib.closing(_opened(runtime, timeout)) as opened:
         pairs = [
             (dtype, rounding)

@@ -181,7 +181,7 @@ def test_tritonclients_own_calls(service: Service, owned: Segment) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "overlap": (document(source(40), outputs=into(40, 8)), "the input's, or none of it"),
+    "overlap": (document(source(40), outputs=into(40, 8)), "share no byte with it"),
     "behind-the-end": (document(source(40, SIZE - 36), outputs=into(40)), "reach to"),
     "far-behind-the-end": (document(source(40), outputs=into(40, 1 << 62)), "reach to"),
 }

@@ -96,5 +96,5 @@ def test_any_other_overlap_is_an_error_and_changes_nothing(
     before = owned.memory.copy()
     reply = infer(service, bound(level, mode, dtype, 64, 64 + shift), None, MODEL, level)
     assert reply.status == 400
-    assert "none of it" in error_of(reply)
+    assert "share no byte" in error_of(reply)
     assert np.array_equal(owned.memory, before)

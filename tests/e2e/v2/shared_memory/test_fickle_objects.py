@@ -26,7 +26,7 @@ from support.services.small_shm_service import NBYTES, SmallShmService, may_moun
 SIZE = 8 << 20  # so that two threads share it
 GIVEN = np.tile(np.array([0.75, -1.5, 2.5, 1e9], "<f4"), SIZE // 16)
 RIGHT = np.rint(GIVEN)
-SECONDS = 3.0
+SECONDS = 1.0
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,7 @@ def test_two_names_of_one_memory(service: Service, owned: Segment) -> None:
         assert Answer.of(infer(service, same))
         np.testing.assert_array_equal(found(owned, 20), EVEN)
         partly = document(source(40, 20), outputs=into(40, 8, "s"))
-        assert "none of it" in error_of(infer(service, partly))
+        assert "share no byte" in error_of(infer(service, partly))
     finally:
         post(service, "/region/s/unregister")
 
@@ -119,8 +119,8 @@ def test_two_names_of_one_memory(service: Service, owned: Segment) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
     "unknown-region": (document(source(40, name="q")), 404, 'region "q"'),
     "unknown-output-region": (document(source(40), outputs=into(40, name="q")), 404, '"q"'),
-    "overlap-before": (document(source(40, 8), outputs=into(40, 4)), 400, "none of it"),
-    "overlap-after": (document(source(40, 8), outputs=into(40, 47)), 400, "none of it"),
+    "overlap-before": (document(source(40, 8), outputs=into(40, 4)), 400, "share no byte"),
+    "overlap-after": (document(source(40, 8), outputs=into(40, 47)), 400, "share no byte"),
     "beyond-the-region": (document(source(40, SIZE - 39)), 400, "65536 bytes"),
     "far-beyond": (document(source(40, 2**64)), 400, "65536 bytes"),
     "output-beyond": (document(source(40), outputs=into(40, SIZE)), 400, "65536 bytes"),

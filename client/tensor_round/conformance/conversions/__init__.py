@@ -1,0 +1,1 @@
+"""Verifying conversions: ``cast`` between floats, ``quantize_linear`` of floats to integers."""

@@ -1,0 +1,11 @@
+"""What explains the verdicts of a report."""
+
+from __future__ import annotations
+
+from tensor_round import conformance
+
+
+def names(report: conformance.Report) -> set[tuple[str, ...]]:
+    """What explains each verdict; all faults are explained."""
+    assert all(verdict.explanation.complete for verdict in report.verdicts), str(report)
+    return {tuple(model.name for model in v.explanation.models) for v in report.verdicts}

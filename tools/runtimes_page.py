@@ -1,0 +1,146 @@
+"""Writes docs/runtimes.md: how well-known runtimes round, cast and quantize, as verified here.
+
+It runs ``tensor-round verify --json`` by this interpreter, which needs the runtimes: ``make
+runtimes``.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[1] / "docs" / "runtimes.md"
+OPERATORS = {
+    "round": "Rounding",
+    "cast": "Casts to 16 and 8 bits",
+    "quantize_linear": "Linear quantization",
+}
+RUNTIMES = {
+    "round": (
+        *("onnxruntime", "onnx-reference", "openvino", "litert", "litert:builtin"),
+        *("torch", "jax", "numpy"),
+    ),
+    "cast": ("onnxruntime", "onnx-reference", "openvino", "torch", "jax", "numpy"),
+    "quantize_linear": ("onnxruntime", "onnx-reference", "torch"),
+}
+HEAD = """\
+# How runtimes round
+
+What `tensor-round verify` found on {day}, on {machine}.
+Each row is a fault: what is wrong, of how many results, which
+[model of misbehaviour](verify.md#models-of-misbehaviour) or
+[deviation](verify.md#casts-and-quantization) predicts every one of them, the first wrong result,
+and a line that shows it again. What is right is said there too. What a runtime has no switch for (a
+direction, saturation) is not asked of it.
+
+`make runtimes` makes this page anew. Of other programs nothing is said: there was no GPU, no Core
+ML and no Vulkan device. Of TensorFlow there is LiteRT, its runtime on devices.
+"""
+COLUMNS = (
+    "| runtime | of | wrong | this is | first wrong result | to see it |\n" + "|---" * 6 + "|\n"
+)
+
+
+def main() -> int:
+    """Write the page from verifications made now."""
+    reports = {
+        operator: [(name, _verified(name, operator)) for name in RUNTIMES[operator]]
+        for operator in OPERATORS
+    }
+    PAGE.write_text("".join(_page(reports)))
+    return 0
+
+
+def _verified(runtime: str, operator: str) -> Any:
+    command = [sys.executable, "-m", "tensor_round", "verify", runtime, "--operator", operator]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{runtime} {operator}: {done.stderr}")
+    print(runtime, operator, file=sys.stderr)
+    return json.loads(done.stdout)
+
+
+def _page(reports: dict[str, list[tuple[str, Any]]]) -> Iterator[str]:
+    yield HEAD.format(day=date.today().isoformat(), machine=_machine())
+    for operator, heading in OPERATORS.items():
+        yield f"\n## {heading}\n\n"
+        rows = [row for name, report in reports[operator] for row in _rows(name, report)]
+        of_nans = [row for is_of_nans, row in rows if is_of_nans]
+        yield COLUMNS + "".join(row for is_of_nans, row in rows if not is_of_nans)
+        if of_nans:
+            yield f"\nOf NaNs alone:\n\n{COLUMNS}{''.join(of_nans)}"
+        yield "\n| runtime | right | not taken |\n|---|---|---|\n"
+        yield from (_right(report) for _, report in reports[operator])
+
+
+def _rows(name: str, report: Any) -> Iterator[tuple[bool, str]]:
+    """Faults, those that have one explanation together; whether they are of NaNs alone."""
+    groups: dict[tuple[str, ...], list[Any]] = {}
+    for verdict in report["verdicts"]:
+        if verdict["wrong"]:
+            kinds = [kind for kind in verdict["classes"] if "nan" not in kind]
+            explanation = verdict["sentence"].partition("; ")[2].removeprefix("this is ")
+            groups.setdefault((str(bool(kinds)), explanation), []).append(verdict)
+    for (has_numbers, explanation), verdicts in groups.items():
+        worst = max(verdicts, key=lambda verdict: verdict["wrong"] / verdict["tried"])
+        yield (
+            has_numbers == "False",
+            f"| {report['runtime']} | {_named(verdicts)} | {worst['wrong']:,} of "
+            f"{worst['tried']:,} | {explanation} | {_example(worst)} | "
+            f"`{_command(name, report['operator'], worst)}` |\n",
+        )
+
+
+def _named(verdicts: list[Any]) -> str:
+    """Types, each with its directions."""
+    directions: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        directions.setdefault(verdict["dtype"], []).append(verdict["rounding"])
+    alike: dict[str, list[str]] = {}
+    for dtype, roundings in directions.items():
+        alike.setdefault(", ".join(roundings), []).append(dtype)
+    return "<br>".join(f"{'; '.join(dtypes)}: {roundings}" for roundings, dtypes in alike.items())
+
+
+def _example(verdict: Any) -> str:
+    kinds = verdict["classes"]
+    kind = next((kind for kind in kinds if "nan" not in kind), next(iter(kinds)))
+    first = kinds[kind]["first"][0]
+    given = f" {first['given']}" if "given" in first else ""
+    bits = {name: first[name]["bits"] for name in ("x", "got", "want")}
+    told = {name: f"{first[name]['value']} ({bits[name]})" for name in bits}
+    return f"{told['x']}{given}: got {told['got']}, want {told['want']}"
+
+
+def _command(name: str, operator: str, verdict: Any) -> str:
+    source, _, target = verdict["dtype"].partition(",")[0].partition(" to ")
+    dtypes = "".join(f" --dtype {dtype}" for dtype in (source, target) if dtype)
+    asked = "" if operator == "round" else f" --operator {operator}"
+    return f"tensor-round verify {name}{asked}{dtypes} --rounding {verdict['rounding']}"
+
+
+def _right(report: Any) -> str:
+    right = [verdict for verdict in report["verdicts"] if not verdict["wrong"]]
+    lacking = sorted({row["dtype"].partition(",")[0] for row in report["lacking"]})
+    taken = {verdict["dtype"].partition(",")[0] for verdict in report["verdicts"]}
+    missing = ", ".join(name for name in lacking if name not in taken)
+    return f"| {report['runtime']} | {_named(right)} | {missing} |\n"
+
+
+def _machine() -> str:
+    names = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return f"{platform.system()} on {platform.machine()} ({names[0] if names else 'unknown'})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
