@@ -205,12 +205,22 @@ def test_every_fence_is_a_block() -> None:
         assert len(fences) == 2 * len(blocks(page)), page
 
 
-def test_every_link_leads_to_a_file() -> None:
+def anchors(page: Path) -> set[str]:
+    """The fragments of a page's headings: words in small letters, with hyphens between."""
+    lines = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    titles = re.findall(r"^#+ (.*)$", lines, re.M)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles)
+    return {re.sub(r"[^\w -]", "", title).replace(" ", "-") for title in plain}
+
+
+def test_every_link_leads_to_a_file_and_a_heading_of_it() -> None:
     for page in PAGES:
         document = ROOT / page
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+        for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", document.read_text()):
             if "://" not in target:
-                assert (document.parent / target).exists(), f"{page}: {target}"
+                file = document.parent / target if target else document
+                assert file.exists(), f"{page}: {target}"
+                assert not anchor or anchor in anchors(file), f"{page}: {target}#{anchor}"
 
 
 def test_every_table_has_a_head() -> None:
