@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tensor_round as tr
-from tensor_round import errors
+from tensor_round import conformance, errors
 
 PAGE = Path(__file__).parents[1] / "docs" / "sdk.md"
 BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
@@ -34,7 +34,8 @@ DESCRIPTORS = (
     *(tr.ArrayAPIDescriptor, tr.ArrayAPIArray),
 )
 _WITHOUT_STATUS = (errors.RequestRefused, errors.UnknownRefusal)
-FUNCTIONS = (tr.from_onnx, tr.from_openvino, tr.from_dxdispatch)
+COMPARED = (tr.Differences, conformance.Comparison)
+FUNCTIONS = (tr.compare, tr.from_onnx, tr.from_openvino, tr.from_dxdispatch)
 
 
 def page(current: str) -> str:
@@ -54,6 +55,7 @@ def reference() -> str:
     parts += [_described("###", kind.__name__, kind) for kind in DESCRIPTORS]
     parts += [f"### Output\n\n{_prose(tr.Output)}\n"]
     parts += [f"#### Output.{name}\n\n{_prose(member)}\n" for name, member in _members(tr.Output)]
+    parts += [f"### {kind.__name__}\n\n{_prose(kind)}\n" for kind in COMPARED]
     parts += [_described("###", function.__name__, function) for function in FUNCTIONS]
     parts += ["### Errors\n\n| error | status | what it means |\n|---|---|---|\n" + _errors()]
     return "\n".join(parts)

@@ -1,6 +1,6 @@
 """The client that all servers are measured with: one socket, no library, no copy.
 
-A request lies in one piece of memory, head before body; an answer is received into
+A request lies in one piece of memory, head before body; a response is received into
 memory that is already there. What is left is what any client has to do.
 """
 
@@ -18,7 +18,7 @@ Bytes = npt.NDArray[np.uint8]
 #: A port of 127.0.0.1, or the path of a Unix socket.
 Address: TypeAlias = int | str
 
-#: Room for the head of a request, and of an answer.
+#: Room for the head of a request, and of a response.
 HEAD_BYTES = 8 << 10
 _LENGTH = re.compile(rb"\n[Cc]ontent-[Ll]ength: *(\d+)")
 
@@ -28,7 +28,7 @@ class Refused(Exception):
 
 
 class Arena:
-    """Memory for the largest request and answer of a run, used for all of them."""
+    """Memory for the largest request and response of a run, used for all of them."""
 
     def __init__(self, nbytes: int) -> None:
         self._request = np.empty(HEAD_BYTES + nbytes, np.uint8)
@@ -39,7 +39,7 @@ class Arena:
         for start in range(0, payload.size, values.size):
             piece = payload[start : start + values.size]
             piece[:] = values[: piece.size]
-        self.answer = bytearray(nbytes + HEAD_BYTES)
+        self.response = bytearray(nbytes + HEAD_BYTES)
 
     def tensor(self, nbytes: int) -> npt.NDArray[np.float32]:
         """The payload of that many bytes."""
@@ -53,7 +53,7 @@ class Arena:
 
 
 class Connection:
-    """One connection, with TLS or without; answers are received into the arena."""
+    """One connection, with TLS or without; responses are received into the arena."""
 
     def __init__(self, address: Address, arena: Arena, tls: ssl.SSLContext | None = None) -> None:
         self._socket = connected(address)
@@ -61,27 +61,27 @@ class Connection:
             self._socket = tls.wrap_socket(self._socket, server_hostname="localhost")
         # A timeout makes every call a poll and a call.
         self._socket.settimeout(None)
-        self._answer = arena.answer
-        self._memory = memoryview(arena.answer)
+        self._response = arena.response
+        self._memory = memoryview(arena.response)
 
     def send(self, request: memoryview | bytes) -> None:
         self._socket.sendall(request)
 
     def receive(self, nbytes: int) -> memoryview:
-        """An answer of that many bytes, without a head."""
+        """A response of that many bytes, without a head."""
         self._receive(0, nbytes)
         return self._memory[:nbytes]
 
     def exchange(self, request: memoryview | bytes) -> memoryview:
-        """Send a request; the body of the answer. Raises :class:`Refused`."""
+        """Send a request; the body of the response. Raises :class:`Refused`."""
         self._socket.sendall(request)
         got = self._socket.recv_into(self._memory)
-        while (end := self._answer.find(b"\r\n\r\n", 0, got)) < 0:
+        while (end := self._response.find(b"\r\n\r\n", 0, got)) < 0:
             got += self._receive_some(got)
         start = end + 4
-        length = _LENGTH.search(self._answer, 0, start)
-        if length is None or not self._answer.startswith(b"HTTP/1.1 200"):
-            raise Refused(bytes(self._memory[: self._answer.find(b"\r\n")]).decode("latin-1"))
+        length = _LENGTH.search(self._response, 0, start)
+        if length is None or not self._response.startswith(b"HTTP/1.1 200"):
+            raise Refused(bytes(self._memory[: self._response.find(b"\r\n")]).decode("latin-1"))
         end = start + int(length[1])
         if got < end:
             self._receive(got, end)

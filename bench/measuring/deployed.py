@@ -128,18 +128,18 @@ def round_trip(variant: Variant, server: Server, arena: Arena, seconds: float) -
 def asked(
     variant: Variant, server: Server, arena: Arena
 ) -> Iterator[Callable[[memoryview], memoryview]]:
-    """Over a connection: a request in, the tensor of the answer out."""
+    """Over a connection: a request in, the tensor of the response out."""
     wire = variant.wire(arena)
     tls = ssl.create_default_context(cafile=CERTIFICATES / "ca.pem") if variant.tls else None
     connection = Connection(server.address, arena, tls)
 
     def raw(request: memoryview) -> memoryview:
         connection.send(request)
-        return connection.receive(wire.answer_bytes)
+        return connection.receive(wire.response_bytes)
 
     try:
         connection.send(wire.prefix)
-        yield raw if wire.answer_bytes else connection.exchange
+        yield raw if wire.response_bytes else connection.exchange
     finally:
         connection.close()
 
@@ -150,6 +150,6 @@ def renumber(request: bytearray, wire: Wire) -> None:
         request[offset : offset + DIGITS] = b"%016x" % random.getrandbits(64)
 
 
-def check(answer: memoryview, arena: Arena, variant: Variant) -> None:
-    if bytes(answer) != np.rint(arena.tensor(KIB)).tobytes():
-        raise SystemExit(f"{variant.name} gives wrong answers")
+def check(response: memoryview, arena: Arena, variant: Variant) -> None:
+    if bytes(response) != np.rint(arena.tensor(KIB)).tobytes():
+        raise SystemExit(f"{variant.name} gives wrong responses")

@@ -135,6 +135,6 @@ def block(call: Call, size: Size, server: Server, row: Row) -> None:
 
 
 def check(call: Call, expected: np.ndarray[Any, Any], target: Target) -> None:
-    answer = np.frombuffer(call(), np.uint8)[-expected.size :]
-    if not np.array_equal(answer, expected):
-        raise SystemExit(f"{target.name} gives wrong answers of {expected.size} bytes")
+    response = np.frombuffer(call(), np.uint8)[-expected.size :]
+    if not np.array_equal(response, expected):
+        raise SystemExit(f"{target.name} gives wrong responses of {expected.size} bytes")

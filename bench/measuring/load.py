@@ -24,12 +24,12 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Wire:
-    """What goes over the wire; an answer is HTTP's if its bytes are not known."""
+    """What goes over the wire; a response is HTTP's if its bytes are not known."""
 
     data: bytes
     #: Sent once, at a connection's beginning.
     prefix: bytes = b""
-    answer_bytes: int = 0
+    response_bytes: int = 0
     #: Where in the data are DIGITS hex digits that differ from request to request.
     offsets: tuple[int, ...] = ()
 
@@ -106,7 +106,7 @@ def block(address: Address, wire: Wire, connections: int, seconds: float) -> Out
         [(wire.prefix + wire.data, b"")],
         connections=connections,
         seconds=seconds,
-        raw=(wire.answer_bytes, len(wire.prefix), *wire.offsets),
+        raw=(wire.response_bytes, len(wire.prefix), *wire.offsets),
     ) as generator:
         outcome = generator.outcome()
     if set(outcome.statuses) != {"200"} or outcome.resets or outcome.unanswered:

@@ -15,7 +15,7 @@ import numpy as np
 from ..measuring.client import Address, Arena, Connection
 from ..servers.floor import LENGTH
 
-#: Asks once; what it returns ends with the answer's bytes.
+#: Asks once; what it returns ends with the response's bytes.
 Call: TypeAlias = Callable[[], Any]
 #: A connection, or whatever it takes, for tensors of one size.
 Connect: TypeAlias = Callable[[Address, Arena, int], AbstractContextManager[Call]]
@@ -116,11 +116,11 @@ def shared_memory(address: Address, arena: Arena, nbytes: int) -> Iterator[Call]
         source = {"shared_memory_region": name, "shared_memory_byte_size": nbytes}
         body = inference(nbytes, source, {**source, "shared_memory_offset": nbytes})
         request = arena.request(head(MODEL, len(body), {}) + body, 0)
-        answer = memory[nbytes:].data
+        response = memory[nbytes:].data
 
         def call() -> memoryview:
             connection.exchange(request)
-            return answer
+            return response
 
         yield call
         post(f"{REGIONS}/region/{name}/unregister", {})

@@ -222,7 +222,7 @@ def available(
     not_running: Mapping[str, str],
     arena: Arena,
 ) -> tuple[set[Target], dict[str, str]]:
-    """Those that give right answers, and why the others do not."""
+    """Those that give right responses, and why the others do not."""
     found: set[Target] = set()
     missing: dict[str, str] = {}
     for target in dict.fromkeys(targets):
@@ -231,11 +231,11 @@ def available(
             continue
         try:
             with target.connect(running[target.program].address, arena, KIB) as call:
-                answer = np.frombuffer(call(), np.uint8)[-KIB:]
+                response = np.frombuffer(call(), np.uint8)[-KIB:]
         except (Refused, ConnectionError) as refusal:
             missing[target.name] = str(refusal)
             continue
-        if answer.tobytes() != np.rint(arena.tensor(KIB)).tobytes():
-            raise SystemExit(f"{target.name} gives wrong answers")
+        if response.tobytes() != np.rint(arena.tensor(KIB)).tobytes():
+            raise SystemExit(f"{target.name} gives wrong responses")
         found.add(target)
     return found, missing

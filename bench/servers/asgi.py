@@ -1,6 +1,6 @@
 """The least that an ASGI application can do: no routes, no checks, under uvicorn as it is.
 
-The body's messages go into one array, which is rounded and answered.
+The body's messages go into one array, which is rounded and sent back.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Sender:
 
 
 def serve_many(listener: socket.socket) -> None:
-    """One thread and epoll, any number of connections; answers are sent blocking."""
+    """One thread and epoll, any number of connections; responses are sent blocking."""
     selector = selectors.DefaultSelector()
     selector.register(listener, selectors.EVENT_READ)
     while True:
@@ -90,7 +90,7 @@ def greet(listener: socket.socket) -> Sender | None:
 
 
 def serve_some(sender: Sender) -> None:
-    """Take what is there of a tensor, and answer it if it is whole."""
+    """Receive what is there of a tensor; send it back rounded once it is complete."""
     count = sender.connection.recv_into(sender.memory[sender.filled :])
     if not count:
         raise ConnectionResetError

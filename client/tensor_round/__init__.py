@@ -86,7 +86,7 @@ from .sdk.output import Output
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from .conformance import compare
+    from .conformance.compare.run import compare
 
 __all__ = [
     "ArrayAPIArray",

@@ -61,6 +61,11 @@ class DType:
         return ((1 << self.exponent_bits) - 1) << self.mantissa_bits
 
     @property
+    def has_infinity(self) -> bool:
+        """Whether a float has infinities; the types with ``fn`` in their names are finite."""
+        return not self.name.endswith("fn")
+
+    @property
     def bits(self) -> np.dtype[Any]:
         """The unsigned integer type of the same width: the elements as bit patterns."""
         return np.dtype(f"<u{self.itemsize}")

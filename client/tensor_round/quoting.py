@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from .rounding import rounding_named
 
 #: Longer texts are cut, so that no caller can make a response large.
 SHOWN_CHARACTERS = 40
@@ -31,6 +35,17 @@ def shown_key(key: str) -> str:
     """A key of a JSON document, on one line and encodable, in at most 40 characters."""
     text = key[: SHOWN_CHARACTERS + 1]
     return _cut(text if text.isprintable() else json.dumps(text)[1:-1], whole=True)
+
+
+def suggestion(value: object, names: Iterable[str]) -> str:
+    """``; did you mean NAME?`` for a name of the same rounding, or of a similar spelling."""
+    if not isinstance(value, str) or len(value) > SHOWN_CHARACTERS:
+        return ""
+    by_lower = {name.lower(): name for name in names}
+    meant = rounding_named(value)
+    alike = [low for low in by_lower if meant is not None and rounding_named(low) is meant]
+    found = alike or get_close_matches(value.lower(), by_lower, n=1, cutoff=0.75)
+    return f"; did you mean {by_lower[found[0]]}?" if found else ""
 
 
 def _cut(text: str, *, whole: bool) -> str:

@@ -67,3 +67,21 @@ DIRECTML_MODE_VALUES: dict[int, str] = {
     for row in ROUNDING_NAMES
     if row.directml_value is not None and row.directml is not None
 }
+
+#: Names of rounding directions in other places, in lower case, for suggestions in errors. Names
+#: that mean different directions in different places, such as ``toward_infinity``, are left out.
+_SYNONYMS: dict[str, Rounding] = {
+    **{rounding.value: rounding for rounding in Rounding},
+    **dict.fromkeys(("rne", "half_even", "halves_to_nearest_even"), Rounding.TIES_TO_EVEN),
+    **dict.fromkeys(("half_to_even", "round_nearest_even", "rint"), Rounding.TIES_TO_EVEN),
+    **dict.fromkeys(("rna", "round_nearest_afz"), Rounding.TIES_TO_AWAY),
+    **dict.fromkeys(("half_away", "half_away_from_zero"), Rounding.TIES_TO_AWAY),
+    **dict.fromkeys(("rtz", "trunc", "truncate"), Rounding.TOWARD_ZERO),
+    **dict.fromkeys(("rtp", "ceil", "ceiling"), Rounding.TOWARD_POSITIVE),
+    **dict.fromkeys(("rtn", "floor"), Rounding.TOWARD_NEGATIVE),
+}
+
+
+def rounding_named(text: str) -> Rounding | None:
+    """The direction that a name means, in whatever place; None if it is not known or ambiguous."""
+    return _SYNONYMS.get(text.lower())

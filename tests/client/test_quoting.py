@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_round.quoting import SHOWN_CHARACTERS, shown, shown_key
+from tensor_round.quoting import SHOWN_CHARACTERS, shown, shown_key, suggestion
 
 VALUES: list[tuple[Any, str]] = [
     ("FLOAT32", '"FLOAT32"'),
@@ -62,3 +62,23 @@ def test_an_ordinary_key_is_shown_as_it_is() -> None:
     assert shown_key("GuaranteedBaseOffsetAlignment") == "GuaranteedBaseOffsetAlignment"
     assert shown_key("größe") == "größe"
     assert shown_key("a\nb") == "a\\nb"
+
+
+@pytest.mark.parametrize(
+    ("value", "names", "meant"),
+    [
+        ("half_away_from_zero", ("ties_to_even", "ties_to_away"), "ties_to_away"),
+        ("ties_to_even", ("HALVES_TO_NEAREST_EVEN", "TOWARD_ZERO"), "HALVES_TO_NEAREST_EVEN"),
+        ("CEIL", ("toward_positive", "toward_negative"), "toward_positive"),
+        ("openvno", ("onnx", "openvino"), "openvino"),
+        ("float3", ("float16", "float32"), "float32"),
+    ],
+)
+def test_what_was_probably_meant_is_suggested(value: str, names: Any, meant: str) -> None:
+    assert suggestion(value, names) == f"; did you mean {meant}?"
+
+
+@pytest.mark.parametrize("value", ["TOWARD_INFINITY", "torch", "", "x" * 10**6, 7, None, ["onnx"]])
+def test_nothing_is_suggested_by_guessing(value: Any) -> None:
+    """DirectML's TOWARD_INFINITY rounds ties away; elsewhere it may be a directed rounding."""
+    assert suggestion(value, ("toward_positive", "toward_negative", "onnx")) == ""

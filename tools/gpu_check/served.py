@@ -54,11 +54,11 @@ def _post(
     connection: HTTPConnection, path: str, body: bytes, headers: dict[str, str] | None = None
 ) -> str | None:
     connection.request("POST", path, body, headers or {})
-    answer = connection.getresponse()
-    content = answer.read()
-    if answer.status != 200:
-        raise NotMeasured(f"{path}: {answer.status} {content[:300]!r}")
-    return answer.headers["Execution-Backend"]
+    response = connection.getresponse()
+    content = response.read()
+    if response.status != 200:
+        raise NotMeasured(f"{path}: {response.status} {content[:300]!r}")
+    return response.headers["Execution-Backend"]
 
 
 def shared_memory(device: CupyDevice) -> tuple[float, float]:
@@ -77,9 +77,9 @@ def shared_memory(device: CupyDevice) -> tuple[float, float]:
         with Service(*options, "--cuda-shared-memory", "true") as service:
             best = _shared_seconds(service, device.number, nbytes, regions)
             by_client = _client_seconds(service, nbytes, regions)
-        answer = np.empty_like(drawn)
-        cupy.cuda.runtime.memcpy(answer.ctypes.data, regions["out"].ptr, answer.nbytes, 2)
-    if answer.tobytes() != np.rint(drawn).tobytes():
+        response = np.empty_like(drawn)
+        cupy.cuda.runtime.memcpy(response.ctypes.data, regions["out"].ptr, response.nbytes, 2)
+    if response.tobytes() != np.rint(drawn).tobytes():
         raise NotMeasured("a tensor in shared memory came back wrong")
     return 2 * nbytes / best, 2 * nbytes / by_client
 

@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from ..call import RoundCall
 from ..errors import Fault, InvalidDescriptor
-from ..quoting import shown
+from ..quoting import shown, suggestion
 from ..wire import strictjson
 from . import array_api, directml, ieee754, onnx, openvino, stablehlo, webnn
 from .array_api import ArrayAPIArray, ArrayAPIDescriptor
@@ -96,7 +96,8 @@ def validate(document: object) -> Descriptor:
         raise _refusal(("dialect",), _NO_DIALECT)
     name = document["dialect"]
     if not isinstance(name, str) or name not in DIALECTS:
-        raise _refusal(("dialect",), f"{_NO_DIALECT}, got {shown(name)}")
+        hint = suggestion(name, DIALECTS)
+        raise _refusal(("dialect",), f"{_NO_DIALECT}, got {shown(name)}{hint}")
     refuse_oversized(document)
     try:
         return _READER.validate_python(document)

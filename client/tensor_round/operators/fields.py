@@ -10,7 +10,7 @@ from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from ..layout import SIZE_LIMIT
-from ..quoting import shown
+from ..quoting import shown, suggestion
 
 #: The highest rank of any dialect. ONNX and OpenVINO specify no limit; this project sets it.
 RANK_LIMIT = 32
@@ -67,8 +67,9 @@ class OneOf:
                 return known
             if self.rejected and value in self.rejected:
                 raise _error(self.rejected[value])
-        canonical = ", ".join(dict.fromkeys(self.spellings.values()))
-        raise _error(f"{self.title} takes {canonical}, got {shown(value)}")
+        canonical = dict.fromkeys(self.spellings.values())
+        hint = suggestion(value, canonical)
+        raise _error(f"{self.title} takes {', '.join(canonical)}, got {shown(value)}{hint}")
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler

@@ -32,11 +32,12 @@ SPELLINGS = (
     f"array_api:OP ({', '.join(DIALECTS['array_api'].modes)})"
 )
 
-#: The operators of the dialects in each of their modes, as ``compare`` lists them.
-_WORDS = (
-    "onnx",
-    *(f"openvino:{mode}" for mode in DIALECTS["openvino"].modes),
-    *(f"directml:{mode}" for mode in DIALECTS["directml"].modes),
+#: The operators of the other dialects in each of their modes, as ``compare`` lists them.
+_WORDS = tuple(
+    word
+    for name, dialect in DIALECTS.items()
+    if name != "ieee754"
+    for word in ([f"{name}:{mode}" for mode in dialect.modes] or [name])
 )
 
 _INTEGER = re.compile(r"\d{1,9}", re.ASCII)

@@ -9,39 +9,17 @@ are decided by the decimal itself; all other decimals are rounded from their nea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..dtypes import DType
+from ..dtypes import BY_NAME, DType
 
-#: Stored fraction bits and exponent bias of float64 (IEEE 754-2019, table 3.5).
-_DOUBLE_FRACTION_BITS = 52
-_DOUBLE_BIAS = 1023
+_DOUBLE_FRACTION_BITS = BY_NAME["float64"].mantissa_bits
+_DOUBLE_BIAS = BY_NAME["float64"].exponent_bias
 #: Decimals converted at once: NumPy's temporary arrays stay in the cache.
 _BLOCK = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class _Format:
-    """A format narrower than float64. ``least_exponent`` is that of its least normal number."""
-
-    fraction_bits: int
-    least_exponent: int
-    infinity: int
-    nan: int
-
-
-_FORMATS = {
-    "float16": _Format(10, -14, infinity=0x7C00, nan=0x7E00),
-    "bfloat16": _Format(7, -126, infinity=0x7F80, nan=0x7FC0),
-    "float32": _Format(23, -126, infinity=0x7F800000, nan=0x7FC00000),
-    "float8_e5m2": _Format(2, -14, infinity=0x7C, nan=0x7E),
-    # No infinities: overflow gives NaN, as in ml_dtypes (OCP OFP8 leaves the choice).
-    "float8_e4m3fn": _Format(3, -6, infinity=0x7F, nan=0x7F),
-}
 
 
 def patterns(texts: Sequence[bytes | str], dtype: DType) -> npt.NDArray[np.unsignedinteger]:
@@ -55,35 +33,45 @@ def patterns(texts: Sequence[bytes | str], dtype: DType) -> npt.NDArray[np.unsig
         block = texts[start : start + _BLOCK]
         doubles = np.fromiter(map(float, block), np.float64, count=len(block))
         bits[start : start + _BLOCK] = (
-            doubles.view(np.uint64)
-            if dtype.name == "float64"
-            else _narrowed(doubles, block, _FORMATS[dtype.name], dtype)
+            doubles.view(np.uint64) if dtype.name == "float64" else _narrowed(doubles, block, dtype)
         )
     return bits
 
 
 def _narrowed(
-    doubles: npt.NDArray[np.float64], texts: Sequence[bytes | str], fmt: _Format, dtype: DType
+    doubles: npt.NDArray[np.float64], texts: Sequence[bytes | str], dtype: DType
 ) -> npt.NDArray[np.int64]:
-    patterns = _magnitudes(doubles, texts, fmt)
-    patterns[np.isnan(doubles)] = fmt.nan
-    patterns |= np.signbit(doubles).astype(np.int64) << (8 * dtype.itemsize - 1)
+    patterns = _magnitudes(doubles, texts, dtype)
+    patterns[np.isnan(doubles)] = _nan(dtype)
+    patterns |= np.signbit(doubles).astype(np.int64) << (dtype.width - 1)
     return patterns
 
 
+def _nan(dtype: DType) -> int:
+    """The pattern of the quiet NaN without payload; the only NaN of a type without infinities."""
+    quiet = 1 << (dtype.mantissa_bits - 1)
+    return dtype.exponent_mask | (quiet if dtype.has_infinity else (1 << dtype.mantissa_bits) - 1)
+
+
+def _overflow(dtype: DType) -> int:
+    """The pattern that overflow gives: infinity, or NaN where there is none, as in ml_dtypes."""
+    return dtype.exponent_mask if dtype.has_infinity else _nan(dtype)
+
+
 def _magnitudes(
-    doubles: npt.NDArray[np.float64], texts: Sequence[bytes | str], fmt: _Format
+    doubles: npt.NDArray[np.float64], texts: Sequence[bytes | str], dtype: DType
 ) -> npt.NDArray[np.int64]:
     """The patterns without their sign bits; those of NaNs are undefined."""
     bits = doubles.view(np.int64)
+    fraction_bits, least_exponent = dtype.mantissa_bits, 1 - dtype.exponent_bias
     exponents = ((bits >> _DOUBLE_FRACTION_BITS) & 0x7FF) - _DOUBLE_BIAS
     implicit = 1 << _DOUBLE_FRACTION_BITS
     # Zeros and subnormals of float64 get the implicit bit too. They are far below half of any
     # format's least number, so they still become zero.
     significands = (bits & (implicit - 1)) | implicit
-    below = np.maximum(fmt.least_exponent - exponents, 0)
+    below = np.maximum(least_exponent - exponents, 0)
     # A shift by two bits more than a significand has leaves nothing, as any larger shift would.
-    drop = np.minimum(_DOUBLE_FRACTION_BITS - fmt.fraction_bits + below, _DOUBLE_FRACTION_BITS + 2)
+    drop = np.minimum(_DOUBLE_FRACTION_BITS - fraction_bits + below, _DOUBLE_FRACTION_BITS + 2)
     kept = significands >> drop
     rest = significands - (kept << drop)
     half = np.int64(1) << (drop - 1)
@@ -93,9 +81,9 @@ def _magnitudes(
         if side:
             up[index] = side > 0
     # The implicit bit, if kept, increments the exponent field; so does a carry.
-    fields = np.maximum(exponents, fmt.least_exponent) - fmt.least_exponent
-    magnitudes: npt.NDArray[np.int64] = (fields << fmt.fraction_bits) + kept + up
-    return np.minimum(magnitudes, fmt.infinity, out=magnitudes)
+    fields = np.maximum(exponents, least_exponent) - least_exponent
+    magnitudes: npt.NDArray[np.int64] = (fields << fraction_bits) + kept + up
+    return np.minimum(magnitudes, _overflow(dtype), out=magnitudes)
 
 
 def _side(text: bytes | str, double: float) -> int:

@@ -1,4 +1,4 @@
-"""Models of misbehaviour: each names the wrong kernel that is written that way."""
+"""Wrong kernels, and the models that must name them."""
 
 from __future__ import annotations
 
@@ -6,120 +6,12 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
-from support.cases.wrong_kernels import (
-    Array,
-    c_round,
-    ceil_flushed,
-    floor_of_half_added,
-    ggml_vulkan,
-    half_added,
-    int32_in_float32,
-    int64_in_float64,
-    math_round,
-    nans_as,
-    right,
-    sign_of_zero_lost,
-    tflite,
-    through,
-    through_float32_clamped,
-    truncated,
-)
+from support.cases.wrong_kernels import PLANTED, Array, half_added, nans_as, right
 from tensor_round.conformance import MODELS, ROUNDINGS, is_nan, rounded, samples, verify
 from tensor_round.dtypes import BY_NAME
-
-#: (kernel, dtype, rounding, the names of the models that explain it)
-PLANTED: dict[str, tuple[Callable[[Array], Array], str, str, list[str]]] = {
-    "trunc-of-half-added": (half_added, "float32", "ties_to_away", ["trunc(x + copysign(0.5, x))"]),
-    "trunc-of-half-added-16": (
-        *(half_added, "float16", "ties_to_away"),
-        ["trunc(x + copysign(0.5, x))"],
-    ),
-    "trunc-of-half-added-bf16": (
-        *(half_added, "bfloat16", "ties_to_away"),
-        ["trunc(x + copysign(0.5, x))"],
-    ),
-    "trunc-of-half-added-e4m3": (
-        *(half_added, "float8_e4m3fn", "ties_to_away"),
-        ["trunc(x + copysign(0.5, x))"],
-    ),
-    "floor-of-half-added": (floor_of_half_added, "float32", "ties_to_even", ["floor(x + 0.5)"]),
-    "floor-of-half-added-64": (floor_of_half_added, "float64", "ties_to_away", ["floor(x + 0.5)"]),
-    "ggml-vulkan": (
-        *(ggml_vulkan, "float32", "ties_to_away"),
-        ["trunc(x + copysign(0.5, x))", "zero's sign lost by -0.0 alone"],
-    ),
-    "math-round": (math_round, "float64", "ties_to_even", ["half toward +infinity"]),
-    "math-round-16": (math_round, "float16", "ties_to_away", ["half toward +infinity"]),
-    "c-round": (c_round, "float32", "ties_to_even", ["half away from zero"]),
-    "rint-for-away": (np.rint, "float8_e4m3fn", "ties_to_away", ["half to even"]),
-    "no-rounding": (lambda x: x, "float32", "ties_to_even", ["no rounding"]),
-    "truncation": (truncated, "float16", "ties_to_even", ["truncation"]),
-    "floor-for-trunc": (
-        lambda x: right(x, "toward_negative"),
-        *("float32", "toward_zero"),
-        ["floor"],
-    ),
-    "ceil-for-trunc": (
-        lambda x: right(x, "toward_positive"),
-        *("float32", "toward_zero"),
-        ["ceil"],
-    ),
-    "through-float32": (through(np.float32), "float64", "ties_to_even", ["through float32"]),
-    "through-float32-clamped": (
-        *(through_float32_clamped, "float64", "ties_to_even"),
-        ["through float32 clamped"],
-    ),
-    "through-float16": (through(np.float16), "float32", "ties_to_even", ["through float16"]),
-    "through-float16-64": (through(np.float16), "float64", "ties_to_even", ["through float16"]),
-    "through-bfloat16": (
-        *(through(ml_dtypes.bfloat16), "float32", "ties_to_even"),
-        ["through bfloat16"],
-    ),
-    "flushed": (ceil_flushed, "float32", "toward_positive", ["flush subnormals"]),
-    "zeros": (sign_of_zero_lost, "float32", "ties_to_even", ["zero's sign lost"]),
-    "tflite": (tflite, "float32", "ties_to_even", ["zero's sign lost by all but -0.0"]),
-    "nan-quieted": (nans_as(lambda b: b | 0x200), "float16", "ties_to_even", ["NaN quieted"]),
-    "nan-canonical": (
-        *(nans_as(lambda b: np.full_like(b, 0x7FFF)), "float16", "ties_to_even"),
-        ["NaN canonical (all ones but the sign)"],
-    ),
-    "nan-canonical-x86": (
-        *(nans_as(lambda b: np.full_like(b, 0xFFC00000)), "float32", "ties_to_even"),
-        ["NaN canonical (negative, quiet, no payload)"],
-    ),
-    "nan-canonical-riscv": (
-        *(nans_as(lambda b: np.full_like(b, 0x7FC00000)), "float32", "ties_to_even"),
-        ["NaN canonical (quiet, no payload)"],
-    ),
-    "nan-canonical-torch": (
-        *(nans_as(lambda b: np.full_like(b, 0xFFFF)), "bfloat16", "ties_to_even"),
-        ["NaN canonical (all ones)"],
-    ),
-    "payload-lost": (
-        *(nans_as(lambda b: (b & 0x8000) | 0x7E00), "float16", "ties_to_even"),
-        ["payload lost"],
-    ),
-    "nan-sign-lost": (
-        nans_as(lambda b: b & 0x7FFF),
-        "float16",
-        "ties_to_even",
-        ["NaN's sign lost"],
-    ),
-    "nan-quieted-and-sign-lost": (
-        *(nans_as(lambda b: (b | 0x200) & 0x7FFF), "float16", "ties_to_even"),
-        ["NaN quieted", "NaN's sign lost"],
-    ),
-    "payload-cut": (
-        *(nans_as(lambda b: (b | 1 << 51) >> 29 << 29), "float64", "ties_to_even"),
-        ["payload cut to float32's"],
-    ),
-    "int64-in-float64": (int64_in_float64, "int64", "ties_to_even", ["integers through float64"]),
-    "int32-in-float32": (int32_in_float32, "int32", "ties_to_even", ["integers through float32"]),
-}
 
 
 @pytest.mark.parametrize(("kernel", "dtype", "rounding", "names"), PLANTED.values(), ids=PLANTED)

@@ -53,7 +53,7 @@ NO_DIALECT: dict[str, tuple[Any, str]] = {
     "none": ({}, ", ".join(DIALECTS)),
     "null": ({"dialect": None}, "got null"),
     "unknown": ({"dialect": "torch"}, 'got "torch"'),
-    "upper case": ({"dialect": "ONNX"}, 'got "ONNX"'),
+    "upper case": ({"dialect": "ONNX"}, 'got "ONNX"; did you mean onnx?'),
     "number": ({"dialect": 1}, "got 1"),
     "list": ({"dialect": ["onnx"]}, "got an array"),
     "an array": ([], "in an object, got an array"),

@@ -1,10 +1,11 @@
-"""Kernels as people write them: wrong in one known way each, and one that is right."""
+"""Wrong kernels, written as people write them, and the names of the models that explain them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -108,3 +109,94 @@ def int32_in_float32(x: Array) -> Array:
     whole = np.rint(x.astype(np.float32))
     fits = np.abs(whole) < 2.0**31
     return np.where(fits, np.where(fits, whole, 0).astype(np.int32), np.iinfo(np.int32).min)
+
+
+#: (kernel, dtype, rounding, the names of the models that explain it)
+PLANTED: dict[str, tuple[Callable[[Array], Array], str, str, list[str]]] = {
+    "trunc-of-half-added": (half_added, "float32", "ties_to_away", ["trunc(x + copysign(0.5, x))"]),
+    "trunc-of-half-added-16": (
+        *(half_added, "float16", "ties_to_away"),
+        ["trunc(x + copysign(0.5, x))"],
+    ),
+    "trunc-of-half-added-bf16": (
+        *(half_added, "bfloat16", "ties_to_away"),
+        ["trunc(x + copysign(0.5, x))"],
+    ),
+    "trunc-of-half-added-e4m3": (
+        *(half_added, "float8_e4m3fn", "ties_to_away"),
+        ["trunc(x + copysign(0.5, x))"],
+    ),
+    "floor-of-half-added": (floor_of_half_added, "float32", "ties_to_even", ["floor(x + 0.5)"]),
+    "floor-of-half-added-64": (floor_of_half_added, "float64", "ties_to_away", ["floor(x + 0.5)"]),
+    "ggml-vulkan": (
+        *(ggml_vulkan, "float32", "ties_to_away"),
+        ["trunc(x + copysign(0.5, x))", "zero's sign lost by -0.0 alone"],
+    ),
+    "math-round": (math_round, "float64", "ties_to_even", ["half toward +infinity"]),
+    "math-round-16": (math_round, "float16", "ties_to_away", ["half toward +infinity"]),
+    "c-round": (c_round, "float32", "ties_to_even", ["half away from zero"]),
+    "rint-for-away": (np.rint, "float8_e4m3fn", "ties_to_away", ["half to even"]),
+    "not-rounded": (lambda x: x.copy(), "float16", "ties_to_even", ["no rounding"]),
+    "truncation": (truncated, "float16", "ties_to_even", ["truncation"]),
+    "floor-for-trunc": (
+        lambda x: right(x, "toward_negative"),
+        *("float32", "toward_zero"),
+        ["floor"],
+    ),
+    "ceil-for-trunc": (
+        lambda x: right(x, "toward_positive"),
+        *("float32", "toward_zero"),
+        ["ceil"],
+    ),
+    "through-float32": (through(np.float32), "float64", "ties_to_even", ["through float32"]),
+    "through-float32-clamped": (
+        *(through_float32_clamped, "float64", "ties_to_even"),
+        ["through float32 clamped"],
+    ),
+    "through-float16": (through(np.float16), "float32", "ties_to_even", ["through float16"]),
+    "through-float16-64": (through(np.float16), "float64", "ties_to_even", ["through float16"]),
+    "through-bfloat16": (
+        *(through(ml_dtypes.bfloat16), "float32", "ties_to_even"),
+        ["through bfloat16"],
+    ),
+    "flushed": (ceil_flushed, "float32", "toward_positive", ["flush subnormals"]),
+    "zeros": (sign_of_zero_lost, "float32", "ties_to_even", ["zero's sign lost"]),
+    "tflite": (tflite, "float32", "ties_to_even", ["zero's sign lost by all but -0.0"]),
+    "nan-quieted": (nans_as(lambda b: b | 0x200), "float16", "ties_to_even", ["NaN quieted"]),
+    "nan-canonical": (
+        *(nans_as(lambda b: np.full_like(b, 0x7FFF)), "float16", "ties_to_even"),
+        ["NaN canonical (all ones but the sign)"],
+    ),
+    "nan-canonical-x86": (
+        *(nans_as(lambda b: np.full_like(b, 0xFFC00000)), "float32", "ties_to_even"),
+        ["NaN canonical (negative, quiet, no payload)"],
+    ),
+    "nan-canonical-riscv": (
+        *(nans_as(lambda b: np.full_like(b, 0x7FC00000)), "float32", "ties_to_even"),
+        ["NaN canonical (quiet, no payload)"],
+    ),
+    "nan-canonical-torch": (
+        *(nans_as(lambda b: np.full_like(b, 0xFFFF)), "bfloat16", "ties_to_even"),
+        ["NaN canonical (all ones)"],
+    ),
+    "payload-lost": (
+        *(nans_as(lambda b: (b & 0x8000) | 0x7E00), "float16", "ties_to_even"),
+        ["payload lost"],
+    ),
+    "nan-sign-lost": (
+        nans_as(lambda b: b & 0x7FFF),
+        "float16",
+        "ties_to_even",
+        ["NaN's sign lost"],
+    ),
+    "nan-quieted-and-sign-lost": (
+        *(nans_as(lambda b: (b | 0x200) & 0x7FFF), "float16", "ties_to_even"),
+        ["NaN quieted", "NaN's sign lost"],
+    ),
+    "payload-cut": (
+        *(nans_as(lambda b: (b | 1 << 51) >> 29 << 29), "float64", "ties_to_even"),
+        ["payload cut to float32's"],
+    ),
+    "int64-in-float64": (int64_in_float64, "int64", "ties_to_even", ["integers through float64"]),
+    "int32-in-float32": (int32_in_float32, "int32", "ties_to_even", ["integers through float32"]),
+}

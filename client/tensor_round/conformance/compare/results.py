@@ -18,7 +18,7 @@ class Comparison:
 
     ``rounding`` is the nearest direction; None if the nearest rule is a formula without one.
     ``models`` are the models of misbehaviour in the rule. ``also`` are equally simple rules with
-    the same results on ``a``. ``operators`` are the dialects' operators with this direction, as
+    as many differences. ``operators`` are the dialects' operators with this direction, as
     text. ``different`` elements of ``b`` differ from the rule's results; ``classes`` counts them.
     """
 
@@ -56,18 +56,19 @@ class Comparison:
         if self.different:
             elements = "element" if self.elements == 1 else "elements"
             told += f", but for {self.different:,} of {self.elements:,} {elements}"
-            return told + which(self.classes)
-        if not self.also:
+            told += which(self.classes)
+        if not self.also or not self.explained:
             return told
         more = [f"{len(self.also) - NAMED:,} more"] if len(self.also) > NAMED else []
-        return f"{told}; {words([*self.also[:NAMED], *more])} would do the same"
+        others = words([*self.also[:NAMED], *more])
+        return f"{told}; {others} would {'leave as many' if self.different else 'do the same'}"
 
     def __str__(self) -> str:
         lines = [self.sentence]
         if self.operators and self.explained:
             lines.append(f"operators: {', '.join(self.operators)}")
         for row in self.classes.values():
-            lines += [f"  {row.different:,} {row.name}", *(f"    {e}" for e in row.first)]
+            lines += [f"  {row.name}: {row.different:,}", *(f"    {e}" for e in row.first)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

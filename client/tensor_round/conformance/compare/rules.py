@@ -85,7 +85,7 @@ class Race:
             rule.wrong += _wrong(rule, bits, got, self._dtype)
         self._seen += bits.size
         self._rules.sort(key=_merit)
-        most = 2 * self._rules[0].wrong + SLACK
+        most = 2 * min(rule.wrong for rule in self._rules) + SLACK
         half = self._seen // 2
         kept = [r for r in self._rules if r.wrong <= most and (r.wrong <= half or not r.models)]
         if self._seen >= MANY:
@@ -114,7 +114,8 @@ def _kept(bits: Bits, _: str, __: str) -> Bits:
 
 
 def _merit(rule: Rule) -> tuple[int, int]:
-    return rule.wrong, len(rule.models)
+    """What is least of the best: each model has to halve what the rule has wrong."""
+    return rule.wrong << len(rule.models), len(rule.models)
 
 
 def _wrong(rule: Rule, bits: Bits, got: Bits, dtype: str) -> int:

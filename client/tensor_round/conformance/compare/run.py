@@ -79,8 +79,9 @@ class _Pair:
         models = (*rules[0].models, *nans.models)
         shape = self._arrays[0].shape
         operators = operators_on(self._dtype, shape)
-        right = [] if models else [rule.rounding for rule in rules if rule.rounding]
-        tally = self._left_over(rules[0], nans) if rules[0].wrong + nans.wrong else Tally()
+        wrong = rules[0].wrong + nans.wrong
+        right = [] if models else [r.rounding for r in rules[: 1 if wrong else None] if r.rounding]
+        tally = self._left_over(rules[0], nans) if wrong else Tally()
         return Comparison(
             self._dtype,
             shape,

@@ -1,0 +1,165 @@
+"""``tensor-round compare`` as people call it: files, exit codes, what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tensor_round as tr
+
+X = np.array([[-2.5, -0.3, 0.5], [1.5, 2.5, np.nan]], np.float32)
+AWAY = np.array([[-3, -0.0, 1], [2, 3, np.nan]], np.float32)
+
+
+def compare(
+    folder: Path, *arguments: str, given: bytes | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command in a folder, with no service to ask."""
+    kept = {name: value for name, value in os.environ.items() if "TENSOR_ROUND" not in name}
+    done = subprocess.run(
+        [sys.executable, "-m", "tensor_round", "compare", *arguments],
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        env={**kept, "TENSOR_ROUND_URL": "http://127.0.0.1:9", "COLUMNS": "200", "NO_COLOR": "1"},
+        timeout=100,
+    )
+    assert b"Traceback" not in done.stderr
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    np.save(tmp_path / "a.npy", X)
+    np.save(tmp_path / "away.npy", AWAY)
+    return tmp_path
+
+
+def test_an_operator_that_turned_one_into_the_other(folder: Path) -> None:
+    done = compare(folder, "a.npy", "away.npy")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "b is a under ties_to_away",
+        "operators: openvino:half_away_from_zero, directml:TOWARD_INFINITY, "
+        "stablehlo:round_nearest_afz",
+    ]
+
+
+def test_but_for_an_element(folder: Path) -> None:
+    np.save(folder / "b.npy", np.where(X == 2.5, np.float32(2), AWAY))
+    done = compare(folder, "a.npy", "b.npy")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[0] == (
+        "b is a under ties_to_away, but for 1 of 6 elements, 1 of the exact ties; "
+        "first [1, 1]: x 2.5, b 2.0, expected 3.0"
+    )
+    report = json.loads(compare(folder, "a.npy", "b.npy", "--json").stdout)
+    assert report == json.loads(json.dumps(tr.compare(X, np.load(folder / "b.npy")).as_data()))
+
+
+def test_a_known_misbehaviour(folder: Path) -> None:
+    a = np.array([0.49999997, 2.5, 8388609, -0.25], np.float32)
+    np.save(folder / "a.npy", a)
+    np.save(folder / "b.npy", np.trunc(a + np.copysign(np.float32(0.5), a)))
+    done = compare(folder, "a.npy", "b.npy")
+    assert (done.returncode, done.stdout) == (1, "b is a under trunc(x + copysign(0.5, x))\n")
+
+
+def test_where_operators_differ(folder: Path) -> None:
+    done = compare(folder, "a.npy")
+    assert (done.returncode, done.stdout) == (0, f"{tr.compare(X)}\n")
+    report = json.loads(compare(folder, "a.npy", "--json").stdout)
+    assert tr.Differences.from_data(report) == tr.compare(X)
+
+
+def test_fortran_big_endian_and_a_pipe(folder: Path) -> None:
+    np.save(folder / "b.npy", np.asfortranarray(AWAY.astype(">f4")))
+    given = (folder / "a.npy").read_bytes()
+    assert compare(folder, "-", "b.npy", given=given).stdout.startswith("b is a under ties_to_away")
+
+
+def test_types_that_npy_has_no_name_for(folder: Path) -> None:
+    a = np.array([0.5, 1.5, -0.5], ml_dtypes.bfloat16)
+    np.save(folder / "a.npy", a)
+    np.save(folder / "b.npy", np.array([0, 2, -0.0], ml_dtypes.bfloat16))
+    done = compare(folder, "a.npy", "b.npy", "--dtype", "bfloat16")
+    assert done.stdout.startswith("b is a under ties_to_even\noperators: onnx, openvino:")
+    done = compare(folder, "a.npy", "b.npy")
+    assert done.returncode == 2
+    assert "--dtype: a.npy: the file states its elements as <V2" in done.stderr
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "no-npy": (b"no such thing", "for B: b.npy: this is no .npy file"),
+    "shape": (np.zeros(6, "f4"), "for B: b has shape (6,), a has (2, 3)"),
+    "dtype": (np.zeros((2, 3), "f2"), "for B: b has dtype float16, a has float32"),
+    "complex": (np.zeros((2, 3), complex), "for B: b.npy: the .npy file has elements of type"),
+    "none": (None, "for B: b.npy: No such file"),
+}
+
+
+@pytest.mark.parametrize(("given", "why"), BAD.values(), ids=BAD)
+def test_wrong_usage(folder: Path, given: Any, why: str) -> None:
+    if isinstance(given, bytes):
+        (folder / "b.npy").write_bytes(given)
+    elif given is not None:
+        np.save(folder / "b.npy", given)
+    done = compare(folder, "a.npy", "b.npy")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Invalid value {why}" in " ".join(done.stderr.split())
+    error = json.loads(compare(folder, "a.npy", "b.npy", "--json").stderr)["error"]
+    assert error["kind"] == "UsageError"
+    assert why in error["detail"]
+
+
+def test_a_rank_that_no_operator_takes(folder: Path) -> None:
+    np.save(folder / "a.npy", np.zeros((1,) * 33))
+    done = compare(folder, "a.npy")
+    assert done.returncode == 2
+    assert "for A: a.npy: " in done.stderr
+
+
+def test_a_progress_bar_when_asked_for(folder: Path) -> None:
+    assert "comparing" in compare(folder, "a.npy", "away.npy", "--progress").stderr
+
+
+USED = """
+import resource, sys
+from tensor_round import cli, conformance
+lines = open('/proc/self/status').read().splitlines()
+used = next(int(line.split()[1]) << 10 for line in lines if line[:6] == 'VmData')
+resource.setrlimit(resource.RLIMIT_DATA, (used + (24 << 20), -1))
+cli.main()
+"""
+
+
+def test_files_larger_than_memory_allows(tmp_path: Path) -> None:
+    """Private memory may grow by less than half of either file."""
+    size = 60 << 18
+    for name in ("a", "b"):
+        file = np.lib.format.open_memmap(tmp_path / f"{name}.npy", "w+", "<f4", (size,))
+        file[1::1001] = 2.5 if name == "a" else 3
+        file[-1] = 0.5
+    for names, told in (
+        (["a.npy"], "ties_to_even and ties_to_away differ in 15,714 elements, all exact ties"),
+        (["a.npy", "b.npy"], f"but for 1 of {size:,} elements, 1 of the exact ties; first [157"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", USED, "compare", *names],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == len(names) - 1, done.stderr
+        assert told in done.stdout
