@@ -65,7 +65,8 @@ class Block:
     def check(self, printed: list[str], output: Block | None = None) -> None:
         """Assert that it prints what it shows, and, where it shows anything, nothing else."""
         if output is not None:
-            assert printed == [line for line in output.text.splitlines() if line]
+            shown = [line for line in output.text.splitlines() if line]
+            assert printed == shown, f"line {output.line}: {printed}"
             return
         if self.language == "sh" and not self.outputs:
             return
