@@ -28,6 +28,7 @@ def test_numpy(tmp_path: Path, service: Service) -> None:
     ]
 
 
+@pytest.mark.not_behind("unix", reason="the programs' HTTP clients are given a host and a port")
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.source)
 def test_a_program_in_another_language(program: Program, tmp_path: Path, service: Service) -> None:
     if reason := program.missing():
