@@ -124,7 +124,9 @@ $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX (2 GB)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
+VULKAN := /usr/share/vulkan/icd.d
 runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles, and write docs/runtimes.md (15 minutes)
+	@ls $(VULKAN)/* >/dev/null 2>&1 || { echo "runtimes: no Vulkan driver; on Debian: apt-get install mesa-vulkan-drivers" >&2; exit 1; }
 	$(ORACLES)/bin/python tools/runtimes_page.py
 
 bench: $(VENV)/.service build/load ## Measure the service beside its peers (10 minutes; ARGS=--quick)

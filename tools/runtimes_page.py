@@ -24,7 +24,7 @@ OPERATORS = {
 RUNTIMES = {
     "round": (
         *("onnxruntime", "onnx-reference", "openvino", "litert", "litert:builtin"),
-        *("torch", "jax", "numpy"),
+        *("torch", "jax", "numpy", "webgpu", "webgpu:ggml"),
     ),
     "cast": ("onnxruntime", "onnx-reference", "openvino", "torch", "jax", "numpy"),
     "quantize_linear": ("onnxruntime", "onnx-reference", "torch"),
@@ -39,8 +39,9 @@ Each row is a fault: what is wrong, of how many results, which
 and a line that shows it again. What is right is said there too. What a runtime has no switch for (a
 direction, saturation) is not asked of it.
 
-`make runtimes` makes this page anew. Of other programs nothing is said: there was no GPU, no Core
-ML and no Vulkan device. Of TensorFlow there is LiteRT, its runtime on devices.
+`make runtimes` makes this page anew. Vulkan (wgpu) is Mesa's lavapipe, a driver for CPUs: its own
+functions, and the expression of ggml's Vulkan shader for ROUND. There was no GPU and no Core ML.
+TensorFlow stands here as LiteRT, its runtime on devices.
 """
 COLUMNS = (
     "| runtime | of | wrong | this is | first wrong result | to see it |\n" + "|---" * 6 + "|\n"

@@ -60,6 +60,8 @@ FAULTS: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
         ("float32", "ties_to_even"): ("zero's sign lost by all but -0.0", *QUIETED),
         ("float32", ""): QUIETED,
     },
+    "webgpu": {("", ""): QUIETED},
+    "webgpu:ggml": {("", ""): (HALF_ADDED, MINUS_ZERO, *QUIETED)},
     "torch": {
         ("bfloat16", ""): ("NaN canonical (all ones)",),
         ("float64", "toward_zero"): (),
@@ -91,6 +93,8 @@ LACKING = {
     "openvino": {"float8_e4m3fn", "float8_e5m2"},
     "litert": set(),
     "litert:builtin": set(),
+    "webgpu": set(),
+    "webgpu:ggml": set(),
     "torch": {"float8_e4m3fn", "float8_e5m2"},
     "jax": set(),
 }

@@ -97,8 +97,9 @@ def _conversions(operator: str) -> Iterator[How]:
 
 def _verdict(converter: Converter, how: How) -> Verdict:
     if isinstance(how, Cast):
+        cast = converter.cast(how)
         bits = cast_operands(how.source, how.target)
-        return judge(how, Operands.of_cast(bits), converter.cast(how)(bits))
+        return judge(how, Operands.of_cast(bits), cast(bits))
     convert = converter.quantize(how)
     tensors = list(trials(how.source, how.target, per_axis=how.per_axis))
     got = np.concatenate([convert(trial) for trial in tensors])

@@ -90,6 +90,11 @@ RUNTIMES = (
         "cupy-cuda13x",
     ),
     RuntimeName(
+        *("webgpu", "ggml", False, "WGSL's round, trunc, ceil, floor on a GPU, or ggml's shader"),
+        _imported("webgpu", "WebGPU"),
+        "wgpu",
+    ),
+    RuntimeName(
         *("python", "MODULE:FUNCTION", True, "a function that gets and returns a NumPy array"),
         open_function,
     ),

@@ -1,0 +1,83 @@
+"""``webgpu[:ggml]``: a compute shader on the default GPU, through wgpu: Vulkan, Metal or Direct3D.
+
+With Mesa's lavapipe (Debian's mesa-vulkan-drivers) the device is the CPU, by Vulkan.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import CannotVerify, NotTaken
+from ..reference import Bits
+from .runtime import RoundBits, failures_of, probed, version
+
+#: WGSL's own functions (section 17.5).
+FUNCTIONS = {
+    "ties_to_even": "round(x)",
+    "toward_zero": "trunc(x)",
+    "toward_positive": "ceil(x)",
+    "toward_negative": "floor(x)",
+}
+#: The argument for the expression of ggml's Vulkan shader for ROUND (vulkan-shaders/unary.comp).
+GGML = "ggml"
+GGML_EXPRESSIONS = {"ties_to_away": "select(ceil(x - 0.5), floor(x + 0.5), x >= 0.0)"}
+
+_SHADER = """
+@group(0) @binding(0) var<storage, read> source: array<u32>;
+@group(0) @binding(1) var<storage, read_write> result: array<u32>;
+@compute @workgroup_size(256)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if (id.x < arrayLength(&result)) {
+        let x = bitcast<f32>(source[id.x]);
+        result[id.x] = bitcast<u32>(EXPRESSION);
+    }
+}
+"""
+#: Elements of a dispatch: 256 in each of at most 65,535 workgroups.
+_BLOCK = 1 << 20
+
+
+class WebGPU:
+    """A shader of one expression on float32."""
+
+    dtypes = ("float32",)
+    concurrent = False
+
+    def __init__(self, expressions: str) -> None:
+        import wgpu
+
+        if expressions not in ("", GGML):
+            raise CannotVerify(f"webgpu has no expressions {expressions}; it has WGSL's, or {GGML}")
+        self._expressions = GGML_EXPRESSIONS if expressions else FUNCTIONS
+        self.roundings = tuple(self._expressions)
+        try:
+            adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
+        except RuntimeError as error:
+            raise CannotVerify(f"webgpu: {error}") from error
+        info = adapter.info
+        kind = "ggml's expression" if expressions else "WGSL"
+        self.name = f"wgpu {version(wgpu)}, {info['backend_type']}, {info['device']}, {kind}"
+
+    def kernel(self, dtype: str, rounding: str) -> RoundBits:
+        """The shader; raises :class:`NotTaken` for dtypes but float32."""
+        from wgpu.utils.compute import compute_with_buffers
+
+        if dtype not in self.dtypes or rounding not in self._expressions:
+            raise NotTaken(f"it has no shader for {dtype} {rounding}")
+        shader = _SHADER.replace("EXPRESSION", self._expressions[rounding])
+
+        def run(block: Bits) -> Bits:
+            out = compute_with_buffers(
+                {0: block}, {1: block.nbytes}, shader, n=-(-block.size // 256)
+            )
+            return np.frombuffer(out[1], block.dtype)
+
+        def kernel(bits: Bits) -> Bits:
+            with failures_of(self.name, dtype):
+                blocks = [bits[at : at + _BLOCK] for at in range(0, bits.size, _BLOCK)]
+                return np.concatenate([run(np.ascontiguousarray(block)) for block in blocks])
+
+        return probed(kernel, dtype)
+
+    def close(self) -> None:
+        """Do nothing: the device ends with the process."""
