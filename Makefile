@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi test-web bench bench-peers bench-report docs release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi test-web bench bench-peers bench-report docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -199,13 +199,26 @@ LOCK := $(LOCKS)/bin/uv pip compile --quiet --universal --generate-hashes --no-h
 lock: $(LOCKS)/bin/uv ## Lock what CI and the images install, by hashes (ARGS=--upgrade for newer)
 	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
+	$(LOCK) --group site -o locks/site.txt
 	for extra in service compiled cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
-docs: $(VENV)/.service ## Write the generated pages of docs/: client, settings, specifications
+docs: $(VENV)/.service ## Write the generated pages of docs/: client, settings, specifications, a figure
 	$(BIN)/python tools/sdk_reference.py
 	$(BIN)/python tools/settings_page.py
 	$(BIN)/python tools/specifications_page.py
+	$(BIN)/python tools/staircase.py
+
+SITE := .venvs/site
+$(SITE)/.site: pyproject.toml
+	$(PYTHON) -m venv $(SITE)
+	$(call install,$(SITE)/bin,--group site,site)
+	@touch $@
+
+site: $(SITE)/.site ## Build the documentation as a site in build/site: searchable, and without another host
+	@# Not --quiet: then --strict would see no warnings.
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
+	$(SITE)/bin/python tools/site/check.py build/site
 
 lint: $(VENV)/.lint ## Check style
 	$(BIN)/ruff check .

@@ -21,6 +21,7 @@ GROUPS: dict[str, list[str]] = PROJECT["dependency-groups"]
 ASKED = {
     "build": [*GROUPS["build"], *PROJECT["build-system"]["requires"]],
     "ci": [*OWN, *EXTRAS["service"], *EXTRAS["compiled"], *GROUPS["test"], *GROUPS["lint"]],
+    "site": GROUPS["site"],
     # An extra that is another one by its use is locked under that one's name.
     **{extra: [*OWN, *asked] for extra, asked in EXTRAS.items() if extra != "engine"},
 }

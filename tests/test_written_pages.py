@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("tool", ["sdk_reference.py", "settings_page.py", "specifications_page.py"])
+@pytest.mark.parametrize(
+    "tool", ["sdk_reference.py", "settings_page.py", "specifications_page.py", "staircase.py"]
+)
 def test_a_page_is_current(tool: str) -> None:
     made = subprocess.run([sys.executable, ROOT / "tools" / tool, "--check"])
     assert made.returncode == 0, "run make docs"

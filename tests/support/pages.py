@@ -56,8 +56,18 @@ class Block:
         """What it shows as printed: arrays, tuples, JSON."""
         return _OUTPUT.findall(self.text)
 
-    def check(self, printed: list[str]) -> None:
+    def is_output_of(self, before: Block) -> bool:
+        """Whether it is the output, below a command, of the block that stands before it."""
+        end = before.line + before.text.count("\n") + 1
+        runs = before.language == "sh" and not before.needs
+        return self.language == "text" and runs and self.line == end + 2
+
+    def check(self, printed: list[str], output: Block | None = None) -> None:
         """Assert that it prints what it shows, and, where it shows anything, nothing else."""
+        if output is not None:
+            shown = [line for line in output.text.splitlines() if line]
+            assert printed == shown, f"line {output.line}: {printed}"
+            return
         if self.language == "sh" and not self.outputs:
             return
         lines, comments = _unspaced(printed), _unspaced(re.findall(r"# (.*)", self.text))
@@ -103,8 +113,10 @@ class Reader:
         self._shell: _Session | None = None
         self._python: _Session | None = None
 
-    def read(self, block: Block, url: str) -> None:
+    def read(self, block: Block, url: str, output: Block | None = None) -> None:
         """Run a block where its service is at this URL.
+
+        ``output`` is the block that shows what it prints, if there is one.
 
         Raises :class:`AssertionError` where it fails, overwrites a file that was there, or prints
         something else than it shows.
@@ -115,7 +127,7 @@ class Reader:
         after = self._files()
         changed = {name for name, stamp in before.items() if after.get(name) != stamp}
         assert not changed, f"line {block.line} overwrites {', '.join(sorted(changed))}"
-        block.check(lines)
+        block.check(lines, output)
 
     def _in_shell(self, code: str, url: str) -> list[str]:
         if self._shell is None:

@@ -1,7 +1,8 @@
 """README and docs, read as a newcomer does: every block runs where it stands, in order.
 
-A page's blocks go into one terminal and one Python, in an empty folder; README's in a copy of the
-tree. What a block shows in a comment is what it prints, and none overwrites a file.
+A page's blocks go into one terminal and one Python, in an empty folder, or in a copy of the tree.
+What a block shows in a comment, or a `text` block below it, is what it prints, and none overwrites
+a file.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
 
@@ -26,11 +28,28 @@ from tensor_round import operators
 
 PAGES = sorted(
     str(path.relative_to(ROOT))
-    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md"))
+    for pattern in ("*.md", "docs/**/*.md", "bench/*.md", "examples/*.md")
+    for path in ROOT.glob(pattern)
 )
+#: Pages for a reader who has a clone; all others are read in an empty folder.
+IN_A_CLONE = ["README.md", "docs/tutorial.md"]
 PROGRAMS = Path(sys.executable).parent
 RUN = ("sh", "python", "json")
 
+GPU = [
+    "an NVIDIA GPU",
+    "an NVIDIA GPU, and a clone",
+    "an NVIDIA GPU",
+    "an NVIDIA GPU, and the clone",
+    "an NVIDIA GPU",
+]
+COMPILERS = [
+    "cc and libcurl's headers (on Debian: apt-get install libcurl4-openssl-dev)",
+    "node",
+    "rustc",
+    "go",
+    "mcs and mono (on Debian: apt-get install mono-mcs libmono-system-net-http4.0-cil)",
+]
 #: Blocks that do not run here, as their first line tells a reader: `# needs ...`.
 ELSEWHERE = [
     ("README.md", "onnxruntime, and a kernel of yours"),  # make test-oracles
@@ -39,6 +58,15 @@ ELSEWHERE = [
     ("docs/gpu.md", "Docker, and an NVIDIA GPU"),
     ("docs/gpu.md", "an NVIDIA GPU, and pip install 'tritonclient[http]' cuda-python"),
     ("docs/gpu.md", "an NVIDIA GPU"),
+    ("docs/howto/behind-nginx.md", "nginx, root, and the clone"),  # make test-edge
+    ("docs/howto/behind-nginx.md", "nginx before the service"),
+    # Run by tests/interop/oracles/test_howto.py.
+    ("docs/howto/directml-to-onnx.md", "onnx and onnxruntime"),
+    ("docs/howto/find-the-wrong-runtime.md", "onnx, onnxruntime and openvino"),
+    ("docs/howto/find-the-wrong-runtime.md", "onnxruntime and openvino"),
+    *[("docs/howto/on-a-gpu-host.md", needs) for needs in GPU],
+    # Run by test_examples.py.
+    *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
@@ -49,12 +77,12 @@ ELSEWHERE = [
 #: Blocks that are no code: figures, and signatures in sdk.md's reference (test_sdk_page.py).
 NO_CODE = {
     ("docs/architecture.md", "text"): 4,
-    ("docs/compare.md", "text"): 1,
     ("docs/exactness.md", "text"): 2,
+    **{("docs/howto/other-languages.md", name): 1 for name in ("c", "js", "rust", "go", "csharp")},
+    ("docs/howto/verify-in-ci.md", "yaml"): 1,  # test_howto.py
     ("docs/verify.md", ""): 1,
     ("docs/verify.md", "text"): 1,
     ("docs/verify.md", "c"): 1,  # test_verify_page.py
-    ("docs/verify.md", "yaml"): 1,
 }
 
 
@@ -63,6 +91,16 @@ def own_blocks(page: str) -> list[Block]:
     text = (ROOT / page).read_text()
     made = text.count("\n", 0, text.find("<!-- reference: begin -->"))
     return [block for block in blocks(page) if made <= 0 or block.line < made]
+
+
+def with_outputs(page: str) -> Iterator[tuple[Block, Block | None]]:
+    """A page's own blocks, each with the block that shows its output; not those as such."""
+    found = own_blocks(page)
+    pairs = [(before, after) for before, after in pairwise(found) if after.is_output_of(before)]
+    outputs = {before.line: after for before, after in pairs}
+    for block in found:
+        if block not in outputs.values():
+            yield block, outputs.get(block.line)
 
 
 class Started(Service):
@@ -99,7 +137,7 @@ def plain() -> Iterator[Service]:
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """The tree, with an environment that is set up: what it needs is here already."""
-    left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist")
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "node_modules")
     folder = Path(shutil.copytree(ROOT, tmp_path / "clone", ignore=left_out))
     environment = folder / ".venv"
     environment.mkdir()
@@ -115,7 +153,7 @@ def read(page: str, reader: Reader, plain: Service) -> int:
     """Run a page; how many blocks ran."""
     service, ran = plain, 0
     with reader, ExitStack() as started:
-        for block in own_blocks(page):
+        for block, below in with_outputs(page):
             if block.needs or block.language not in RUN:
                 continue
             ran += 1
@@ -125,15 +163,16 @@ def read(page: str, reader: Reader, plain: Service) -> int:
             elif block.language == "json":
                 operators.parse(block.text.encode()).resolve()
             else:
-                reader.read(block, service.url)
+                reader.read(block, service.url, below)
     return ran
 
 
-def test_the_readme_from_a_clone(clone: Path, plain: Service) -> None:
-    assert read("README.md", Reader(clone), plain) >= 8
+@pytest.mark.parametrize("page", IN_A_CLONE)
+def test_a_page_from_a_clone(page: str, clone: Path, plain: Service) -> None:
+    assert read(page, Reader(clone), plain) >= 8
 
 
-WITH_CODE = [page for page in PAGES if page != "README.md" and own_blocks(page)]
+WITH_CODE = [page for page in PAGES if page not in IN_A_CLONE and own_blocks(page)]
 
 
 @pytest.mark.parametrize("page", WITH_CODE)
@@ -142,8 +181,19 @@ def test_a_page_in_an_empty_folder(page: str, tmp_path: Path, plain: Service) ->
     assert read(page, Reader(tmp_path, PROGRAMS), plain) == len(runs)
 
 
+def test_an_output_that_is_shown_wrong_is_found(tmp_path: Path, plain: Service) -> None:
+    command = Block("sh", "echo 2; echo 3\n", 1)
+    with Reader(tmp_path, PROGRAMS) as reader:
+        for text in ("2\n3\n", "2\n\n3\n"):
+            assert Block("text", text, 5).is_output_of(command)
+            reader.read(command, plain.url, Block("text", text, 5))
+        with pytest.raises(AssertionError):
+            reader.read(command, plain.url, Block("text", "2\n", 5))
+    assert not Block("text", "2\n", 7).is_output_of(command)
+
+
 def test_no_block_stays_unrun_in_silence() -> None:
-    found = [(page, block) for page in PAGES for block in own_blocks(page)]
+    found = [(page, block) for page in PAGES for block, _ in with_outputs(page)]
     assert [(page, b.needs) for page, b in found if b.needs] == ELSEWHERE
     unrun = Counter((page, b.language) for page, b in found if b.language not in RUN)
     assert unrun == NO_CODE
@@ -155,12 +205,22 @@ def test_every_fence_is_a_block() -> None:
         assert len(fences) == 2 * len(blocks(page)), page
 
 
-def test_every_link_leads_to_a_file() -> None:
+def anchors(page: Path) -> set[str]:
+    """The fragments of a page's headings: words in small letters, with hyphens between."""
+    lines = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    titles = re.findall(r"^#+ (.*)$", lines, re.M)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles)
+    return {re.sub(r"[^\w -]", "", title).replace(" ", "-") for title in plain}
+
+
+def test_every_link_leads_to_a_file_and_a_heading_of_it() -> None:
     for page in PAGES:
         document = ROOT / page
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+        for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", document.read_text()):
             if "://" not in target:
-                assert (document.parent / target).exists(), f"{page}: {target}"
+                file = document.parent / target if target else document
+                assert file.exists(), f"{page}: {target}"
+                assert not anchor or anchor in anchors(file), f"{page}: {target}#{anchor}"
 
 
 def test_every_table_has_a_head() -> None:

@@ -1,0 +1,70 @@
+"""The how-to pages and the examples that need other runtimes, run with them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import onnx.parser
+import pytest
+
+from support.pages import ROOT, Reader, blocks
+from support.programs import python
+from support.services.server import Service
+from tensor_round import conformance
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with Service() as running:
+        yield running
+
+
+@pytest.mark.parametrize("page", ["directml-to-onnx", "find-the-wrong-runtime"])
+def test_a_page_with_its_runtimes(page: str, tmp_path: Path, service: Service) -> None:
+    ran = 0
+    with Reader(tmp_path, Path(sys.executable).parent) as reader:
+        for block in blocks(f"docs/howto/{page}.md"):
+            if block.language in ("sh", "python"):
+                reader.read(block, service.url)
+                ran += bool(block.needs)
+    assert ran >= 1
+
+
+def test_the_other_order_of_where_loses_signs_as_the_page_says(tmp_path: Path) -> None:
+    page = "docs/howto/directml-to-onnx.md"
+    (text,) = [b.text for b in blocks(page) if "parse_model" in b.text]
+    lines = [line.strip() for line in text.partition('("""')[2].partition('""")')[0].splitlines()]
+    graph = "\n".join(lines).replace("Greater (x, zero)", "Less (x, zero)")
+    graph = graph.replace("Where (positive, down, up)", "Where (positive, up, down)")
+    onnx.save(onnx.parser.parse_model(graph), tmp_path / "model.onnx")
+    report = conformance.verify(
+        f"onnx-model:{tmp_path}/model.onnx", roundings=["ties_to_away"], nans="quiet"
+    )
+    told = str(report.verdicts[0].explanation).removeprefix("this is ")
+    assert told == "zero's sign lost by all but -0.0"
+    assert f"`{told}`" in (ROOT / page).read_text()
+
+
+def test_torch(tmp_path: Path, service: Service) -> None:
+    assert python("torch_tensor.py", tmp_path, service.url).splitlines() == [
+        "dtype torch.bfloat16",
+        "numbers that differ: 0",
+        "NaNs that differ: 253",
+        "torch's NaNs: ['0xffff']",
+    ]
+
+
+def test_onnx(tmp_path: Path, service: Service) -> None:
+    printed = python("onnx_graph.py", tmp_path, service.url)
+    assert printed.startswith("quantize [")
+    assert printed.endswith("] right\n")
+
+
+def test_zarr(tmp_path: Path, service: Service) -> None:
+    assert python("zarr_tiles.py", tmp_path, service.url).splitlines() == [
+        "6 chunks, 150,000 elements",
+        "True",
+    ]
