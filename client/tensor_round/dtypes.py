@@ -1,4 +1,4 @@
-"""The element types, and the name each ecosystem has for them.
+"""The element types, and the names that each ecosystem has for them.
 
 One row a type. Every mapping (NumPy, ONNX, OpenVINO, DirectML, StableHLO, Open
 Inference Protocol) is derived from this table, so a new type is a new row.
@@ -72,7 +72,7 @@ class DType:
 
     @cached_property
     def is_float(self) -> bool:
-        """Whether rounding does anything: integers come back as they are."""
+        """Whether the type is a float; integers are returned unchanged."""
         return self.kind == "float"
 
     def __repr__(self) -> str:
@@ -122,5 +122,5 @@ _BY_NUMPY: dict[np.dtype[Any], DType] = {
 
 
 def from_numpy(dtype: np.dtype[Any]) -> DType | None:
-    """The row of a NumPy type in either byte order, or None if it is no type of ours."""
+    """The row of a NumPy type in either byte order; None for an unsupported type."""
     return _BY_NUMPY.get(dtype)

@@ -105,7 +105,7 @@ class Layout:
         return self.lies_like(packed_strides(self.shape))
 
     def lies_like(self, strides: Sequence[int]) -> bool:
-        """Whether these strides give every element the same place as this layout.
+        """Whether every element has the same place with these strides as in this layout.
 
         Strides of dimensions of size 1, and all strides of an empty tensor, have no effect.
         """

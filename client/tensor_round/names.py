@@ -1,4 +1,4 @@
-"""The accepted names as literal types, so that type checkers find wrong ones.
+"""The accepted names as literal types, so that type checkers find wrong names.
 
 They repeat the tables of dtypes, directions and dialects, because a literal type cannot be
 computed; a test compares both.

@@ -83,5 +83,5 @@ _SYNONYMS: dict[str, Rounding] = {
 
 
 def rounding_named(text: str) -> Rounding | None:
-    """The direction that a name means, in whatever place; None if it is not known or ambiguous."""
+    """The direction that a name means in any dialect; None if it is unknown or ambiguous."""
     return _SYNONYMS.get(text.lower())

@@ -84,7 +84,7 @@ SPECIFICATIONS: tuple[Specification, ...] = (
 
 
 def find(name: str) -> tuple[Specification, ...]:
-    """The rows with this name, or with this part before the first dot; case is ignored."""
+    """The rows with this name or this family (the part before the dot); case is ignored."""
     wanted = name.lower()
     return tuple(
         row

@@ -115,7 +115,7 @@ class Liveness(TypedDict):
 
 
 class Readiness(TypedDict):
-    """The service accepts requests; its backend."""
+    """The service accepts requests; ``backend`` names its backend."""
 
     status: str
     backend: str

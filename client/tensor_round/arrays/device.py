@@ -107,7 +107,7 @@ class TorchLibrary:
         return int(x.numel() * x.element_size())
 
     def is_packed(self, x: Any) -> bool:
-        """Whether the tensor is contiguous; a lazily negated view's memory has other values."""
+        """Whether the tensor is contiguous, and not a lazily negated view, whose memory differs."""
         return bool(x.is_contiguous() and not x.is_neg())
 
     def packed_copy(self, x: Any) -> Any:
@@ -121,7 +121,7 @@ class TorchLibrary:
         return torch.empty_like(x.detach(), memory_format=torch.contiguous_format)
 
     def assign(self, target: Any, x: Any) -> None:
-        """Copy in place, unseen by autograd."""
+        """Copy in place, without a record in autograd."""
         target.detach().copy_(x)
 
 

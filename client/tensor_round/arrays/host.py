@@ -1,4 +1,4 @@
-"""Arrays in host memory: any type of array in, the same type out.
+"""Arrays in host memory: a caller's array of any type, and a result of the same type.
 
 Each array is viewed as a NumPy array on the same memory, and each result is converted from a
 NumPy array. Dtypes that NumPy lacks (torch's bfloat16 and fp8) are viewed as integers first, so

@@ -39,7 +39,7 @@ class TensorSink(Sink, Protocol):
         """Bytes that the sink holds."""
 
     def commit(self) -> None:
-        """Complete the target: all bytes were received, and verified if that was asked for."""
+        """Complete the target, after all bytes were received, and verified if a digest is used."""
 
 
 class _MemorySink:
@@ -70,7 +70,7 @@ class DirectSink(_MemorySink):
         super().__init__(raw_bytes(target))
 
     def commit(self) -> None:
-        """Do nothing: the bytes are in their place."""
+        """Do nothing: the bytes are already in the target."""
 
 
 class StagedSink(_MemorySink):
@@ -110,7 +110,7 @@ class StagedSink(_MemorySink):
 
 
 class StridedSink(_MemorySink):
-    """Receives a whole output, gaps included, and copies its elements alone to the target."""
+    """Receives a whole output, gaps included, and copies only its elements to the target."""
 
     __slots__ = ("_layout", "_scratch", "_target")
 
@@ -121,7 +121,7 @@ class StridedSink(_MemorySink):
         super().__init__(self._scratch.data)
 
     def commit(self) -> None:
-        """Copy the elements; the target's memory between its elements stays as it is."""
+        """Copy the elements; the target's memory between its elements is not changed."""
         self._target[...] = bits(strided_view(self._scratch, self._layout))
 
 

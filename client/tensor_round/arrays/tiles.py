@@ -1,4 +1,4 @@
-"""Tiles: the parts of a large tensor, each sent as one request and retried alone.
+"""Tiles: the parts of a large tensor; each is sent, and if necessary retried, as one request.
 
 Source and target are transposed to memory order first, so that a dense tensor of any order is one
 flat run and its tiles are views. Only tiles with gaps or in the other byte order are copied, one
@@ -113,7 +113,7 @@ def _is_wire_form(array: Array) -> bool:
 
 
 def _in_memory_order(source: Array, target: Array) -> tuple[Array, Array]:
-    """Transpose both alike, by the source's strides if that makes it C-contiguous."""
+    """Transpose both arrays in the same way, if that makes the source C-contiguous."""
     if source.flags.c_contiguous and target.flags.c_contiguous:
         return source, target
     by_source = _by_stride(source)

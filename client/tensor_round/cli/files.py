@@ -1,4 +1,4 @@
-"""The files of a command line; their faults are usage errors that name the file."""
+"""The files on a command line; a fault in one is a usage error that names the file."""
 
 from __future__ import annotations
 

@@ -58,12 +58,12 @@ def half_up(bits: Bits, dtype: str, _: str, __: Kernel) -> Bits:
 
 
 def direction(rounding: str) -> Change:
-    """Round in one direction, whichever is asked for."""
+    """Round always in the same direction, even if another one is asked for."""
     return lambda bits, dtype, _, __: rounded(bits, dtype, rounding)
 
 
 def narrowed(narrow: str, *, clamped: bool) -> Change:
-    """Convert to a narrower float type, round there, convert back."""
+    """Convert to a narrower float type, round in that type, convert back."""
     target = BY_NAME[narrow].numpy
 
     def change(bits: Bits, dtype: str, rounding: str, kernel: Kernel) -> Bits:

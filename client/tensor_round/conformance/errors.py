@@ -1,4 +1,4 @@
-"""The errors of verification: no verdict on a runtime, or on one dtype and direction."""
+"""The errors of verification: there is no verdict on a runtime, or on one dtype and direction."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name in reports."""
 
 
 #: Patterns on which models are tried first.
@@ -33,7 +33,7 @@ FEW = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The models that explain a runtime: empty if nothing is wrong, None if none explain it."""
+    """The models that explain numbers and NaNs: empty if all are right, None if no model fits."""
 
     numbers: tuple[Named, ...] | None
     nans: tuple[Named, ...] | None
@@ -61,7 +61,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Hypotheses:
-    """The explanations that are left, the simplest first; None while nothing is wrong."""
+    """The explanations not ruled out yet, the simplest first; None while nothing is wrong."""
 
     dtype: str
     rounding: str
@@ -104,7 +104,7 @@ class Hypotheses:
         )
 
     def both(self, other: Hypotheses) -> Hypotheses:
-        """The explanations that both have left."""
+        """The explanations that neither of the two has ruled out."""
         return Hypotheses(
             self.dtype,
             self.rounding,
@@ -113,7 +113,7 @@ class Hypotheses:
         )
 
     def explanation(self) -> Explanation:
-        """The simplest explanation that is left."""
+        """The simplest explanation that is not ruled out."""
         return Explanation(_simplest(self.numbers), _simplest(self.nans))
 
     def _surviving(

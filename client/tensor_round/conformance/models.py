@@ -70,7 +70,7 @@ def _path(narrow: str, source: str, *, clamped: bool = False) -> Model:
     return Model(
         f"through {narrow}" + (" clamped" if clamped else ""),
         "path",
-        f"converts to {narrow}, {'at most its largest, ' if clamped else ''}rounds, converts back",
+        f"converts to {narrow}, {'clamped to its range, ' if clamped else ''}rounds, converts back",
         source,
         changes.narrowed(narrow, clamped=clamped),
         lambda dtype, _: dtype in FLOATS and changes.loses_by(dtype, narrow),

@@ -34,7 +34,7 @@ class RoundTiles(Protocol):
         *,
         is_fresh: bool = False,
     ) -> Awaitable[None]:
-        """Round it; ``is_fresh`` tells that the target is new and shares no memory."""
+        """Round the array; ``is_fresh`` means that the target is new and shares no memory."""
 
 
 class DeviceRounder:

@@ -28,7 +28,7 @@ class DriverFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A device address as another process can map it: an allocation's handle, and an offset."""
+    """A device address that another process can map: an allocation's handle, and an offset."""
 
     handle: bytes
     device: int
@@ -40,7 +40,7 @@ class Driver(Protocol):
     """The driver calls that the client needs; all raise :class:`DriverFailed`."""
 
     def export(self, address: int) -> Export:
-        """The allocation of an address; not every kind of memory can be shared."""
+        """The handle and the offset of an address; fails for memory that cannot be shared."""
 
     def wait(self, address: int) -> None:
         """Wait for all work that this process has queued on the address's device."""

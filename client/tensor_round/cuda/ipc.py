@@ -75,7 +75,7 @@ async def round_shared(
 
 
 async def _register(send: SendForDocument, export: Export, deadline: Deadline) -> str:
-    """Register an allocation with the service; its name."""
+    """Register an allocation with the service; return the name of the registration."""
     name = ""
 
     def request() -> Request:

@@ -32,7 +32,7 @@ class TensorRoundError(Exception):
         self.request_id: str | None = None
 
     def restate(self, detail: str) -> None:
-        """Replace the detail, where more is known than where the error was raised."""
+        """Replace the detail by a better one, from a caller that knows more."""
         self.detail = detail
         self.args = (detail,)
 
@@ -61,11 +61,11 @@ class CannotVerify(TensorRoundError):
 
 
 class InvalidArgument(TensorRoundError, ValueError):
-    """A wrong argument: something that is no array, or an ``out`` that does not fit."""
+    """An argument is wrong: ``x`` is no array, for example, or ``out`` does not fit."""
 
 
 class InvalidArgumentType(InvalidArgument, TypeError):
-    """An argument of the wrong type: ``timeout="5"``, or a list as ``x``."""
+    """An argument has the wrong type, as in ``timeout="5"``, or is a list instead of an array."""
 
 
 def _line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): from refusals, and to refusals."""
+"""Problem documents (RFC 9457): made from refusals, and turned back into refusals."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class TensorTooLarge(RequestRefused):
 
 
 class UnsupportedMediaType(RequestRefused):
-    """The Content-Type is none of the three of ``/round``, or its file needs a ``?dtype=``."""
+    """``/round`` does not accept this Content-Type, or the .npy file needs a ``?dtype=``."""
 
     status = 415
     code = "unsupported_media_type"
@@ -156,7 +156,7 @@ class UnsupportedEncoding(RequestRefused):
 
 
 class InvalidDescriptor(RequestRefused):
-    """The descriptor or its data breaks rules; ``faults`` lists each with its path."""
+    """The descriptor or its data breaks rules; ``faults`` lists each broken rule with its path."""
 
     status = 422
     code = "invalid_descriptor"
@@ -169,7 +169,7 @@ class InvalidDescriptor(RequestRefused):
 
 
 class MisdirectedHost(RequestRefused):
-    """The request's Host is not one of this service."""
+    """The service does not allow requests for this Host."""
 
     status = 421
     code = "misdirected_host"
@@ -195,7 +195,7 @@ class ForeignOrigin(RequestRefused):
 
 
 class InternalError(RequestRefused):
-    """A fault of the service itself, never of the request."""
+    """The service failed; the request is not the cause."""
 
     status = 500
     code = "internal_error"

@@ -124,7 +124,7 @@ def adapter() -> TypeAdapter[Differences]:
 
 
 def which(classes: Classes) -> str:
-    """The end of a sentence: the classes of the elements, and the first element."""
+    """The classes of the differing elements, and the first element, as the end of a sentence."""
     found = list(classes.values())
     if len(found) == 1 and found[0].different > 1:
         told = f"all {found[0].name}"
@@ -148,7 +148,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def joined(
     parts: Iterable[tuple[int, Differences]], dtype: str, shape: tuple[int, ...]
 ) -> Differences:
-    """The differences of a tensor, from those of its flat parts with their offsets."""
+    """The differences on a tensor, joined from those on its flat parts with their offsets."""
     ordered = [_placed(part, start, shape) for start, part in sorted(parts, key=itemgetter(0))]
     pairs = tuple(
         PairDifference(

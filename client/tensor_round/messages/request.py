@@ -1,4 +1,4 @@
-"""Requests as values, and what their responses must be: pure functions, used by both clients.
+"""Requests as values, and the readers of their responses: pure functions for both clients.
 
 A prepared descriptor and memory become a :class:`Request`. The status and headers of a response
 select the :class:`ResponseReader` for its body. Nothing here does I/O.

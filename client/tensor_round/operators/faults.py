@@ -37,7 +37,7 @@ _WITHOUT_INPUT = frozenset({"missing", "extra_forbidden", "string_unicode", "val
 
 
 def faults_of(error: ValidationError, *, tagged: bool = False) -> list[Fault]:
-    """The faults of a document: at most 33, quoting only short values.
+    """The faults of a document, at most 33 of them; long values are shortened.
 
     The paths of a ``tagged`` error begin with a union's tag (the dialect), which is dropped.
     """

@@ -59,7 +59,7 @@ class OneOf:
     rejected: Mapping[str | int, str] | None = None
 
     def read(self, value: object) -> str:
-        """The canonical value; raises an error that lists all of them."""
+        """The canonical value; raises an error that lists all values for any other one."""
         # True and 1.0 equal the key 1, but are no spellings of it.
         if isinstance(value, str | int) and not isinstance(value, bool):
             known = self.spellings.get(value)

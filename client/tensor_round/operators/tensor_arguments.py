@@ -39,7 +39,7 @@ def sizes_of(shape: Sequence[int] | None) -> tuple[int, ...]:
 
 
 def name_in(dtype: str, dialect: str) -> str:
-    """The dialect's name of a dtype; the canonical one, for its model to refuse, if it has none."""
+    """The dialect's name of a dtype. Without one, the canonical name, which the model refuses."""
     row = BY_NAME.get(dtype)
     name: str | None = getattr(row, dialect) if row is not None else None
     return dtype if name is None else name

@@ -159,7 +159,7 @@ class DescriptorExecutor:
 
 
 def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, PreparedDescriptor]:
-    """A caller's descriptor as a model, and prepared.
+    """A caller's descriptor as a model, and as a prepared descriptor.
 
     Raises :class:`InvalidDescriptor` with every fault, :class:`MalformedJSON`, and
     :class:`InvalidArgumentType` for a value that is no descriptor.

@@ -21,7 +21,7 @@ EARNED = 0.1
 
 
 class RetryBudget:
-    """The retries that all calls of one client share, so that an outage is not made worse.
+    """The retries that all calls of one client share, so that retries do not worsen an outage.
 
     Each retry spends one. A success after retries returns them, and a success at the first try
     earns a tenth of one. There is no lock, which a fork could leave locked; concurrent threads may
@@ -40,7 +40,7 @@ class RetryBudget:
         return True
 
     def record_success(self, retries: int) -> None:
-        """Record a request that succeeded after so many retries."""
+        """Record a request that succeeded, and the number of its retries."""
         self._left = min(self._size, self._left + (retries or EARNED))
 
 
@@ -56,7 +56,7 @@ class Retries:
         self._verified = verified
 
     def backoff(self, error: TensorRoundError, retries: int, deadline: Deadline) -> float:
-        """Seconds to wait before the next try; raises ``error`` if there shall be none.
+        """Seconds to wait before the next try; raises ``error`` if there must be no further try.
 
         The wait doubles with each of the ``retries`` made so far, from :data:`FIRST_PAUSE`, with
         random jitter of up to one half. The service's Retry-After is added. There is no next try

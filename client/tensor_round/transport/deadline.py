@@ -35,7 +35,7 @@ class Deadline:
         return LONGEST_WAIT if left is None else left
 
     def allows(self, seconds: float) -> bool:
-        """Whether so many seconds are left."""
+        """Whether more than ``seconds`` are left."""
         return time.monotonic() + seconds < self._at
 
     def expire(self) -> None:

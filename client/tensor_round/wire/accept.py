@@ -8,7 +8,7 @@ IDENTITY = "identity"
 
 
 def preferred_coding(accept_encoding: str, codings: Sequence[str]) -> str:
-    """The coding of ``codings`` and ``identity`` with the highest weight; of equals the first.
+    """The coding with the highest weight, of ``codings`` and ``identity``; the first of equals.
 
     A coding that the field does not name is never chosen. If none is acceptable the result is
     ``identity``: a response in a coding that was not asked for is better than none.

@@ -87,7 +87,7 @@ def _magnitudes(
 
 
 def _side(text: bytes | str, double: float) -> int:
-    """The decimal's magnitude compared with its nearest float64's: 1 above, -1 below, 0 equal."""
+    """Compare a decimal's magnitude with its nearest float64's: 1 above, -1 below, 0 equal."""
     decimal = Decimal(text if isinstance(text, str) else text.decode("ascii")).copy_abs()
     nearest = Decimal(abs(double))
     return int(decimal > nearest) - int(decimal < nearest)

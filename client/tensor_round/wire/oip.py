@@ -75,7 +75,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An inference request; without ``outputs`` all are sent, as bytes if ``binary_output``.
+    """An inference request. Without ``outputs`` all are sent, as bytes if ``binary_output``.
 
     With ``strict_json`` NaNs and infinities in the response are strings instead of the bare tokens
     that most clients of the protocol read and write.

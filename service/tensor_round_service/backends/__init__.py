@@ -1,4 +1,4 @@
-"""Backends: the implementations of rounding. All give identical bits."""
+"""Backends: the implementations of rounding. All backends give identical bits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Backend(Protocol):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the backend works; if it fails, only a new process can restore it."""
+        """Whether the backend works. After a failure it works again only in a new process."""
 
     def allocate(self, nbytes: int) -> Bytes:
         """Uninitialized memory for bodies of requests and responses."""

@@ -151,7 +151,7 @@ class Engine:
 
 
 def rounding_cost(call: RoundCall) -> int:
-    """The number of bytes of a narrow type that take as long to round."""
+    """A call's cost: the number of bytes of a narrow type that take as long to round."""
     return call.nbytes if call.input.dtype.itemsize <= 2 else call.nbytes // WIDE_SPEEDUP
 
 

@@ -72,7 +72,7 @@ class Job:
         self._reserved = self._needed = needed
 
     def reserve_first(self, nbytes: int) -> None:
-        """Reserve the first part of ``nbytes`` if the budget has room for all of it.
+        """Reserve the first part of ``nbytes``, if the budget has room for all ``nbytes``.
 
         So a client gets a refusal before it sends much. Raises as :meth:`reserve` does.
         """

@@ -32,7 +32,7 @@ class Decoder:
         self._fed = self._decoded = 0
 
     def feed(self, encoded: bytes) -> None:
-        """Set the next encoded bytes. :meth:`decode` must have used up the previous ones."""
+        """Set the next encoded bytes, after :meth:`decode` has used up the previous ones."""
         self._encoded = encoded
         self._fed += len(encoded)
 

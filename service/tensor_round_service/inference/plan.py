@@ -224,7 +224,7 @@ def _the_only(member: str, tensors: Sequence[T], model: str, name: str) -> T:
 
 
 def _refuse_misplaced_modes(model: Model, request: oip.Request) -> None:
-    """Refuse the mode of another model or in the wrong place: ignoring it gives a wrong result."""
+    """Refuse a mode of another model, or in the wrong place: if ignored, the result is wrong."""
     has = f"has {model.mode_parameter}" if model.mode_parameter else "has no modes"
     for name in sorted(MODE_PARAMETERS & set(request.parameters) - {model.mode_parameter}):
         raise _refusal(("parameters", name), f"model {model.name} {has}")

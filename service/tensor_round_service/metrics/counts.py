@@ -46,7 +46,7 @@ class Counts:
         self.seconds: defaultdict[str, list[float]] = defaultdict(lambda: [0.0] * len(PHASES))
 
     def request(self, labels: Labels, received: int, sent: int) -> None:
-        """Count a request with bodies of so many bytes."""
+        """Count a request, and the bytes of its body and of the response's."""
         self.requests[labels] += 1
         self.received[labels[0]] += received
         self.sent[labels[0]] += sent

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """The state of one worker. Sizes are in bytes; ``connections`` counts them by state."""
+    """The state of one worker. Sizes are in bytes; ``connections`` are numbers by state."""
 
     bytes_in_flight: int = 0
     bytes_in_flight_limit: int = 0

@@ -1,4 +1,4 @@
-"""The service's main function: reads the settings and runs one or several processes."""
+"""The service's main function: it reads the settings and runs one or several processes."""
 
 from __future__ import annotations
 

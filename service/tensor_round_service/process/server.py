@@ -1,4 +1,4 @@
-"""uvicorn's server, with a drain that loses no request.
+"""uvicorn's server, with a drain in which no request is lost.
 
 The first SIGTERM or SIGINT only makes ``/readyz`` respond 503, so that load balancers notice during
 DRAIN_DELAY. Then the listener closes, current requests have DRAIN_TIMEOUT to finish, and the

@@ -1,4 +1,4 @@
-"""The supervisor of several worker processes on one listener; it replaces workers that die.
+"""The supervisor of several worker processes on one listener. It replaces workers that die.
 
 uvicorn's supervisor polls its workers every half second, blocks for up to five seconds on one that
 hangs, and restarts workers that fail at start without a delay. This supervisor waits for events

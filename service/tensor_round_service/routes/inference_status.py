@@ -61,7 +61,7 @@ def inference_status_router(
 
     @router.get("/models", include_in_schema=False)
     async def no_models() -> None:
-        """Refer to the path that lists the models."""
+        """Refuse, and name the path that lists the models."""
         raise NotFound("there is nothing at this path; POST /v2/repository/index lists the models")
 
     # Before the routes of a model, so that "stats" is not taken for a model's name.

@@ -185,7 +185,7 @@ def text(head: RequestHead, name: bytes) -> str:
 
 
 async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
-    """Reserve the memory of a request; of a large one the most only after its body has begun.
+    """Reserve the memory of a request; most of a large one's only after its body has begun.
 
     The returned source replaces ``source``. Raises :class:`TensorTooLarge` or
     :class:`Overloaded`.

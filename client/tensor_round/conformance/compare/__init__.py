@@ -1,1 +1,1 @@
-"""Comparison of arrays: what turns one into another, and where operators differ on one."""
+"""Comparison of arrays: the rule that turns one into another; operators compared on one array."""

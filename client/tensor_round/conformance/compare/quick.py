@@ -1,4 +1,4 @@
-"""The reference's results, computed faster by NumPy or by tables. Tests compare both."""
+"""The reference's results, computed faster by NumPy or by tables. A test compares the two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The named rules of rounding, and the search for those that bring an array nearest another."""
+"""The named rules of rounding, and the search for those whose results are nearest an array."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..reference import ROUNDINGS, Bits, is_nan
 from .quick import quick
 from .results import words
 
-#: A rule stays in the search with at most twice as many wrong results as the best, and so many.
+#: A rule stays in the search with at most twice the best rule's wrong results plus this many.
 SLACK = 64
-#: After so many elements only the so many best rules with several models stay in the search.
+#: After MANY elements only the LIKELIEST best rules with several models stay in the search.
 MANY, LIKELIEST = 1 << 18, 16
 
 
@@ -66,7 +66,7 @@ def nan_rules(dtype: str) -> list[Rule]:
 
 
 class Race:
-    """Tries rules on two arrays, whose elements are added in pairs, some at a time."""
+    """Tries rules on pairs of elements from two arrays, which are added block by block."""
 
     def __init__(self, dtype: str, rules: list[Rule], nans: list[Rule]) -> None:
         self._dtype = dtype
@@ -114,7 +114,7 @@ def _kept(bits: Bits, _: str, __: str) -> Bits:
 
 
 def _merit(rule: Rule) -> tuple[int, int]:
-    """What is least of the best: each model has to halve what the rule has wrong."""
+    """The key by which the best rule is least: each further model must halve the wrong results."""
     return rule.wrong << len(rule.models), len(rule.models)
 
 

@@ -1,4 +1,4 @@
-"""Comparing arrays: the rule between two of them, or the differences of operators on one."""
+"""Comparing arrays: the rule that turns one into another, or operators compared on one array."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Pair:
         self._progress = progress
 
     def comparison(self) -> Comparison:
-        """The nearest rule, and the differences that it leaves."""
+        """The nearest rule, and the elements that differ from its results."""
         race = self._raced(directions(), nan_rules(self._dtype)[:1])
         if race.best()[0].wrong or race.best_of_nans().wrong:
             race = self._raced(list(all_rules(self._dtype)), nan_rules(self._dtype))
@@ -112,7 +112,7 @@ class _Pair:
         return race
 
     def _left_over(self, rule: Rule, nans: Rule) -> Tally:
-        """The elements for which the rules give another result."""
+        """The elements that differ from the rules' results."""
         tally, seen = Tally(), 0
         for bits, got in _blocks(self._progress, "counting", *self._arrays):
             nan = is_nan(self._dtype, bits)

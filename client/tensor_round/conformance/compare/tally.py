@@ -18,14 +18,14 @@ Row = tuple[int, ...]
 
 
 class Tally:
-    """Counts by key, with the first rows of each; elements are added in C order."""
+    """Counts elements by key and keeps each key's first rows; elements are added in C order."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
         self._first: dict[int, list[Row]] = {}
 
     def add(self, keys: npt.NDArray[np.integer], *columns: npt.NDArray[Any]) -> None:
-        """Count elements by key; the columns have the members of their rows."""
+        """Count elements by key; each column has one member of all rows."""
         counts = np.bincount(keys)
         for key in np.flatnonzero(counts).tolist():
             self.counts[key] += int(counts[key])
@@ -47,7 +47,7 @@ def class_difference(
     dtype: str,
     shape: tuple[int, ...],
 ) -> ClassDifference:
-    """The differences in one class; ``names`` are those of the rows' results."""
+    """The differences in one class; ``names`` are the names of the results in each row."""
     return ClassDifference(
         kind.plural(dtype),
         different,

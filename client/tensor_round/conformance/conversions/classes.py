@@ -1,4 +1,4 @@
-"""The class of an operand of a conversion: which kind of hard case it is."""
+"""The classes of the operands of conversions: the kinds of hard cases."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .reference import Integers, decoded, divided, encoded, ends, infinity, inte
 
 
 class ConversionClass(IntEnum):
-    """The classes, in the order in which the first that fits counts."""
+    """The classes; the first that fits an operand applies."""
 
     NAN = 0
     INFINITY = 1
     NEGATIVE_ZERO = 2
     POSITIVE_ZERO = 3
-    #: It rounds to more than the largest of the target.
+    #: The rounded magnitude is above the target's largest number.
     BEYOND_THE_LARGEST = 4
     EXACT_TIE = 5
-    #: By one place of its own format.
+    #: The distance to the tie is one place of the operand's own format.
     NEXT_TO_A_TIE = 6
     SUBNORMAL_RESULT = 7
     REPRESENTABLE = 8
@@ -33,7 +33,7 @@ class ConversionClass(IntEnum):
         return self.name.lower()
 
     def plural(self, _: str) -> str:
-        """What operands of this class are called in a sentence."""
+        """The name of several operands of this class, in a sentence."""
         return _PLURALS[self]
 
 

@@ -1,4 +1,4 @@
-"""A conversion as a value: what is converted, and how; what comes of operands."""
+"""A conversion as a value: its types, its rules, and the results that it gives for operands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .reference import Integers, cast, divided, infinity, integers_of, saturated
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A cast, and how it is done; the defaults are right."""
+    """A cast and its rules. The defaults are right; a deviation changes them."""
 
     source: str
     target: str
@@ -32,11 +32,11 @@ class Cast:
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
+        """The name in reports: the types, and whether the cast saturates."""
         return f"{self.source} to {self.target}{', saturated' if self.saturate else ''}"
 
     def results(self, operands: Operands) -> Bits:
-        """What comes of operands."""
+        """The results for these operands."""
         bits = operands.bits
         own, fmt = FLOATS[self.source], FLOATS[self.target]
         given, source = bits, self.via or self.source
@@ -66,7 +66,7 @@ def _flush(bits: Bits, sign_bit: int, fraction_bits: int) -> Bits:
     return np.where((bits ^ sign) < 1 << fraction_bits, sign, bits)
 
 
-#: Of (operands, scales, type): quotients and their type.
+#: A function of (operands, scales, type) that returns the quotients and their type.
 Quotient = Callable[[Bits, Bits, str], tuple[Bits, str]]
 
 
@@ -76,7 +76,7 @@ def _divided(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """A linear quantization, and how it is done; the defaults are right."""
+    """A linear quantization and its rules. The defaults are right; a deviation changes them."""
 
     source: str
     target: str
@@ -90,11 +90,11 @@ class Quantization:
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
+        """The name in reports: the types, and whether scales are per axis or per tensor."""
         return f"{self.source} to {self.target}, {'per axis' if self.per_axis else 'per tensor'}"
 
     def results(self, operands: Operands) -> Bits:
-        """What comes of operands, by their scales and zero points."""
+        """The results for these operands with their scales and zero points."""
         points = operands.zero_points
         quotients, dtype = self.quotient(operands.bits, operands.scales, self.source)
         if self.fused:
@@ -105,7 +105,7 @@ class Quantization:
                 sums: npt.NDArray[Any] = quotients.view(own) + points.astype(own)
             quotients, points = sums.view(quotients.dtype), np.zeros_like(points)
         integers = integers_of(_rounded(quotients, dtype, self.rounding), dtype)
-        # What the conversions of x86 give for what is no integer of 32 bits; its last bits are 0.
+        # x86 converts a number that does not fit into 32 bits to -2^31, whose last bits are 0.
         vast = np.abs(integers) >= 1 << 31
         if self.through_int32:
             return saturated(np.where(vast, -1 << 31, integers) + points, self.target)
@@ -115,7 +115,7 @@ class Quantization:
 
 
 def _fused(operands: Operands, source: str) -> Bits:
-    """The sum x * (1 / scale) + zero point, rounded once: float64 has the whole product."""
+    """The sum x * (1 / scale) + zero point, rounded once: float64 holds the exact product."""
     own = BY_NAME[source].numpy
     with np.errstate(all="ignore"):
         reciprocals = (own.type(1) / operands.scales.view(own)).astype(np.float64)

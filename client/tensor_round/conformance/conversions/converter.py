@@ -1,4 +1,4 @@
-"""What verifying needs of something that converts."""
+"""The interface of a converter: a runtime whose casts or quantizations can be verified."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from ..runtimes.runtime import values
 from .conversion import Cast, Quantization
 from .patterns import Trial
 
-#: Of operands of one cast, or of a tensor.
+#: Functions that return the results for the operands of a cast, or for one tensor.
 CastBits = Callable[[Bits], Bits]
 QuantizeBits = Callable[[Trial], Bits]
 
 
 class Converter:
-    """Something that converts; what it has not is :class:`NotTaken`."""
+    """The conversions of one runtime; raises :class:`NotTaken` for those that it lacks."""
 
     name = ""
 
     def cast(self, how: Cast) -> CastBits:
-        """What casts."""
+        """The function that does this cast."""
         raise NotTaken("it has no cast here")
 
     def quantize(self, how: Quantization) -> QuantizeBits:
-        """What quantizes, by the scales and zero points of a tensor."""
+        """The function that does this quantization, with each tensor's scales and zero points."""
         raise NotTaken("it has no quantize_linear here")
 
 
 def plain(how: Cast) -> None:
-    """Raise :class:`NotTaken` for a cast that is not to nearest even, without saturation."""
+    """Raise :class:`NotTaken` for a cast that saturates, or rounds other than ties to even."""
     if how.rounding != "ties_to_even" or how.saturate:
         asked = "saturate" if how.saturate else f"round {how.rounding}"
         raise NotTaken(f"its casts cannot be asked to {asked}")
@@ -53,6 +53,6 @@ def results(found: Any, target: str, count: int, who: str) -> Bits:
 
 
 def tensor(trial: Trial, source: str) -> npt.NDArray[Any]:
-    """The operands, one row a channel where there are several."""
+    """The operands as an array; if there are several channels, each is a row."""
     x = values(trial.bits, source)
     return x if trial.scales.size == 1 else x.reshape(trial.scales.size, -1)

@@ -1,7 +1,7 @@
 """Named deviations: the ways in which conversions go wrong in real runtimes.
 
-A deviation changes how a conversion is done. Deviations compose; of each aspect there is one at
-most. ``source`` is as in the models of misbehaviour.
+A deviation changes rules of a conversion. Several deviations can be combined if each changes
+another aspect. ``source`` is as in the models of misbehaviour.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def _narrowed_to(narrow: str) -> Quotient:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One way of being wrong: its name, what it does, where it was met.
+    """One wrong way to convert: its name, its effect in words, and where it was found.
 
-    ``changes`` are the fields of the conversion that it sets. Of each ``aspect`` a runtime has
-    one at most.
+    ``changes`` are the fields of the conversion that it sets. A runtime has at most one deviation
+    of each ``aspect``.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Deviation:
     changes: Mapping[str, Any] = field(repr=False)  # a value of each field's own type
 
     def changes_nothing(self, how: How) -> bool:
-        """Whether the conversion is so already."""
+        """Whether the conversion has these values already."""
         return all(getattr(how, name) == value for name, value in self.changes.items())
 
     def __str__(self) -> str:
@@ -98,33 +98,37 @@ CASTS = (
     Deviation(
         "half added to odd patterns alone",
         "rounding",
-        "(bits + ((bits & 0x10000) >> 1)) >> 16: halves are right, and all above them truncated "
-        "where the last bit that is kept is 0",
+        "(bits + ((bits & 0x10000) >> 1)) >> 16: ties are right; if the last kept bit is 0, "
+        "numbers above a tie are truncated",
         "OpenVINO's CPU plugin, to bfloat16",
         {"half_for_odd": True},
     ),
     Deviation(
-        *("saturates", "overflow", "gives the largest number, asked or not"),
+        *("saturates", "overflow"),
+        "gives the largest number, even if saturation is not asked for",
         *("gh:jax-ml/ml_dtypes#400", {"saturate": True}),
     ),
     Deviation(
-        *("does not saturate", "overflow", "gives infinity or NaN, asked to saturate"),
+        *("does not saturate", "overflow"),
+        "gives infinity or NaN, even if saturation is asked for",
         *("gh:pytorch/pytorch#178817", {"saturate": False}),
     ),
     Deviation(
-        *("infinities do not saturate", "overflow", "saturates numbers alone"),
+        *("infinities do not saturate", "overflow", "saturates finite numbers, but not infinities"),
         *("gh:onnx/onnx#6220", {"infinities_saturate": False}),
     ),
     Deviation(
-        *("infinities saturate", "overflow", "gives the largest number for infinities alone"),
+        *("infinities saturate", "overflow"),
+        "gives the largest number for infinities, but not for finite numbers",
         *(_NO_REPORT, {"infinities_saturate": True}),
     ),
     Deviation(
-        *("flush subnormals", "zeros", "takes subnormals for zeros of their sign"),
+        *("flush subnormals", "zeros", "treats subnormal operands as zeros of the same sign"),
         *("gh:jax-ml/jax#38995", {"flushed": "operands"}),
     ),
     Deviation(
-        *("flush subnormal results", "zeros", "gives zeros of their sign for subnormals"),
+        *("flush subnormal results", "zeros"),
+        "replaces subnormal results by zeros of the same sign",
         *("gh:ahrefs/ocannl#646", {"flushed": "results"}),
     ),
     Deviation(
@@ -165,7 +169,8 @@ QUANTIZATIONS = (
         *("PyTorch's quantize_per_tensor on CPUs", {"fused": True}),
     ),
     Deviation(
-        *("through int32", "overflow", "gives the least for what is no integer of 32 bits"),
+        *("through int32", "overflow"),
+        "gives the least value for a quotient that does not fit into int32",
         *("ONNX's reference evaluator", {"through_int32": True}),
     ),
     Deviation(
@@ -191,7 +196,7 @@ def _fits(deviation: Deviation, how: How) -> bool:
 
 
 def combinations(how: How) -> Iterator[tuple[Deviation, ...]]:
-    """Every combination that makes sense, the simplest first."""
+    """Every combination of deviations that can occur together, those with the fewest first."""
     table = CASTS if isinstance(how, Cast) else QUANTIZATIONS
     fitting = [deviation for deviation in table if _fits(deviation, how)]
     for count in (1, 2, 3):
@@ -201,7 +206,7 @@ def combinations(how: How) -> Iterator[tuple[Deviation, ...]]:
 
 
 def _agree(how: How, some: Iterable[Deviation]) -> bool:
-    # The formula of bits is one of float32's.
+    # The formula on bits is for float32 only.
     other = deviated(how, some)
     return (
         not (isinstance(other, Cast) and other.half_for_odd)
@@ -210,6 +215,6 @@ def _agree(how: How, some: Iterable[Deviation]) -> bool:
 
 
 def deviated(how: How, deviations: Iterable[Deviation]) -> How:
-    """The conversion with these deviations."""
+    """The conversion, changed by these deviations."""
     changes = {name: value for found in deviations for name, value in found.changes.items()}
     return replace(how, **changes)

@@ -1,4 +1,4 @@
-"""Judging a conversion: its results beside the reference's, and what explains the difference."""
+"""Judging a conversion: comparing its results with the reference's, explaining differences."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def judge(how: How, operands: Operands, got: Bits) -> Verdict:
 
 
 def differs(got: Bits, want: Bits, target: str) -> Flags:
-    """Where results differ, of floats in more than which NaN they are."""
+    """Which results differ; two NaNs never differ."""
     wrong: Flags = got != want
     if target in FLOATS:
         wrong &= ~(is_nan(target, got) & is_nan(target, want))
@@ -62,7 +62,7 @@ def explained(how: How, operands: Operands, got: Bits, wrong: Places) -> Explana
     if not wrong.size:
         return Explanation((), None if nans_wrong else ())
     numbers = np.flatnonzero(~nan)
-    # Most are ruled out by a few faults, or by a few of all operands.
+    # A few faults, or a few of all operands, rule out most combinations.
     few = [some[:: max(1, some.size // FEW)] for some in (wrong, numbers)]
     for deviations in combinations(how):
         other = deviated(how, deviations)
@@ -98,7 +98,7 @@ def _counts(
             )
             for i in here[:EXAMPLES]
         )
-        # Patterns of magnitudes, and integers, are a step apart where they differ by one.
+        # Neighbouring floats of one sign, and neighbouring integers: their patterns differ by 1.
         by_one = np.abs(got[here].astype(np.int64) - want[here].astype(np.int64)) == 1
         effect = Effect.OFF_BY_ONE if by_one.all() else Effect.OTHER
         tried = int((codes == kind).sum())

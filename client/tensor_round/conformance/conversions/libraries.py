@@ -1,4 +1,4 @@
-"""Libraries and frameworks, as conversions; each imported when it is opened."""
+"""Converters for libraries and frameworks, which are imported when a converter is opened."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NumPy(Converter):
         self.name = f"numpy {version(np)}, ml_dtypes {version(ml_dtypes)}"
 
     def cast(self, how: Cast) -> CastBits:
-        """``astype``."""
+        """Cast by ``astype``."""
         plain(how)
         target = BY_NAME[how.target].numpy
 
@@ -49,7 +49,7 @@ class Torch(Converter):
         self.name = Rounds(device).name
 
     def cast(self, how: Cast) -> CastBits:
-        """``to``."""
+        """Cast by ``to``."""
         import torch
 
         plain(how)
@@ -67,7 +67,7 @@ class Torch(Converter):
         return probed(convert, how.source)
 
     def quantize(self, how: Quantization) -> QuantizeBits:
-        """Of float32, to eight bits."""
+        """Quantize float32 to int8 or uint8."""
         import torch
 
         kinds = {"int8": torch.qint8, "uint8": torch.quint8}
@@ -79,7 +79,7 @@ class Torch(Converter):
             x = torch.from_numpy(tensor(trial, how.source))
             scales = values(trial.scales, how.source).astype(np.float64)
             with failures_of(self.name, how.source), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of what is deprecated since 2.13
+                warnings.simplefilter("ignore")  # these functions are deprecated since 2.13
                 if how.per_axis:
                     points = torch.from_numpy(trial.zero_points)
                     q = torch.quantize_per_channel(x, torch.from_numpy(scales), points, 0, kind)
@@ -101,7 +101,7 @@ class Jax(Converter):
         self.name = Rounds("").name
 
     def cast(self, how: Cast) -> CastBits:
-        """``astype``."""
+        """Cast by ``astype``."""
         import jax
         import jax.numpy as jnp
 
@@ -117,13 +117,13 @@ class Jax(Converter):
 
 
 class _Onnx(Converter):
-    """Models of one node."""
+    """The base of ONNX's converters: models of one node, Cast or QuantizeLinear."""
 
     def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:
         raise NotImplementedError
 
     def cast(self, how: Cast) -> CastBits:
-        """Cast-25."""
+        """Cast by a model of Cast-25."""
         if how.rounding != "ties_to_even":
             raise NotTaken(f"ONNX's Cast cannot be asked to round {how.rounding}")
         run = self._running(cast_model(how.source, how.target, saturate=how.saturate))
@@ -136,7 +136,7 @@ class _Onnx(Converter):
         return probed(convert, how.source)
 
     def quantize(self, how: Quantization) -> QuantizeBits:
-        """QuantizeLinear-25, its axis the first."""
+        """Quantize by a model of QuantizeLinear-25; its axis is the first one."""
         run = self._running(quantize_model(how.source, how.target, per_axis=how.per_axis))
         points = BY_NAME[how.target].numpy
 
@@ -194,14 +194,14 @@ class OpenVINO(Converter):
         self.name = self._rounds.name
 
     def cast(self, how: Cast) -> CastBits:
-        """An infer request of Convert-1."""
+        """Cast by an infer request of Convert-1."""
         plain(how)
         target = BY_NAME[how.target].openvino
         return self._rounds.compiled(how.source, how.target, lambda ops, x: ops.convert(x, target))
 
 
 def _raw(found: Any, target: str, count: int, who: str) -> Bits:
-    """Results; ONNX Runtime's of 8-bit floats are unsigned integers."""
+    """The patterns of results; ONNX Runtime returns 8-bit floats as unsigned integers."""
     own = bits_type(target)
     if isinstance(found, np.ndarray) and found.dtype == own:
         found = found.view(BY_NAME[target].numpy)

@@ -1,4 +1,4 @@
-"""``python:module:function`` and ``cmd:PROGRAM``, as conversions."""
+"""Converters for a user's own code: ``python:module:function`` and ``cmd:PROGRAM``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .patterns import Trial
 class Function(Converter):
     """A function: ``(x, dtype)`` for casts, ``(x, scale, zero_point)`` for quantizations.
 
-    By parameters of these names it may take ``rounding``, ``saturate`` and ``axis`` too;
-    without them it rounds to nearest even, saturates types of 8 bits, and has no axis.
+    It may have further parameters: ``rounding``, ``saturate`` and ``axis``. Without them it must
+    round ties to even and saturate types of 8 bits, and is not verified per axis.
     """
 
     def __init__(self, function: PythonFunction) -> None:
@@ -28,7 +28,7 @@ class Function(Converter):
         self._takes = parameters(function.function)
 
     def cast(self, how: Cast) -> CastBits:
-        """The function, asked for this cast."""
+        """Call the function, with rounding and saturation if it has these parameters."""
         asked = {"rounding": how.rounding, "saturate": how.saturate}
         more = {name: value for name, value in asked.items() if name in self._takes}
         saturates = BY_NAME[how.target].itemsize == 1
@@ -45,7 +45,7 @@ class Function(Converter):
         return convert
 
     def quantize(self, how: Quantization) -> QuantizeBits:
-        """The function; scale and zero point are arrays, without dimensions but for an axis."""
+        """Call the function; scale and zero point are arrays, 1-d per axis, else 0-d."""
         if how.per_axis and "axis" not in self._takes:
             raise NotTaken("it has no parameter axis")
         more = {"axis": 0} if how.per_axis else {}
@@ -62,14 +62,14 @@ class Function(Converter):
 
 
 class Command(Converter):
-    """A program, its words filled in: ``{source}``, ``{target}`` and what else they name."""
+    """A program; placeholders in its command line, such as ``{source}``, are replaced by values."""
 
     def __init__(self, text: str, timeout: float) -> None:
         self._program = Program(text, timeout)
         self.name, self._text = self._program.name, text
 
     def cast(self, how: Cast) -> CastBits:
-        """The program: elements of the source in, of the target out."""
+        """Run the program, which reads elements of the source type and writes the target's."""
         saturates = BY_NAME[how.target].itemsize == 1
         told = {
             "source": (how.source, "float32"),
@@ -81,7 +81,7 @@ class Command(Converter):
         return lambda bits: self._program.run(words, bits, how.source, bits_type(how.target))
 
     def quantize(self, how: Quantization) -> QuantizeBits:
-        """The program, told the scale and the zero point of the tensor."""
+        """Run the program with the tensor's scale and zero point in its command line."""
         if how.per_axis:
             raise NotTaken("a program has no axis here")
 

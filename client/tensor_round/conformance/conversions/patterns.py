@@ -1,4 +1,4 @@
-"""Operands that conversions get wrong: at every tie and every number of the target."""
+"""Operands that are hard to convert: at every tie and every number of the target type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .reference import (
 
 #: Random operands of a cast.
 RANDOM = 1 << 14
-#: A power of two, and those whose quotients and reciprocals are rounded; the last two are large.
+#: Powers of two, and scales whose quotients and reciprocals are rounded; the last two are large.
 SCALES = (1.0, 2.0**-7, 0.1, 1 / 3, 1 / 255, 0.0123, 7.7, 250.0)
 #: Channels of the tensor whose axis is quantized.
 CHANNELS = 4
@@ -33,13 +33,13 @@ _NEIGHBOURS = 3
 
 
 def cast_operands(source: str, target: str) -> Bits:
-    """Each number of the target and each tie between two, with neighbours, of both signs."""
+    """Every number of the target type and every tie between two, with neighbours, both signs."""
     fmt, own = FLOATS[target], FLOATS[source]
     exact = decoded(np.arange(largest(target) + 1).astype(bits_type(target)), target)
     one = np.uint64(1)
     ties = Numbers(exact.negative, (exact.significand << one) | one, exact.exponent - 1)
     numbers = [encoded(found, own, "ties_to_even").pattern for found in (exact, ties)]
-    # What is next below zero would be a NaN.
+    # The pattern below that of zero is a NaN.
     around = [part for found in numbers for part in (found, found + one, found[found > 0] - one)]
     # The last two binades, coarsely: numbers far beyond the target's largest.
     last = np.arange(infinity(own) - (2 << own.fraction_bits), infinity(own), infinity(own) >> 16)
@@ -53,9 +53,9 @@ def cast_operands(source: str, target: str) -> Bits:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One tensor and how it is quantized: a scale and a zero point for each of its channels.
+    """One tensor to quantize, with a scale and a zero point for each of its channels.
 
-    ``bits`` has as many elements for each channel, one channel after the other.
+    ``bits`` has the channels one after another, all of the same length.
     """
 
     bits: Bits
@@ -71,7 +71,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """Elements, one by one; of a cast the scales and zero points are empty."""
+    """Elements, each with its scale and zero point; both are empty for a cast."""
 
     bits: Bits
     scales: Bits
@@ -79,12 +79,12 @@ class Operands:
 
     @classmethod
     def of_cast(cls, bits: Bits) -> Operands:
-        """Elements without scales."""
+        """The operands of a cast, which have no scales and zero points."""
         return cls(bits, bits[:0], np.zeros(0, np.int64))
 
     @classmethod
     def joined(cls, some: Sequence[Operands]) -> Operands:
-        """All elements, in order."""
+        """The elements of several operands, one after another."""
         return cls(
             np.concatenate([one.bits for one in some]),
             np.concatenate([one.scales for one in some]),
@@ -92,14 +92,14 @@ class Operands:
         )
 
     def at(self, places: npt.NDArray[np.intp]) -> Operands:
-        """Some of the elements."""
+        """The elements at these places."""
         if not self.scales.size:
             return Operands.of_cast(self.bits[places])
         return Operands(self.bits[places], self.scales[places], self.zero_points[places])
 
 
 def trials(source: str, target: str, *, per_axis: bool) -> Iterator[Trial]:
-    """Tensors around every half of the target's range, by each scale and zero point."""
+    """Tensors for each scale and zero point: quotients near the halves of the target's range."""
     least, most = ends(target)
     points = (0, 3, (least + most + 1) // 2 or most)
     found = [

@@ -1,9 +1,9 @@
 """Narrowing casts and linear quantization, on bit patterns, in integers.
 
-As the reference of rounding, it computes no float and shares nothing with the product. A finite
-number is a significand and the exponent of its last bit; :func:`encoded` rounds it to a format
-by IEEE 754-2019, sections 4.3 and 7.4. What ONNX's Cast-25 and QuantizeLinear-25 add stands
-in :func:`cast` and :func:`quantized`.
+Like the reference of rounding, this module uses no floating-point arithmetic and no code of the
+product. A finite number is a significand and the exponent of its last bit; :func:`encoded` rounds
+it to a format by IEEE 754-2019, sections 4.3 and 7.4. :func:`cast` and :func:`quantized` add the
+rules of ONNX's Cast-25 and QuantizeLinear-25.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from ..reference import (
 Integers = npt.NDArray[np.int64]
 Significands = npt.NDArray[np.uint64]
 
-#: Directions whose overflow is the largest finite number, by the sign: section 7.4.
+#: Directions that turn overflow into the largest finite number (section 7.4), and the values of
+#: ``negative`` for which they do.
 _STOPS = {"toward_zero": (False, True), "toward_positive": (True,), "toward_negative": (False,)}
-#: As large as any integer that is saturated has to be.
+#: A magnitude beyond every integer type that is a target: it always saturates.
 _VAST = 1 << 40
 
 
@@ -48,7 +49,7 @@ class Numbers:
 class Encoded:
     """Rounded magnitudes, as patterns that may lie beyond the format's largest.
 
-    ``tie`` and ``near`` are exact ties and what lies next to one, ``exact`` what the format has.
+    ``tie`` marks exact ties, ``near`` numbers next to one, ``exact`` numbers that the format has.
     """
 
     pattern: Significands
@@ -58,7 +59,7 @@ class Encoded:
 
 
 def decoded(bits: Bits, dtype: str) -> Numbers:
-    """The numbers of patterns; those of infinities and NaNs mean nothing."""
+    """The numbers that patterns stand for; those for infinities and NaNs have no meaning."""
     fmt = FLOATS[dtype]
     wide = bits.astype(np.uint64)
     magnitude = wide & np.uint64(fmt.sign_bit - 1)
@@ -70,7 +71,7 @@ def decoded(bits: Bits, dtype: str) -> Numbers:
 
 
 def encoded(numbers: Numbers, fmt: Format, rounding: str) -> Encoded:
-    """Numbers rounded to a format whose exponents have no upper end."""
+    """Round numbers to a format, as if its exponents had no upper limit."""
     p, least = fmt.fraction_bits, 1 - fmt.bias
     top = bit_length(numbers.significand) - 1 + numbers.exponent
     last = np.maximum(top, least) - p
@@ -93,7 +94,7 @@ def encoded(numbers: Numbers, fmt: Format, rounding: str) -> Encoded:
 
 
 def bit_length(numbers: Significands) -> Integers:
-    """How many bits each number has."""
+    """The number of bits of each number."""
     length, left = np.zeros(numbers.shape, np.int64), numbers
     for step in (32, 16, 8, 4, 2, 1):
         high = left >> np.uint64(step)
@@ -115,11 +116,11 @@ def infinity(fmt: Format) -> int:
 
 
 def cast(bits: Bits, source: str, target: str, rounding: str, *, saturate: bool) -> Bits:
-    """ONNX's Cast-25 between floats: NaNs are one NaN of the target, with the operand's sign.
+    """ONNX's Cast-25 between floats. Every NaN becomes the same NaN, with the operand's sign.
 
-    ``saturate`` is of 8-bit targets: infinities, and numbers beyond the largest, become the
-    largest. Without it they become infinity, which E4M3FN has as NaN; a direction that does
-    not round away from zero there stops at the largest, as IEEE 754 has it.
+    ``saturate`` is for 8-bit targets: infinities, and numbers beyond the largest, become the
+    largest. Without it they become infinity, or NaN in E4M3FN, which has no infinity. But by
+    IEEE 754 a direction that does not round such a number away from zero gives the largest.
     """
     own, fmt = FLOATS[source], FLOATS[target]
     numbers = decoded(bits, source)
@@ -131,7 +132,7 @@ def cast(bits: Bits, source: str, target: str, rounding: str, *, saturate: bool)
     if saturate:
         beyond = top
     magnitude = bits.astype(np.uint64) & np.uint64(own.sign_bit - 1)
-    # A source without infinity has no magnitude there.
+    # In E4M3FN this magnitude is a number, not infinity.
     infinite = (magnitude == infinity(own)) & (source != "float8_e4m3fn")
     stops = np.isin(numbers.negative, _STOPS.get(rounding, ()))
     pattern = np.where(pattern > top, np.where(stops, top, beyond), pattern)
@@ -142,14 +143,14 @@ def cast(bits: Bits, source: str, target: str, rounding: str, *, saturate: bool)
 
 
 def divided(bits: Bits, divisors: Bits, dtype: str) -> Bits:
-    """Quotients by positive finite divisors, rounded once to the type, ties to even."""
+    """Divide by positive finite divisors; round each quotient once to the type, ties to even."""
     fmt = FLOATS[dtype]
     p = fmt.fraction_bits
     x, y = _normal(decoded(bits, dtype), p), _normal(decoded(divisors, dtype), p)
     more = np.uint64(p + 3)
     shifted = x.significand << more
     quotient = shifted // y.significand
-    # The last bit stands for whatever is left.
+    # The last bit is 1 if there is a remainder.
     sticky = (quotient << np.uint64(1)) | (shifted % y.significand > 0)
     numbers = Numbers(x.negative, sticky, x.exponent - y.exponent - (p + 4))
     pattern = np.minimum(encoded(numbers, fmt, "ties_to_even").pattern, np.uint64(infinity(fmt)))
@@ -160,14 +161,14 @@ def divided(bits: Bits, divisors: Bits, dtype: str) -> Bits:
 
 
 def _normal(numbers: Numbers, p: int) -> Numbers:
-    """The same numbers with p + 1 bits in each significand but zero's."""
+    """The same numbers, with p + 1 bits in each significand; that of zero stays 0."""
     missing = np.where(numbers.significand > 0, p + 1 - bit_length(numbers.significand), 0)
     significand = numbers.significand << missing.astype(np.uint64)
     return Numbers(numbers.negative, significand, numbers.exponent - missing)
 
 
 def integers_of(bits: Bits, dtype: str) -> Integers:
-    """Patterns of integral numbers as integers, infinities as vast ones."""
+    """The integers that patterns of integral numbers stand for; infinities become +-``_VAST``."""
     numbers = decoded(bits, dtype)
     vast = bit_length(numbers.significand) + numbers.exponent > _VAST.bit_length()
     up = np.where(vast, 0, np.clip(numbers.exponent, 0, 40)).astype(np.uint64)
@@ -178,7 +179,7 @@ def integers_of(bits: Bits, dtype: str) -> Integers:
 
 
 def saturated(integers: Integers, target: str) -> Bits:
-    """The nearest integers that the type has, as patterns."""
+    """The patterns of integers, clipped to the range of the type."""
     least, most = ends(target)
     clipped = np.clip(integers, least, most)
     width = INTEGER_WIDTHS[target]
@@ -186,13 +187,13 @@ def saturated(integers: Integers, target: str) -> Bits:
 
 
 def ends(target: str) -> tuple[int, int]:
-    """The least and the greatest integer of a type."""
+    """The least and the greatest value of an integer type."""
     width = INTEGER_WIDTHS[target]
     return (0, (1 << width) - 1) if target[0] == "u" else (-1 << (width - 1), (1 << width - 1) - 1)
 
 
 def as_bits(values: Any, dtype: str) -> Bits:
-    """The patterns of floats of 64 bits in a narrower type, the nearest."""
+    """The patterns of float64 values in another type, rounded to the nearest."""
     wide = np.asarray(values, np.float64).reshape(-1).view(np.uint64)
     return (
         wide if dtype == "float64" else cast(wide, "float64", dtype, "ties_to_even", saturate=False)
@@ -200,7 +201,7 @@ def as_bits(values: Any, dtype: str) -> Bits:
 
 
 def quantized(bits: Bits, scales: Bits, zero_points: Integers, source: str, target: str) -> Bits:
-    """ONNX's QuantizeLinear-25, each element by its own scale, which has the operand's type.
+    """ONNX's QuantizeLinear-25; each element has its own scale, of the operand's type.
 
     The quotient is rounded to that type, then to an integer, ties to even; the zero point is
     added to the integer, and the sum saturated.

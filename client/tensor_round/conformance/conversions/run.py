@@ -1,4 +1,4 @@
-"""Verifying conversions: which there are, and every operand of each through a runtime."""
+"""Verifying conversions: the list of them, and the comparison of a runtime's results for each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONVERTERS: dict[str, Callable[[str, float], Converter]] = {
     "python": lambda text, timeout: Function(open_function(text, timeout)),
     "cmd": Command,
 }
-#: Of what types to what types, by operator.
+#: The types that each operator converts from, and those that it converts to.
 SOURCES = {"cast": ("float32", "float64"), "quantize_linear": ("float32", "float16", "bfloat16")}
 TARGETS = {
     "cast": ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
@@ -49,9 +49,9 @@ def verify_conversions(
     progress: bool | ProgressCallback,
     timeout: float,
 ) -> Report:
-    """The report on a runtime's conversions; arguments are as of ``verify``.
+    """The report on a runtime's conversions; the arguments are those of ``verify``.
 
-    ``dtypes`` name operands' types, results' types or both. Raises :class:`CannotVerify`.
+    ``dtypes`` names types of operands, types of results, or both. Raises :class:`CannotVerify`.
     """
     converter = _opened(runtime, timeout)
     known = (*SOURCES[operator], *TARGETS[operator])

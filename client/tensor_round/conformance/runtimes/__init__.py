@@ -116,7 +116,7 @@ def open_runtime(text: str, timeout: float = TIMEOUT) -> Runtime:
 def open_by(
     openers: Mapping[str, Callable[[str, float], Opened]], text: str, timeout: float
 ) -> Opened:
-    """What ``NAME`` or ``NAME:ARGUMENT`` stands for, opened by the opener of the name.
+    """Open ``NAME`` or ``NAME:ARGUMENT`` by the opener for the name.
 
     Raises :class:`CannotVerify` if it is unknown, not installed, or cannot be opened.
     """

@@ -22,7 +22,7 @@ Function = Callable[..., npt.NDArray[Any]]
 
 
 class PythonFunction:
-    """A function that rounds an array in one direction, or in any by a parameter ``rounding``."""
+    """A function that rounds an array; if it has a parameter ``rounding``, in any direction."""
 
     dtypes = tuple(FLOATS)
     concurrent = False
@@ -35,7 +35,7 @@ class PythonFunction:
         self.roundings = ROUNDINGS if self._takes_rounding else ROUNDINGS[:1]
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The function, rounding in this direction."""
+        """The function, called with this direction if it has a parameter for it."""
         more = {"rounding": rounding} if self._takes_rounding else {}
 
         def kernel(bits: Bits) -> Bits:
@@ -45,7 +45,7 @@ class PythonFunction:
         return kernel
 
     def called(self, dtype: str, *arguments: object, **more: object) -> object:
-        """What the function returns; raises :class:`CannotVerify` for what it raises."""
+        """The function's result; raises :class:`CannotVerify` if the function raises."""
         result = self._returned(arguments, more)
         if isinstance(result, BaseException):
             raise failed(self.name, dtype, first_line(result)) from result
@@ -103,5 +103,5 @@ def parameters(function: Function) -> tuple[str, ...]:
 
 
 def _name(function: Function) -> str:
-    """Its own, or its class's: callable objects have none."""
+    """The function's name; for a callable object, which has none, its class's."""
     return getattr(function, "__qualname__", type(function).__qualname__)

@@ -40,7 +40,7 @@ class OnnxRuntime:
         return probed(kernel, dtype)
 
     def session(self, model: bytes) -> Any:  # onnxruntime has no annotations
-        """A session of a model; :class:`NotTaken` where the provider has no such operator."""
+        """A session of a model; raises :class:`NotTaken` if the provider lacks its operator."""
         try:
             return _session(model, [self._provider])
         except Exception as error:  # of many classes, which the package does not publish
@@ -77,7 +77,7 @@ class OnnxReference:
         return probed(_running(run, dtype, self.name), dtype)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources."""
 
 
 class OnnxModel:
@@ -116,7 +116,7 @@ class OnnxModel:
         self.dtypes = (taken.name,)
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The model; with a fixed shape it runs once for each such part of the patterns."""
+        """The model; if its shape is fixed, it runs once for each part of that size."""
         if dtype not in self.dtypes:
             raise NotTaken(f"it takes {self.dtypes[0]} alone")
         return _running(self._run, dtype, self.name)

@@ -18,7 +18,7 @@ OPERATORS = {"ties_to_even": "Round", "toward_positive": "Ceil", "toward_negativ
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 #: The newest IR version that every supported ONNX Runtime reads.
 IR_VERSION = 10
-#: Cast-25 and QuantizeLinear-25, and the oldest version of models that has them.
+#: The operator set with Cast-25 and QuantizeLinear-25.
 CONVERSIONS_OPSET = 25
 
 
@@ -30,7 +30,7 @@ def model_of(dtype: str, rounding: str) -> bytes:
 
 
 def cast_model(source: str, target: str, *, saturate: bool) -> bytes:
-    """``y = Cast(x)``; ``saturate`` is said of 8-bit targets, which alone it is for."""
+    """``y = Cast(x)``; only casts to 8-bit types have the attribute ``saturate``."""
     attributes = {"saturate": int(saturate)} if FLOATS[target].width == 8 else {}
     number = BY_NAME[target].onnx_number
     assert number is not None, "not a type of ONNX"
@@ -39,7 +39,7 @@ def cast_model(source: str, target: str, *, saturate: bool) -> bytes:
 
 
 def quantize_model(source: str, target: str, *, per_axis: bool) -> bytes:
-    """``y = QuantizeLinear(x, scale, zero_point)``, by the first of two axes or by no axis."""
+    """``y = QuantizeLinear(x, scale, zero_point)``, per tensor, or per the first of two axes."""
     rank = int(per_axis)
     inputs = {"x": (source, 1 + rank), "scale": (source, rank), "zero_point": (target, rank)}
     attributes = {"axis": 0} if per_axis else {}

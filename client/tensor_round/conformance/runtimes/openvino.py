@@ -46,10 +46,10 @@ class OpenVINO:
 
     # OpenVINO's nodes, and the modules that make them, have no annotations.
     def compiled(self, dtype: str, target: str, make: Callable[[Any, Any], Any]) -> RoundBits:
-        """The node that ``make`` makes of opset5 and a parameter, on this device.
+        """Compile the node that ``make`` returns for opset5 and a parameter, for this device.
 
-        It turns patterns of one type into patterns of the other; :class:`NotTaken` where it
-        does not compile.
+        The result turns patterns of ``dtype`` into patterns of ``target``. Raises
+        :class:`NotTaken` if the node does not compile.
         """
         import openvino
         from openvino import opset5
@@ -86,6 +86,6 @@ class OpenVINO:
 
 
 def _last_line(error: Exception) -> str:
-    """The reason of an error: its last line, behind those with the place in OpenVINO's source."""
+    """The reason of an error: its last line; those before are places in OpenVINO's source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

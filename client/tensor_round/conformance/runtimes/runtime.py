@@ -1,4 +1,4 @@
-"""The interface of a runtime that can be verified, and helpers of its implementations."""
+"""The interface of a runtime that can be verified, and helpers for its implementations."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Verification of a runtime: results compared in blocks, summed, reported, and checked."""
+"""Verification of a runtime: its results judged in blocks, reports, and baselines of faults."""

@@ -1,4 +1,4 @@
-"""The difference of a wrong result: off by one, a zero's sign, another NaN."""
+"""How a wrong result differs from the right one: off by one, a zero's sign, another NaN."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..reference import FLOATS, Bits, is_nan
 
 
 class Effect(IntFlag):
-    """The difference of a wrong result from the right one; for several results their union."""
+    """How wrong results differ from the right ones; in several ways, the union of their members."""
 
     OFF_BY_ONE = 1
     SIGN_LOST = 2

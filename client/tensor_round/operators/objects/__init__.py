@@ -60,7 +60,7 @@ def as_operator(
     operator: RoundOperator | RoundingName | Rounding | None,
     rounding: RoundingName | Rounding | None = None,
 ) -> RoundOperator:
-    """The operator that a caller gave, or that of a direction; ``ties_to_even`` if neither.
+    """The operator that a caller gave, or that of a direction; by default ``ties_to_even``.
 
     Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` if both are given.
     """

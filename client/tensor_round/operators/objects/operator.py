@@ -20,7 +20,7 @@ _CACHE_SIZE = 1024
 
 @dataclass(frozen=True, slots=True)
 class PreparedDescriptor:
-    """A descriptor, resolved, with everything that its requests and responses have in common.
+    """A resolved descriptor, with everything that its requests and responses have in common.
 
     ``descriptor`` is the value of the Operator-Descriptor header, and ``call`` is the call that it
     resolves to. ``headers`` are the fixed request headers. ``output_descriptor`` is the

@@ -21,7 +21,7 @@ from tensor_round.rounding import Rounding
 
 from .. import Bytes, Round
 from .floats import BLOCK_BYTES, kernel, round_floats
-from .lanes import KERNELS, round_lanes
+from .floats16 import KERNELS, round_lanes
 from .tables import entries_of_16_bits, look_up
 
 #: Parts of a run for different threads begin at multiples of this.

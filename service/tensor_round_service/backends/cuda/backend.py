@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OffloadPolicy:
-    """Which tensors NumPy rounds in place of the devices.
+    """The choice of the tensors that NumPy rounds instead of the devices.
 
     ``min_bytes``: the smallest tensor for a device, by dtype, 0 for a missing dtype.
     ``falls_back``: whether NumPy rounds a tensor for which the device has no memory.

@@ -44,7 +44,7 @@ class DeviceBuffer:
 
 
 class Stream(AbstractContextManager["Stream"], Protocol):
-    """A queue of operations, executed asynchronously in order; :meth:`wait` waits for their end.
+    """A queue of operations, which are executed asynchronously and in order.
 
     Entering it makes its device the current device of the thread; one thread at a time may do
     so. The memory of queued operations must stay valid until their end. Any method may raise

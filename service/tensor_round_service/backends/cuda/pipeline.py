@@ -177,7 +177,7 @@ def _copy_over(stream: Stream, result: DeviceBuffer, source: Bytes) -> None:
 
 @contextmanager
 def _drained(stream: Stream) -> Iterator[None]:
-    """After an exception, wait until no operation is queued that uses the caller's memory."""
+    """After an exception, wait for the queued operations that use the caller's memory."""
     try:
         yield
     except BaseException:

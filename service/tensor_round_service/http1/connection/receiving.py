@@ -84,7 +84,7 @@ class ReceivedRequest(BodyReceiver):
             self._waiter.set_exception(error)
 
     def start_rate(self, limits: ConnectionLimits) -> None:
-        """Enforce the minimum rate from now on; time in which no route reads does not count."""
+        """Enforce the minimum rate from now on, but only while a route reads."""
         self._checked = self.received
         if self._rate is None:
             self._rate = MinimumRate(limits.min_receive_rate, limits.receive_timeout)

@@ -52,7 +52,7 @@ def round_lanes(run_words: RoundWords, entries: Bits, run: Bytes) -> None:
 
 
 def _bfloat16(rounding: Rounding) -> RoundWords:
-    """Round as float32: a bfloat16 is the upper half of the float32 of the same value."""
+    """Round as float32: a bfloat16's pattern is the upper half of the same value's in float32."""
     float32: Kernel = kernel(BY_NAME["float32"], rounding)
 
     def run(words: Words, lanes: Words) -> bool:
