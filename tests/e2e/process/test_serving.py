@@ -199,7 +199,7 @@ def test_a_long_request_does_not_hold_up_the_others(service: Service) -> None:
 def test_operators_are_the_catalog_and_the_limits(service: Service) -> None:
     told = service.get("/operators").json()
     assert told["dialects"] == json.loads(json.dumps(operators.catalog()))
-    assert set(told) == {"dialects", "roundings", "dtypes", "limits", "service"}
+    assert set(told) == {"dialects", "roundings", "dtypes", "execution", "limits", "service"}
 
 
 def test_docs_need_no_other_host(service: Service) -> None:
