@@ -58,7 +58,7 @@ check: lint types test ## Run what CI runs: lint, types, the whole suite; every 
 # found, the long files are not the last.
 # Processes are started by the hundred, so bytecode is kept, also where it commonly is not.
 FOUR := --numprocesses 4 --dist loadfile --no-loadscope-reorder
-test: $(VENV)/.test ## Run the whole test suite; with ARGS, what they select
+test: $(VENV)/.test ## Run the whole test suite, or the part that ARGS selects
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(or $(ARGS),$(FOUR))
 	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels)
 
@@ -77,7 +77,7 @@ else
 	$(KERNELS)/bin/python tools/compile_kernels.py
 endif
 
-gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes)
+gpu-check: ## Prove and measure the GPU backend on this machine's GPU (5 minutes)
 	@$(FIT_DRIVER); \
 	if [ -z "$$extra" ]; then echo "no device"; exit 0; fi; \
 	$(TOOLS) -m gpu_check
@@ -129,7 +129,7 @@ runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles, and write 
 	@ls $(VULKAN)/* >/dev/null 2>&1 || { echo "runtimes: no Vulkan driver; on Debian: apt-get install mesa-vulkan-drivers" >&2; exit 1; }
 	$(ORACLES)/bin/python tools/runtimes_page.py
 
-bench: $(VENV)/.service build/load ## Measure the service beside its peers (10 minutes; ARGS=--quick)
+bench: $(VENV)/.service build/load ## Measure the service and its peers (10 minutes; ARGS=--quick)
 	$(BIN)/python -m bench $(ARGS)
 
 TRITON := .venvs/triton
@@ -154,7 +154,7 @@ $(PEERS)/.peers: pyproject.toml tests/interop/peers/requirements.txt $(TRITON)/.
 	ln -sf $(abspath $(TRITON))/lib/python3*/site-packages/nvidia_pytriton.libs/libcudart-*.so.12* libcudart.so.12
 	@touch $@
 
-test-interop: $(PEERS)/.peers ## Meet Triton, perf_analyzer, KServe's client, ONNX's suite (1.5 GB)
+test-interop: $(PEERS)/.peers ## Test with Triton, perf_analyzer, KServe's client, ONNX's suite (1.5 GB)
 	TRITON_HOME=$(TRITON) PERF_ANALYZER=$(PEERS)/perf_analyzer/bin/perf_analyzer \
 	$(PEERS)/bin/pytest tests/interop/peers $(ARGS)
 
@@ -181,10 +181,10 @@ web/node_modules/.installed: web/package.json web/package-lock.json
 	cd web && npm ci --silent --no-fund --no-audit
 	@touch $@
 
-test-web: $(VENV)/.service web/node_modules/.installed ## Test the client for JavaScript (node 20.19)
+test-web: $(VENV)/.service web/node_modules/.installed ## Test the JavaScript client (node 20.19)
 	cd web && npm run --silent test
 
-bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
+bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install the bench's peers: Triton, torch, ONNX Runtime (2 GB)
 
 bench-report: $(VENV)/.service ## Write the latest results to docs/performance.md and docs/bench.svg
 	$(BIN)/python -m bench.report
@@ -196,7 +196,7 @@ $(LOCKS)/bin/uv:
 
 # One resolution for all of .ci; what images have is part of it, as far as it goes.
 LOCK := $(LOCKS)/bin/uv pip compile --quiet --universal --generate-hashes --no-header $(ARGS)
-lock: $(LOCKS)/bin/uv ## Lock what CI and the images install, by hashes (ARGS=--upgrade for newer)
+lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=--upgrade for newer)
 	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
 	$(LOCK) --group site -o locks/site.txt
@@ -228,12 +228,12 @@ types: $(VENV)/.lint ## Check types, strictly
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typed
 
-format: $(VENV)/.lint ## Put the code in the project's form
+format: $(VENV)/.lint ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 RELEASE := .venvs/release
-release: ## Build wheel and sdist in dist/, check them, use the wheel where it is alone
+release: ## Build wheel and sdist in dist/, check them, try the wheel in an empty environment
 	rm -rf dist $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
 	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
 	$(RELEASE)/build/bin/python -m build --outdir dist
@@ -243,5 +243,5 @@ release: ## Build wheel and sdist in dist/, check them, use the wheel where it i
 	cd dist && ../$(RELEASE)/empty/bin/python -c 'import numpy as np, tensor_round as tr; \
 	assert tr.Client("local:").round(np.array([0.5, 1.5, -2.5])).tolist() == [0, 2, -2]'
 
-clean: ## Remove what the recipes made
+clean: ## Remove all files that the recipes made
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
