@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi test-web bench bench-peers bench-report docs site release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi web chromium test-web screenshots bench bench-peers bench-report docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -174,15 +174,32 @@ $(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
 test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB)
 	OPENAPI_NODE=$(OPENAPI)/node $(OPENAPI)/bin/pytest tests/interop/openapi $(ARGS)
 
-# The page at / and the client for JavaScript: sources in web/, nothing of them is needed to serve.
+# The web page and the JavaScript client, from web/. The service needs neither.
 web/node_modules/.installed: web/package.json web/package-lock.json
-	@command -v node >/dev/null && command -v npm >/dev/null || \
-		{ echo "node and npm are not installed; on Debian: apt-get install nodejs npm (node 20.19 or newer)" >&2; exit 1; }
+	@node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' \
+		2>/dev/null && command -v npm >/dev/null || \
+		{ echo "The web page requires node 20.19 or newer, and npm: https://nodejs.org" >&2; exit 1; }
 	cd web && npm ci --silent --no-fund --no-audit
 	@touch $@
 
-test-web: $(VENV)/.service web/node_modules/.installed ## Test the JavaScript client (node 20.19)
-	cd web && npm run --silent test
+WEB_SOURCES := $(shell find web/src web/client/src web/index.html web/vite.config.ts web/tsconfig*.json 2>/dev/null)
+web: service/tensor_round_service/web/index.html ## Build the web page (node 20.19), for this tree, wheels and images
+service/tensor_round_service/web/index.html: web/node_modules/.installed $(WEB_SOURCES)
+	cd web && npm run --silent build
+	@touch $@
+
+FIND_CHROMIUM := command -v $${CHROMIUM:-chromium} || command -v chromium-browser || command -v google-chrome
+chromium:
+	@{ $(FIND_CHROMIUM); } >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || true
+	@{ $(FIND_CHROMIUM); } >/dev/null || { echo "Chromium is not installed; on Debian: apt-get install chromium;" \
+		"or set CHROMIUM to a path" >&2; exit 1; }
+
+test-web: $(VENV)/.test web chromium ## Test the web page and the JavaScript client, in node and Chromium (5 minutes)
+	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent test
+
+screenshots: $(VENV)/.service web chromium ## Write the screenshots in docs/images
+	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent screenshots
 
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install the bench's peers: Triton, torch, ONNX Runtime (2 GB)
 
@@ -233,7 +250,7 @@ format: $(VENV)/.lint ## Format the code
 	$(BIN)/ruff format .
 
 RELEASE := .venvs/release
-release: ## Build wheel and sdist in dist/, check them, try the wheel in an empty environment
+release: web ## Build wheel and sdist in dist/, check them, try the wheel in an empty environment
 	rm -rf dist $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
 	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
 	$(RELEASE)/build/bin/python -m build --outdir dist
@@ -245,3 +262,4 @@ release: ## Build wheel and sdist in dist/, check them, try the wheel in an empt
 
 clean: ## Remove all files that the recipes made
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf web/node_modules web/build web/client/dist service/tensor_round_service/web

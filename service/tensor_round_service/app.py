@@ -33,11 +33,12 @@ from .metrics.recorder import Metrics
 from .openapi.document import describe
 from .refusals import add_refusal_handlers
 from .routes.compare import compare_route
-from .routes.docs import docs_router
 from .routes.inference import inference_routes
 from .routes.inference_status import inference_status_router
 from .routes.metrics import metrics_router
 from .routes.open_paths import OPEN_PATHS
+from .routes.pages.docs import docs_router
+from .routes.pages.home import page_router
 from .routes.repository import repository_router
 from .routes.round import round_route
 from .routes.shared_memory import shared_memory_router
@@ -194,6 +195,7 @@ def create_app(
     app.include_router(repository_router())
     app.include_router(shared_memory_router(shared_memory, cuda_memory))
     app.include_router(docs_router(NAME))
+    app.include_router(page_router())
     metrics = Metrics(
         {"version": version(NAME), "backend": serving.backend.name},
         {*tensor_routes, *OPEN_PATHS, "/operators", "/conformance", "/metrics"},

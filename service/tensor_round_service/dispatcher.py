@@ -26,7 +26,7 @@ from .http1.security_headers import CACHE_CONTROL, NO_STORE, SERVER_FIELDS
 from .http1.trace_context import traceparent_of
 from .metrics.recorder import Metrics
 from .refusals import is_v2, refusal_response
-from .routes.docs import PAGE_WITH_SLASH
+from .routes.pages.docs import PAGE_WITH_SLASH
 from .routes.tensor_route import TensorRoute
 
 #: Methods without a body, for which a trailing slash of the path is ignored.

@@ -80,10 +80,18 @@ class Catalog(TypedDict):
     limits: Limits
 
 
+class Execution(TypedDict):
+    """What rounds: the backend, and its devices."""
+
+    backend: str
+    devices: list[str]
+
+
 class Operators(Catalog):
-    """The catalog, and how the service is deployed."""
+    """The catalog, how the service is deployed, and its backend."""
 
     service: Terms
+    execution: Execution
 
 
 class PatternDigest(TypedDict):

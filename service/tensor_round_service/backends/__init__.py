@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -29,6 +29,10 @@ class Backend(Protocol):
     @property
     def inline_bytes(self) -> int:
         """Tensors up to this size are rounded on the calling thread, without waiting."""
+
+    @property
+    def devices(self) -> Sequence[str]:
+        """What it rounds on, as people call it."""
 
     @property
     def is_healthy(self) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from importlib.metadata import version
+from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
 
 from .. import documents
 from ..catalog import catalog
@@ -13,6 +14,7 @@ from ..deployment import Deployment
 from ..engine import conformance
 from ..engine.engine import Engine
 from ..engine.readiness import Readiness
+from .pages.home import page_response, wants_html
 
 _LINKS: documents.Links = {
     "docs": "/docs",
@@ -33,12 +35,21 @@ def status_router(engine: Engine, deployment: Deployment, readiness: Readiness) 
     described: documents.Operators = {
         **catalog(deployment.limits),
         "service": deployment.terms,
+        "execution": {"backend": engine.backend.name, "devices": [*engine.backend.devices]},
     }
     report: asyncio.Future[documents.Conformance] | None = None
 
-    @router.get("/", tags=["service"], summary="Name, version and links")
-    async def service_info() -> documents.ServiceInfo:
-        """Name, version and paths of the service."""
+    @router.get(
+        "/",
+        tags=["service"],
+        summary="Name, version and links",
+        response_model=documents.ServiceInfo,
+    )
+    async def service_info(request: Request, response: Response) -> Any:
+        """Name, version and paths of the service; browsers get the web page."""
+        if wants_html(request.headers.get("accept", "")):
+            return page_response(_LINKS)
+        response.headers["Vary"] = "Accept"
         return {"name": documents.NAME, "version": version(documents.NAME), "links": _LINKS}
 
     @router.get("/operators", tags=["service"], summary="Operators and limits")

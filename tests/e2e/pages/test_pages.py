@@ -73,6 +73,8 @@ ELSEWHERE = [
     ("docs/verify.md", "a release; until then, in a clone: pip install . onnxruntime"),
     ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_verify_page.py
     ("docs/verify.md", "openvino"),  # make test-oracles
+    ("docs/web.md", "the clone, node (20.19 or newer) and npm"),  # make test-web
+    ("docs/web.md", "the clone, node (20.19 or newer) and npm"),  # make test-web
 ]
 #: Blocks that are no code: figures, and signatures in sdk.md's reference (test_sdk_page.py).
 NO_CODE = {
@@ -83,6 +85,7 @@ NO_CODE = {
     ("docs/verify.md", ""): 1,
     ("docs/verify.md", "text"): 1,
     ("docs/verify.md", "c"): 1,  # test_verify_page.py
+    ("docs/web.md", "js"): 1,  # make test-web
 }
 
 

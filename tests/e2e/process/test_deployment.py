@@ -43,6 +43,7 @@ def test_the_limits_are_the_ones_in_effect(workers: int) -> None:
             "api_keys": False,
             "tls": False,
         }
+        assert shown["execution"] == {"backend": "numpy", "devices": ["CPU"]}
 
 
 def test_a_smaller_setting_is_the_limit() -> None:

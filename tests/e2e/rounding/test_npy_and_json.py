@@ -197,7 +197,7 @@ REFUSED: dict[str, tuple[str, str, list[str], str]] = {
     "direction": ("float32", "?rounding=up", ["query", "rounding"], 'negative, got "up"'),
     "unknown": ("float32", "?operator=up", ["query", "operator"], "onnx:OPSET (11 to 28)"),
     "mode": ("float32", "?operator=openvino:up", ["query", "operator"], "half_away_from_zero"),
-    "both": ("float32", "?operator=onnx&rounding=ties_to_even", ["query", "rounding"], "one of"),
+    "both": ("float32", "?operator=onnx&rounding=floor", ["query", "rounding"], "combined"),
     "twice": ("float32", "?operator=onnx&operator=onnx", ["query", "operator"], "more than once"),
     "dtype": ("int32", "?operator=onnx", ["input", "elem_type"], "FLOAT16, FLOAT, DOUBLE"),
     "rank": (

@@ -63,7 +63,7 @@ CASES = [
     ("json-beside-a-descriptor", headers(Content_Type="application/json"), BODY, 415,
      "unsupported_media_type", "must be application/octet-stream, got application/json"),
     ("npy-beside-a-descriptor", headers(Content_Type="application/x-npy"), saved(np.ones(2, "f4")),
-     415, "unsupported_media_type", "beside the header Operator-Descriptor"),
+     415, "unsupported_media_type", "with the header Operator-Descriptor"),
     ("json-without", {"Content-Type": "application/json"}, b'{"data": 1}', 400,
      "missing_descriptor", "the member descriptor is missing"),
     ("not-json", headers("{"), BODY, 400, "malformed_json", "JSON"),

@@ -1,36 +1,37 @@
 /** The client: tensors over `POST /round`, in any runtime that has `fetch`. */
 
+import type { Differences } from "./differences.ts";
 import { type DType, dtypeOf, type TypedArray } from "./dtypes.ts";
 import { ConnectionFailed, ProtocolViolation, RequestRefused, refusalOf } from "./errors.ts";
 import { type Descriptor, descriptorOf, type Operator } from "./operators.ts";
 
 export interface ClientOptions {
-  /** Sent as `Authorization: Bearer`. */
+  /** API key, sent as `Authorization: Bearer`. */
   readonly apiKey?: string;
-  /** Fields of every request. */
+  /** Fields added to every request. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** How often a call is sent again after a broken connection or a 503; 2 if not given. */
+  /** Number of retries after a broken connection or a 503; 2 by default. */
   readonly retries?: number;
-  /** What sends requests, instead of the platform's own. */
+  /** Replacement for the `fetch` of the platform. */
   readonly fetch?: typeof fetch;
 }
 
 export interface CallOptions {
-  /** Ends the call; `AbortSignal.timeout(ms)` is its deadline. */
+  /** Aborts the call; use `AbortSignal.timeout(ms)` for a deadline. */
   readonly signal?: AbortSignal;
 }
 
 export interface RoundOptions extends CallOptions {
-  /** What the bits in a `Uint16Array` or `Uint8Array` are: bfloat16, float16, float8_e4m3fn ... */
+  /** The type of the bits in a `Uint16Array` or `Uint8Array`: bfloat16, float16, float8_e4m3fn ... */
   readonly dtype?: DType;
-  /** The tensor's shape; of one dimension if not given. */
+  /** The shape of the tensor; one dimension by default. */
   readonly shape?: readonly number[];
 }
 
-/** Bytes of a tensor. A stream is sent as it comes where the platform can, and gathered elsewhere. */
+/** Bytes of a tensor. Node uploads a stream as it is read; browsers collect it first. */
 export type Data = ArrayBuffer | ArrayBufferView<ArrayBuffer> | Blob | ReadableStream<Uint8Array>;
 
-/** How an output lies in its bytes; strides are in elements. */
+/** The memory layout of an output; strides are in elements, byte_length is in bytes. */
 export interface Layout {
   readonly dtype: DType;
   readonly shape: readonly number[];
@@ -48,11 +49,11 @@ export interface Result {
   readonly requestId: string;
 }
 
-// Browsers stream uploads over HTTP/2 alone; the service speaks HTTP/1.1.
+// Browsers stream uploads over HTTP/2 only, and the service uses HTTP/1.1.
 const STREAMS = !(globalThis.navigator?.userAgent ?? "").startsWith("Mozilla/");
 const IS_LITTLE_ENDIAN = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 
-/** A client of one service. It keeps no connection of its own: there is nothing to close. */
+/** A client of one service. It holds no resources, so it has no close method. */
 export class Client {
   readonly #base: URL;
   readonly #headers: Readonly<Record<string, string>>;
@@ -68,7 +69,7 @@ export class Client {
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
   }
 
-  /** A new array of the same class, with each element of `x` rounded. */
+  /** Round each element of `x`; return a new array of the same class. */
   async round<T extends TypedArray>(
     x: T,
     operator: Operator = "ties_to_even",
@@ -82,16 +83,9 @@ export class Client {
     return new (x.constructor as new (b: ArrayBuffer, at: number, n: number) => T)(data, 0, x.length);
   }
 
-  /** The output of any descriptor, with strides and lengths, on bytes that lie as it says. */
+  /** Execute any descriptor, strides and lengths included, on the bytes of its input. */
   async execute(descriptor: Descriptor, data: Data, options: CallOptions = {}): Promise<Result> {
-    const headers = {
-      "Content-Type": "application/octet-stream",
-      "Operator-Descriptor": JSON.stringify(descriptor),
-    };
-    const init: RequestInit & { duplex?: "half" } = { method: "POST", headers };
-    if (!(data instanceof ReadableStream)) init.body = data;
-    else if (STREAMS) Object.assign(init, { body: data, duplex: "half" });
-    else init.body = await new Response(data).blob();
+    const init = await posted(descriptor, data);
     const { response, content } = await this.#send("round", init, options, (r) => r.arrayBuffer());
     const stated = response.headers.get("Output-Descriptor");
     const layout = stated === null ? undefined : (JSON.parse(stated) as Layout);
@@ -107,13 +101,19 @@ export class Client {
     };
   }
 
-  /** The document at a path of the service: `operators`, `conformance`, `readyz` ... */
+  /** Compare the rounding directions on a tensor that a descriptor describes. */
+  async compare(descriptor: Descriptor, data: Data, options: CallOptions = {}): Promise<Differences> {
+    const init = await posted(descriptor, data);
+    return (await this.#send("compare", init, options, (r) => r.json() as Promise<Differences>)).content;
+  }
+
+  /** Get a JSON document of the service: `operators`, `conformance`, `readyz` ... */
   async get<T = unknown>(path: string, options: CallOptions = {}): Promise<T> {
     const init = { headers: { Accept: "application/json" } };
     return (await this.#send(path, init, options, (r) => r.json() as Promise<T>)).content;
   }
 
-  /** Whether the service would take a request now; false too where it is not there. */
+  /** Return whether the service accepts requests; false if it cannot be reached. */
   async ready(options: CallOptions = {}): Promise<boolean> {
     try {
       return (await this.get<{ status: string }>("readyz", options)).status === "ready";
@@ -149,6 +149,18 @@ export class Client {
       await pause(after * 1000, signal);
     }
   }
+}
+
+async function posted(descriptor: Descriptor, data: Data): Promise<RequestInit> {
+  const headers = {
+    "Content-Type": "application/octet-stream",
+    "Operator-Descriptor": JSON.stringify(descriptor),
+  };
+  const init: RequestInit & { duplex?: "half" } = { method: "POST", headers };
+  if (!(data instanceof ReadableStream)) init.body = data;
+  else if (STREAMS) Object.assign(init, { body: data, duplex: "half" });
+  else init.body = await new Response(data).blob();
+  return init;
 }
 
 function timingOf(field: string): Record<string, number> {

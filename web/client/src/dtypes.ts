@@ -1,20 +1,22 @@
-/** Data types: their sizes, their names in each dialect, and the typed arrays that hold them. */
+/** Data types: sizes, names in each dialect, and typed arrays. */
 
-interface Names {
+/** Size in bytes, and the name in each dialect that has one. */
+export interface Names {
   readonly bytes: number;
   readonly openvino: string;
   readonly onnx?: string;
   readonly directml?: string;
+  readonly stablehlo?: string;
 }
 
 /** Every data type of the service. */
 export const DTYPES = {
-  float16: { bytes: 2, openvino: "f16", onnx: "FLOAT16", directml: "FLOAT16" },
-  bfloat16: { bytes: 2, openvino: "bf16", onnx: "BFLOAT16" },
-  float32: { bytes: 4, openvino: "f32", onnx: "FLOAT", directml: "FLOAT32" },
-  float64: { bytes: 8, openvino: "f64", onnx: "DOUBLE" },
-  float8_e4m3fn: { bytes: 1, openvino: "f8e4m3" },
-  float8_e5m2: { bytes: 1, openvino: "f8e5m2" },
+  float16: { bytes: 2, openvino: "f16", onnx: "FLOAT16", directml: "FLOAT16", stablehlo: "f16" },
+  bfloat16: { bytes: 2, openvino: "bf16", onnx: "BFLOAT16", stablehlo: "bf16" },
+  float32: { bytes: 4, openvino: "f32", onnx: "FLOAT", directml: "FLOAT32", stablehlo: "f32" },
+  float64: { bytes: 8, openvino: "f64", onnx: "DOUBLE", stablehlo: "f64" },
+  float8_e4m3fn: { bytes: 1, openvino: "f8e4m3", stablehlo: "f8E4M3FN" },
+  float8_e5m2: { bytes: 1, openvino: "f8e5m2", stablehlo: "f8E5M2" },
   int8: { bytes: 1, openvino: "i8" },
   int16: { bytes: 2, openvino: "i16" },
   int32: { bytes: 4, openvino: "i32" },
@@ -27,7 +29,7 @@ export const DTYPES = {
 
 export type DType = keyof typeof DTYPES;
 
-/** What a tensor may be given as; `Float16Array` too, where the platform has it. */
+/** The arrays that `round` accepts; `Float16Array` if the platform has it. */
 export type TypedArray =
   | Int8Array
   | Int16Array
@@ -58,8 +60,8 @@ const OF_ARRAY: Readonly<Record<string, DType>> = {
 };
 
 /**
- * The dtype of an array. Where JavaScript has no array of a type, its bits come in a `Uint16Array`
- * (bfloat16, float16) or a `Uint8Array` (8-bit floats), and `stated` says what they are.
+ * Return the dtype of an array. Types without a typed array are given as bits in a `Uint16Array`
+ * (bfloat16, float16) or a `Uint8Array` (8-bit floats); `stated` names their type.
  */
 export function dtypeOf(x: TypedArray, stated?: DType): DType {
   const own = OF_ARRAY[x[Symbol.toStringTag]];

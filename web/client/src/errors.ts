@@ -1,19 +1,19 @@
-/** Every error that the client throws on purpose; an aborted call throws its signal's reason. */
+/** Errors of the client. An aborted call throws the reason of its signal instead. */
 
-/** The root of them all. */
+/** Base class of all errors of this package. */
 export class TensorRoundError extends Error {
   override get name(): string {
     return this.constructor.name;
   }
 }
 
-/** The service could not be reached, or the connection broke; a page may lack CORS_ORIGINS. */
+/** No response: not reachable, connection lost, or the origin of the page is not in CORS_ORIGINS. */
 export class ConnectionFailed extends TensorRoundError {}
 
-/** What came is no response of this service: another server's, or a proxy's. */
+/** The response violates the protocol: it comes from another server or a proxy. */
 export class ProtocolViolation extends TensorRoundError {}
 
-/** One thing wrong in a request: where, and why. */
+/** One fault of a request: its location and the reason. */
 export interface Fault {
   readonly loc: readonly (string | number)[];
   readonly msg: string;
@@ -31,15 +31,15 @@ export interface Problem {
   readonly got_bytes?: number;
 }
 
-/** The service said no: `status` is HTTP's, `code` names the rule. */
+/** The service refused the request; `code` names the rule. */
 export class RequestRefused extends TensorRoundError {
   readonly problem: Problem;
   readonly status: number;
   readonly code: string;
   readonly faults: readonly Fault[];
-  /** Seconds after which it may be sent again, where it may. */
+  /** Seconds to wait before a retry; undefined if a retry is pointless. */
   readonly retryAfter: number | undefined;
-  /** What the service's log calls the request. */
+  /** The X-Request-ID, which the log of the service contains too. */
   readonly requestId: string | undefined;
 
   constructor(problem: Problem, retryAfter?: number, requestId?: string) {
@@ -102,7 +102,7 @@ export const REFUSALS: Readonly<Record<string, typeof RequestRefused>> = {
   internal_error: InternalError,
 };
 
-/** The error that a refusing response tells of. */
+/** Return the error for a response that is not a success. */
 export async function refusalOf(response: Response): Promise<TensorRoundError> {
   const type = response.headers.get("content-type") ?? "";
   if (!type.startsWith("application/problem+json")) {

@@ -1,6 +1,6 @@
-/** Operators in their dialects' own words, and the descriptors that name them to the service. */
+/** Operators of all dialects, and their descriptors. */
 
-import { DTYPES, type DType } from "./dtypes.ts";
+import { type DType, DTYPES, type Names } from "./dtypes.ts";
 
 /** The rounding directions of IEEE 754-2019. */
 export type Rounding =
@@ -10,7 +10,7 @@ export type Rounding =
   | "toward_positive"
   | "toward_negative";
 
-/** An operator; what is left out is the dialect's default. A direction stands for IEEE 754's. */
+/** An operator; missing members have the default of the dialect. A string is an `ieee754` direction. */
 export type Operator =
   | Rounding
   | { readonly dialect: "ieee754"; readonly rounding?: Rounding }
@@ -24,16 +24,19 @@ export type Operator =
       readonly dialect: "directml";
       readonly feature_level?: string;
       readonly rounding_mode?: "HALVES_TO_NEAREST_EVEN" | "TOWARD_ZERO" | "TOWARD_INFINITY";
-    };
+    }
+  | { readonly dialect: "webnn" }
+  | { readonly dialect: "stablehlo"; readonly op?: "round_nearest_even" | "round_nearest_afz" }
+  | { readonly dialect: "array_api"; readonly op?: "round" | "trunc" | "ceil" | "floor" };
 
-/** An operator descriptor as the service takes it; docs/descriptors.md has all its members. */
+/** An operator descriptor in JSON; docs/descriptors.md lists the members. */
 export type Descriptor = { readonly dialect: string } & Readonly<Record<string, unknown>>;
 
 /**
- * The descriptor of an operator on one packed tensor.
+ * Return the descriptor of an operator on one packed tensor.
  *
- * A dtype that the dialect has no name for goes under our own name: the service's refusal says
- * which ones there are.
+ * A dtype without a name in the dialect keeps its canonical name; the refusal of the service lists
+ * the dtypes of the dialect.
  */
 export function descriptorOf(
   operator: Operator,
@@ -41,7 +44,7 @@ export function descriptorOf(
   shape: readonly number[],
 ): Descriptor {
   const op = typeof operator === "string" ? ({ dialect: "ieee754", rounding: operator } as const) : operator;
-  const names: { openvino: string; onnx?: string; directml?: string } = DTYPES[dtype];
+  const names: Names = DTYPES[dtype];
   switch (op.dialect) {
     case "ieee754":
       return { dialect: "ieee754", rounding: op.rounding ?? "ties_to_even", input: { dtype, shape } };
@@ -60,6 +63,14 @@ export function descriptorOf(
         data: { mode: op.mode ?? "half_to_even" },
         input: { element_type: names.openvino, shape },
       };
+    case "webnn":
+      return { dialect: "webnn", op: "roundEven", input: { dataType: dtype, shape } };
+    case "stablehlo": {
+      const operand = `tensor<${[...shape, names.stablehlo ?? dtype].join("x")}>`;
+      return { dialect: "stablehlo", op: op.op ?? "round_nearest_even", operand };
+    }
+    case "array_api":
+      return { dialect: "array_api", op: op.op ?? "round", x: { dtype, shape } };
     case "directml": {
       const tensor = { DataType: names.directml ?? dtype, Sizes: shape };
       return {

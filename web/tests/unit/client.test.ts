@@ -62,6 +62,11 @@ test("operators speak their dialects' words", async () => {
   assert.deepEqual([...(await client.round(X, "ties_to_away"))], away);
   assert.deepEqual([...(await client.round(X, { dialect: "openvino", mode: "half_away_from_zero" }))], away);
   assert.deepEqual([...(await client.round(X, { dialect: "onnx", opset_version: 11 }))], [-2, -0, 0, 2, 2]);
+  assert.deepEqual([...(await client.round(X, { dialect: "webnn" }))], [-2, -0, 0, 2, 2]);
+  assert.deepEqual([...(await client.round(X, { dialect: "stablehlo", op: "round_nearest_afz" }))], away);
+  const scalar = await client.round(Float64Array.of(2.5), { dialect: "stablehlo" }, { shape: [] });
+  assert.deepEqual([...scalar], [2]);
+  assert.deepEqual([...(await client.round(X, { dialect: "array_api", op: "floor" }))], [-3, -1, 0, 1, 2]);
   const toward = { dialect: "directml", rounding_mode: "TOWARD_ZERO", feature_level: "3_0" } as const;
   assert.deepEqual([...(await client.round(X, toward))], [-2, -0, 0, 1, 2]);
 });
@@ -128,6 +133,14 @@ test("a whole descriptor, its layout and what the response says", async () => {
   assert.equal(result.backend, "numpy");
   assert.deepEqual(Object.keys(result.timing), ["receive", "queue", "execute"]);
   assert.ok(result.requestId);
+});
+
+test("where directions differ", async () => {
+  const found = await client.compare(descriptorOf("ties_to_even", "float32", [X.length]), X);
+  assert.equal(found.elements, 5);
+  const pair = found.pairs.find(({ roundings }) => roundings.join() === "ties_to_even,ties_to_away");
+  assert.equal(pair?.different, 3); // -2.5, 0.5 and 2.5
+  assert.equal(pair?.classes["exact_tie"]?.first[0]?.results.ties_to_away?.value, "-3.0");
 });
 
 test("blobs, and streams as they come", async () => {

@@ -105,6 +105,7 @@ class NumpyBackend:
     """
 
     name = "numpy"
+    devices = ("CPU",)
     #: No limit: the calling thread never waits for a device.
     inline_bytes = sys.maxsize
 

@@ -61,13 +61,18 @@ class CupyBackend:
             raise
 
     def __str__(self) -> str:
-        names = ", ".join(pipeline.device.name for pipeline in self._pipelines)
+        names = ", ".join(self.devices)
         sizes = ", ".join(
             f"{dtype.name} {nbytes}"
             for dtype, nbytes in self.policy.min_bytes.items()
             if dtype.is_float
         )
         return f"{self.name} on {names}" + (f", minimum bytes: {sizes}" if sizes else "")
+
+    @property
+    def devices(self) -> list[str]:
+        """The GPUs, with their numbers."""
+        return [pipeline.device.name for pipeline in self._pipelines]
 
     @property
     def is_healthy(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Sequence
@@ -57,6 +58,13 @@ def rounded_by(backend: CupyBackend, dtype: str, nbytes: int) -> str:
     count = nbytes // BY_NAME[dtype].itemsize
     memory = np.zeros(nbytes, np.uint8)
     return backend.round(flat_call(dtype, "ties_to_even", count), memory, memory)
+
+
+def test_a_backend_names_its_devices() -> None:
+    with contextlib.closing(chosen("cupy")) as backend:
+        assert backend.devices == [HostDevice().name]
+    with contextlib.closing(NumpyBackend()) as backend:
+        assert list(backend.devices) == ["CPU"]
 
 
 def test_numpy_never_looks_for_a_device() -> None:

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from tensor_round.errors import ERRORS_PATH, NotFound
 
-from ..http1.security_headers import page_headers
+from ...http1.security_headers import page_headers
 from .errors_page import errors_html
 
 _FILES = {

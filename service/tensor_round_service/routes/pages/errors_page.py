@@ -9,7 +9,7 @@ import re
 
 from tensor_round.errors import RequestRefused, problem
 
-from ..openapi.errors import EXAMPLES
+from ...openapi.errors import EXAMPLES
 
 _CODE = re.compile(r"``(.+?)``")
 

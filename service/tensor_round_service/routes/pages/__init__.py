@@ -1,0 +1,1 @@
+"""HTML pages: the web page, Swagger UI, and the page about errors."""
