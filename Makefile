@@ -232,7 +232,7 @@ $(SITE)/.site: pyproject.toml
 	$(call install,$(SITE)/bin,--group site,site)
 	@touch $@
 
-site: $(SITE)/.site ## Build the documentation as a site in build/site: searchable, and without another host
+site: $(SITE)/.site ## Build the documentation as a searchable site in build/site; it needs no network
 	@# Not --quiet: then --strict would see no warnings.
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 	$(SITE)/bin/python tools/site/check.py build/site
