@@ -58,7 +58,7 @@ check: lint types test ## Run what CI runs: lint, types, the whole suite; every 
 # found, the long files are not the last.
 # Processes are started by the hundred, so bytecode is kept, also where it commonly is not.
 FOUR := --numprocesses 4 --dist loadfile --no-loadscope-reorder
-test: $(VENV)/.test ## Run the whole test suite; with ARGS, what they select
+test: $(VENV)/.test ## Run the whole test suite, or the part that ARGS selects
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(or $(ARGS),$(FOUR))
 	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels)
 
@@ -77,7 +77,7 @@ else
 	$(KERNELS)/bin/python tools/compile_kernels.py
 endif
 
-gpu-check: ## Prove and measure the GPU backend on the GPU here (5 minutes)
+gpu-check: ## Prove and measure the GPU backend on this machine's GPU (5 minutes)
 	@$(FIT_DRIVER); \
 	if [ -z "$$extra" ]; then echo "no device"; exit 0; fi; \
 	$(TOOLS) -m gpu_check
@@ -129,7 +129,7 @@ runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles, and write 
 	@ls $(VULKAN)/* >/dev/null 2>&1 || { echo "runtimes: no Vulkan driver; on Debian: apt-get install mesa-vulkan-drivers" >&2; exit 1; }
 	$(ORACLES)/bin/python tools/runtimes_page.py
 
-bench: $(VENV)/.service build/load ## Measure the service beside its peers (10 minutes; ARGS=--quick)
+bench: $(VENV)/.service build/load ## Measure the service and its peers (10 minutes; ARGS=--quick)
 	$(BIN)/python -m bench $(ARGS)
 
 TRITON := .venvs/triton
@@ -154,7 +154,7 @@ $(PEERS)/.peers: pyproject.toml tests/interop/peers/requirements.txt $(TRITON)/.
 	ln -sf $(abspath $(TRITON))/lib/python3*/site-packages/nvidia_pytriton.libs/libcudart-*.so.12* libcudart.so.12
 	@touch $@
 
-test-interop: $(PEERS)/.peers ## Meet Triton, perf_analyzer, KServe's client, ONNX's suite (1.5 GB)
+test-interop: $(PEERS)/.peers ## Test with Triton, perf_analyzer, KServe's client, ONNX's suite (1.5 GB)
 	TRITON_HOME=$(TRITON) PERF_ANALYZER=$(PEERS)/perf_analyzer/bin/perf_analyzer \
 	$(PEERS)/bin/pytest tests/interop/peers $(ARGS)
 
@@ -183,7 +183,7 @@ web/node_modules/.installed: web/package.json web/package-lock.json
 	@touch $@
 
 WEB_SOURCES := $(shell find web/src web/client/src web/index.html web/vite.config.ts web/tsconfig*.json 2>/dev/null)
-web: service/tensor_round_service/web/index.html ## Build the web page (node 20.19), for this tree and for wheels and images made of it
+web: service/tensor_round_service/web/index.html ## Build the web page (node 20.19), for this tree, wheels and images
 service/tensor_round_service/web/index.html: web/node_modules/.installed $(WEB_SOURCES)
 	cd web && npm run --silent build
 	@touch $@
@@ -198,10 +198,10 @@ chromium:
 test-web: $(VENV)/.test web chromium ## Test the web page and the JavaScript client, in node and Chromium (5 minutes)
 	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent test
 
-screenshots: $(VENV)/.service web chromium ## Make the pictures of docs/images
+screenshots: $(VENV)/.service web chromium ## Write the screenshots in docs/images
 	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent screenshots
 
-bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install what the bench compares with: Triton, torch, ONNX Runtime (2 GB)
+bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install the bench's peers: Triton, torch, ONNX Runtime (2 GB)
 
 bench-report: $(VENV)/.service ## Write the latest results to docs/performance.md and docs/bench.svg
 	$(BIN)/python -m bench.report
@@ -213,7 +213,7 @@ $(LOCKS)/bin/uv:
 
 # One resolution for all of .ci; what images have is part of it, as far as it goes.
 LOCK := $(LOCKS)/bin/uv pip compile --quiet --universal --generate-hashes --no-header $(ARGS)
-lock: $(LOCKS)/bin/uv ## Lock what CI and the images install, by hashes (ARGS=--upgrade for newer)
+lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=--upgrade for newer)
 	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
 	$(LOCK) --group site -o locks/site.txt
@@ -232,7 +232,7 @@ $(SITE)/.site: pyproject.toml
 	$(call install,$(SITE)/bin,--group site,site)
 	@touch $@
 
-site: $(SITE)/.site ## Build the documentation as a site in build/site: searchable, and without another host
+site: $(SITE)/.site ## Build the documentation as a searchable site in build/site; it needs no network
 	@# Not --quiet: then --strict would see no warnings.
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 	$(SITE)/bin/python tools/site/check.py build/site
@@ -245,12 +245,12 @@ types: $(VENV)/.lint ## Check types, strictly
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typed
 
-format: $(VENV)/.lint ## Put the code in the project's form
+format: $(VENV)/.lint ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 RELEASE := .venvs/release
-release: web ## Build wheel and sdist in dist/, check them, use the wheel where it is alone
+release: web ## Build wheel and sdist in dist/, check them, try the wheel in an empty environment
 	rm -rf dist $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
 	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
 	$(RELEASE)/build/bin/python -m build --outdir dist
@@ -260,6 +260,6 @@ release: web ## Build wheel and sdist in dist/, check them, use the wheel where 
 	cd dist && ../$(RELEASE)/empty/bin/python -c 'import numpy as np, tensor_round as tr; \
 	assert tr.Client("local:").round(np.array([0.5, 1.5, -2.5])).tolist() == [0, 2, -2]'
 
-clean: ## Remove what the recipes made
+clean: ## Remove all files that the recipes made
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 	rm -rf web/node_modules web/build web/client/dist service/tensor_round_service/web

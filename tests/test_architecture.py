@@ -1,4 +1,4 @@
-"""The rooms of the house and the arrows between them, as docs/architecture.md draws them."""
+"""The folders and the arrows between them, as docs/architecture.md draws them."""
 
 from __future__ import annotations
 

@@ -36,12 +36,12 @@ What `tensor-round verify` found on {day}, on {machine}.
 Each row is a fault: what is wrong, of how many results, which
 [model of misbehaviour](verify.md#models-of-misbehaviour) or
 [deviation](verify.md#casts-and-quantization) predicts every one of them, the first wrong result,
-and a line that shows it again. What is right is said there too. What a runtime has no switch for (a
-direction, saturation) is not asked of it.
+and a command that repeats it. Further tables list what is right. A runtime is verified only with
+the directions and the saturation that it has.
 
-`make runtimes` makes this page anew. Vulkan (wgpu) is Mesa's lavapipe, a driver for CPUs: its own
-functions, and the expression of ggml's Vulkan shader for ROUND. There was no GPU and no Core ML.
-TensorFlow stands here as LiteRT, its runtime on devices.
+`make runtimes` writes this page again. Vulkan (wgpu) is Mesa's lavapipe, a driver for CPUs: its
+own functions, and the expression of ggml's Vulkan shader for ROUND. There was no GPU and no Core
+ML. TensorFlow stands here as LiteRT, its runtime on devices.
 """
 COLUMNS = (
     "| runtime | of | wrong | this is | first wrong result | to see it |\n" + "|---" * 6 + "|\n"

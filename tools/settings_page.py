@@ -19,18 +19,21 @@ PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = f"""\
 # Settings
 
-Each setting of `tensor-round-service` is an option and a variable of the environment; an option
-wins. A size is a number of bytes, or has a unit: `64MiB`, `1GiB`. A list has commas between. A
-variable that begins with `{PREFIX}` and is none of these is a warning in the log, which names
-the nearest setting; the client's `{PREFIX}URL` and `{PREFIX}API_KEY` may stand beside
-them. What cannot be used ends the start with one line: exit code 2 for a value, 1 for what it leads
-to (a file, an address, a device).
+Each setting of `tensor-round-service` is an option, and an environment variable; an option
+overrides its variable. A size is a number of bytes, or has a unit: `64MiB`, `1GiB`. The items of
+a list are separated by commas.
 
-In Kubernetes a Service named `tensor-round` sets `{PREFIX}PORT` in every container to a URL, which
-is no port: have `enableServiceLinks: false` in the pod, or give `--port`.
+A variable that begins with `{PREFIX}` and is no setting gives a warning in the log, which names
+the nearest setting. The client's variables `{PREFIX}URL` and `{PREFIX}API_KEY` give no warning.
+With a setting that it cannot use, the service does not start, and prints one line. The exit code
+is 2 for an invalid value, and 1 if the file, the address or the device that it names cannot be
+used.
 
-The limits in effect may be lower than what was set: they are in the line of the log that says where
-the service runs, and in `GET /operators`. `tensor-round-service --version` prints the version.
+In Kubernetes a Service named `tensor-round` sets `{PREFIX}PORT` in every container to a URL,
+which is no valid port. Set `enableServiceLinks: false` in the pod, or give `--port`.
+
+The effective limits may be lower than the settings. They are in the line `running on ...` of the
+log, and in `GET /operators`. `tensor-round-service --version` prints the version.
 
 This page is made from `settings.py` by `make docs`.
 

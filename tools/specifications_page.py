@@ -10,16 +10,17 @@ from tensor_round.specifications import SPECIFICATIONS, Specification
 PAGE = Path(__file__).parents[1] / "docs" / "specifications.md"
 
 HEAD = """\
-# What specifications say of rounding
+# Rounding in specifications
 
-Where halves go, of what types, and what becomes of a zero's sign and of NaN: as each text says it,
-with the place where it was read. "silent" is a text that says nothing. An operator that its text
-does not define is a row here and no dialect: nobody can be held to it. A row with a dialect is
-served here by that [descriptor](descriptors.md).
+For each operator the table has the rule for halves, the types, and the rules for the sign of
+zero and for NaN, as its specification states them, and the place where they were read. "silent"
+means that the specification states nothing. The service has an operator of a row with a dialect,
+by that [descriptor](descriptors.md). An operator without an exact definition has no dialect,
+because no result can be called wrong.
 
-`tensor-round specs` prints the table, `tensor-round specs webnn` the rows of one family, `--json`
-either as JSON; `tensor_round.specifications` has them in Python. How the programs keep to it:
-[verify.md](verify.md).
+`tensor-round specs` prints the table, and `tensor-round specs webnn` the rows of one family;
+`--json` prints them as JSON. In Python they are `tensor_round.specifications`. Whether programs
+follow their specifications: [verify.md](verify.md).
 
 This page is made from `specifications.py` by `make docs`.
 

@@ -63,7 +63,7 @@ DIGESTS: dict[tuple[str, str], str] = {
 
 
 def differing(rows: Mapping[str, Any]) -> list[str]:
-    """The dtypes and roundings whose digests in ``GET /conformance`` differ from the published ones."""
+    """The dtypes and roundings of one backend whose digests are not the published ones."""
     return [
         f"{dtype} {rounding}"
         for (dtype, rounding), published in DIGESTS.items()

@@ -1,4 +1,4 @@
-"""``tensor-round compare``: find the operator between two files, or compare operators on one."""
+"""``tensor-round compare``: find the operator for two files, or compare operators on one."""
 
 from __future__ import annotations
 

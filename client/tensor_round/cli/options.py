@@ -46,7 +46,9 @@ Timeout = Annotated[
         show_default="30, and 1 for each MiB",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; also errors, on stderr.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print results, and errors on stderr, as JSON.")
+]
 Digest = Annotated[
     bool, typer.Option("--digest", help="Verify payloads end to end by SHA-256 (RFC 9530).")
 ]

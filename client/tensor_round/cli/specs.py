@@ -24,7 +24,7 @@ def specs(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List how specifications round halves; with NAME print all that one says."""
+    """List how specifications round halves; with NAME print all rules of one operator or family."""
     rows = SPECIFICATIONS if name is None else find(name)
     if not rows:
         raise typer.BadParameter(f"must be one of {', '.join(_NAMES)}", param_hint="NAME")

@@ -47,7 +47,7 @@ def verify_runtime(
         typer.Option(
             metavar="NAME",
             autocompletion=lambda: list(OPERATORS),
-            help=f"What is verified: {', '.join(OPERATORS)}.",
+            help=f"The operator to verify: {', '.join(OPERATORS)}.",
         ),
     ] = "round",
     dtypes: Annotated[
@@ -78,13 +78,13 @@ def verify_runtime(
         typer.Option(
             metavar="HOW",
             autocompletion=lambda: list(NANS),
-            help="What a NaN must become: itself bit for bit; a quiet NaN, as IEEE 754 has it; or "
-            f"any NaN ({', '.join(NANS)}).",
+            help="The right result for a NaN: the same bits; also the quiet NaN that IEEE 754 "
+            f"requires; or any NaN ({', '.join(NANS)}).",
         ),
     ] = "bits",
     baseline: Annotated[
         Path | None,
-        typer.Option(help="A report of --json: only differences from its faults fail."),
+        typer.Option(help="A report of --json; only differences from its faults are failures."),
     ] = None,
     junit: Annotated[
         Path | None,

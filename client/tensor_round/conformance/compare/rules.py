@@ -114,7 +114,7 @@ def _kept(bits: Bits, _: str, __: str) -> Bits:
 
 
 def _merit(rule: Rule) -> tuple[int, int]:
-    """The key by which the best rule is least: each further model must halve the wrong results."""
+    """The sort key, least for the best rule: each further model must halve the wrong results."""
     return rule.wrong << len(rule.models), len(rule.models)
 
 

@@ -33,7 +33,7 @@ _NEIGHBOURS = 3
 
 
 def cast_operands(source: str, target: str) -> Bits:
-    """Every number of the target type and every tie between two, with neighbours, both signs."""
+    """The numbers of the target type and the ties between them, with neighbours, of both signs."""
     fmt, own = FLOATS[target], FLOATS[source]
     exact = decoded(np.arange(largest(target) + 1).astype(bits_type(target)), target)
     one = np.uint64(1)

@@ -12,7 +12,7 @@ from ..reference import FLOATS, Bits, is_nan
 
 
 class Effect(IntFlag):
-    """How wrong results differ from the right ones; in several ways, the union of their members."""
+    """The ways in which wrong results differ from the right ones, as flags."""
 
     OFF_BY_ONE = 1
     SIGN_LOST = 2
