@@ -26,7 +26,7 @@ SIZES = (("4KiB", 4 << 10), ("64KiB", 64 << 10), ("1MiB", 1 << 20), ("16MiB", 16
 _LARGEST = "over16MiB"
 #: The class of a size, by the bit length of the size less one.
 _CLASS_OF_BITS = tuple(
-    next((name for name, most in SIZES if 1 << bits <= most), _LARGEST) for bits in range(26)
+    next((name for name, most in SIZES if 1 << bits <= most), _LARGEST) for bits in range(65)
 )
 
 
@@ -34,22 +34,19 @@ class Counts:
     """Counters of one process; they can be added up and serialized as JSON."""
 
     def __init__(self) -> None:
-        self.requests: defaultdict[Labels, int] = defaultdict(int)
-        #: By route: bytes of requests' bodies, and of responses'.
-        self.received: defaultdict[str, int] = defaultdict(int)
-        self.sent: defaultdict[str, int] = defaultdict(int)
-        #: By size class: of each phase the count of each bucket.
-        self.buckets: defaultdict[str, list[list[int]]] = defaultdict(
-            lambda: [[0] * (len(BUCKETS) + 1) for _ in PHASES]
+        #: Number of requests, bytes of their bodies, bytes of the responses' bodies.
+        self.requests: defaultdict[Labels, list[int]] = defaultdict(lambda: [0, 0, 0])
+        #: By size class: of each phase the count of each bucket, then the sum in seconds.
+        self.phases: defaultdict[str, list[list[float]]] = defaultdict(
+            lambda: [[0.0] * (len(BUCKETS) + 2) for _ in PHASES]
         )
-        #: By size class: the seconds of each phase.
-        self.seconds: defaultdict[str, list[float]] = defaultdict(lambda: [0.0] * len(PHASES))
 
     def request(self, labels: Labels, received: int, sent: int) -> None:
         """Count a request, and the bytes of its body and of the response's."""
-        self.requests[labels] += 1
-        self.received[labels[0]] += received
-        self.sent[labels[0]] += sent
+        row = self.requests[labels]
+        row[0] += 1
+        row[1] += received
+        row[2] += sent
 
     def job_ended(self, job: Job) -> None:
         """Count a successful request with a tensor, and the seconds of its phases.
@@ -58,44 +55,36 @@ class Counts:
         """
         route, received, sent = job.traffic
         dialect, dtype = job.labels
-        self.requests[route, dialect, dtype, job.executed_by, "200", ""] += 1
-        self.received[route] += received
-        self.sent[route] += sent
-        size = _CLASS_OF_BITS[min(max(sent - 1, 0).bit_length(), 25)]
-        receive, queue, execute = job.receive_seconds, job.queue_seconds, job.execute_seconds
-        send = perf_counter() - job.sending_since
-        of_receive, of_queue, of_execute, of_send = self.buckets[size]
-        of_receive[bisect_left(BUCKETS, receive)] += 1
-        of_queue[bisect_left(BUCKETS, queue)] += 1
-        of_execute[bisect_left(BUCKETS, execute)] += 1
-        of_send[bisect_left(BUCKETS, send)] += 1
-        seconds = self.seconds[size]
-        seconds[0] += receive
-        seconds[1] += queue
-        seconds[2] += execute
-        seconds[3] += send
+        row = self.requests[route, dialect, dtype, job.executed_by, "200", ""]
+        row[0] += 1
+        row[1] += received
+        row[2] += sent
+        receiving, queueing, executing, sending = self.phases[
+            _CLASS_OF_BITS[(sent - 1).bit_length()]
+        ]
+        seconds = job.receive_seconds
+        receiving[bisect_left(BUCKETS, seconds)] += 1
+        receiving[-1] += seconds
+        seconds = job.queue_seconds
+        queueing[bisect_left(BUCKETS, seconds)] += 1
+        queueing[-1] += seconds
+        seconds = job.execute_seconds
+        executing[bisect_left(BUCKETS, seconds)] += 1
+        executing[-1] += seconds
+        seconds = perf_counter() - job.sending_since
+        sending[bisect_left(BUCKETS, seconds)] += 1
+        sending[-1] += seconds
 
     def as_data(self) -> dict[str, Any]:
         """The counts as JSON values."""
-        return {
-            "requests": [[*labels, count] for labels, count in self.requests.items()],
-            "received": dict(self.received),
-            "sent": dict(self.sent),
-            "buckets": dict(self.buckets),
-            "seconds": dict(self.seconds),
-        }
+        requests = [[*labels, *row] for labels, row in self.requests.items()]
+        return {"requests": requests, "phases": dict(self.phases)}
 
     def add(self, data: dict[str, Any]) -> None:
         """Add the counters of another process, in the form of :meth:`as_data`."""
-        for *labels, count in data["requests"]:
-            route, dialect, dtype, backend, status, code = labels
-            self.requests[route, dialect, dtype, backend, status, code] += count
-        for route, nbytes in data["received"].items():
-            self.received[route] += nbytes
-        for route, nbytes in data["sent"].items():
-            self.sent[route] += nbytes
-        for name, phases in data["buckets"].items():
-            for mine, others in zip(self.buckets[name], phases, strict=True):
+        for route, dialect, dtype, backend, status, code, *numbers in data["requests"]:
+            row = self.requests[route, dialect, dtype, backend, status, code]
+            row[:] = map(sum, zip(row, numbers, strict=True))
+        for name, phases in data["phases"].items():
+            for mine, others in zip(self.phases[name], phases, strict=True):
                 mine[:] = map(sum, zip(mine, others, strict=True))
-        for name, seconds in data["seconds"].items():
-            self.seconds[name] = list(map(sum, zip(self.seconds[name], seconds, strict=True)))

@@ -5,6 +5,7 @@ prometheus-client serializes them: it is the reference implementation, without d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
@@ -52,16 +53,20 @@ def _families(counts: Counts, gauges: list[Gauges], info: dict[str, str]) -> Ite
         "Requests that had a response. code is that of a refusal, else empty.",
         labels=REQUEST_LABELS,
     )
-    for labels, count in counts.requests.items():
+    received: Counter[str] = Counter()
+    sent: Counter[str] = Counter()
+    for labels, (count, nbytes, responded) in counts.requests.items():
         requests.add_metric(labels, count)
+        received[labels[0]] += nbytes
+        sent[labels[0]] += responded
     yield requests
     for name, text, by_route in (
-        ("received_bytes", "Bytes of requests' bodies.", counts.received),
-        ("sent_bytes", "Bytes of responses' bodies.", counts.sent),
+        ("received_bytes", "Bytes of requests' bodies.", received),
+        ("sent_bytes", "Bytes of responses' bodies.", sent),
     ):
         traffic = CounterMetricFamily(f"{PREFIX}_{name}", text, labels=("route",))
-        for route, nbytes in by_route.items():
-            traffic.add_metric((route,), nbytes)
+        for route, total in by_route.items():
+            traffic.add_metric((route,), total)
         yield traffic
     yield _phases(counts)
     yield from _gauges(gauges)
@@ -75,9 +80,9 @@ def _phases(counts: Counts) -> Metric:
         labels=("phase", "size"),
     )
     bounds = [*map(str, BUCKETS), "+Inf"]
-    for size, phases in counts.buckets.items():
-        for phase, buckets, seconds in zip(PHASES, phases, counts.seconds[size], strict=True):
-            rows = list(zip(bounds, map(float, accumulate(buckets)), strict=True))
+    for size, phases in counts.phases.items():
+        for phase, (*buckets, seconds) in zip(PHASES, phases, strict=True):
+            rows = list(zip(bounds, accumulate(buckets), strict=True))
             family.add_metric((phase, size), rows, seconds)
     return family
 
