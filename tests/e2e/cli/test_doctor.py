@@ -48,6 +48,15 @@ def test_the_engine_in_this_process() -> None:
     assert all(line.startswith(("ok", "advice")) for line in lines)
 
 
+def test_a_service_with_a_low_limit() -> None:
+    """No check sends a tensor that the service must refuse."""
+    with Service("--max-tensor-bytes", str(8 << 10)) as service:
+        done = doctor("--json", service.url)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["healthy"]) == (0, True)
+    assert report["figures"]["large_bytes"] == 8 << 10
+
+
 def test_a_service_that_is_not_there() -> None:
     done = doctor("http://127.0.0.1:9")
     assert (done.returncode, done.stdout) == (1, "")

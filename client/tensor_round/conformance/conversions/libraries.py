@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -116,11 +117,12 @@ class Jax(Converter):
         return probed(convert, how.source)
 
 
-class _Onnx(Converter):
+class _Onnx(Converter, abc.ABC):
     """The base of ONNX's converters: models of one node, Cast or QuantizeLinear."""
 
+    @abc.abstractmethod
     def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:
-        raise NotImplementedError
+        """A function that runs the model on its named inputs."""
 
     def cast(self, how: Cast) -> CastBits:
         """Cast by a model of Cast-25."""

@@ -94,7 +94,7 @@ class OnnxModel:
             raise CannotVerify(f"there is no file {path}")
         try:
             self._session = _session(path, ["CPUExecutionProvider"])
-        except Exception as error:  # as above
+        except Exception as error:  # of many classes, which the package does not publish
             raise CannotVerify(f"{path} is no model: {first_line(error)}") from error
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         if (len(inputs), len(outputs)) != (1, 1):

@@ -62,7 +62,7 @@ class OpenVINO:
             # Without the hint a CPU with bfloat16 instructions may round float32 in bfloat16.
             hint = {"EXECUTION_MODE_HINT": "ACCURACY"}
             request = self._core.compile_model(model, self._device, hint).create_infer_request()
-        except Exception as error:  # the bindings raise RuntimeError, and others
+        except Exception as error:  # of classes that the bindings do not document
             raise NotTaken(_last_line(error)) from error
 
         def kernel(bits: Bits) -> Bits:
