@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi web chromium test-web screenshots bench bench-peers bench-report docs site release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge prometheus test-monitoring dashboard-image test-oracles runtimes test-interop test-openapi web chromium test-web screenshots bench bench-peers bench-report docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -113,6 +113,19 @@ test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix 
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light; } || true
 	@$(NGINX) || { echo "test-edge: nginx is not installed; on Debian: apt-get install nginx-light" >&2; exit 1; }
 	$(BIN)/pytest tests/e2e --front all $(ARGS)
+
+PROMETHEUS := command -v prometheus >/dev/null && command -v promtool >/dev/null
+prometheus:
+	@$(PROMETHEUS) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus; } || true
+	@$(PROMETHEUS) || { echo "Prometheus is not installed; on Debian: apt-get install prometheus" >&2; exit 1; }
+
+test-monitoring: $(VENV)/.test prometheus ## Test dashboard and alerts with a real Prometheus (1 minute)
+	$(BIN)/pytest tests/interop/monitoring $(ARGS)
+
+dashboard-image: $(VENV)/.test prometheus ## Draw docs/images/dashboard.png from a real Prometheus (2 minutes)
+	$(BIN)/pip install -q 'matplotlib>=3.10,<4'
+	$(TOOLS) tools/dashboard_image.py docs/images/dashboard.png
 
 ORACLES := .venvs/oracles
 $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
