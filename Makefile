@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge prometheus test-monitoring dashboard-image test-oracles runtimes test-interop test-openapi web chromium test-web screenshots bench bench-peers bench-report docs site release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi web chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -114,6 +114,7 @@ test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix 
 	@$(NGINX) || { echo "test-edge: nginx is not installed; on Debian: apt-get install nginx-light" >&2; exit 1; }
 	$(BIN)/pytest tests/e2e --front all $(ARGS)
 
+.PHONY: prometheus test-monitoring dashboard-image
 PROMETHEUS := command -v prometheus >/dev/null && command -v promtool >/dev/null
 prometheus:
 	@$(PROMETHEUS) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
@@ -216,6 +217,9 @@ screenshots: $(VENV)/.service web chromium ## Write the screenshots in docs/imag
 
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install the bench's peers: Triton, torch, ONNX Runtime (2 GB)
 
+scaling: $(VENV)/.test ## Write the tables of docs/scaling.md; measures real services in network namespaces (root, 15 minutes)
+	$(TOOLS) -m scaling $(or $(ARGS),--check)
+
 bench-report: $(VENV)/.service ## Write the latest results to docs/performance.md and docs/bench.svg
 	$(BIN)/python -m bench.report
 
@@ -230,7 +234,7 @@ lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=
 	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
 	$(LOCK) --group site -o locks/site.txt
-	for extra in service compiled cuda12 cuda13; do \
+	for extra in service telemetry compiled cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
 docs: $(VENV)/.service ## Write the generated pages of docs/: client, settings, specifications, a figure
