@@ -170,6 +170,7 @@ def test_refusals_and_other_paths_and_what_no_span_has(tmp_path: Path) -> None:
             assert service.request("GET", "/operators?query-of-mine", None, fields).status == 200
             lost = service.request("GET", "/lost", None, {"X-API-Key": "key-of-mine"})
             assert lost.status == 404
+            assert service.request("GET", "/%ff%00%f0", None, fields).status == 404
             assert service.request("PURGE", "/v2", None, fields).status == 405
     spans = {span.name: span for span in collector.spans if is_server(span)}
     refused = collector.wait(lambda span: span.attributes.get("http.response.status_code") == 400)
@@ -180,8 +181,10 @@ def test_refusals_and_other_paths_and_what_no_span_has(tmp_path: Path) -> None:
     assert all(s.trace == TRACE for s in spans.values() if s.name not in ("GET", "GET /readyz"))
     # A request without a context begins a trace: its id is in the log, and in the refusal.
     (line,) = [line for line in service.log if " /lost " in line]
-    assert spans["GET"].trace in line
-    assert spans["GET"].trace in lost.json()["traceparent"]
+    paths = {span.attributes["url.path"]: span for span in collector.spans if is_server(span)}
+    assert paths["/lost"].trace in line
+    assert paths["/lost"].trace in lost.json()["traceparent"]
+    assert "/\ufffd\0\ufffd" in paths
     sent = b"".join(collector.bodies)
     for secret in (b"of-mine", descriptor.encode(), b"byte_length"):
         assert secret not in sent
