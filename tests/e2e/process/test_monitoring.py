@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.parser import text_string_to_metric_families
 
 from support import monitoring
@@ -111,6 +116,29 @@ def test_each_alert_has_a_section_and_each_section_an_alert() -> None:
         assert alert["annotations"]["summary"]
         assert alert["labels"]["severity"] in ("warning", "critical")
     assert sorted(names) == sorted(h for h in headings if h.startswith("TensorRound"))
+
+
+def test_every_field_of_the_dashboard_is_one_of_grafanas() -> None:
+    """Read and written by Grafana's own schema, nothing is lost: no field is misspelt."""
+    register_default_plugins()
+    document = monitoring.dashboard()
+    for variable in document["templating"]["list"]:
+        variable.pop("definition", None)  # of Prometheus' editor, and in no schema
+    parsed = Dashboard.from_json(document)
+    assert sorted(_lost(document, json.loads(json.dumps(parsed, cls=JSONEncoder)))) == []
+
+
+def _lost(before: Any, after: Any, at: str = "") -> Iterator[str]:
+    """Where a document has something that another does not have."""
+    match before:
+        case dict():
+            for name, value in before.items():
+                yield from _lost(value, (after or {}).get(name), f"{at}.{name}")
+        case list() if isinstance(after, list) and len(before) == len(after):
+            for index, (one, other) in enumerate(zip(before, after, strict=True)):
+                yield from _lost(one, other, f"{at}[{index}]")
+        case _ if before != after:
+            yield f"{at}: {before!r}, not {after!r}"
 
 
 def test_provisioning_names_the_datasource_and_the_dashboards_folder() -> None:
