@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi web chromium test-web screenshots bench bench-peers bench-report docs site release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi web chromium test-web screenshots bench bench-peers bench-report docs site images test-images wheels audit sbom lint-deploy release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -248,6 +248,64 @@ types: $(VENV)/.lint ## Check types, strictly
 format: $(VENV)/.lint ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+ENGINE ?= $(notdir $(firstword $(shell command -v podman docker)))
+images: web ## Build the images tensor-round:cpu and :gpu with podman or docker (2 GB; ARGS for its build)
+	@[ -n "$(ENGINE)" ] || { echo "images: neither podman nor docker is installed" >&2; exit 1; }
+	for target in cpu gpu; do \
+		$(ENGINE) build $(ARGS) --target $$target -t tensor-round:$$target . && \
+		$(ENGINE) history --format '{{.Size}}\t{{.CreatedBy}}' tensor-round:$$target || exit 1; done
+
+# The suite's tests of what the images do, in an environment that is trimmed as theirs are.
+TRIMMED := .venvs/trimmed
+$(TRIMMED)/.trimmed: pyproject.toml deploy/image/trim.sh $(wildcard locks/*.txt)
+	rm -rf $(TRIMMED) && $(PYTHON) -m venv $(TRIMMED)
+	$(TRIMMED)/bin/pip install -q --no-compile --require-hashes -r locks/service.txt -r locks/compiled.txt
+	deploy/image/trim.sh $(abspath $(TRIMMED))
+	$(TRIMMED)/bin/pip install -q --require-hashes -r locks/build.txt -r locks/ci.txt
+	$(TRIMMED)/bin/pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+TRIMMED_TESTS := tests/client tests/service tests/e2e/rounding tests/e2e/cli tests/e2e/v2 tests/e2e/process
+test-images: $(VENV)/.test $(TRIMMED)/.trimmed ## Test the images of `make images`, and the suite in an environment like theirs
+	CONTAINER_ENGINE=$(ENGINE) $(BIN)/pytest tests/interop/images $(ARGS)
+	$(if $(ARGS),,$(TRIMMED)/bin/pytest $(FOUR) $(TRIMMED_TESTS))
+
+# Tools that look at what is shipped: versions of their own, for they touch nothing else.
+SUPPLY := .venvs/supply
+$(SUPPLY)/.supply:
+	$(PYTHON) -m venv $(SUPPLY)
+	$(SUPPLY)/bin/pip install -q 'uv>=0.9,<1' 'pip-audit>=2.10,<3' 'cyclonedx-bom>=7.5,<8' 'cyclonedx-python-lib[json-validation]'
+	@touch $@
+
+# The images' Python; the locks' wheels are resolved for it, whichever runs here.
+IMAGE_PYTHON := 3.12
+IMAGE_LOCKS := $(filter-out build ci site,$(basename $(notdir $(wildcard locks/*.txt))))
+UV_FOR = $(SUPPLY)/bin/uv pip install --quiet --python-version $(IMAGE_PYTHON) \
+	--python-platform $(1)-manylinux_2_28 --only-binary :all: --require-hashes
+wheels: $(SUPPLY)/.supply ## Check that every locked version has wheels for the images' platforms, by hash
+	for lock in $(IMAGE_LOCKS); do \
+		$(call UV_FOR,x86_64) --dry-run --target build/wheels -r locks/$$lock.txt && \
+		$(call UV_FOR,aarch64) --dry-run --target build/wheels -r locks/$$lock.txt && \
+		echo "locks/$$lock.txt: wheels for linux/amd64 and linux/arm64" || exit 1; done
+
+audit: $(SUPPLY)/.supply ## Look every locked version up among known vulnerabilities (ARGS="-s osv" for OSV)
+	@# --strict: a version that cannot be looked up is a failure, too.
+	failed=0; for lock in locks/*.txt; do echo "$$lock"; \
+		$(SUPPLY)/bin/pip-audit --strict --disable-pip --require-hashes -r $$lock $(ARGS) || failed=1; done; exit $$failed
+
+# $(call sbom,IMAGE,LOCKS): what uv installs for the image's platform is seen by a Python that has nothing else.
+define sbom
+	rm -rf build/sbom/$(1) && $(PYTHON) -m venv --without-pip build/sbom/$(1)/python
+	$(call UV_FOR,x86_64) --target build/sbom/$(1)/packages $(foreach lock,$(2),-r locks/$(lock).txt)
+	echo $(abspath build/sbom/$(1)/packages) > $$(echo build/sbom/$(1)/python/lib/python3*/site-packages)/image.pth
+	$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --validate \
+		--output-reproducible --output-file dist/tensor-round-$(1).cdx.json build/sbom/$(1)/python/bin/python
+endef
+sbom: $(SUPPLY)/.supply ## Write what is in the images to dist/*.cdx.json (CycloneDX)
+	mkdir -p dist
+	$(call sbom,cpu,service)
+	$(call sbom,gpu,service cuda13)
 
 RELEASE := .venvs/release
 release: web ## Build wheel and sdist in dist/, check them, try the wheel in an empty environment

@@ -67,6 +67,8 @@ ELSEWHERE = [
     *[("docs/howto/on-a-gpu-host.md", needs) for needs in GPU],
     # Run by test_examples.py.
     *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
+    ("docs/images.md", "Docker or podman, and the clone"),  # make test-images
+    ("docs/images.md", "Docker or podman, and the images"),  # make test-images
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
