@@ -109,12 +109,13 @@ def _metrics_dispatcher(metrics: Metrics, settings: Settings) -> Dispatcher:
     return Dispatcher(app, {}, host_check(settings), None)
 
 
-def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
+async def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
     return Gauges(
         bytes_in_flight=engine.memory.in_use,
         bytes_in_flight_limit=engine.memory.limit_bytes,
         is_ready=engine.backend.is_healthy and not lifecycle.draining,
         connections=lifecycle.connections(),
+        device_memory=await engine.device_memory_info(),
     )
 
 
@@ -152,6 +153,7 @@ def create_app(
         finally:
             for task in tasks:
                 task.cancel()
+            await asyncio.wait(tasks)
             if owns_engine:
                 serving.close()
 
@@ -200,6 +202,8 @@ def create_app(
         {"version": version(NAME), "backend": serving.backend.name},
         {*tensor_routes, *OPEN_PATHS, "/operators", "/conformance", "/metrics"},
         partial(_gauges, serving, lifecycle),
+        settings.workers,
+        serving.backend.device_events,
         worker_folder,
     )
     app.metrics = metrics
