@@ -54,6 +54,7 @@ COMPILERS = [
 ELSEWHERE = [
     ("README.md", "onnxruntime, and a kernel of yours"),  # make test-oracles
     ("bench/README.md", "the clone, and minutes of a quiet machine"),
+    ("docs/api-policy.md", "a release, and GitHub's command line"),
     ("docs/gpu.md", "an NVIDIA GPU"),
     ("docs/gpu.md", "Docker, and an NVIDIA GPU"),
     ("docs/gpu.md", "an NVIDIA GPU, and pip install 'tritonclient[http]' cuda-python"),
