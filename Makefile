@@ -267,7 +267,7 @@ $(TRIMMED)/.trimmed: pyproject.toml deploy/image/trim.sh $(wildcard locks/*.txt)
 	@touch $@
 
 TRIMMED_TESTS := tests/client tests/service tests/e2e/rounding tests/e2e/cli tests/e2e/v2 tests/e2e/process
-test-images: $(VENV)/.test $(TRIMMED)/.trimmed ## Test the images of `make images`, and the suite in an environment like theirs
+test-images: $(VENV)/.test $(if $(ARGS),,$(TRIMMED)/.trimmed) ## Test the images of `make images`, and the suite in an environment like theirs
 	CONTAINER_ENGINE=$(ENGINE) $(BIN)/pytest tests/interop/images $(ARGS)
 	$(if $(ARGS),,$(TRIMMED)/bin/pytest $(FOUR) $(TRIMMED_TESTS))
 

@@ -23,7 +23,7 @@ for name in """
     anyio._backends._asyncio fastapi.openapi.docs fastapi.staticfiles fastapi.telemetry
     fastapi_swagger httptools ml_dtypes numpy.typing prometheus_client.openmetrics.exposition
     pydantic.v1 pydantic_settings rich.console structlog typer uvicorn.lifespan.on
-    uvicorn.loops.auto uvicorn.protocols.utils uvloop
+    uvicorn.loops.auto uvicorn.loops.uvloop uvicorn.protocols.utils
 """.split():
     importlib.import_module(name)
 for name in ("cupyx", "cupy.testing", "llvmlite.binding", "opentelemetry.sdk.trace"):  # of images with extras

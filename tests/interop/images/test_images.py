@@ -26,7 +26,7 @@ def finish():
     while healthcheck.main():
         end.wait(0.1)
     cached = {m.__name__: getattr(m, "__cached__", None) for m in list(sys.modules.values())}
-    print([n for n, path in cached.items() if path and not os.path.exists(path)], flush=True)
+    print(*[n for n, path in cached.items() if path and not os.path.exists(path)], flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 os.environ.update(TENSOR_ROUND_UDS="/tmp/second.sock", TENSOR_ROUND_BACKEND="numpy")
 threading.Thread(target=finish).start()
@@ -58,9 +58,8 @@ def test_every_result_is_the_published_one(container: Container) -> None:
 
 
 def test_a_start_finds_the_bytecode_of_what_it_imports(container: Container) -> None:
-    # fastapi.telemetry._runtime is FastAPI's own, and loads itself.
-    found = container.python(IMPORTED)
-    assert found.strip() in ("[]", "['fastapi.telemetry._runtime']")
+    missing = set(container.python(IMPORTED).split())
+    assert missing <= {"fastapi.telemetry._runtime"}  # FastAPI's own, and private
 
 
 @pytest.mark.parametrize(
