@@ -131,10 +131,11 @@ class Session:
     async def ready(self) -> bool:
         """Whether a service is reachable and ready, by one request to each, without retries."""
         deadline = self._start()
-        tries = max(1, self._transport.addresses)
-        for _ in range(tries):
+        tries = 0
+        while tries < max(1, self._transport.addresses):  # the first try may read them
             if await self._is_ready(deadline):
                 return True
+            tries += 1
         return False
 
     async def _is_ready(self, deadline: Deadline) -> bool:
@@ -143,7 +144,7 @@ class Session:
         except (ConnectionFailed, DeadlineExceeded):
             return False
         except RequestRefused as refusal:
-            if refusal.transient or refusal.can_fail_over:
+            if refusal.transient or self._transport.is_spread:
                 return False
             raise
         return True

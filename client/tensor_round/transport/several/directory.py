@@ -46,10 +46,11 @@ class Directory:
         refusals.
         """
         document = await get_document(self._transport, PATH, deadline)
-        addresses = set(map(_parse, read_replicas(document)))
-        if not addresses:
+        urls = set(read_replicas(document))
+        if not urls:
             raise ConnectionFailed("the directory lists no replica")
-        return heapq.nsmallest(MAX_ADDRESSES, addresses, key=lambda a: hash((self._seed, a)))
+        chosen = heapq.nsmallest(MAX_ADDRESSES, urls, key=lambda url: hash((self._seed, url)))
+        return [_parse(url) for url in chosen]
 
     async def close(self) -> None:
         """Close the connection."""
