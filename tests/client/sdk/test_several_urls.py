@@ -10,9 +10,10 @@ import httpx2
 import pytest
 
 import tensor_round as tr
-from tensor_round.messages.replicas import MAX_REPLICAS, read_replicas
 from tensor_round.transport.address import Address
 from tensor_round.transport.http_transport import HTTPTransport
+from tensor_round.transport.interface import Transport
+from tensor_round.transport.several.directory import MAX_REPLICAS, Directory
 from tensor_round.transport.several.transport import SeveralTransport
 
 KINDS = [tr.Client, tr.AsyncClient]
@@ -46,18 +47,19 @@ def test_one_url_has_nothing_in_between(
     assert type(kind(url)._session._transport) is HTTPTransport
 
 
+ONCE = "several URLs must be http, https or unix URLs, each only once"
+FORM = "the URL must be http://host, .* separated by commas"
 WRONG: dict[str, tuple[Any, str]] = {
-    "none": ([], "at least one URL"),
+    "none": ([], FORM),
     "no-text": ([A, 8000], "a sequence of strings, got int"),
     "bytes": (b"http://a", "a sequence of strings, got bytes"),
     "a-set": ({A, B}, "a sequence of strings, got set"),
-    "empty": ([A, ""], "must be one URL"),
-    "a-comma": ([f"{A},{B}"], "without a comma"),
-    "a-comma-in-a-path": ("http://a/b,c", "URL 2 of 2"),
-    "a-comma-at-the-end": (f"{A},", "URL 2 of 2"),
-    "twice": ([A, "HTTP://A:80/"], "URL 2 of 2 .*is there before"),
-    "local": ([A, "local:"], "must be the only URL"),
-    "directory": ([A, "ray://a:1"], "must be the only URL"),
+    "empty": ([A, ""], FORM),
+    "a-comma-in-a-path": ("http://a/b,c", FORM),
+    "a-comma-at-the-end": (f"{A},", FORM),
+    "twice": ([A, "HTTP://A:80/"], ONCE),
+    "local": ([A, "local:"], ONCE),
+    "directory": ([A, "ray://a:1"], ONCE),
     "directory-without-port": ("ray://a", "must have a port"),
 }
 
@@ -72,7 +74,7 @@ def test_lists_that_name_no_services(
 
 
 def test_no_error_shows_a_password() -> None:
-    with pytest.raises(tr.InvalidArgument, match="URL 2 of 2") as caught:
+    with pytest.raises(tr.InvalidArgument, match="no user name") as caught:
         tr.Client([A, "http://user:secret@b"])
     assert "secret" not in str(caught.value)
 
@@ -85,22 +87,38 @@ def test_a_transport_of_ones_own_sends_to_one_address(url: str) -> None:
         tr.AsyncClient(url, transport=httpx2.AsyncHTTPTransport())
 
 
+class Nowhere(Transport):
+    """A directory that is not read."""
+
+
+def listed(document: dict[str, Any]) -> set[str]:
+    return {address.url for address in Directory("ray://a:1", Nowhere()).addresses(document)}
+
+
 def test_a_directory_is_read_and_what_is_not_known_ignored() -> None:
-    replicas = [{"url": A, "gpu": True}, {"url": B}]
-    assert read_replicas({"replicas": replicas, "generation": 7}) == [A, B]
-    assert read_replicas({"replicas": []}) == []
+    replicas = [{"url": A, "gpu": True}, {"url": B}, {"url": A}]
+    assert listed({"replicas": replicas, "generation": 7}) == {A, B}
 
 
 @pytest.mark.parametrize(
     ("document", "rule"),
     [
-        ({}, 'no list "replicas"'),
-        ({"replicas": {"url": A}}, 'no list "replicas"'),
-        ({"replicas": [{"url": A}, A]}, r'replicas\.1 .*no "url"'),
-        ({"replicas": [{"url": None}]}, r'replicas\.0 .*no "url"'),
-        ({"replicas": [{"url": A}] * (MAX_REPLICAS + 1)}, "more than 10000"),
+        ({}, "no list"),
+        ({"replicas": {"url": A}}, "no list"),
+        ({"replicas": [{"url": A}, A]}, "no http, https or unix url"),
+        ({"replicas": [{"url": [A]}]}, "no http, https or unix url"),
+        ({"replicas": [{"url": "local:"}]}, "no http, https or unix url"),
+        ({"replicas": [{"url": "ray://a:1"}]}, "no http, https or unix url"),
+        ({"replicas": [{"url": "ftp://a"}]}, "a replica's url is wrong"),
+        ({"replicas": [{"url": A}] * (MAX_REPLICAS + 1)}, "at most 10000"),
     ],
 )
 def test_a_directory_of_another_form_is_refused(document: dict[str, Any], rule: str) -> None:
     with pytest.raises(tr.ProtocolViolation, match=rule):
-        read_replicas(document)
+        listed(document)
+
+
+def test_a_directory_without_replicas_may_have_some_later() -> None:
+    with pytest.raises(tr.ConnectionFailed, match="no replicas") as caught:
+        listed({"replicas": []})
+    assert caught.value.transient

@@ -76,7 +76,7 @@ def test_several_services(service: Service) -> None:
     for urls in (f"{service.url},{dead}", f"{dead},{service.url}"):
         assert b"is ready" in good("ping", url=urls).stdout
         assert b"is ready" in good("ping", TENSOR_ROUND_URL=urls).stdout
-    bad(2, "URL 2 of 2", "ping", url=f"{service.url},x")
+    bad(2, "separated by commas", "ping", url=f"{service.url},x")
     bad(2, "examines one service", "doctor", f"{service.url},{dead}")
 
 

@@ -102,13 +102,11 @@ def test_copies_and_pickles_have_all_addresses(service: Service, proxies: list[P
     assert "closed" in repr(there)
 
 
-def test_unix_sockets_and_ports_can_be_mixed(
-    kind: type[AnyClient], service: Service, tmp_path: Path
-) -> None:
+def test_unix_sockets_and_ports_can_be_mixed(service: Service, tmp_path: Path) -> None:
     path = str(tmp_path / "a, b.sock").replace(" ", "")
     with (
         Service("--uds", path) as local,
-        kind(f"{local.url.replace(',', '%2C')}, {service.url}") as client,
+        tr.Client(f"{local.url.replace(',', '%2C')}, {service.url}") as client,
     ):
         for _ in range(4):
             assert np.array_equal(bits(client.round(X)), EXPECTED)

@@ -205,16 +205,14 @@ def refusals(of: Service) -> float:
 
 
 @pytest.mark.usefixtures("long_pauses")
-def test_a_busy_service_is_left_alone_for_its_retry_after(
-    kind: type[AnyClient], service: Service
-) -> None:
+def test_a_busy_service_is_left_alone_for_its_retry_after(service: Service) -> None:
     """Another sender has half of its budget; larger tensors go to the other service at once."""
     x = np.full(4 * MIB // 4, 1.5, np.float32)
     described = tr.IEEE754Round().descriptor("float32", x.shape).to_json().decode()
     head = f"Host: x\r\nContent-Length: {x.nbytes}\r\nOperator-Descriptor: {described}"
     with (
         Service("--max-bytes-in-flight", "7MiB") as small,
-        kind([small.url, service.url]) as client,
+        tr.Client([small.url, service.url]) as client,
         small.connect() as sender,
     ):
         sender.sendall(f"POST /round HTTP/1.1\r\n{head}\r\n\r\n".encode())
