@@ -111,7 +111,7 @@ class Balancer(Generic[T]):
             seconds *= random.uniform(0.75, 1.0)
             endpoint.failures = min(endpoint.failures + 1, 16)
             endpoint.is_ejected, endpoint.ejected_at, endpoint.until = True, now, now + seconds
-        logger.warning("%s is ejected for %.1f s: %s", endpoint.url, seconds, reason)
+        logger.info("%s is ejected for %.1f s: %s", endpoint.url, seconds, reason)
 
     def avoid(self, endpoint: Endpoint[T], now: float, seconds: float) -> None:
         """Avoid a busy endpoint for so many seconds."""

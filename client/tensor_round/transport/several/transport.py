@@ -67,21 +67,25 @@ class SeveralTransport(Transport):
         ejected = self.balancer.claim_probe(time.monotonic(), 2 * DOCUMENT_SECONDS)
         if ejected is not None:
             await self._probe(ejected, deadline)
-        began, nbytes = time.monotonic(), len(request.body)
-        endpoint = self.balancer.choose(nbytes, began)
-        try:
-            response = await endpoint.target.send(request, deadline)
-        except BaseException as error:
-            await self.end(endpoint, nbytes)
-            if isinstance(error, errors.TensorRoundError):
-                self._record(endpoint, began, error)
-                error.restate(f"{endpoint.url}: {error.detail}")
-            elif isinstance(error, asyncio.CancelledError) and not deadline.allows(0.001):
-                self._record(endpoint, began, errors.DeadlineExceeded("no response in time"))
-            raise
-        return SpreadResponse(
-            response.status, response.fields, self, endpoint, began, nbytes, response
-        )
+        nbytes = len(request.body)
+        while True:
+            began = time.monotonic()
+            endpoint = self.balancer.choose(nbytes, began)
+            try:
+                response = await endpoint.target.send(request, deadline)
+            except BaseException as error:
+                await self.end(endpoint, nbytes)
+                if isinstance(error, errors.TensorRoundError):
+                    self._record(endpoint, began, error)
+                    if error.can_fail_over and not error.was_sent:
+                        continue
+                    error.restate(f"{endpoint.url}: {error.detail}")
+                elif isinstance(error, asyncio.CancelledError) and not deadline.allows(0.001):
+                    self._record(endpoint, began, errors.DeadlineExceeded("no response in time"))
+                raise
+            return SpreadResponse(
+                response.status, response.fields, self, endpoint, began, nbytes, response
+            )
 
     def record_failure(self, response: Response, error: errors.TensorRoundError) -> str:
         """Record the error that a response ended in; the URL of its address."""

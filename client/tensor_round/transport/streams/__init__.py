@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from ...errors import ConnectionFailed
 from ..address import Address
 from ..concurrency import Concurrency, within
 from ..deadline import Deadline
@@ -35,7 +36,7 @@ CONNECT_SECONDS = 2.0
 
 
 def bounded(opener: Opener, concurrency: Concurrency) -> Opener:
-    """The opener, which raises :class:`ConnectionFailed` after :data:`CONNECT_SECONDS`."""
+    """The opener, which raises OSError after :data:`CONNECT_SECONDS`."""
 
     async def open_stream(
         address: Address, tls: ssl.SSLContext | None, deadline: Deadline
@@ -43,7 +44,10 @@ def bounded(opener: Opener, concurrency: Concurrency) -> Opener:
         async def connect(part: Deadline) -> Stream:
             return await opener(address, tls, part)
 
-        return await within(CONNECT_SECONDS, deadline, concurrency, connect)
+        try:
+            return await within(CONNECT_SECONDS, deadline, concurrency, connect)
+        except ConnectionFailed as error:
+            raise OSError(error.detail) from error
 
     return open_stream
 
