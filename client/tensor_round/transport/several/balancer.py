@@ -21,8 +21,9 @@ logger = logging.getLogger(__name__)
 
 #: The first ejection's seconds, which double with each further one, and their maximum.
 FIRST_EJECTION, LONGEST_EJECTION = 1.0, 30.0
-#: Bytes that each request counts in addition to its body.
-REQUEST_BYTES = 64 << 10
+#: Bytes that each request counts in addition to its body: a link is shared among requests, so their
+#: number delays a small tensor more than their bytes do (docs/scaling.md).
+REQUEST_BYTES = 4 << 20
 _NEVER = float("-inf")
 
 
