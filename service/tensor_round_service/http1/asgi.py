@@ -9,6 +9,7 @@ from typing import Any
 from .head import Header, MalformedRequest, RequestHead
 from .request import ClientDisconnected, Progress, Request
 from .response import FixedFields, Response
+from .trace_context import traceparent_of
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -119,7 +120,7 @@ def scope_of(request: Request, hidden: frozenset[bytes]) -> Scope:
         "headers": [field for field in head.fields if field[0] not in hidden],
         "client": request.client,
         "server": None,
-        "state": {},
+        "state": {"traceparent": traceparent_of(head)},
     }
 
 

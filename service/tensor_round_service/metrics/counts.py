@@ -10,12 +10,11 @@ from collections import Counter, defaultdict
 from time import perf_counter
 from typing import Any
 
-from ..engine.job import Job
+from ..engine.job import PHASES, Job
 
 #: Labels of a request: route, dialect, dtype, backend, status, code. Each has few values.
 Labels = tuple[str, str, str, str, str, str]
 
-PHASES = ("receive", "queue", "execute", "send")
 #: Upper bounds of the buckets of a histogram, in seconds; what is above all has one more.
 BUCKETS = (
     *(25e-6, 50e-6, 100e-6, 250e-6, 500e-6),

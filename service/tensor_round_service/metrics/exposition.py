@@ -21,7 +21,8 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from .counts import BUCKETS, PHASES, Counts
+from ..engine.job import PHASES
+from .counts import BUCKETS, Counts
 from .gauges import Gauges
 
 PREFIX = "tensor_round"

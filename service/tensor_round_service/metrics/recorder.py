@@ -57,12 +57,15 @@ class Metrics:
         self.counts = Counts(device_events)
         self._file = None if folder is None else folder / f"{_PREFIX}{os.getpid()}-{time.time_ns()}"
 
+    def route_of(self, path: str) -> str:
+        """The label of a path, out of a few: the path of a route, ``/v2`` or ``other``."""
+        if path in self._routes:
+            return path
+        return "/v2" if path == "/v2" or path.startswith("/v2/") else "other"
+
     def responded(self, path: str, response: Response, received: int = 0) -> None:
         """Count a response without a job; ``received`` is the length of the request's body."""
-        route = path
-        if path not in self._routes:
-            route = "/v2" if path.startswith("/v2/") else "other"
-        labels = (route, "", "", "", str(response.status), response.code)
+        labels = (self.route_of(path), "", "", "", str(response.status), response.code)
         self.counts.request(labels, received, sum(map(len, response.parts)))
 
     async def exposition(self, accept: str) -> tuple[bytes, str]:
