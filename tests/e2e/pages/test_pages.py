@@ -67,6 +67,10 @@ ELSEWHERE = [
     *[("docs/howto/on-a-gpu-host.md", needs) for needs in GPU],
     # Run by test_examples.py.
     *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
+    ("docs/kubernetes.md", "a cluster, the clone, and the image where the cluster finds it"),
+    ("docs/kubernetes.md", "to run in the cluster"),
+    ("docs/kubernetes.md", "a cluster with Prometheus, Helm, and the clone"),
+    ("docs/kubernetes.md", "a cluster, and keys.txt, tls.crt and tls.key"),
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
@@ -82,6 +86,7 @@ NO_CODE = {
     ("docs/exactness.md", "text"): 2,
     **{("docs/howto/other-languages.md", name): 1 for name in ("c", "js", "rust", "go", "csharp")},
     ("docs/howto/verify-in-ci.md", "yaml"): 1,  # test_howto.py
+    ("docs/kubernetes.md", "yaml"): 2,
     ("docs/verify.md", ""): 1,
     ("docs/verify.md", "text"): 1,
     ("docs/verify.md", "c"): 1,  # test_verify_page.py
