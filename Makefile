@@ -184,7 +184,7 @@ $(DEPLOY)/.deploy: pyproject.toml $(addprefix tests/interop/deploy/,requirements
 	cd $(DEPLOY)/node && PATH="$(abspath $(DEPLOY))/bin:$$PATH" npm install --silent --no-fund --no-audit
 	@touch $@
 
-test-deploy: $(DEPLOY)/.deploy ## Render deploy/kubernetes, and check it against schemas and the service (700 MB)
+test-deploy: $(DEPLOY)/.deploy ## Render deploy/kubernetes, and check it against schemas and the service (1 GB)
 	DEPLOY_HOME=$(DEPLOY) $(DEPLOY)/bin/pytest tests/interop/deploy $(ARGS)
 
 # The web page and the JavaScript client, from web/. The service needs neither.
