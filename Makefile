@@ -114,6 +114,20 @@ test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix 
 	@$(NGINX) || { echo "test-edge: nginx is not installed; on Debian: apt-get install nginx-light" >&2; exit 1; }
 	$(BIN)/pytest tests/e2e --front all $(ARGS)
 
+.PHONY: prometheus test-monitoring dashboard-image
+PROMETHEUS := command -v prometheus >/dev/null && command -v promtool >/dev/null
+prometheus:
+	@$(PROMETHEUS) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus; } || true
+	@$(PROMETHEUS) || { echo "Prometheus is not installed; on Debian: apt-get install prometheus" >&2; exit 1; }
+
+test-monitoring: $(VENV)/.test prometheus ## Test dashboard and alerts with a real Prometheus (1 minute)
+	$(BIN)/pytest tests/interop/monitoring $(ARGS)
+
+dashboard-image: $(VENV)/.test prometheus ## Draw docs/images/dashboard.png from a real Prometheus (2 minutes)
+	$(BIN)/pip install -q 'matplotlib>=3.10,<4'
+	$(TOOLS) tools/dashboard_image.py docs/images/dashboard.png
+
 ORACLES := .venvs/oracles
 $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 	$(PYTHON) -m venv $(ORACLES)
@@ -233,7 +247,7 @@ lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=
 	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
 	$(LOCK) --group site -o locks/site.txt
-	for extra in service compiled cuda12 cuda13; do \
+	for extra in service telemetry compiled cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
 docs: $(VENV)/.service ## Write the generated pages of docs/, and the PrometheusRule

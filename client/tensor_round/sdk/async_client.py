@@ -19,8 +19,8 @@ from .common_headers import headers_from
 from .copyable import Copyable
 from .execution import AnyDescriptor
 from .output import Output
-from .session import Session
 from .settings import Settings, with_environment
+from .tracing import open_session
 
 if TYPE_CHECKING:
     import httpx2
@@ -57,7 +57,7 @@ class AsyncClient(Copyable):
         chosen = async_transport(
             address, common, transport, connections=connections, verify=verify, cert=cert
         )
-        self._session = Session(chosen, Tasks(), self._settings)
+        self._session = open_session(chosen, Tasks(), self._settings)
 
     async def round(
         self,

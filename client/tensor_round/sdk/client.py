@@ -20,8 +20,8 @@ from .common_headers import headers_from
 from .copyable import Copyable
 from .execution import AnyDescriptor
 from .output import Output
-from .session import Session
 from .settings import Settings, with_environment
+from .tracing import open_session
 
 if TYPE_CHECKING:
     import httpx2
@@ -79,7 +79,7 @@ class Client(Copyable):
         chosen = blocking_transport(
             address, common, transport, connections=connections, verify=verify, cert=cert
         )
-        self._session = Session(chosen, Threads(), self._settings)
+        self._session = open_session(chosen, Threads(), self._settings)
 
     def round(
         self,
