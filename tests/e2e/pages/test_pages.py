@@ -54,6 +54,7 @@ COMPILERS = [
 ELSEWHERE = [
     ("README.md", "onnxruntime, and a kernel of yours"),  # make test-oracles
     ("bench/README.md", "the clone, and minutes of a quiet machine"),
+    ("docs/api-policy.md", "a release, and GitHub's command line"),
     ("docs/gpu.md", "an NVIDIA GPU"),
     ("docs/gpu.md", "Docker, and an NVIDIA GPU"),
     ("docs/gpu.md", "an NVIDIA GPU, and pip install 'tritonclient[http]' cuda-python"),
@@ -67,6 +68,8 @@ ELSEWHERE = [
     *[("docs/howto/on-a-gpu-host.md", needs) for needs in GPU],
     # Run by test_examples.py.
     *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
+    ("docs/images.md", "Docker or podman, and the clone"),  # make test-images
+    ("docs/images.md", "Docker or podman, and the images"),  # make test-images
     ("docs/kubernetes.md", "a cluster, the clone, and the image where the cluster finds it"),
     ("docs/kubernetes.md", "to run in the cluster"),
     ("docs/kubernetes.md", "a cluster with Prometheus, Helm, and the clone"),
