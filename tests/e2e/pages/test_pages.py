@@ -65,6 +65,7 @@ ELSEWHERE = [
     ("docs/howto/directml-to-onnx.md", "onnx and onnxruntime"),
     ("docs/howto/find-the-wrong-runtime.md", "onnx, onnxruntime and openvino"),
     ("docs/howto/find-the-wrong-runtime.md", "onnxruntime and openvino"),
+    ("docs/howto/large-arrays.md", "a bucket, and pip install s3fs"),
     *[("docs/howto/on-a-gpu-host.md", needs) for needs in GPU],
     # Run by test_examples.py.
     *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
