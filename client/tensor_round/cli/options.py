@@ -11,7 +11,9 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 #: The default timeout: so many seconds, and one more for each so many bytes.
 BASE_TIMEOUT, TIMEOUT_BYTES_PER_SECOND = 30.0, 1 << 20
 
-_URL = "http://, https:// or unix:///path; local: for the engine in this process."
+_URL = (
+    "http://, https:// or unix:///path, or several with commas; ray://host:port; local: for none."
+)
 Url = Annotated[str, typer.Option(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 UrlArgument = Annotated[str, typer.Argument(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 ApiKeyFile = Annotated[
@@ -45,6 +47,12 @@ Timeout = Annotated[
         help="Limit for the whole command.",
         show_default="30, and 1 for each MiB",
     ),
+]
+Connections = Annotated[
+    int, typer.Option(metavar="N", min=1, help="The most connections, and tiles under way.")
+]
+TileBytes = Annotated[
+    int, typer.Option(metavar="BYTES", min=1, help="The most bytes of a tile, which is a request.")
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print results, and errors on stderr, as JSON.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -11,16 +11,11 @@ from ..names import RoundingName
 from ..operators.objects import RoundOperator, as_operator
 from ..progress import ProgressCallback
 from ..rounding import Rounding
-from ..transport.address import Address
-from ..transport.concurrency.tasks import Tasks
-from ..transport.select import async_transport
 from ..transport.tls import Cert, Verify
-from .common_headers import headers_from
 from .copyable import Copyable
 from .execution import AnyDescriptor
 from .output import Output
 from .settings import Settings, with_environment
-from .tracing import open_session
 
 if TYPE_CHECKING:
     import httpx2
@@ -37,7 +32,7 @@ class AsyncClient(Copyable):
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | Sequence[str] | None = None,
         *,
         api_key: str | None = None,
         verify: Verify = True,
@@ -50,14 +45,9 @@ class AsyncClient(Copyable):
         transport: httpx2.AsyncBaseTransport | None = None,
         digest: bool = False,
     ) -> None:
-        url, api_key = with_environment(url, api_key)
+        urls, api_key = with_environment(url, api_key)
         options = timeout, retries, connections, tile_bytes, headers, transport, digest
-        self._settings = Settings(url, api_key, verify, cert, *options)
-        address, common = Address.parse(url), headers_from(api_key, headers)
-        chosen = async_transport(
-            address, common, transport, connections=connections, verify=verify, cert=cert
-        )
-        self._session = open_session(chosen, Tasks(), self._settings)
+        self._open(Settings(urls, api_key, verify, cert, *options), is_async=True)
 
     async def round(
         self,
@@ -96,7 +86,7 @@ class AsyncClient(Copyable):
         return await self._session.document("/conformance")
 
     async def ready(self) -> bool:
-        """Whether the service is reachable and ready to serve."""
+        """Whether the service, or any of several, is reachable and ready to serve."""
         return await self._session.ready()
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ..errors import InvalidArgument
 from .deadline import Deadline
@@ -18,7 +18,13 @@ class _Closable(Protocol):
     def close(self) -> None: ...
 
 
+class _Forkable(Protocol):
+    def reset_after_fork(self) -> None: ...
+
+
 C = TypeVar("C", bound=_Closable)
+#: What each forked child resets: it has no other thread of its parent, and no use of its sockets.
+FORKABLES: weakref.WeakSet[_Forkable] = weakref.WeakSet()
 
 
 class Pool(Generic[C]):
@@ -35,7 +41,7 @@ class Pool(Generic[C]):
         self._all: list[C] = []
         self._idle: list[C] = []
         self._make_lock()
-        _POOLS.add(self)
+        FORKABLES.add(self)
 
     def _make_lock(self) -> None:
         self._lock = threading.Lock()
@@ -80,7 +86,7 @@ class Pool(Generic[C]):
         finally:
             self._waiting -= 1
 
-    def _reset_after_fork(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a forked child: close the copies of the parent's sockets, which stay open there."""
         for connection in self._all:
             connection.close()
@@ -89,12 +95,9 @@ class Pool(Generic[C]):
         self._make_lock()
 
 
-_POOLS: weakref.WeakSet[Pool[Any]] = weakref.WeakSet()
-
-
 def _reset_all_after_fork() -> None:
-    for pool in list(_POOLS):
-        pool._reset_after_fork()
+    for forkable in list(FORKABLES):
+        forkable.reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,73 +1,69 @@
-"""Selects a client's transport: its own, the engine in this process, or an httpx2 transport."""
+"""Selects a client's transport: its own, for one address or several, the engine, or httpx2's."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
 
 from ..errors import InvalidArgument
 from ..messages.request import Headers
-from .address import LOCAL, Address
+from .address import FLEET, LOCAL, Address
+from .concurrency import Concurrency
 from .connection import Connection
 from .http_transport import HTTPTransport
 from .interface import Transport
 from .local_transport import LocalTransport
 from .pools import AsyncPool, Pool
+from .several.directory import Directory
+from .several.transport import SeveralTransport
+from .streams import Opener, bounded
 from .streams.asynchronous import open_stream as open_async_stream
 from .streams.blocking import open_stream as open_blocking_stream
 from .tls import Cert, Verify, tls_context
 
-if TYPE_CHECKING:
-    import httpx2
 
-# httpx2 is imported only where it is used: its import takes as long as NumPy's.
-
-
-def blocking_transport(
-    address: Address,
+def client_transport(
+    addresses: Sequence[Address],
     common: Headers,
-    given: httpx2.BaseTransport | None,
+    given: Any,  # an httpx2 transport of the client's kind, whose signature says so
+    concurrency: Concurrency,
     *,
+    is_async: bool,
     connections: int,
     verify: Verify,
     cert: Cert | None,
 ) -> Transport:
-    """The synchronous client's transport: ``given``, or one for the address.
+    """A client's transport: ``given``, or one for the addresses.
 
     ``common`` are the headers of all requests.
     """
-    if address.scheme == LOCAL:
-        return _local_transport(given, is_async=False)
+    first, is_spread = addresses[0], len(addresses) > 1 or addresses[0].scheme == FLEET
     if given is not None:
-        from .httpx2_transport import Httpx2Transport, Requests
+        if is_spread or first.scheme == LOCAL:
+            raise InvalidArgument("with a transport, url must be one http, https or unix URL")
+        # Imported only here: the import of httpx2 takes as long as NumPy's.
+        from .httpx2_transport import AsyncHttpx2Transport, Httpx2Transport, Requests
 
-        return Httpx2Transport(given, Requests(address, common))
-    tls = tls_context(verify, cert) if address.scheme == "https" else None
-    pool = Pool(lambda: Connection(address, tls, open_blocking_stream), connections)
-    return HTTPTransport(address, common, pool)
+        adapter = AsyncHttpx2Transport if is_async else Httpx2Transport
+        return adapter(given, Requests(first, common))
+    if first.scheme == LOCAL:
+        return LocalTransport(is_async=is_async)
+    opener: Opener = open_async_stream if is_async else open_blocking_stream
+    if is_spread:
+        opener = bounded(opener, concurrency)
+    tls = cache(lambda: tls_context(verify, cert))
 
+    def connect(address: Address) -> Transport:
+        context = tls() if address.scheme == "https" else None
+        make_pool = AsyncPool if is_async else Pool
+        pool = make_pool(lambda: Connection(address, context, opener), connections)
+        return HTTPTransport(address, common, pool)
 
-def async_transport(
-    address: Address,
-    common: Headers,
-    given: httpx2.AsyncBaseTransport | None,
-    *,
-    connections: int,
-    verify: Verify,
-    cert: Cert | None,
-) -> Transport:
-    """The asynchronous client's transport; see :func:`blocking_transport`."""
-    if address.scheme == LOCAL:
-        return _local_transport(given, is_async=True)
-    if given is not None:
-        from .httpx2_transport import AsyncHttpx2Transport, Requests
-
-        return AsyncHttpx2Transport(given, Requests(address, common))
-    tls = tls_context(verify, cert) if address.scheme == "https" else None
-    pool = AsyncPool(lambda: Connection(address, tls, open_async_stream), connections)
-    return HTTPTransport(address, common, pool)
-
-
-def _local_transport(given: object, *, is_async: bool) -> Transport:
-    if given is not None:
-        raise InvalidArgument("local: sends nothing, so it accepts no transport")
-    return LocalTransport(is_async=is_async)
+    if not is_spread:
+        return connect(first)
+    if first.scheme == FLEET:
+        directory = Directory(first.url, connect(replace(first, scheme="http")))
+        return SeveralTransport([], connect, concurrency, directory)
+    return SeveralTransport(addresses, connect, concurrency)

@@ -65,11 +65,16 @@ ELSEWHERE = [
     ("docs/howto/directml-to-onnx.md", "onnx and onnxruntime"),
     ("docs/howto/find-the-wrong-runtime.md", "onnx, onnxruntime and openvino"),
     ("docs/howto/find-the-wrong-runtime.md", "onnxruntime and openvino"),
+    ("docs/howto/large-arrays.md", "a bucket, and pip install s3fs"),
     *[("docs/howto/on-a-gpu-host.md", needs) for needs in GPU],
     # Run by test_examples.py.
     *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
     ("docs/images.md", "Docker or podman, and the clone"),  # make test-images
     ("docs/images.md", "Docker or podman, and the images"),  # make test-images
+    ("docs/kubernetes.md", "a cluster, the clone, and the image where the cluster finds it"),
+    ("docs/kubernetes.md", "to run in the cluster"),
+    ("docs/kubernetes.md", "a cluster with Prometheus, Helm, and the clone"),
+    ("docs/kubernetes.md", "a cluster, and keys.txt, tls.crt and tls.key"),
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
@@ -83,8 +88,10 @@ ELSEWHERE = [
 NO_CODE = {
     ("docs/architecture.md", "text"): 4,
     ("docs/exactness.md", "text"): 2,
+    ("docs/scaling.md", "text"): 1,
     **{("docs/howto/other-languages.md", name): 1 for name in ("c", "js", "rust", "go", "csharp")},
     ("docs/howto/verify-in-ci.md", "yaml"): 1,  # test_howto.py
+    ("docs/kubernetes.md", "yaml"): 2,
     ("docs/verify.md", ""): 1,
     ("docs/verify.md", "text"): 1,
     ("docs/verify.md", "c"): 1,  # test_verify_page.py

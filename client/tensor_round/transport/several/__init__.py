@@ -1,0 +1,1 @@
+"""Requests to several addresses: each goes to the one with the least outstanding bytes."""
