@@ -11,7 +11,10 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 #: The default timeout: so many seconds, and one more for each so many bytes.
 BASE_TIMEOUT, TIMEOUT_BYTES_PER_SECOND = 30.0, 1 << 20
 
-_URL = "http://, https:// or unix:///path; local: for the engine in this process."
+_URL = (
+    "http://, https:// or unix:///path, or several with commas; ray://host:port for a fleet; "
+    "local: for the engine in this process."
+)
 Url = Annotated[str, typer.Option(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 UrlArgument = Annotated[str, typer.Argument(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 ApiKeyFile = Annotated[

@@ -40,9 +40,11 @@ class RoundTiles(Protocol):
 class DeviceRounder:
     """Rounds the GPU arrays of one session."""
 
-    def __init__(self, send: SendForDocument, round_tiles: RoundTiles) -> None:
+    def __init__(self, send: SendForDocument, round_tiles: RoundTiles, *, is_spread: bool) -> None:
         self._send = send
         self._round_tiles = round_tiles
+        #: Whether requests go to several services: none of them has the registrations of all.
+        self._is_spread = is_spread
         #: False once the service has failed to open this process's GPU memory.
         self._can_share = True
 
@@ -78,6 +80,8 @@ class DeviceRounder:
         if not self._can_share:
             return False
         try:
+            if self._is_spread:
+                raise CannotShare("the client has several addresses")
             gpu = driver.open_driver()
             await round_shared(self._send, gpu, prepared.call, source, target, deadline)
         except (CannotShare, driver.DriverFailed) as reason:

@@ -25,6 +25,9 @@ class TensorRoundError(Exception):
     #: Whether the response does not look like one of a tensor-round service.
     is_foreign: bool = False
 
+    #: Whether the same request may be sent to another address at once.
+    can_fail_over: bool = False
+
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -37,7 +37,7 @@ class AsyncClient(Copyable):
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | Sequence[str] | None = None,
         *,
         api_key: str | None = None,
         verify: Verify = True,
@@ -50,12 +50,12 @@ class AsyncClient(Copyable):
         transport: httpx2.AsyncBaseTransport | None = None,
         digest: bool = False,
     ) -> None:
-        url, api_key = with_environment(url, api_key)
+        urls, api_key = with_environment(url, api_key)
         options = timeout, retries, connections, tile_bytes, headers, transport, digest
-        self._settings = Settings(url, api_key, verify, cert, *options)
-        address, common = Address.parse(url), headers_from(api_key, headers)
+        self._settings = Settings(urls, api_key, verify, cert, *options)
+        addresses, common = Address.parse_all(urls), headers_from(api_key, headers)
         chosen = async_transport(
-            address, common, transport, connections=connections, verify=verify, cert=cert
+            addresses, common, transport, connections=connections, verify=verify, cert=cert
         )
         self._session = Session(chosen, Tasks(), self._settings)
 
@@ -96,7 +96,7 @@ class AsyncClient(Copyable):
         return await self._session.document("/conformance")
 
     async def ready(self) -> bool:
-        """Whether the service is reachable and ready to serve."""
+        """Whether the service, or any of several, is reachable and ready to serve."""
         return await self._session.ready()
 
     async def close(self) -> None:

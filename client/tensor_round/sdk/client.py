@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -34,8 +34,10 @@ class Client(Copyable):
     """Rounds arrays through a service; threads may share it.
 
     ``url`` is ``http://``, ``https://``, ``unix://`` with a socket's path, or ``local:`` for the
-    service's engine in this process. It defaults to the environment variable TENSOR_ROUND_URL,
-    and ``api_key`` to TENSOR_ROUND_API_KEY.
+    service's engine in this process. Several URLs, in a sequence or separated by commas, are
+    used as one service; ``ray://HOST:PORT`` gets them from the directory of a fleet. All of them
+    get the API key. ``url`` defaults to the environment variable TENSOR_ROUND_URL, and
+    ``api_key`` to TENSOR_ROUND_API_KEY.
 
     ``verify`` selects the trusted certificates: True for the system's, a file, a folder or an
     ``ssl.SSLContext``; False turns verification off. ``cert`` is the client's own certificate: a
@@ -44,8 +46,8 @@ class Client(Copyable):
     ``timeout`` limits a whole call in seconds, tiles and retries included; None is no limit.
     ``retries`` is the number of times that a request (each tile is one) is sent again after a
     connection error, a response cut short, or a busy service (408, 429, 502, 503, 504; its
-    Retry-After is respected). ``connections`` is the most connections, and so the most tiles
-    under way. Arrays of more than ``tile_bytes`` bytes are cut into tiles.
+    Retry-After is respected). ``connections`` is the most connections to an address, and so the
+    most tiles under way there. Arrays of more than ``tile_bytes`` bytes are cut into tiles.
 
     ``digest`` verifies every payload end to end by SHA-256 (RFC 9530). ``headers`` are added to
     every request. ``transport`` is an ``httpx2.BaseTransport`` to use in place of the client's
@@ -59,7 +61,7 @@ class Client(Copyable):
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | Sequence[str] | None = None,
         *,
         api_key: str | None = None,
         verify: Verify = True,
@@ -72,12 +74,12 @@ class Client(Copyable):
         transport: httpx2.BaseTransport | None = None,
         digest: bool = False,
     ) -> None:
-        url, api_key = with_environment(url, api_key)
+        urls, api_key = with_environment(url, api_key)
         options = timeout, retries, connections, tile_bytes, headers, transport, digest
-        self._settings = Settings(url, api_key, verify, cert, *options)
-        address, common = Address.parse(url), headers_from(api_key, headers)
+        self._settings = Settings(urls, api_key, verify, cert, *options)
+        addresses, common = Address.parse_all(urls), headers_from(api_key, headers)
         chosen = blocking_transport(
-            address, common, transport, connections=connections, verify=verify, cert=cert
+            addresses, common, transport, connections=connections, verify=verify, cert=cert
         )
         self._session = Session(chosen, Threads(), self._settings)
 
@@ -168,7 +170,7 @@ class Client(Copyable):
         return run(self._session.document("/conformance"))
 
     def ready(self) -> bool:
-        """Whether the service is reachable and ready to serve."""
+        """Whether the service, or any of several, is reachable and ready to serve."""
         return run(self._session.ready())
 
     def close(self) -> None:

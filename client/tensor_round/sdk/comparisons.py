@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,10 +12,9 @@ from ..messages.differences import Differences, joined
 from ..messages.request import Request, document_reader, tensor_request
 from ..operators.objects import IEEE754Round
 from ..progress import ProgressCallback, counted
-from ..transport.concurrency import Concurrency
+from ..transport.concurrency import Work
 from ..transport.deadline import Deadline
 from .execution import Send
-from .settings import Settings
 
 _OPERATOR = IEEE754Round()
 
@@ -27,20 +26,24 @@ class Part(NamedTuple):
     elements: Array
 
 
+#: Works on every part, several at a time, until the deadline.
+ForEach = Callable[[Work[Part], Iterator[Part], Deadline], Awaitable[None]]
+
+
 class Comparisons:
     """The comparisons of one session; a small array is sent whole, in its own shape."""
 
     def __init__(
         self,
         send: Send[dict[str, Any]],
-        concurrency: Concurrency,
-        settings: Settings,
+        for_each: ForEach,
+        tile_bytes: int,
         *,
         digest: bool,
     ) -> None:
         self._send = send
-        self._concurrency = concurrency
-        self._settings = settings
+        self._for_each = for_each
+        self._tile_bytes = tile_bytes
         self._digest = digest
 
     async def compare(
@@ -49,7 +52,7 @@ class Comparisons:
         """Compare the directions; see :meth:`Client.compare`."""
         shape = array.shape
         _OPERATOR.prepare(dtype, shape)
-        limit = max(1, self._settings.tile_bytes // array.itemsize)
+        limit = max(1, self._tile_bytes // array.itemsize)
         if array.size <= limit:
             with counted(progress, array.nbytes, "comparing") as add:
                 whole = await self._compare_run(array, dtype, shape, deadline)
@@ -64,9 +67,7 @@ class Comparisons:
                 found.append((part.start, differences))
                 add(part.elements.nbytes)
 
-            await self._concurrency.for_each(
-                work, _parts(array, limit), self._settings.connections, deadline
-            )
+            await self._for_each(work, _parts(array, limit), deadline)
         return joined(found, dtype, shape)
 
     async def _compare_run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,7 +31,7 @@ from ..messages.request import Request, document_reader, get_request, tensor_rea
 from ..messages.response_readers import ResponseReader
 from ..operators.objects import PreparedDescriptor, RoundOperator
 from ..progress import ProgressCallback, counted
-from ..transport.concurrency import Concurrency
+from ..transport.concurrency import Concurrency, Work
 from ..transport.deadline import Deadline
 from ..transport.interface import Transport
 from .comparisons import Comparisons
@@ -41,6 +41,8 @@ from .retries import Retries
 from .settings import Settings
 
 T = TypeVar("T")
+#: The most tiles under way at several addresses, unless ``connections`` is more.
+MAX_PARTS = 16
 #: From this size on, computing a digest takes longer than starting a thread for it.
 LARGE_DIGEST_BYTES = 256 << 10
 
@@ -58,8 +60,12 @@ class Session:
         self._digest = settings.digest and not transport.is_in_process
         self._retries = Retries(settings.retries, verified=self._digest)
         self.is_closed = False
-        self._comparisons = Comparisons(self._send, concurrency, settings, digest=self._digest)
-        self._devices = DeviceRounder(self._send_for_document, self._round_tiles)
+        self._comparisons = Comparisons(
+            self._send, self._for_each, settings.tile_bytes, digest=self._digest
+        )
+        self._devices = DeviceRounder(
+            self._send_for_document, self._round_tiles, is_spread=transport.is_spread
+        )
         self._executor = DescriptorExecutor(
             self._send, self._round_tiles, concurrency, settings.tile_bytes, digest=self._digest
         )
@@ -123,14 +129,21 @@ class Session:
         return await self._send_for_document(lambda: get_request(path), deadline)
 
     async def ready(self) -> bool:
-        """Whether the service is reachable and ready, by one request without retries."""
+        """Whether a service is reachable and ready, by one request to each, without retries."""
         deadline = self._start()
+        tries = max(1, self._transport.addresses)
+        for _ in range(tries):
+            if await self._is_ready(deadline):
+                return True
+        return False
+
+    async def _is_ready(self, deadline: Deadline) -> bool:
         try:
             await self._send_once(get_request("/readyz"), document_reader, deadline)
         except (ConnectionFailed, DeadlineExceeded):
             return False
         except RequestRefused as refusal:
-            if refusal.transient:
+            if refusal.transient or refusal.can_fail_over:
                 return False
             raise
         return True
@@ -178,9 +191,15 @@ class Session:
                 (tile,) = tiling.tiles
                 await work(tile)
             else:
-                await self._concurrency.for_each(
-                    work, iter(tiling.tiles), self._settings.connections, deadline
-                )
+                await self._for_each(work, iter(tiling.tiles), deadline)
+
+    async def _for_each(self, work: Work[T], items: Iterator[T], deadline: Deadline) -> None:
+        """Work on every item, several at a time; the first error cancels the rest."""
+        connections = self._settings.connections
+        most = max(connections, MAX_PARTS)
+        # The number of addresses is 0 while it is not known.
+        workers = min(connections * self._transport.addresses or most, most)
+        await self._concurrency.for_each(work, items, workers, deadline)
 
     def _round_tile(self, tile: Tile, deadline: Deadline) -> Awaitable[None]:
         digest, can_tear = self._digest, not self._transport.is_in_process
@@ -247,9 +266,12 @@ class Session:
             await response.receive(reader, deadline)
             return reader.finish()
         except TensorRoundError as error:
+            url = self._transport.record_failure(response, error)
             if error.is_foreign:
-                url = self._settings.url
+                url = url or self._settings.url
                 error.restate(f"no tensor-round service answers at {url}: {error.detail}")
+            elif url is not None:
+                error.restate(f"{url}: {error.detail}")
             raise
         finally:
             await response.close()

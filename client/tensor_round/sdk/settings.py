@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ..transport.tls import Cert, Verify
 
 #: The types of each argument, and their description. A ``bool`` is not accepted as a number.
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
-    "url": ((str,), "a string"),
+    "url": ((str,), "a string, or a sequence of strings"),
     "api_key": ((str, type(None)), "a string"),
     "verify": ((bool, str, Path, ssl.SSLContext), "True, False, a path or an ssl.SSLContext"),
     "cert": ((str, Path, tuple, type(None)), "a path, or a tuple of two and perhaps a password"),
@@ -34,6 +34,7 @@ class Settings:
     Raises :class:`InvalidArgument`, which is an :class:`InvalidArgumentType` for a wrong type.
     """
 
+    #: One URL, or several, separated by commas.
     url: str
     api_key: str | None
     verify: Verify
@@ -85,16 +86,31 @@ class Settings:
         return self.options()
 
 
-def with_environment(url: str | None, api_key: str | None) -> tuple[str, str | None]:
+def with_environment(
+    url: str | Sequence[str] | None, api_key: str | None
+) -> tuple[str, str | None]:
     """Both arguments, with the defaults TENSOR_ROUND_URL and TENSOR_ROUND_API_KEY.
 
-    Raises :class:`InvalidArgument` if there is no URL.
+    A sequence of URLs becomes a string with commas. Raises :class:`InvalidArgument` if there is no
+    URL.
     """
+    if isinstance(url, Sequence) and not isinstance(url, str | bytes):
+        url = _joined(url)
     found = os.environ.get("TENSOR_ROUND_URL") if url in (None, "") else url
     if found in (None, ""):
         raise InvalidArgument("no url was given, and TENSOR_ROUND_URL is not set")
     key = os.environ.get("TENSOR_ROUND_API_KEY") or None if api_key in (None, "") else api_key
     return found, key
+
+
+def _joined(urls: Sequence[str]) -> str:
+    if not urls:
+        raise InvalidArgument("url must have at least one URL")
+    for url in urls:
+        _check("url", url, *_KINDS["url"])
+        if "," in url or not url.strip():
+            raise InvalidArgument("each item of url must be one URL, without a comma")
+    return ",".join(urls)
 
 
 def _check(name: str, value: object, kinds: tuple[type, ...], rule: str) -> None:

@@ -5,6 +5,7 @@
 ``http_transport``    the client's own transport: HTTP/1.1 over ``pools`` of connections
 ``httpx2_transport``  an adapter for any transport of httpx2
 ``local_transport``   the service's engine in this process, without a network
+``several``           the transport of several addresses: balancing, ejection, discovery
 ``connection``        HTTP/1.1 on a stream: one request at a time
 ``streams``           byte streams: ``blocking`` on sockets, ``asynchronous`` in asyncio
 ``concurrency``       waiting and parallel work: ``threads`` or ``tasks``

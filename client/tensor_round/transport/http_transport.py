@@ -15,6 +15,7 @@ from ..messages.response_readers import ResponseReader
 from .address import Address
 from .connection import Connection
 from .deadline import Deadline
+from .interface import Transport
 
 #: Cached beginnings of request heads; each has a few hundred bytes.
 _CACHED_HEADS = 256
@@ -33,13 +34,11 @@ class Connections(Protocol):
         """Close all connections."""
 
 
-class HTTPTransport:
+class HTTPTransport(Transport):
     """Sends requests to one address over a pool of connections, blocking or asynchronous.
 
     ``common`` are the headers of every request.
     """
-
-    is_in_process = False
 
     def __init__(self, address: Address, common: Headers, pool: Connections) -> None:
         self._head_start = _head_start_cache(

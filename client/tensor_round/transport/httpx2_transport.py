@@ -14,6 +14,7 @@ from ..messages.response_readers import ResponseReader, copy_into
 from ..wire.http1 import fields
 from .address import Address
 from .deadline import Deadline
+from .interface import Transport
 
 #: Pieces of a request's body, in bytes; so large that the cost of each is negligible.
 _PIECE_BYTES = 1 << 20
@@ -53,10 +54,8 @@ class Requests:
         )
 
 
-class Httpx2Transport:
+class Httpx2Transport(Transport):
     """Sends requests by an ``httpx2.BaseTransport``."""
-
-    is_in_process = False
 
     def __init__(self, transport: httpx2.BaseTransport, requests: Requests) -> None:
         self._transport = transport
@@ -96,10 +95,8 @@ class Httpx2Response:
             self._response.close()
 
 
-class AsyncHttpx2Transport:
+class AsyncHttpx2Transport(Transport):
     """Sends requests by an ``httpx2.AsyncBaseTransport``."""
-
-    is_in_process = False
 
     def __init__(self, transport: httpx2.AsyncBaseTransport, requests: Requests) -> None:
         self._transport = transport

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
+from ..errors import TensorRoundError
 from ..messages.request import Request
 from ..messages.response_readers import ResponseReader
 from .deadline import Deadline
@@ -29,7 +30,7 @@ class Response(Protocol):
 
 
 class Transport(Protocol):
-    """Sends requests to one service.
+    """Sends requests to one service, or to several of which one is as good as another.
 
     Its methods raise :class:`ConnectionFailed`, :class:`DeadlineExceeded`,
     :class:`ProtocolViolation` and :class:`InvalidArgument`; in process also
@@ -37,10 +38,21 @@ class Transport(Protocol):
     """
 
     #: Whether responses come from this process, so that none can be cut off or garbled.
-    is_in_process: bool
+    is_in_process: bool = False
+    #: Whether two requests may go to two services.
+    is_spread: bool = False
+
+    @property
+    def addresses(self) -> int:
+        """The number of services; 0 if it is not known yet."""
+        return 1
 
     async def send(self, request: Request, deadline: Deadline) -> Response:
         """Send a request, and receive the head of its response."""
+
+    def record_failure(self, response: Response, error: TensorRoundError) -> str | None:
+        """Record the error that a response ended in; its service's URL, if there are several."""
+        return None
 
     async def close(self) -> None:
         """Close every connection."""

@@ -17,6 +17,7 @@ from ..messages.request import Request
 from ..messages.response_readers import ResponseReader, copy_into
 from ..wire import native, strictjson
 from .deadline import Deadline
+from .interface import Transport
 
 #: Bytes rounded between two checks of the deadline: 10 to 60 ms, and enough for all cores.
 _PIECE_BYTES = 32 << 20
@@ -63,7 +64,7 @@ def open_engine() -> Engine:
     return engine
 
 
-class LocalTransport:
+class LocalTransport(Transport):
     """Rounds in the calling thread, or for an asynchronous client beside its event loop."""
 
     is_in_process = True

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ..errors import InvalidArgument
 from .deadline import Deadline
+from .forks import reset_in_children
 
 
 class _Closable(Protocol):
@@ -35,7 +34,7 @@ class Pool(Generic[C]):
         self._all: list[C] = []
         self._idle: list[C] = []
         self._make_lock()
-        _POOLS.add(self)
+        reset_in_children(self)
 
     def _make_lock(self) -> None:
         self._lock = threading.Lock()
@@ -80,25 +79,13 @@ class Pool(Generic[C]):
         finally:
             self._waiting -= 1
 
-    def _reset_after_fork(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a forked child: close the copies of the parent's sockets, which stay open there."""
         for connection in self._all:
             connection.close()
         self._all, self._idle = [], []
         # The old lock may be held by a thread that the child does not have.
         self._make_lock()
-
-
-_POOLS: weakref.WeakSet[Pool[Any]] = weakref.WeakSet()
-
-
-def _reset_all_after_fork() -> None:
-    for pool in list(_POOLS):
-        pool._reset_after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_all_after_fork)
 
 
 class AsyncPool(Generic[C]):
