@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging.config
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from collections.abc import Sequence
 from types import FrameType
 
 import ray
 
-from ..process.command_line import CLIENT_VARIABLES, read_settings, unknown_variables
+from ..process.command_line import read_settings, unknown_variables
 from ..process.listener import CannotListen
 from ..process.logs import log_config
 from ..settings import PREFIX, Settings
 from .controller import Controller
 from .directory import directory
-from .options import RAY_PREFIX, FleetOptions
-from .replica import Specification
+from .options import FleetOptions
 from .seat import has_to_leave, take_seat
 
 logger = logging.getLogger(__name__)
@@ -29,14 +25,12 @@ logger = logging.getLogger(__name__)
 #: Seconds after DRAIN_DELAY and DRAIN_TIMEOUT at which a replica is killed.
 KILL_AFTER_SECONDS = 15.0
 _PROGRAM = "tensor-round-service ray"
-#: Variables that are not passed to replicas.
-_NOT_PASSED = {f"{PREFIX}{name}" for name in (*CLIENT_VARIABLES, "HOST", "PORT", "METRICS_PORT")}
 
 
 def run(arguments: Sequence[str]) -> int:
     """Keep a fleet until SIGTERM or Ctrl-C; return the exit code."""
     options = read_settings(FleetOptions, arguments, _PROGRAM)
-    specification = specify(options, os.environ)
+    specification = options.specification(os.environ)
     settings = read_settings(Settings, [], _PROGRAM)
     logging.config.dictConfig(log_config(settings))
     for sentence in unknown_variables(specification.environment):
@@ -60,18 +54,6 @@ def run(arguments: Sequence[str]) -> int:
     finally:
         ray.shutdown()
     return 0
-
-
-def specify(options: FleetOptions, environment: Mapping[str, str]) -> Specification:
-    """What the replicas are to be like, with the settings in ``environment``."""
-    workers = str(max(1, int(options.cpus_per_replica)))
-    settings = {f"{PREFIX}WORKERS": workers}
-    for name, value in sorted((name.upper(), value) for name, value in environment.items()):
-        if name.startswith(PREFIX) and not name.startswith(RAY_PREFIX) and name not in _NOT_PASSED:
-            settings[name] = value
-    resources = options.cpus_per_replica, options.gpus_per_replica
-    text = json.dumps([version("tensor-round"), settings, resources])
-    return Specification(hashlib.sha256(text.encode()).hexdigest(), settings, *resources)
 
 
 def _stop_by_signals(controller: Controller) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 
 import ray
 
-from .options import FleetOptions
+from .options import FleetOptions, Specification
 from .plan import Member, Phase, next_steps
-from .replica import Replica, Specification, Status
+from .replica import Replica, Status
 from .scaling import Scaling
 
 logger = logging.getLogger(__name__)

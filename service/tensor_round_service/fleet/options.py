@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Annotated
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, ValidationInfo
 from pydantic import field_validator as validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from ..process.command_line import CLIENT_VARIABLES
 from ..settings import PREFIX
 
 RAY_PREFIX = f"{PREFIX}RAY_"
+#: Variables that are not passed to replicas.
+_NOT_PASSED = {f"{PREFIX}{name}" for name in (*CLIENT_VARIABLES, "HOST", "PORT", "METRICS_PORT")}
+
+
+@dataclass(frozen=True)
+class Specification:
+    """What the replicas of a revision are like; ``environment`` has their settings."""
+
+    revision: str
+    environment: dict[str, str]
+    cpus: float
+    gpus: float
 
 
 class FleetOptions(BaseSettings):
@@ -64,3 +82,15 @@ class FleetOptions(BaseSettings):
         if value is not None and value < info.data.get("min_replicas", 1):
             raise ValueError(f"must not be below {RAY_PREFIX}MIN_REPLICAS")
         return value
+
+    def specification(self, environment: Mapping[str, str]) -> Specification:
+        """What the replicas are to be like, with the settings in ``environment``."""
+        workers = str(max(1, int(self.cpus_per_replica)))
+        settings = {f"{PREFIX}WORKERS": workers}
+        for name, value in sorted((name.upper(), value) for name, value in environment.items()):
+            passed = name.startswith(PREFIX) and not name.startswith(RAY_PREFIX)
+            if passed and name not in _NOT_PASSED:
+                settings[name] = value
+        resources = self.cpus_per_replica, self.gpus_per_replica
+        text = json.dumps([version("tensor-round"), settings, resources])
+        return Specification(hashlib.sha256(text.encode()).hexdigest(), settings, *resources)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from typing import TypedDict
 
@@ -16,19 +15,10 @@ from ..engine.memory import memory_limit
 from ..process.healthcheck import is_ready
 from ..process.listener import listen, url
 from ..settings import PREFIX
+from .options import Specification
 
 _METRICS_SECONDS = 2.0
 _IN_FLIGHT = "tensor_round_bytes_in_flight"
-
-
-@dataclass(frozen=True)
-class Specification:
-    """What the replicas of a revision are like; ``environment`` has their settings."""
-
-    revision: str
-    environment: dict[str, str]
-    cpus: float
-    gpus: float
 
 
 class Status(TypedDict):
