@@ -88,7 +88,7 @@ class FleetOptions(BaseSettings):
         workers = str(max(1, int(self.cpus_per_replica)))
         settings = {f"{PREFIX}WORKERS": workers}
         for name, value in sorted((name.upper(), value) for name, value in environment.items()):
-            passed = name.startswith(PREFIX) and not name.startswith(RAY_PREFIX)
+            passed = name.startswith((PREFIX, "OTEL_")) and not name.startswith(RAY_PREFIX)
             if passed and name not in _NOT_PASSED:
                 settings[name] = value
         resources = self.cpus_per_replica, self.gpus_per_replica

@@ -11,7 +11,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from support.http.responses import Answers, message, tensor
-from support.services.fleet import Fleet, service_of, services, wait_for
+from support.services.fleet import Fleet, services
 from support.services.fleet_load import Load
 
 
@@ -30,7 +30,7 @@ def test_an_update_replaces_all_replicas_and_the_controller(cluster: Cluster) ->
         before, old = set(fleet.urls()), fleet.process
         fleet.process = fleet.start("--min-replicas", "2", DRAIN_TIMEOUT="20")
         assert old.wait(30) == 0
-        wait_for(fleet.is_ready, "the directory is back")
+        fleet.wait_for(fleet.is_ready, "the directory is back")
         fewest = 2
         deadline = time.monotonic() + 60
         while before & set(urls := fleet.urls()):
@@ -39,7 +39,7 @@ def test_an_update_replaces_all_replicas_and_the_controller(cluster: Cluster) ->
             time.sleep(0.02)
         assert fewest == 2
         fleet.wait_for_replicas(2)
-        wait_for(lambda: len(services()) == 2, "the others have ended")
+        fleet.wait_for(lambda: len(services()) == 2, "the others have ended")
         load.more()
 
 
@@ -48,8 +48,8 @@ def test_an_update_of_a_full_cluster(cluster: Cluster) -> None:
         before, old = set(fleet.urls()), fleet.process
         fleet.process = fleet.start("--min-replicas", "3", DRAIN_TIMEOUT="20")
         assert old.wait(30) == 0
-        wait_for(fleet.is_ready, "the directory is back")
-        wait_for(lambda: not before & set(fleet.urls()), "all are replaced", 90)
+        fleet.wait_for(fleet.is_ready, "the directory is back")
+        fleet.wait_for(lambda: not before & set(fleet.urls()), "all are replaced", 90)
         fleet.wait_for_replicas(3)
         load.more()
 
@@ -69,7 +69,7 @@ def test_replicas_are_added_and_removed_with_the_bytes_in_flight(cluster: Cluste
                 load.more()
         fleet.wait_for_replicas(1)
         load.more()
-        wait_for(lambda: len(services()) == 1, "the others have ended")
+        fleet.wait_for(lambda: len(services()) == 1, "the others have ended")
 
 
 def test_sigterm_drains_all_replicas(cluster: Cluster) -> None:
@@ -90,17 +90,3 @@ def test_sigterm_drains_all_replicas(cluster: Cluster) -> None:
         assert not ray.util.list_named_actors()
     finally:
         ray.shutdown()
-
-
-def test_replicas_are_spread_over_the_nodes(cluster: Cluster) -> None:
-    """Each node has one CPU more than a replica needs; none has two replicas."""
-    with Fleet(cluster.address, "--min-replicas", "3", "--cpus-per-replica", "0.5") as fleet:
-        ray.init(cluster.address, namespace="tensor-round", logging_level="WARNING")
-        try:
-            names = [name for name in ray.util.list_named_actors() if name.startswith("replica-")]
-            assert len(names) == 3
-            free = ray.cluster_resources()["CPU"] - ray.available_resources()["CPU"]
-            assert free == 1.5
-        finally:
-            ray.shutdown()
-        assert len({service_of(url) for url in fleet.urls()}) == 3

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from ray.cluster_utils import Cluster
 
-from support.services.fleet import NODE, Fleet, actor_of, service_of, services, wait_for
+from support.services.fleet import NODE, Fleet, actor_of, service_of, services
 from support.services.fleet_load import Load
 
 
@@ -30,16 +30,16 @@ def test_a_replica_that_hangs_is_replaced(cluster: Cluster) -> None:
     with Fleet(cluster.address, *options) as fleet:
         lost = fleet.urls()[0]
         os.kill(service_of(lost), signal.SIGSTOP)
-        wait_for(lambda: lost not in fleet.urls(), "it is not listed")
+        fleet.wait_for(lambda: lost not in fleet.urls(), "it is not listed")
         fleet.wait_for_replicas(2, without=lost)
-        wait_for(lambda: len(services()) == 2, "it has ended")
+        fleet.wait_for(lambda: len(services()) == 2, "it has ended")
 
 
 def test_a_node_is_lost_and_another_comes(cluster: Cluster) -> None:
     with Fleet(cluster.address, "--min-replicas", "3") as fleet, Load(fleet.url) as load:
         load.more()
         cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
-        wait_for(lambda: len(fleet.urls()) == 2, "two replicas are listed")
+        fleet.wait_for(lambda: len(fleet.urls()) == 2, "two replicas are listed")
         load.more()
         cluster.add_node(**NODE)
         fleet.wait_for_replicas(3)
@@ -52,7 +52,7 @@ def test_a_controller_is_killed_and_the_next_adopts_the_replicas(cluster: Cluste
         fleet.kill()
         load.more(500)
         fleet.process = fleet.start("--min-replicas", "2")
-        wait_for(fleet.is_ready, f"the fleet is ready again:\n{''.join(fleet.log)}")
+        fleet.wait_for(fleet.is_ready, "the fleet is ready again")
         assert fleet.urls() == before
         assert services() == processes
         load.more()
@@ -63,10 +63,10 @@ def test_replicas_lost_while_there_is_no_controller_are_replaced(cluster: Cluste
         lost, _ = fleet.urls()
         fleet.kill()
         os.kill(actor_of(lost), signal.SIGKILL)
-        wait_for(lambda: len(services()) == 1, "the service has ended with its actor")
+        fleet.wait_for(lambda: len(services()) == 1, "the service has ended with its actor")
         load.more()
         fleet.process = fleet.start("--min-replicas", "2")
-        wait_for(fleet.is_ready, f"the fleet is ready again:\n{''.join(fleet.log)}")
+        fleet.wait_for(fleet.is_ready, "the fleet is ready again")
         fleet.wait_for_replicas(2, without=lost)
         time.sleep(1)
         load.more()

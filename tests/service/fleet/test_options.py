@@ -57,6 +57,7 @@ def test_replicas_get_the_settings_and_nothing_else() -> None:
         "TENSOR_ROUND_URL": "http://x",
         "TENSOR_ROUND_API_KEY": "secret",
         "TENSOR_ROUND_RAY_MIN_REPLICAS": "2",
+        "OTEL_SERVICE_NAME": "rounding",
         "HOME": "/root",
     }
     specification = FleetOptions(cpus_per_replica=4.0).specification(environment)
@@ -64,6 +65,7 @@ def test_replicas_get_the_settings_and_nothing_else() -> None:
         "TENSOR_ROUND_WORKERS": "4",
         "TENSOR_ROUND_BACKEND": "numpy",
         "TENSOR_ROUND_LOG_LEVEL": "error",
+        "OTEL_SERVICE_NAME": "rounding",
     }
     assert (specification.cpus, specification.gpus) == (4.0, 0.0)
 

@@ -20,13 +20,6 @@ from urllib.request import urlopen
 NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
 
 
-def wait_for(condition: Callable[[], object], what: str, within: float = 60.0) -> None:
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, f"not in {within} s: {what}"
-        time.sleep(0.05)
-
-
 class Fleet:
     """``tensor-round-service ray`` with the given options; a context manager.
 
@@ -43,7 +36,7 @@ class Fleet:
 
     def __enter__(self) -> Fleet:
         self.process = self.start(*self.options, **self.environment)
-        wait_for(self.is_ready, f"the fleet is ready:\n{''.join(self.log)}", 120)
+        self.wait_for(self.is_ready, "the fleet is ready", 100)
         return self
 
     def start(self, *options: str, **environment: str) -> subprocess.Popen[str]:
@@ -86,7 +79,14 @@ class Fleet:
             urls = self.urls()
             return len(urls) == number and without not in urls
 
-        wait_for(are_there, f"{number} replicas are ready:\n{''.join(self.log)}")
+        self.wait_for(are_there, f"{number} replicas are ready")
+
+    def wait_for(self, condition: Callable[[], object], what: str, within: float = 60.0) -> None:
+        """Wait for a condition; the log says why it is not reached."""
+        deadline = time.monotonic() + within
+        while not condition():
+            assert time.monotonic() < deadline, f"not in {within} s: {what}\n{''.join(self.log)}"
+            time.sleep(0.05)
 
     def kill(self) -> None:
         """Kill the controller."""
@@ -106,7 +106,18 @@ class Fleet:
     ) -> None:
         if self.process.poll() is None:
             self.stop()
-        wait_for(lambda: not services(), f"no service is left: {services()}", 10)
+        self.wait_for(lambda: not services(), "no service is left", 10)
+
+
+def variables_of(pid: int) -> dict[str, str]:
+    """The environment that a process was started with."""
+    variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return dict(each.partition("=")[::2] for each in variables if each)
+
+
+def parent_of(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid"))
 
 
 def services() -> dict[str, int]:
@@ -115,9 +126,8 @@ def services() -> dict[str, int]:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if b"tensor_round_service.fleet.child" in (folder / "cmdline").read_bytes():
-                variables = (folder / "environ").read_text().split("\0")
-                settings = dict(each.partition("=")[::2] for each in variables)
-                found[settings["TENSOR_ROUND_PORT"]] = int(folder.name)
+                pid = int(folder.name)
+                found[variables_of(pid)["TENSOR_ROUND_PORT"]] = pid
     return found
 
 
@@ -127,6 +137,5 @@ def service_of(url: str) -> int:
 
 
 def actor_of(url: str) -> int:
-    """The process id of a replica's actor."""
-    status = Path(f"/proc/{service_of(url)}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid"))
+    """The process id of a replica's actor, whose parent is its node."""
+    return parent_of(service_of(url))

@@ -1,0 +1,27 @@
+"""Ray Data and dask with the engine in their processes, as docs/ray.md shows it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from support.pages import blocks
+from support.programs import EXAMPLES
+
+
+@pytest.mark.parametrize(
+    ("example", "printed"),
+    [("ray_data.py", "10000 True\n"), ("dask_blocks.py", "(4, 1) True\n")],
+)
+def test_an_engine(example: str, printed: str) -> None:
+    program = EXAMPLES / example
+    done = subprocess.run(
+        [sys.executable, program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.endswith(printed)
+    # On the page, without the docstring.
+    _, _, code = program.read_text().partition("\n\n")
+    assert code in {block.text for block in blocks("docs/ray.md")}
