@@ -169,7 +169,7 @@ test-ray: $(RAY)/.ray ## Test fleets on a Ray cluster of three nodes, Ray Data a
 	$(RAY)/bin/pytest tests/interop/ray $(ARGS)
 
 bench-ray: $(RAY)/.ray build/load ## Measure a replica of a fleet beside the plain service (3 minutes)
-	$(RAY)/bin/python -m bench.servers.fleet
+	$(RAY)/bin/python -m bench.measuring.fleet
 
 OPENAPI := .venvs/openapi
 OPENAPI_SOURCES := $(addprefix tests/interop/openapi/,requirements.txt generator.txt package.json)

@@ -57,7 +57,7 @@ class FleetOptions(BaseSettings):
     """Name of the fleet, and its namespace in Ray; a cluster may have several fleets."""
     min_replicas: PositiveInt = 1
     """Smallest number of replicas."""
-    max_replicas: PositiveInt | None = None
+    max_replicas: Annotated[int | None, Field(ge=1)] = None
     """Largest number of replicas; that of MIN_REPLICAS if not set."""
     cpus_per_replica: PositiveFloat = 1.0
     """CPUs that Ray reserves for a replica, which has as many workers if WORKERS is not set."""

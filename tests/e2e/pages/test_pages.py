@@ -68,6 +68,11 @@ ELSEWHERE = [
     # Run by test_examples.py.
     *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
+    (
+        "docs/ray.md",  # make test-ray
+        "a Ray cluster, and pip install 'tensor-round[service,ray]' on each of its nodes",
+    ),
+    *[("docs/ray.md", needs) for needs in ("the fleet above", "ray[data]", "dask")],
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
     ("docs/verify.md", "a release; until then, in a clone: pip install . onnxruntime"),
@@ -82,6 +87,7 @@ NO_CODE = {
     ("docs/exactness.md", "text"): 2,
     **{("docs/howto/other-languages.md", name): 1 for name in ("c", "js", "rust", "go", "csharp")},
     ("docs/howto/verify-in-ci.md", "yaml"): 1,  # test_howto.py
+    ("docs/ray.md", "text"): 1,
     ("docs/verify.md", ""): 1,
     ("docs/verify.md", "text"): 1,
     ("docs/verify.md", "c"): 1,  # test_verify_page.py
