@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray bench-ray test-openapi web chromium test-web screenshots bench bench-peers bench-report docs site release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray bench-ray test-openapi web chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -215,6 +215,9 @@ screenshots: $(VENV)/.service web chromium ## Write the screenshots in docs/imag
 	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent screenshots
 
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install the bench's peers: Triton, torch, ONNX Runtime (2 GB)
+
+scaling: $(VENV)/.test ## Write the tables of docs/scaling.md; measures real services in network namespaces (root, 15 minutes)
+	$(TOOLS) -m scaling $(or $(ARGS),--check)
 
 bench-report: $(VENV)/.service ## Write the latest results to docs/performance.md and docs/bench.svg
 	$(BIN)/python -m bench.report

@@ -15,12 +15,19 @@ ROOT = Path(__file__).parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 OWN: list[str] = PROJECT["project"]["dependencies"]
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
-GROUPS: dict[str, list[str]] = PROJECT["dependency-groups"]
+#: Without the groups that one includes: each group is locked.
+GROUPS: dict[str, list[str]] = {
+    name: [asked for asked in group if isinstance(asked, str)]
+    for name, group in PROJECT["dependency-groups"].items()
+}
 
 #: What each file must have.
 ASKED = {
     "build": [*GROUPS["build"], *PROJECT["build-system"]["requires"]],
-    "ci": [*OWN, *EXTRAS["service"], *EXTRAS["compiled"], *GROUPS["test"], *GROUPS["lint"]],
+    "ci": [
+        *(*OWN, *EXTRAS["service"], *EXTRAS["compiled"]),
+        *(*GROUPS["test-client"], *GROUPS["test"], *GROUPS["lint"]),
+    ],
     "site": GROUPS["site"],
     # An extra that is another one by its use is locked under that one's name.
     **{extra: [*OWN, *asked] for extra, asked in EXTRAS.items() if extra != "engine"},

@@ -46,7 +46,8 @@ This page is made from `settings.py` and `fleet/options.py` by `make docs`.
 RAY_HEAD = """
 ## Options of tensor-round-service ray
 
-[`tensor-round-service ray`](ray.md) keeps replicas on a Ray cluster. It passes the settings above to them.
+[`tensor-round-service ray`](ray.md) keeps replicas on a Ray cluster. It passes the settings above
+to them.
 
 | option | variable | type | default | meaning |
 |---|---|---|---|---|
