@@ -32,6 +32,8 @@ def doctor(
 
     The exit code is 1 if a check finds a fault.
     """
+    if "," in url or url.startswith("ray:"):
+        raise typer.BadParameter("doctor examines one service, so give one URL", param_hint="URL")
     with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
         report = examine(client, url)
     typer.echo(json.dumps(report.as_data()) if as_json else str(report))

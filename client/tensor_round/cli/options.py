@@ -12,8 +12,7 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 BASE_TIMEOUT, TIMEOUT_BYTES_PER_SECOND = 30.0, 1 << 20
 
 _URL = (
-    "http://, https:// or unix:///path, or several with commas; ray://host:port for a fleet; "
-    "local: for the engine in this process."
+    "http://, https:// or unix:///path, or several with commas; ray://host:port; local: for none."
 )
 Url = Annotated[str, typer.Option(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 UrlArgument = Annotated[str, typer.Argument(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]

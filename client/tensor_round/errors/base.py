@@ -28,6 +28,9 @@ class TensorRoundError(Exception):
     #: Whether the same request may be sent to another address at once.
     can_fail_over: bool = False
 
+    #: Whether any byte of the request may have been sent.
+    was_sent: bool = True
+
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail

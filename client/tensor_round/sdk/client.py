@@ -11,16 +11,11 @@ from ..names import RoundingName
 from ..operators.objects import RoundOperator, as_operator
 from ..progress import ProgressCallback
 from ..rounding import Rounding
-from ..transport.address import Address
 from ..transport.concurrency import run
-from ..transport.concurrency.threads import Threads
-from ..transport.select import blocking_transport
 from ..transport.tls import Cert, Verify
-from .common_headers import headers_from
 from .copyable import Copyable
 from .execution import AnyDescriptor
 from .output import Output
-from .session import Session
 from .settings import Settings, with_environment
 
 if TYPE_CHECKING:
@@ -76,12 +71,7 @@ class Client(Copyable):
     ) -> None:
         urls, api_key = with_environment(url, api_key)
         options = timeout, retries, connections, tile_bytes, headers, transport, digest
-        self._settings = Settings(urls, api_key, verify, cert, *options)
-        addresses, common = Address.parse_all(urls), headers_from(api_key, headers)
-        chosen = blocking_transport(
-            addresses, common, transport, connections=connections, verify=verify, cert=cert
-        )
-        self._session = Session(chosen, Threads(), self._settings)
+        self._open(Settings(urls, api_key, verify, cert, *options), is_async=False)
 
     def round(
         self,

@@ -1,4 +1,4 @@
-"""The repr, the copies and the pickles of both clients, which their settings define."""
+"""What both clients have of their settings: the session, the repr, copies and pickles."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
+from ..transport.address import Address
+from ..transport.concurrency import Concurrency
+from ..transport.concurrency.tasks import Tasks
+from ..transport.concurrency.threads import Threads
+from ..transport.select import client_transport
+from .common_headers import headers_from
 from .session import Session
 from .settings import Settings
 
@@ -15,6 +21,21 @@ class Copyable:
 
     _settings: Settings
     _session: Session
+
+    def _open(self, settings: Settings, *, is_async: bool) -> None:
+        """Make the session; nothing is connected yet."""
+        concurrency: Concurrency = Tasks() if is_async else Threads()
+        transport = client_transport(
+            Address.parse_all(settings.url),
+            headers_from(settings.api_key, settings.headers),
+            settings.transport,
+            concurrency,
+            is_async=is_async,
+            connections=settings.connections,
+            verify=settings.verify,
+            cert=settings.cert,
+        )
+        self._settings, self._session = settings, Session(transport, concurrency, settings)
 
     def __repr__(self) -> str:
         state = "closed" if self._session.is_closed else "open"

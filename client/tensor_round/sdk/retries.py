@@ -59,25 +59,20 @@ class Retries:
         """Seconds to wait before the next try; raises ``error`` if there must be no further try.
 
         The wait doubles with each of the ``retries`` made so far, from :data:`FIRST_PAUSE`, with
-        random jitter of up to one half. The service's Retry-After is added. A try at another
-        address need not wait. There is no next try that the deadline does not allow.
+        random jitter of up to one half. The service's Retry-After is added. Another address is
+        tried at once. There is no next try that the deadline does not allow.
         """
         if not self._is_transient(error) or retries >= self._limit:
             raise error
-        seconds = 0.0
-        if not error.can_fail_over:
-            seconds = self._pause(error, retries)
+        seconds = min(FIRST_PAUSE * 2.0**retries, LONGEST_PAUSE) * random.uniform(0.5, 1)
+        if isinstance(error, RequestRefused) and error.retry_after is not None:
+            seconds += error.retry_after
+        if error.can_fail_over:
+            seconds = 0.0
         if not deadline.allows(seconds) or not self.budget.spend():
             raise error
         return seconds
 
-    def _pause(self, error: TensorRoundError, retries: int) -> float:
-        seconds = min(FIRST_PAUSE * 2.0**retries, LONGEST_PAUSE) * random.uniform(0.5, 1)
-        if isinstance(error, RequestRefused) and error.retry_after is not None:
-            seconds += error.retry_after
-        return seconds
-
     def _is_transient(self, error: TensorRoundError) -> bool:
-        return (error.transient or error.can_fail_over) or (
-            self._verified and isinstance(error, DigestMismatch | ProtocolViolation)
-        )
+        garbled = self._verified and isinstance(error, DigestMismatch | ProtocolViolation)
+        return error.transient or error.can_fail_over or garbled

@@ -64,7 +64,7 @@ class Session:
             self._send, self._for_each, settings.tile_bytes, digest=self._digest
         )
         self._devices = DeviceRounder(
-            self._send_for_document, self._round_tiles, is_spread=transport.is_spread
+            self._send_for_document, self._round_tiles, is_spread=transport.addresses != 1
         )
         self._executor = DescriptorExecutor(
             self._send, self._round_tiles, concurrency, settings.tile_bytes, digest=self._digest
@@ -131,22 +131,18 @@ class Session:
     async def ready(self) -> bool:
         """Whether a service is reachable and ready, by one request to each, without retries."""
         deadline = self._start()
-        tries = max(1, self._transport.addresses)
-        for _ in range(tries):
-            if await self._is_ready(deadline):
+        tries = 0
+        while tries < max(1, self._transport.addresses):  # the first try may read them
+            tries += 1
+            try:
+                await self._send_once(get_request("/readyz"), document_reader, deadline)
                 return True
+            except (ConnectionFailed, DeadlineExceeded):
+                continue
+            except RequestRefused as refusal:
+                if not refusal.transient and self._transport.addresses == 1:
+                    raise
         return False
-
-    async def _is_ready(self, deadline: Deadline) -> bool:
-        try:
-            await self._send_once(get_request("/readyz"), document_reader, deadline)
-        except (ConnectionFailed, DeadlineExceeded):
-            return False
-        except RequestRefused as refusal:
-            if refusal.transient or refusal.can_fail_over:
-                return False
-            raise
-        return True
 
     async def close(self) -> None:
         """Close the transport; further calls of this method do nothing."""

@@ -91,26 +91,17 @@ def with_environment(
 ) -> tuple[str, str | None]:
     """Both arguments, with the defaults TENSOR_ROUND_URL and TENSOR_ROUND_API_KEY.
 
-    A sequence of URLs becomes a string with commas. Raises :class:`InvalidArgument` if there is no
-    URL.
+    URLs in a sequence are joined by commas. Raises :class:`InvalidArgument` if there is none.
     """
     if isinstance(url, Sequence) and not isinstance(url, str | bytes):
-        url = _joined(url)
+        for each in url:
+            _check("url", each, *_KINDS["url"])
+        url = ",".join(url) or ","
     found = os.environ.get("TENSOR_ROUND_URL") if url in (None, "") else url
     if found in (None, ""):
         raise InvalidArgument("no url was given, and TENSOR_ROUND_URL is not set")
     key = os.environ.get("TENSOR_ROUND_API_KEY") or None if api_key in (None, "") else api_key
     return found, key
-
-
-def _joined(urls: Sequence[str]) -> str:
-    if not urls:
-        raise InvalidArgument("url must have at least one URL")
-    for url in urls:
-        _check("url", url, *_KINDS["url"])
-        if "," in url or not url.strip():
-            raise InvalidArgument("each item of url must be one URL, without a comma")
-    return ",".join(urls)
 
 
 def _check(name: str, value: object, kinds: tuple[type, ...], rule: str) -> None:

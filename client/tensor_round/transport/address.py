@@ -19,9 +19,7 @@ _PLAIN = re.compile(r"[!-~]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The address of a service or of a fleet's directory.
-
-    With ``uds``, the path of a Unix socket, host and port are unused.
+    """Of a service or directory; with ``uds``, a Unix socket's path, host and port are unused.
 
     ``prefix`` is put before every path, for a service below ``/numerics``, say.
     """
@@ -33,27 +31,12 @@ class Address:
     uds: str | None = None
 
     @classmethod
-    def parse_all(cls, urls: str) -> tuple[Address, ...]:
-        """The addresses in a URL, or in several, separated by commas.
-
-        Raises :class:`InvalidArgument`.
-        """
-        parts = urls.split(",")
-        if len(parts) == 1:
-            return (cls.parse(urls),)
-        found: list[Address] = []
-        for number, part in enumerate(parts, 1):
-            try:
-                address = cls.parse(part.strip())
-                if address.scheme in (LOCAL, FLEET):
-                    raise InvalidArgument(f"{address.scheme}: must be the only URL")
-                if address in found:
-                    raise InvalidArgument("the URL is there before")
-            except InvalidArgument as error:
-                where = f"URL {number} of {len(parts)}"
-                raise InvalidArgument(f"{where} (commas separate them): {error.detail}") from None
-            found.append(address)
-        return tuple(found)
+    def parse_all(cls, urls: str) -> list[Address]:
+        """The addresses in one URL or several with commas; raises :class:`InvalidArgument`."""
+        found = [cls.parse(url.strip()) for url in urls.split(",")]
+        if len(found) > 1 and any(a.scheme in (LOCAL, FLEET) or found.count(a) > 1 for a in found):
+            raise InvalidArgument("several URLs must be http, https or unix URLs, each only once")
+        return found
 
     @classmethod
     def parse(cls, url: str) -> Address:
@@ -74,19 +57,18 @@ class Address:
         if parts.scheme not in (*_PORTS, FLEET) or not parts.hostname:
             raise InvalidArgument(
                 "the URL must be http://host, https://host, unix:///path, ray://host:port or local:"
+                ", or each of several, separated by commas, one of the first three"
             )
+        if parts.scheme == FLEET and port is None:
+            raise InvalidArgument("a ray URL must have a port")
         if parts.query or parts.fragment or parts.username is not None:
             raise InvalidArgument("the URL must have no query, no fragment and no user name")
         if not (_PLAIN.fullmatch(parts.path) and _PLAIN.fullmatch(parts.hostname)):
             raise InvalidArgument("the URL must be plain ASCII")
-        if port is None:
-            if parts.scheme == FLEET:
-                raise InvalidArgument("a ray URL must have a port")
-            port = _PORTS[parts.scheme]
         return cls(
             parts.scheme,
             parts.hostname,
-            port,
+            _PORTS[parts.scheme] if port is None else port,
             parts.path.rstrip("/"),
         )
 

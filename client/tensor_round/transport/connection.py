@@ -139,6 +139,7 @@ class Connection:
                 # The deadline's; the kernel's ETIMEDOUT has a number.
                 raise DeadlineExceeded(f"{where} was not connected to in time") from error
             failure = ConnectionFailed(f"cannot connect to {where}: {error}{_advice(error)}")
+            failure.was_sent = False
             # The service's certificate will be the same at the next try.
             failure.transient = not isinstance(error, ssl.SSLCertVerificationError)
             raise failure from error

@@ -39,8 +39,6 @@ class Transport(Protocol):
 
     #: Whether responses come from this process, so that none can be cut off or garbled.
     is_in_process: bool = False
-    #: Whether two requests may go to two services.
-    is_spread: bool = False
 
     @property
     def addresses(self) -> int:

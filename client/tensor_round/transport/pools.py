@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from ..errors import InvalidArgument
 from .deadline import Deadline
-from .forks import reset_in_children
 
 
 class _Closable(Protocol):
     def close(self) -> None: ...
 
 
+class _Forkable(Protocol):
+    def reset_after_fork(self) -> None: ...
+
+
 C = TypeVar("C", bound=_Closable)
+#: What each forked child resets: it has no other thread of its parent, and no use of its sockets.
+FORKABLES: weakref.WeakSet[_Forkable] = weakref.WeakSet()
 
 
 class Pool(Generic[C]):
@@ -34,7 +41,7 @@ class Pool(Generic[C]):
         self._all: list[C] = []
         self._idle: list[C] = []
         self._make_lock()
-        reset_in_children(self)
+        FORKABLES.add(self)
 
     def _make_lock(self) -> None:
         self._lock = threading.Lock()
@@ -86,6 +93,15 @@ class Pool(Generic[C]):
         self._all, self._idle = [], []
         # The old lock may be held by a thread that the child does not have.
         self._make_lock()
+
+
+def _reset_all_after_fork() -> None:
+    for forkable in list(FORKABLES):
+        forkable.reset_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_all_after_fork)
 
 
 class AsyncPool(Generic[C]):

@@ -62,6 +62,21 @@ def test_no_wait_outlasts_the_deadline() -> None:
     assert Retries(1, verified=False).backoff(error, 0, Deadline(60)) > 7
 
 
+@pytest.mark.parametrize("error", [tr.Overloaded("x", retry_after=7.0), tr.ProtocolViolation("x")])
+def test_another_address_is_tried_at_once_within_the_same_limits(
+    error: tr.TensorRoundError,
+) -> None:
+    error.can_fail_over = True
+    retries = Retries(2, verified=False)
+    assert [retries.backoff(error, tried, Deadline(0.5)) for tried in (0, 1)] == [0, 0]
+    with pytest.raises(type(error)):
+        retries.backoff(error, 2, NEVER)
+    while retries.budget.spend():
+        pass
+    with pytest.raises(type(error)):
+        retries.backoff(error, 0, NEVER)
+
+
 def test_tries_are_counted() -> None:
     retries = Retries(2, verified=False)
     for tried in (0, 1):

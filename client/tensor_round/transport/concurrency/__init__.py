@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Protocol, TypeVar
 
+from ...errors import ConnectionFailed, DeadlineExceeded
 from ..deadline import Deadline
 
 T = TypeVar("T")
@@ -30,6 +31,25 @@ class Concurrency(Protocol):
         self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
     ) -> None:
         """Work on every item, ``workers`` at a time; the first error cancels the rest."""
+
+
+async def within(
+    seconds: float,
+    deadline: Deadline,
+    concurrency: Concurrency,
+    work: Callable[[Deadline], Coroutine[Any, Any, T]],
+) -> T:
+    """The result of work that may take so many seconds, and a quarter of the remaining time.
+
+    Raises :class:`ConnectionFailed` if it takes longer, and the errors of the work.
+    """
+    left = deadline.remaining()
+    limit = seconds if left is None else min(seconds, left / 4)
+    part = Deadline(limit)
+    try:
+        return await concurrency.within(part, lambda: work(part))
+    except (DeadlineExceeded, TimeoutError) as error:
+        raise ConnectionFailed(f"no response within {limit:.2g} seconds") from error
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -1,66 +1,59 @@
-"""The directory of a fleet as the source of addresses."""
+"""The directory of a fleet, ``GET /replicas``: the URLs of the replicas that serve now."""
 
 from __future__ import annotations
 
 import heapq
 import random
+from collections.abc import Mapping
+from typing import Any
 
 from ...errors import ConnectionFailed, InvalidArgument, ProtocolViolation
-from ...messages.replicas import PATH, read_replicas
-from ...quoting import shown
 from ..address import FLEET, LOCAL, Address
-from ..deadline import Deadline
 from ..interface import Transport
-from .bounded import get_document
 
-#: Seconds after which the list is read again, and while no address is open.
+PATH = "/replicas"
+#: Seconds after which it is read again, and while no address is open.
 REFRESH_SECONDS, URGENT_SECONDS = 5.0, 1.0
-#: The most addresses of one client.
-MAX_ADDRESSES = 64
+#: The most replicas in a directory, and the most that a client uses, chosen at random.
+MAX_REPLICAS, MAX_ADDRESSES = 10_000, 64
 
 
 class Directory:
-    """Reads the list of a fleet's replicas, and tells when that is due.
-
-    Of a large fleet each client uses a part, chosen at random. It keeps those that stay listed.
-    """
+    """When the directory of one client is to be read, and what it says."""
 
     def __init__(self, url: str, transport: Transport) -> None:
         self.url = url
-        self._transport = transport
+        self.transport = transport
         self._seed = random.getrandbits(64)
         self._read_at = float("-inf")
 
     def claim(self, now: float, *, is_urgent: bool) -> bool:
-        """Whether the list is due; if it is, the caller must read it, and others need not."""
-        # There is no lock: that two threads read it at once does no harm.
+        """Whether the caller is to read the directory, and others meanwhile are not."""
+        # Without a lock two threads may read it at once, which does no harm.
         if now < self._read_at + (URGENT_SECONDS if is_urgent else REFRESH_SECONDS):
             return False
         self._read_at = now
         return True
 
-    async def read(self, deadline: Deadline) -> list[Address]:
-        """The addresses of the replicas that this client uses, at least one.
+    def addresses(self, document: Mapping[str, Any]) -> list[Address]:
+        """The addresses to use; those in use stay so while they are listed.
 
-        Raises :class:`ConnectionFailed`, also for an empty list, :class:`ProtocolViolation` and
-        refusals.
+        The document is ``{"replicas": [{"url": "http://10.0.0.5:8000"}]}``; further members are
+        ignored. Raises :class:`ProtocolViolation` for another one, and :class:`ConnectionFailed`
+        without replicas.
         """
-        document = await get_document(self._transport, PATH, deadline)
-        addresses = set(map(_parse, read_replicas(document)))
-        if not addresses:
-            raise ConnectionFailed("the directory lists no replica")
-        return heapq.nsmallest(MAX_ADDRESSES, addresses, key=lambda a: hash((self._seed, a)))
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._transport.close()
-
-
-def _parse(url: str) -> Address:
-    try:
-        address = Address.parse(url)
-    except InvalidArgument as error:
-        raise ProtocolViolation(f"the directory lists {shown(url)}: {error.detail}") from None
-    if address.scheme in (LOCAL, FLEET):
-        raise ProtocolViolation(f"the directory lists a {address.scheme}: URL")
-    return address
+        replicas = document.get("replicas")
+        if not isinstance(replicas, list) or len(replicas) > MAX_REPLICAS:
+            raise ProtocolViolation(f"replicas is no list of at most {MAX_REPLICAS} replicas")
+        if not replicas:
+            raise ConnectionFailed("there are no replicas")
+        urls = [replica.get("url") if isinstance(replica, dict) else None for replica in replicas]
+        texts = [url for url in urls if isinstance(url, str)]
+        chosen = heapq.nsmallest(MAX_ADDRESSES, set(texts), key=lambda u: hash((self._seed, u)))
+        try:
+            found = [Address.parse(url) for url in chosen]
+        except InvalidArgument as error:
+            raise ProtocolViolation(f"a replica's url is wrong: {error.detail}") from None
+        if len(texts) < len(urls) or any(address.scheme in (LOCAL, FLEET) for address in found):
+            raise ProtocolViolation("a replica has no http, https or unix url")
+        return found

@@ -6,7 +6,9 @@ import ssl
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from ...errors import ConnectionFailed
 from ..address import Address
+from ..concurrency import Concurrency, within
 from ..deadline import Deadline
 
 
@@ -29,6 +31,25 @@ class Stream(Protocol):
 #: Connects to an address, with TLS if a context is given; raises OSError, or ValueError for an
 #: invalid host name.
 Opener = Callable[[Address, ssl.SSLContext | None, Deadline], Awaitable[Stream]]
+#: The most seconds of a :func:`bounded` opener: a host that drops packets refuses nothing.
+CONNECT_SECONDS = 2.0
+
+
+def bounded(opener: Opener, concurrency: Concurrency) -> Opener:
+    """The opener, which raises OSError after :data:`CONNECT_SECONDS`."""
+
+    async def open_stream(
+        address: Address, tls: ssl.SSLContext | None, deadline: Deadline
+    ) -> Stream:
+        async def connect(part: Deadline) -> Stream:
+            return await opener(address, tls, part)
+
+        try:
+            return await within(CONNECT_SECONDS, deadline, concurrency, connect)
+        except ConnectionFailed as error:
+            raise OSError(error.detail) from error
+
+    return open_stream
 
 
 def coalesce(parts: list[memoryview], limit: int) -> list[memoryview]:
