@@ -233,7 +233,7 @@ lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=
 	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
 	$(LOCK) --group site -o locks/site.txt
-	for extra in service compiled cuda12 cuda13; do \
+	for extra in service compiled ray cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
 docs: $(VENV)/.service ## Write the generated pages of docs/: client, settings, specifications, a figure

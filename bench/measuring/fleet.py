@@ -25,7 +25,7 @@ from ..peers.protocols import native_head
 from ..peers.targets import KIB, MIB
 from .client import Arena
 from .proc import family, status, threads
-from .processes import LOGS, free_port, started
+from .processes import LOGS, free_port, wait_until_listening
 
 #: Connections, bytes of their tensors, seconds of a block.
 LOADS = ((1, KIB, 1.0), (8, KIB, 1.0), (1, MIB, 1.0), (8, MIB, 1.0), (1, 64 * MIB, 2.0))
@@ -76,42 +76,69 @@ def replicas(port: int) -> list[str]:
 
 @contextmanager
 def plain(host: str) -> Iterator[str]:
-    """The service as such; its address and port."""
-    command = [
-        sys.executable,
-        "-m",
-        "tensor_round_service",
-        "--host",
-        "0.0.0.0",
-        "--port",
-        "{port}",
-    ]
-    with started("plain", command) as server:
-        yield f"{host}:{server.address}"
+    """The service as such; its address and port.
+
+    In this session, as Ray is: Linux shares cores among sessions before it does among processes.
+    """
+    port = free_port()
+    options = ("--host", "0.0.0.0", "--port", str(port))
+    path = LOGS / "plain.log"
+    with path.open("wb") as log:
+        command = [sys.executable, "-m", "tensor_round_service", *options]
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        wait_until_listening(process, port, path)
+        yield f"{host}:{port}"
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def table(addresses: dict[str, str], rounds: int) -> None:
-    """Requests a second, the medians of all rounds, and the replica's part of the plain ones."""
+    """Medians of all rounds: requests a second, and the server's CPU time for each.
+
+    The rates are only comparable on a quiet machine; the CPU time nearly always is.
+    """
     arena = Arena(64 * MIB)
-    print("| connections | tensor | plain service | replica | replica / plain |")
-    print("|---|---|---|---|---|", flush=True)
+    pids = {name: listening_on(address) for name, address in addresses.items()}
+    print("| connections | tensor | plain | replica | ratio | plain, CPU | replica | ratio |")
+    print("|---|---|---|---|---|---|---|---|", flush=True)
     for connections, nbytes, seconds in LOADS:
         exchanges = [(bytes(arena.request(native_head(nbytes), nbytes)), b"")]
         rates: dict[str, list[float]] = {name: [] for name in addresses}
+        costs: dict[str, list[float]] = {name: [] for name in addresses}
         for turn in range(rounds):
             # Each is first as often as the other.
             for name in sorted(addresses, reverse=turn % 2 == 1):
+                before = cpu_seconds(pids[name])
                 with LoadGenerator(
                     addresses[name], exchanges, connections=connections, seconds=seconds
                 ) as generator:
                     outcome = generator.outcome()
                 assert not outcome.faults(), outcome
                 rates[name].append(outcome.rate)
-        both = zip(rates["replica"], rates["plain"], strict=True)
-        ratio = statistics.median(replica / plain for replica, plain in both)
-        medians = (f"{statistics.median(rates[name]):,.0f}" for name in ("plain", "replica"))
+                responses = sum(outcome.statuses.values())
+                costs[name].append((cpu_seconds(pids[name]) - before) / responses * 1e6)
         size = f"{nbytes // MIB} MiB" if nbytes >= MIB else f"{nbytes // KIB} KiB"
-        print(f"| {connections} | {size} | {' | '.join(medians)} | {ratio:.0%} |", flush=True)
+        cells = [*compared(rates, ""), *compared(costs, " µs")]
+        print(f"| {connections} | {size} | {' | '.join(cells)} |", flush=True)
+
+
+def compared(measured: dict[str, list[float]], unit: str) -> list[str]:
+    plain, replica = (statistics.median(measured[name]) for name in ("plain", "replica"))
+    return [f"{plain:,.0f}{unit}", f"{replica:,.0f}{unit}", f"{replica / plain:.0%}"]
+
+
+def listening_on(address: str) -> int:
+    """The process of this one's family that serves there."""
+    port = address.rpartition(":")[2]
+    for pid in family(os.getpid()):
+        command = Path(f"/proc/{pid}/cmdline").read_text()
+        variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
+        is_replica = "fleet.child" in command and f"TENSOR_ROUND_PORT={port}" in variables
+        if is_replica or f"--port\0{port}\0" in command:
+            return pid
+    raise LookupError(address)
 
 
 def idle(pids: list[int]) -> None:
