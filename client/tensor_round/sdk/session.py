@@ -23,6 +23,7 @@ from ..errors import (
     DeadlineExceeded,
     InvalidArgument,
     InvalidArgumentType,
+    ProtocolViolation,
     RequestRefused,
     TensorRoundError,
 )
@@ -139,8 +140,8 @@ class Session:
                 return True
             except (ConnectionFailed, DeadlineExceeded):
                 continue
-            except RequestRefused as refusal:
-                if not refusal.transient and self._transport.addresses == 1:
+            except (ProtocolViolation, RequestRefused) as error:
+                if not error.transient and self._transport.addresses == 1:
                     raise
         return False
 

@@ -243,9 +243,13 @@ def test_garbled_bytes_are_sent_to_another_address_at_once(
         assert uploads == [[1], [1], [3]]
 
 
-def test_a_server_of_another_kind_is_passed_over(kind: type[AnyClient], service: Service) -> None:
+@pytest.mark.parametrize("status", [b"404 Not Found", b"200 OK"])
+def test_a_server_of_another_kind_is_passed_over(
+    kind: type[AnyClient], service: Service, status: bytes
+) -> None:
+    page = PAGE.replace(b"404 Not Found", status)
     with (
-        Proxy(None, lambda _: Fault(answer=PAGE, early=True)) as web,
+        Proxy(None, lambda _: Fault(answer=page, early=True)) as web,
         kind([web.url, service.url]) as client,
     ):
         for _ in range(4):
@@ -253,7 +257,7 @@ def test_a_server_of_another_kind_is_passed_over(kind: type[AnyClient], service:
         assert len(web.seen) == 1
         assert client.ready()
         with kind([web.url, web.url.replace("localhost", "127.0.0.1")], retries=1) as none:
-            with pytest.raises(tr.RequestRefused, match="no tensor-round service answers at http"):
+            with pytest.raises(tr.TensorRoundError, match="no tensor-round service answers at"):
                 none.operators()
             assert not none.ready()
 
