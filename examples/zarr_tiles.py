@@ -1,4 +1,8 @@
-"""Round a Zarr array chunk by chunk: the array may be larger than memory."""
+"""Round a Zarr array chunk by chunk: the array may be larger than memory.
+
+`tensor-round round source.zarr target.zarr` does the same, several chunks at once, and can be
+continued.
+"""
 
 # needs zarr
 import itertools

@@ -25,7 +25,11 @@ MAX_FILES = 16
 
 #: The client's packages, each with those that it may import beside the root's modules.
 CLIENT_ARROWS: dict[str, set[str]] = {
-    "cli": {"doctor", "conformance", "sdk", "transport", "messages", "arrays", "operators", "wire"},
+    "cli": {
+        *("bulk", "doctor", "conformance", "sdk", "transport", "messages", "arrays", "operators"),
+        "wire",
+    },
+    "bulk": {"sdk", "arrays", "operators", "wire"},
     "doctor": {"sdk"},
     "conformance": {"sdk", "messages", "arrays", "operators"},
     "sdk": {"cuda", "transport", "messages", "arrays", "operators", "wire"},

@@ -26,11 +26,11 @@ ASKED = {
     "build": [*GROUPS["build"], *PROJECT["build-system"]["requires"]],
     "ci": [
         *(*OWN, *EXTRAS["service"], *EXTRAS["compiled"]),
-        *(*GROUPS["test-client"], *GROUPS["test"], *GROUPS["lint"]),
+        *(*GROUPS["test-client"], *GROUPS["test-observability"], *GROUPS["test"], *GROUPS["lint"]),
     ],
     "site": GROUPS["site"],
-    # An extra that is another one by its use is locked under that one's name.
-    **{extra: [*OWN, *asked] for extra, asked in EXTRAS.items() if extra != "engine"},
+    # An extra that is another one by its use is locked under that one's name. No image has bulk.
+    **{extra: [*OWN, *asked] for extra, asked in EXTRAS.items() if extra not in ("engine", "bulk")},
 }
 
 

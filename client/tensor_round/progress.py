@@ -12,15 +12,19 @@ ProgressCallback = Callable[[int, int], None]
 
 @contextlib.contextmanager
 def counted(
-    progress: bool | ProgressCallback, total: int, doing: str = "rounding"
+    progress: bool | ProgressCallback, total: int, doing: str = "rounding", done: int = 0
 ) -> Iterator[Callable[[int], None]]:
-    """Yield a thread-safe function that adds bytes done; ``True`` shows a bar on stderr."""
+    """Yield a thread-safe function that adds bytes done; ``True`` shows a bar on stderr.
+
+    ``done`` bytes are so from the start, and do not count for the rate.
+    """
     if progress is False:
         yield lambda count: None
         return
-    with _bar(total, doing) if progress is True else contextlib.nullcontext(progress) as report:
+    with (
+        _bar(total, doing, done) if progress is True else contextlib.nullcontext(progress) as report
+    ):
         lock = threading.Lock()
-        done = 0
 
         def add(count: int) -> None:
             nonlocal done
@@ -28,12 +32,12 @@ def counted(
                 done += count
                 report(done, total)
 
-        report(0, total)
+        report(done, total)
         yield add
 
 
 @contextlib.contextmanager
-def _bar(total: int, doing: str) -> Iterator[ProgressCallback]:
+def _bar(total: int, doing: str, done: int) -> Iterator[ProgressCallback]:
     # Imported here: importing rich takes longer than rounding a small tensor.
     from rich.console import Console
     from rich.progress import (
@@ -53,5 +57,5 @@ def _bar(total: int, doing: str) -> Iterator[ProgressCallback]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(doing, total=total)
+        task = bar.add_task(doing, total=total, completed=done)
         yield lambda done, _: bar.update(task, completed=done)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -46,7 +47,14 @@ from .routes.status import status_router
 from .routes.tensor_route import TensorRoute
 from .settings import Settings
 
+if TYPE_CHECKING:
+    from fastapi.telemetry import TelemetryConfig
+
 logger = logging.getLogger(__name__)
+
+#: FastAPI's own traces, metrics and logs are off: :mod:`.process.tracing` and :mod:`.metrics` have
+#: those of all requests. Earlier versions of FastAPI ignore this.
+_NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 
 
 class Application(FastAPI):
@@ -103,18 +111,25 @@ def _cuda_memory(
 
 def _metrics_dispatcher(metrics: Metrics, settings: Settings) -> Dispatcher:
     """``GET /metrics`` and nothing else."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry=_NO_TELEMETRY,
+    )
     app.include_router(metrics_router(metrics))
     add_refusal_handlers(app)
     return Dispatcher(app, {}, host_check(settings), None)
 
 
-def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
+async def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
     return Gauges(
         bytes_in_flight=engine.memory.in_use,
         bytes_in_flight_limit=engine.memory.limit_bytes,
         is_ready=engine.backend.is_healthy and not lifecycle.draining,
         connections=lifecycle.connections(),
+        device_memory=await engine.device_memory_info(),
     )
 
 
@@ -152,6 +167,7 @@ def create_app(
         finally:
             for task in tasks:
                 task.cancel()
+            await asyncio.wait(tasks)
             if owns_engine:
                 serving.close()
 
@@ -164,6 +180,7 @@ def create_app(
         redoc_url=None,
         # Clients do not send an upload again after a redirect.
         redirect_slashes=False,
+        telemetry=_NO_TELEMETRY,
         # Operation ids do not depend on the settings.
         generate_unique_id_function=lambda route: route.name,
     )
@@ -200,6 +217,8 @@ def create_app(
         {"version": version(NAME), "backend": serving.backend.name},
         {*tensor_routes, *OPEN_PATHS, "/operators", "/conformance", "/metrics"},
         partial(_gauges, serving, lifecycle),
+        settings.workers,
+        serving.backend.device_events,
         worker_folder,
     )
     app.metrics = metrics

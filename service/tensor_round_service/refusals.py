@@ -81,7 +81,9 @@ def add_refusal_handlers(app: FastAPI) -> None:
         if request.method == "OPTIONS" and isinstance(refusal, MethodNotAllowed):
             # RFC 9110, section 9.3.7. Load balancers use OPTIONS as a probe.
             return FastAPIResponse(headers={"Allow": f"{refusal.allow}, OPTIONS"})
-        response = refusal_response(request.url.path, refusal)
+        traceparent = getattr(request.state, "traceparent", None)
+        response = refusal_response(request.url.path, refusal, traceparent)
+        request.state.code = refusal.code  # respond_by_asgi reads it
         fields = (*response.fixed.fields, *response.headers)
         headers = {name.decode(): value.decode() for name, value in fields}
         return FastAPIResponse(response.parts[0], response.status, headers)

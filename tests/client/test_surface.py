@@ -14,7 +14,7 @@ import tensor_round as tr
 
 HEAVY = {
     *("fastapi", "starlette", "uvicorn", "uvloop", "pydantic_settings", "tensor_round_service"),
-    *("cupy", "torch", "typer", "rich", "httpx2"),
+    *("cupy", "torch", "typer", "rich", "httpx2", "opentelemetry"),
 }
 
 

@@ -33,6 +33,8 @@ def small_requests() -> dict[str, float]:
     for name, least in (("cupy", "0"), ("numpy", "1GiB")):
         with Service("--backend", "auto", "--gpu-min-bytes", least) as service:
             found[name] = _median_seconds(service, name)
+            if b"tensor_round_device_memory_used_bytes{" not in service.get("/metrics").content:
+                raise NotMeasured("/metrics has no memory of the device")
     return found
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from fuzz import guided, openapi, parsers, raw_http
 from fuzz.mixes import run as mixes
 
-from . import disconnects, load, memory, overload, shutdown, slow_clients
+from . import disconnects, kills, load, memory, overload, shutdown, slow_clients
 from .network import run as network
 from .report import Report
 from .traffic import run as traffic
@@ -41,6 +41,7 @@ def table(seed: int, workers: int) -> dict[str, Row]:
         "slow-clients": Row(slow_clients.run, 1000, "connections"),
         "disconnects": Row(disconnects.run, 10_000, "aborts"),
         "shutdown": Row(shutdown.run, 50, "rounds"),
+        "kills": Row(partial(kills.run, seed=seed), 40, "runs"),
         "traffic": Row(partial(traffic.run, seed=seed, workers=workers), 20, "minutes"),
         "network": Row(partial(network.run, seed=seed), 3, "minutes"),
         "payloads": Row(partial(parsers.run, seed=seed), 1_000_000, "inputs"),

@@ -48,14 +48,14 @@ def read_npy(path: str, dtype_name: str | None) -> NpyArray:
     """
     if path == PIPE:
         data = sys.stdin.buffer.read()
-        header, dtype = _header(data[: npy.MAX_HEADER_LENGTH], len(data), dtype_name)
+        header, dtype = read_header(data[: npy.MAX_HEADER_LENGTH], len(data), dtype_name)
         flat = np.frombuffer(data, np.uint8, offset=header.header_length)
     else:
         with open(path, "rb") as file:
             prefix, size = file.read(npy.MAX_HEADER_LENGTH), os.fstat(file.fileno()).st_size
-            header, dtype = _header(prefix, size, dtype_name)
-            flat = _mapped(file, header.header_length, header.data_length, "r")
-    return NpyArray(header, dtype, _shaped(flat, header, dtype))
+            header, dtype = read_header(prefix, size, dtype_name)
+            flat = mapped(file, header.header_length, header.data_length, "r")
+    return NpyArray(header, dtype, shaped(flat, header, dtype))
 
 
 def read_bytes(path: str) -> Array:
@@ -63,7 +63,7 @@ def read_bytes(path: str) -> Array:
     if path == PIPE:
         return np.frombuffer(sys.stdin.buffer.read(), np.uint8)
     with open(path, "rb") as file:
-        return _mapped(file, 0, os.fstat(file.fileno()).st_size, "r")
+        return mapped(file, 0, os.fstat(file.fileno()).st_size, "r")
 
 
 @contextlib.contextmanager
@@ -73,7 +73,7 @@ def create_npy(path: str, like: NpyArray) -> Iterator[Array]:
     See :func:`create_file`.
     """
     with create_file(path, like.header.raw, like.header.data_length) as flat:
-        yield _shaped(flat, like.header, like.dtype)
+        yield shaped(flat, like.header, like.dtype)
 
 
 @contextlib.contextmanager
@@ -84,7 +84,7 @@ def create_file(path: str, header: bytes, length: int) -> Iterator[Array]:
     the block ends without an error, so ``path`` never holds a partial file. A pipe or device is
     written when the block ends.
     """
-    if path == PIPE or not _is_plain(path):
+    if path == PIPE or not is_plain(path):
         memory = np.zeros(length, np.uint8)
         yield memory
         with _opened(path) as stream:
@@ -97,19 +97,25 @@ def create_file(path: str, header: bytes, length: int) -> Iterator[Array]:
         with open(temporary, "x+b") as file:
             file.write(header)
             file.flush()
-            _reserve(file, len(header) + length)
-            yield _mapped(file, len(header), length, "r+")
+            reserve(file, len(header) + length)
+            yield mapped(file, len(header), length, "r+")
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _header(prefix: bytes, size: int, dtype_name: str | None) -> tuple[npy.NpyHeader, DType]:
+def read_header(
+    prefix: bytes, size: int | None, dtype_name: str | None
+) -> tuple[npy.NpyHeader, DType]:
+    """The header of a file of ``size`` bytes, and its dtype; raises as :func:`read_npy`.
+
+    With ``size`` None there is no file, but a header that names the dtype of other data.
+    """
     header = npy.read_header(prefix)
     if header is None:
         raise MalformedNpy("the file ends within its .npy header")
     expected = header.header_length + header.data_length
-    if size != expected:
+    if size not in (expected, None):
         raise MalformedNpy(f"the .npy header calls for a file of {expected} bytes, got {size}")
     try:
         return header, npy.resolve_dtype(header, dtype_name)
@@ -123,19 +129,24 @@ def _header(prefix: bytes, size: int, dtype_name: str | None) -> tuple[npy.NpyHe
         ) from None
 
 
-def _mapped(file: BinaryIO, offset: int, length: int, mode: Literal["r", "r+"]) -> Array:
+def mapped(file: BinaryIO, offset: int, length: int, mode: Literal["r", "r+"]) -> Array:
+    """So many bytes of a file as an array."""
     if length == 0:
         return np.empty(0, np.uint8)  # an empty file cannot be mapped
     data: Array = np.memmap(file, np.uint8, mode, offset=offset, shape=(length,))
     return data
 
 
-def _shaped(flat: Array, header: npy.NpyHeader, dtype: DType) -> Array:
+def shaped(
+    flat: Array, header: npy.NpyHeader, dtype: DType, shape: tuple[int, ...] | None = None
+) -> Array:
+    """The bytes of a file, or a run of them with another shape, as elements."""
     stored = dtype.numpy.newbyteorder(">") if header.byte_order == "big" else dtype.numpy
-    return flat.view(stored).reshape(header.shape, order="F" if header.fortran_order else "C")
+    shape = header.shape if shape is None else shape
+    return flat.view(stored).reshape(shape, order="F" if header.fortran_order else "C")
 
 
-def _reserve(file: BinaryIO, size: int) -> None:
+def reserve(file: BinaryIO, size: int) -> None:
     """Set the file's length, and allocate its disk blocks where the system can.
 
     A write to a mapped page without a block on a full disk kills the process (SIGBUS).
@@ -146,7 +157,8 @@ def _reserve(file: BinaryIO, size: int) -> None:
         file.truncate(size)
 
 
-def _is_plain(path: str) -> bool:
+def is_plain(path: str) -> bool:
+    """Whether the path is a file, or none yet: no pipe and no device."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:

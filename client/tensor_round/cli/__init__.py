@@ -17,7 +17,7 @@ from .describing import conformance, operators, ping
 from .errors import run_as_json, wants_json
 from .examining import doctor
 from .executing import execute
-from .rounding import round_file
+from .rounding import round_array
 from .specs import specs
 from .verifying import verify_runtime
 
@@ -27,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("round")(round_file)
+app.command("round")(round_array)
 app.command()(execute)
 app.command()(operators)
 app.command()(conformance)

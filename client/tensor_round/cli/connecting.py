@@ -24,6 +24,8 @@ def connected(
     timeout: float | None,
     as_json: bool,
     digest: bool = False,
+    connections: int = 4,
+    tile_bytes: int = 64 << 20,
 ) -> Iterator[Client]:
     """Yield a client; its errors become messages on stderr and exit codes."""
     try:
@@ -34,6 +36,8 @@ def connected(
             cert=cert_file,
             timeout=timeout,
             digest=digest,
+            connections=connections,
+            tile_bytes=tile_bytes,
         ) as client:
             yield client
     except InvalidArgument as error:

@@ -48,6 +48,12 @@ Timeout = Annotated[
         show_default="30, and 1 for each MiB",
     ),
 ]
+Connections = Annotated[
+    int, typer.Option(metavar="N", min=1, help="The most connections, and tiles under way.")
+]
+TileBytes = Annotated[
+    int, typer.Option(metavar="BYTES", min=1, help="The most bytes of a tile, which is a request.")
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print results, and errors on stderr, as JSON.")
 ]

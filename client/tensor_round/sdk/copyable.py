@@ -14,6 +14,7 @@ from ..transport.select import client_transport
 from .common_headers import headers_from
 from .session import Session
 from .settings import Settings
+from .tracing import open_session
 
 
 class Copyable:
@@ -35,7 +36,8 @@ class Copyable:
             verify=settings.verify,
             cert=settings.cert,
         )
-        self._settings, self._session = settings, Session(transport, concurrency, settings)
+        self._settings = settings
+        self._session = open_session(transport, concurrency, settings)
 
     def __repr__(self) -> str:
         state = "closed" if self._session.is_closed else "open"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 Bytes = npt.NDArray[np.uint8]
 #: A run of elements as bit patterns: one-dimensional, contiguous, unsigned.
 Bits = np.ndarray[tuple[int], np.dtype[Any]]
+#: What may happen on a device; after a ``fallback`` NumPy rounds the tensor instead.
+DEVICE_EVENTS = ("out_of_memory", "failed", "lost", "fallback")
 #: Rounds one tensor into another; returns the name of the arithmetic. See :meth:`Backend.round`.
 Round = Callable[[RoundCall, Bytes, Bytes], str]
 
@@ -48,6 +51,13 @@ class Backend(Protocol):
         no byte. Every byte of ``target`` is written, gaps with zeros. Returns the name of the
         arithmetic that was used, one of :meth:`arithmetics`.
         """
+
+    @property
+    def device_events(self) -> Counter[tuple[str, str]]:
+        """How often something happened on a device, by its name and one of DEVICE_EVENTS."""
+
+    def device_memory_info(self) -> dict[str, tuple[int, int]]:
+        """Used and total bytes of each device's memory, by its name. It may wait for a device."""
 
     @property
     def device_memory(self) -> DeviceMemory | None:

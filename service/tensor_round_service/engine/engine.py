@@ -29,6 +29,9 @@ WIDE_SPEEDUP = 4
 #: Time after which unused pooled buffers are returned to the system.
 IDLE_SECONDS = 3.0
 
+#: Time limit of asking devices for their memory.
+DEVICE_SECONDS = 1.0
+
 #: Default limit of one input or output tensor.
 MAX_TENSOR_BYTES = 1 << 30
 
@@ -51,6 +54,8 @@ class Engine:
         self.backend = backend
         limit = memory_limit() // 2 if max_bytes_in_flight is None else max_bytes_in_flight
         self.memory = Memory(backend.allocate, limit)
+        #: The last question for it, of which there is only one at a time.
+        self._device_memory_info: asyncio.Future[dict[str, tuple[int, int]]] | None = None
         # One thread a core. Backends have further threads of their own.
         self._threads = ThreadPoolExecutor(usable_cores(), "tensor-round-engine")
 
@@ -108,6 +113,21 @@ class Engine:
         if memory is None:
             raise BackendFailed("no device is available", retry_after=1)
         return memory
+
+    async def device_memory_info(self) -> dict[str, tuple[int, int]]:
+        """Used and total bytes of each device's memory; empty if a device does not respond.
+
+        On a thread: the driver may be locked for as long as memory is being page-locked.
+        """
+        if self.backend.device_memory is None:
+            return {}
+        info = self._device_memory_info
+        if info is None or info.done():
+            loop = asyncio.get_running_loop()
+            info = loop.run_in_executor(None, self.backend.device_memory_info)
+            self._device_memory_info = info
+        await asyncio.wait([info], timeout=DEVICE_SECONDS)
+        return info.result() if info.done() and info.exception() is None else {}
 
     async def run(
         self,

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from tensor_round.call import RoundCall
+
 from ..backends import Bytes
 from .memory import MIN_POOLED_BYTES, Memory
 
 if TYPE_CHECKING:
     from .overlap import Overlap
+
+#: The phases of a request, which are measured.
+PHASES = ("receive", "queue", "execute", "send")
 
 #: A request reserves no more than this until so many bytes of its body are received: a silent
 #: client that declares a gigabyte must not hold a gigabyte of the budget.
@@ -32,7 +37,7 @@ class Job:
     __slots__ = (
         *("_buffers", "_memory", "_needed", "_reserved"),
         *("execute_seconds", "executed_by", "overlap", "queue_seconds", "receive_seconds"),
-        *("labels", "observer", "sending_since", "traffic"),
+        *("call", "labels", "observer", "sending_since", "traffic"),
     )
 
     #: The route's path, and the lengths of the request's and the response's body in bytes.
@@ -51,6 +56,8 @@ class Job:
         self.receive_seconds = self.queue_seconds = self.execute_seconds = 0.0
         #: Dialect and dtype; empty before they are known.
         self.labels = "", ""
+        #: The call, once it is known, if the tensor is rounded.
+        self.call: RoundCall | None = None
         #: Observes the end of a job with a response. Set together with the attributes above.
         self.observer: Observer | None = None
         #: State of the rounding while receiving, if there is any.

@@ -9,6 +9,7 @@ from typing import Any
 from .head import Header, MalformedRequest, RequestHead
 from .request import ClientDisconnected, Progress, Request
 from .response import FixedFields, Response
+from .trace_context import traceparent_of
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -119,7 +120,7 @@ def scope_of(request: Request, hidden: frozenset[bytes]) -> Scope:
         "headers": [field for field in head.fields if field[0] not in hidden],
         "client": request.client,
         "server": None,
-        "state": {},
+        "state": {"traceparent": traceparent_of(head)},
     }
 
 
@@ -129,8 +130,8 @@ async def respond_by_asgi(
     """Run an ASGI application and return its complete response.
 
     The response is collected before it is sent: whether the connection closes after it depends
-    on how much of the request's body the application has read. Raises
-    :class:`ClientDisconnected`.
+    on how much of the request's body the application has read. For a refusal, the application
+    sets ``code`` in the scope's state. Raises :class:`ClientDisconnected`.
     """
     start: Message = {}
     parts: list[bytes] = []
@@ -156,11 +157,14 @@ async def respond_by_asgi(
             parts.append(message.get("body", b""))
 
     # Frameworks may use the current task, which an eagerly started coroutine does not have.
-    await asyncio.ensure_future(_run(application(scope_of(request, hidden), receive, send)))
+    scope = scope_of(request, hidden)
+    await asyncio.ensure_future(_run(application(scope, receive, send)))
     if end is not None:
         raise end
     fields: list[Header] = [field for field in start["headers"] if field[0] != _CONTENT_LENGTH]
-    return Response(start["status"], _NO_FIELDS, parts, fields)
+    response = Response(start["status"], _NO_FIELDS, parts, fields)
+    response.code = scope["state"].get("code", "")
+    return response
 
 
 async def _run(awaitable: Awaitable[None]) -> None:

@@ -6,16 +6,15 @@ A request costs a few look-ups and additions. Nothing takes a lock: only the eve
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from time import perf_counter
 from typing import Any
 
-from ..engine.job import Job
+from ..engine.job import PHASES, Job
 
 #: Labels of a request: route, dialect, dtype, backend, status, code. Each has few values.
 Labels = tuple[str, str, str, str, str, str]
 
-PHASES = ("receive", "queue", "execute", "send")
 #: Upper bounds of the buckets of a histogram, in seconds; what is above all has one more.
 BUCKETS = (
     *(25e-6, 50e-6, 100e-6, 250e-6, 500e-6),
@@ -33,13 +32,15 @@ _CLASS_OF_BITS = tuple(
 class Counts:
     """Counters of one process; they can be added up and serialized as JSON."""
 
-    def __init__(self) -> None:
+    def __init__(self, device_events: Counter[tuple[str, str]] | None = None) -> None:
         #: Number of requests, bytes of their bodies, bytes of the responses' bodies.
         self.requests: defaultdict[Labels, list[int]] = defaultdict(lambda: [0, 0, 0])
         #: By size class: of each phase the count of each bucket, then the sum in seconds.
         self.phases: defaultdict[str, list[list[float]]] = defaultdict(
             lambda: [[0.0] * (len(BUCKETS) + 2) for _ in PHASES]
         )
+        #: By device and event, how often it happened; the backend counts.
+        self.device_events = Counter() if device_events is None else device_events
 
     def request(self, labels: Labels, received: int, sent: int) -> None:
         """Count a request, and the bytes of its body and of the response's."""
@@ -78,13 +79,16 @@ class Counts:
     def as_data(self) -> dict[str, Any]:
         """The counts as JSON values."""
         requests = [[*labels, *row] for labels, row in self.requests.items()]
-        return {"requests": requests, "phases": dict(self.phases)}
+        events = [[*key, count] for key, count in self.device_events.items()]
+        return {"requests": requests, "phases": dict(self.phases), "device_events": events}
 
     def add(self, data: dict[str, Any]) -> None:
         """Add the counters of another process, in the form of :meth:`as_data`."""
         for route, dialect, dtype, backend, status, code, *numbers in data["requests"]:
             row = self.requests[route, dialect, dtype, backend, status, code]
             row[:] = map(sum, zip(row, numbers, strict=True))
+        for device, event, count in data["device_events"]:
+            self.device_events[device, event] += count
         for name, phases in data["phases"].items():
             for mine, others in zip(self.phases[name], phases, strict=True):
                 mine[:] = map(sum, zip(mine, others, strict=True))

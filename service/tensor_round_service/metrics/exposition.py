@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry
@@ -20,7 +21,8 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from .counts import BUCKETS, PHASES, Counts
+from ..engine.job import PHASES
+from .counts import BUCKETS, Counts
 from .gauges import Gauges
 
 PREFIX = "tensor_round"
@@ -28,12 +30,21 @@ PREFIX = "tensor_round"
 REQUEST_LABELS = ("route", "dialect", "dtype", "backend", "status", "code")
 
 
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The workers of a service: how many there should be, have been started, and the live ones."""
+
+    configured: int
+    starts: int
+    live: list[Gauges]
+
+
 def exposition(
-    counts: Counts, gauges: Iterable[Gauges], info: dict[str, str], accept: str
+    counts: Counts, workers: Workers, info: dict[str, str], accept: str
 ) -> tuple[bytes, str]:
     """The text of all metrics, in the format that ``accept`` prefers, and its media type."""
     registry = CollectorRegistry()
-    registry.register(_Families(list(_families(counts, list(gauges), info))))
+    registry.register(_Families(list(_families(counts, workers, info))))
     encode, media_type = choose_encoder(accept)
     return encode(registry), media_type
 
@@ -46,7 +57,7 @@ class _Families(Collector):
         return self._families
 
 
-def _families(counts: Counts, gauges: list[Gauges], info: dict[str, str]) -> Iterator[Metric]:
+def _families(counts: Counts, workers: Workers, info: dict[str, str]) -> Iterator[Metric]:
     yield InfoMetricFamily(f"{PREFIX}_build", "Version of the service, and its backend.", info)
     requests = CounterMetricFamily(
         f"{PREFIX}_requests",
@@ -69,7 +80,8 @@ def _families(counts: Counts, gauges: list[Gauges], info: dict[str, str]) -> Ite
             traffic.add_metric((route,), total)
         yield traffic
     yield _phases(counts)
-    yield from _gauges(gauges)
+    yield from _gauges(workers)
+    yield from _devices(counts, workers.live)
 
 
 def _phases(counts: Counts) -> Metric:
@@ -87,20 +99,27 @@ def _phases(counts: Counts) -> Metric:
     return family
 
 
-def _gauges(workers: list[Gauges]) -> Iterator[Metric]:
+def _gauges(workers: Workers) -> Iterator[Metric]:
+    live = workers.live
+    yield CounterMetricFamily(
+        f"{PREFIX}_worker_starts",
+        "Worker processes that have served since the start of the service.",
+        workers.starts,
+    )
     sums: dict[str, tuple[str, int]] = {
-        "workers": ("Processes that serve.", len(workers)),
+        "workers": ("Worker processes that serve.", len(live)),
+        "workers_configured": ("Worker processes that should serve.", workers.configured),
         "bytes_in_flight": (
             "Bytes that requests hold now.",
-            sum(worker.bytes_in_flight for worker in workers),
+            sum(worker.bytes_in_flight for worker in live),
         ),
         "bytes_in_flight_limit": (
             "Bytes that requests may hold together (MAX_BYTES_IN_FLIGHT).",
-            sum(worker.bytes_in_flight_limit for worker in workers),
+            sum(worker.bytes_in_flight_limit for worker in live),
         ),
         "ready": (
             "Workers that take requests and whose device works.",
-            sum(worker.is_ready for worker in workers),
+            sum(worker.is_ready for worker in live),
         ),
     }
     for name, (text, value) in sums.items():
@@ -108,8 +127,30 @@ def _gauges(workers: list[Gauges]) -> Iterator[Metric]:
     connections = GaugeMetricFamily(
         f"{PREFIX}_connections", "Open connections, by what they wait for.", labels=("state",)
     )
-    states = sorted({state for worker in workers for state in worker.connections})
+    states = sorted({state for worker in live for state in worker.connections})
     for state in states:
-        total = sum(worker.connections.get(state, 0) for worker in workers)
+        total = sum(worker.connections.get(state, 0) for worker in live)
         connections.add_metric((state,), total)
     yield connections
+
+
+def _devices(counts: Counts, workers: list[Gauges]) -> Iterator[Metric]:
+    events = CounterMetricFamily(
+        f"{PREFIX}_device_events",
+        "Events on devices: out_of_memory, failed, lost, and fallback: NumPy rounded the tensor.",
+        labels=("device", "event"),
+    )
+    for key, count in counts.device_events.items():
+        events.add_metric(key, count)
+    yield events
+    # Workers share devices, and each reports the memory of all processes.
+    memory = {device: info for worker in workers for device, info in worker.device_memory.items()}
+    for index, name in enumerate(("used", "total")):
+        family = GaugeMetricFamily(
+            f"{PREFIX}_device_memory_{name}_bytes",
+            f"Memory of the device in bytes, {name}, by all processes.",
+            labels=("device",),
+        )
+        for device, info in memory.items():
+            family.add_metric((device,), info[index])
+        yield family

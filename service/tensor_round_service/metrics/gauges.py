@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -13,3 +14,5 @@ class Gauges:
     bytes_in_flight_limit: int = 0
     is_ready: bool = True
     connections: dict[str, int] = field(default_factory=dict)
+    #: Used and total bytes by device.
+    device_memory: Mapping[str, Sequence[int]] = field(default_factory=dict)

@@ -7,18 +7,20 @@ may be a second behind for the other workers. The counters of a worker that died
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Set
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Set
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..http1.response import Response
 from .counts import Counts
-from .exposition import exposition
+from .exposition import Workers, exposition
 from .gauges import Gauges
 
 logger = logging.getLogger(__name__)
@@ -34,55 +36,70 @@ class Metrics:
     """Counts of this process.
 
     ``routes`` are the paths that are counted by their own names: labels have few values, whatever
-    is asked for. ``folder`` is shared by the workers; None for a single one.
+    is asked for. ``device_events`` are the backend's. ``folder`` is shared by the ``workers``; None
+    for a single one.
     """
 
     def __init__(
         self,
         info: dict[str, str],
         routes: Set[str],
-        gauges: Callable[[], Gauges],
+        gauges: Callable[[], Awaitable[Gauges]],
+        workers: int = 1,
+        device_events: Counter[tuple[str, str]] | None = None,
         folder: Path | None = None,
     ) -> None:
         self._info = info
         self._routes = routes
         self._gauges = gauges
+        self._workers = workers
         #: Counters of this process; they observe jobs.
-        self.counts = Counts()
+        self.counts = Counts(device_events)
         self._file = None if folder is None else folder / f"{_PREFIX}{os.getpid()}-{time.time_ns()}"
+
+    def route_of(self, path: str) -> str:
+        """The label of a path, out of a few: the path of a route, ``/v2`` or ``other``."""
+        if path in self._routes:
+            return path
+        return "/v2" if path == "/v2" or path.startswith("/v2/") else "other"
 
     def responded(self, path: str, response: Response, received: int = 0) -> None:
         """Count a response without a job; ``received`` is the length of the request's body."""
-        route = path
-        if path not in self._routes:
-            route = "/v2" if path.startswith("/v2/") else "other"
-        labels = (route, "", "", "", str(response.status), response.code)
+        labels = (self.route_of(path), "", "", "", str(response.status), response.code)
         self.counts.request(labels, received, sum(map(len, response.parts)))
 
-    def exposition(self, accept: str) -> tuple[bytes, str]:
+    async def exposition(self, accept: str) -> tuple[bytes, str]:
         """The metrics of all workers as text, in the format of an Accept field, and its type."""
+        gauges = [await self._gauges()]
         total = Counts()
         total.add(self.counts.as_data())
-        gauges = [self._gauges()]
+        starts = 1
         for data, is_there in self._others():
+            starts += 1
             total.add(data["counts"])
-            if is_there:
+            if is_there and data["gauges"] is not None:
                 gauges.append(Gauges(**data["gauges"]))
-        return exposition(total, gauges, self._info, accept)
+        workers = Workers(self._workers, starts, gauges)
+        return exposition(total, workers, self._info, accept)
 
     async def share(self) -> None:
         """Write the counters for the other workers periodically, until cancelled."""
-        while self._file is not None:
-            await asyncio.sleep(INTERVAL)
-            try:
-                self.write(self._file)
-            except OSError as error:
-                logger.warning("metrics: %s; this worker no longer shares its own", error.strerror)
-                return
+        if self._file is None:
+            return
+        try:
+            while True:
+                await asyncio.sleep(INTERVAL)
+                self._write(self._file, await self._gauges())
+        except asyncio.CancelledError:
+            with contextlib.suppress(OSError):
+                self._write(self._file, None)
+            raise
+        except OSError as error:
+            logger.warning("metrics: %s; this worker no longer shares its own", error.strerror)
 
-    def write(self, path: Path) -> None:
-        """Write counters and gauges atomically."""
-        data = {"counts": self.counts.as_data(), "gauges": asdict(self._gauges())}
+    def _write(self, path: Path, gauges: Gauges | None) -> None:
+        """Write counters and gauges atomically; a worker that exits has no gauges."""
+        data = {"counts": self.counts.as_data(), "gauges": gauges and asdict(gauges)}
         beside = path.with_name(f".{path.name}")
         beside.write_text(json.dumps(data))
         beside.rename(path)

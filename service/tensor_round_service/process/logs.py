@@ -47,5 +47,6 @@ def log_config(settings: Settings) -> dict[str, Any]:
         }
         config["formatters"] = {"default": formatter, "access": formatter}
     loggers = {name: {**logger, "level": level} for name, logger in config["loggers"].items()}
-    loggers[_PACKAGE] = {"handlers": ["default"], "level": level, "propagate": False}
+    for root in (_PACKAGE, "opentelemetry"):
+        loggers[root] = {"handlers": ["default"], "level": level, "propagate": False}
     return {**config, "loggers": loggers}

@@ -32,6 +32,7 @@ from .logs import log_config
 from .malloc import keep_freed_memory
 from .server import Server
 from .tls import CertificateError, loop_with_tls_timeouts, server_context
+from .tracing import is_configured, is_installed, traced
 from .workers import CannotServe, Supervisor
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,8 @@ def run(arguments: Sequence[str]) -> int:
     logging.config.dictConfig(log_config(settings))
     for sentence in unknown_variables(os.environ):
         logger.warning(sentence)
+    if is_configured(os.environ) and not is_installed():
+        logger.warning("traces are not exported: pip install 'tensor-round[telemetry]'")
     # Until the server handles signals, the process can exit at once.
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _exit)
@@ -63,9 +66,24 @@ def _serve_alone(settings: Settings) -> int:
     app = create_app(settings, lifecycle=lifecycle)
     with Listener(settings) as listener:
         on_start = partial(_log_start, settings, listener)
+        return _serve(settings, app, listener, lifecycle, on_start)
+
+
+def _serve(
+    settings: Settings,
+    app: Application,
+    listener: Listener,
+    lifecycle: ProcessLifecycle,
+    on_start: Callable[[], None],
+    *,
+    supervised: bool = False,
+) -> int:
+    """Serve an application until a signal; return the exit code."""
+    with traced(app.dispatcher, app.metrics.route_of, os.environ) as handler:
         server = Server(
-            *(_config(settings, app), settings, listener, lifecycle, on_start),
+            *(_config(settings, app, handler), settings, listener, lifecycle, on_start),
             _http_protocol(settings, app.metrics_dispatcher),
+            supervised=supervised,
         )
         server.run(listener.sockets)
     return server.exit_code
@@ -91,12 +109,7 @@ def _worker_main(
     lifecycle = ProcessLifecycle()
     try:
         app = create_app(settings, lifecycle=lifecycle, worker_folder=folder)
-        server = Server(
-            *(_config(settings, app), settings, listener, lifecycle, on_start),
-            _http_protocol(settings, app.metrics_dispatcher),
-            supervised=True,
-        )
-        server.run(listener.sockets)
+        _serve(settings, app, listener, lifecycle, on_start, supervised=True)
     except _START_ERRORS as error:
         raise CannotServe(str(error)) from None
 
@@ -129,10 +142,10 @@ class _Config(uvicorn.Config):
         )
 
 
-def _config(settings: Settings, app: Application) -> uvicorn.Config:
+def _config(settings: Settings, app: Application, handler: RequestHandler) -> uvicorn.Config:
     config = _Config(
         app,
-        http=_http_protocol(settings, app.dispatcher),
+        http=_http_protocol(settings, handler),
         ws="none",
         proxy_headers=False,
         lifespan="on",

@@ -129,6 +129,7 @@ class _Inference:
             # The request may change memory of another client.
             check_origin(head, self._listed_origins)
         job.labels = self._model.dialect.name, plan.call.input.dtype.name
+        job.call = plan.call
         tensor = await self._receive(plan, source, job, length, len(header))
         received = perf_counter_ns()
         nbytes = self._executor.payload_bytes(plan, len(header))

@@ -20,7 +20,7 @@ def metrics_router(metrics: Metrics) -> APIRouter:
     )
     async def show_metrics(request: Request) -> Response:
         """Metrics of all workers, in Prometheus' text format or OpenMetrics."""
-        content, media_type = metrics.exposition(request.headers.get("accept", ""))
+        content, media_type = await metrics.exposition(request.headers.get("accept", ""))
         return Response(content, headers={"Content-Type": media_type})
 
     return router

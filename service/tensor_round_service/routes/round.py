@@ -83,7 +83,7 @@ class _Round:
         if length is not None and length not in plan.lengths:
             raise wrong_size(length, plan.lengths)
         call, progress = plan.call, None
-        job.labels = plan.labels
+        job.labels, job.call = plan.labels, call
         began = time.perf_counter()
         if call.nbytes <= FIRST_BYTES:
             job.reserve(call.nbytes)
@@ -114,7 +114,7 @@ class _Round:
         dtype = npy.resolve_dtype(header, query.get("dtype"))
         layout = header.layout(dtype)
         call = RoundCall(rounding_of(operator, layout), layout, layout, layout.byte_length)
-        job.labels = dialect_of(query), dtype.name
+        job.labels, job.call = (dialect_of(query), dtype.name), call
         self._check_sizes(call)
         if length is not None and length != header.header_length + layout.byte_length:
             raise wrong_size(length, (header.header_length + layout.byte_length,))
@@ -149,6 +149,7 @@ class _Round:
         job.reserve(measure_json(text).nbytes)
         document = Document.read(text)
         job.labels = document.dialect, document.call.input.dtype.name
+        job.call = document.call
         self._check_sizes(document.call)
         job.reserve(document.call.nbytes)
         memory = job.allocate(document.call.input.byte_length)

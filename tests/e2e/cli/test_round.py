@@ -64,11 +64,13 @@ def test_the_file_may_be_its_own_target(service: Service, tmp_path: Path) -> Non
 def test_pipes(service: Service, tmp_path: Path) -> None:
     x = np.asfortranarray(patterns("float16", 60).reshape(6, 10))
     np.save(tmp_path / "in.npy", x)
-    done = good("round", "-", "-", "--json", url=service.url,
+    done = good("round", "-", "-", "--json", "--tile-bytes", 50, url=service.url,
                 given=(tmp_path / "in.npy").read_bytes())  # fmt: skip
     (tmp_path / "out.npy").write_bytes(done.stdout)
     assert np.array_equal(bits(np.load(tmp_path / "out.npy")), expected_bits(x))
     assert json.loads(done.stderr)["output"] == "-"
+    done = good("round", tmp_path / "in.npy", "-", "--tile-bytes", 50, url=service.url)
+    assert done.stdout == (tmp_path / "out.npy").read_bytes()
 
 
 def test_a_report_as_json(service: Service, tmp_path: Path) -> None:

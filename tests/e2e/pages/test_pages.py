@@ -54,6 +54,7 @@ COMPILERS = [
 ELSEWHERE = [
     ("README.md", "onnxruntime, and a kernel of yours"),  # make test-oracles
     ("bench/README.md", "the clone, and minutes of a quiet machine"),
+    ("docs/api-policy.md", "a release, and GitHub's command line"),
     ("docs/gpu.md", "an NVIDIA GPU"),
     ("docs/gpu.md", "Docker, and an NVIDIA GPU"),
     ("docs/gpu.md", "an NVIDIA GPU, and pip install 'tritonclient[http]' cuda-python"),
@@ -64,9 +65,16 @@ ELSEWHERE = [
     ("docs/howto/directml-to-onnx.md", "onnx and onnxruntime"),
     ("docs/howto/find-the-wrong-runtime.md", "onnx, onnxruntime and openvino"),
     ("docs/howto/find-the-wrong-runtime.md", "onnxruntime and openvino"),
+    ("docs/howto/large-arrays.md", "a bucket, and pip install s3fs"),
     *[("docs/howto/on-a-gpu-host.md", needs) for needs in GPU],
     # Run by test_examples.py.
     *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
+    ("docs/images.md", "Docker or podman, and the clone"),  # make test-images
+    ("docs/images.md", "Docker or podman, and the images"),  # make test-images
+    ("docs/kubernetes.md", "a cluster, the clone, and the image where the cluster finds it"),
+    ("docs/kubernetes.md", "to run in the cluster"),
+    ("docs/kubernetes.md", "a cluster with Prometheus, Helm, and the clone"),
+    ("docs/kubernetes.md", "a cluster, and keys.txt, tls.crt and tls.key"),
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
     (
         "docs/ray.md",  # make test-ray
@@ -85,8 +93,10 @@ ELSEWHERE = [
 NO_CODE = {
     ("docs/architecture.md", "text"): 4,
     ("docs/exactness.md", "text"): 2,
+    ("docs/scaling.md", "text"): 1,
     **{("docs/howto/other-languages.md", name): 1 for name in ("c", "js", "rust", "go", "csharp")},
     ("docs/howto/verify-in-ci.md", "yaml"): 1,  # test_howto.py
+    ("docs/kubernetes.md", "yaml"): 2,
     ("docs/ray.md", "text"): 1,
     ("docs/verify.md", ""): 1,
     ("docs/verify.md", "text"): 1,

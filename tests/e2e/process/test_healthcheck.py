@@ -31,3 +31,12 @@ def test_it_asks_at_the_unix_socket(tmp_path: Path) -> None:
 def test_who_is_silent_is_not_well() -> None:
     with socket.create_server(("127.0.0.2", 0)) as silent:
         assert healthcheck(HOST="127.0.0.2", PORT=str(silent.getsockname()[1])) == 1
+
+
+def test_it_needs_no_key(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("0" * 64)
+    environment = {"TENSOR_ROUND_API_KEYS_FILE": str(keys), "TENSOR_ROUND_METRICS_PORT": "0"}
+    with Service(environment=environment) as service:
+        assert service.get("/operators").status == 401
+        assert healthcheck(PORT=str(service.port), API_KEYS_FILE=str(keys)) == 0

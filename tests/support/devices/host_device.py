@@ -94,6 +94,9 @@ class HostDevice:
             self.used -= nbytes
             self.kept += nbytes
 
+    def memory_info(self) -> tuple[int, int]:
+        return self.used + self.kept, self.memory_bytes
+
     def import_memory(self, handle: bytes) -> DeviceBuffer:
         """Map a POSIX shared memory object: what another process on this host can share."""
         self.ask("import")

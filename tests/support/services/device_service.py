@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from support.devices.host_device import HostDevice
+from support.devices.host_device import HostDevice, no_fault
 from support.services.server import Service
 from tensor_round_service import app
 from tensor_round_service.backends.cuda.device import Device, DeviceFailed, OutOfDeviceMemory
@@ -48,7 +48,10 @@ def main() -> int:
     def open_devices(_numbers: Sequence[int] | None, _pool: int | None) -> Sequence[Device]:
         return [device]
 
-    signal.signal(signal.SIGUSR1, lambda *_: setattr(device, "when_done", fault))
+    def lose(*_: object) -> None:
+        device.when_asked, device.when_done = no_fault, fault
+
+    signal.signal(signal.SIGUSR1, lose)
     signal.signal(signal.SIGUSR2, lambda *_: setattr(device, "when_asked", full))
     app.select_backend = partial(select_backend, open_devices=open_devices)  # type: ignore[attr-defined]
     return serve.run(sys.argv[1:])

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from typing import TypeVar
 
 from ..deadline import LONGEST_WAIT, Deadline
@@ -49,7 +50,8 @@ class Threads:
                     run(work(next_item()))
 
         with ThreadPoolExecutor(workers, thread_name_prefix="tensor-round") as threads:
-            futures = [threads.submit(loop) for _ in range(workers)]
+            # Each thread has the caller's context variables, of traces and logs, say.
+            futures = [threads.submit(copy_context().run, loop) for _ in range(workers)]
             try:
                 done, _ = wait(futures, return_when=FIRST_EXCEPTION)
                 for future in done:

@@ -6,6 +6,7 @@ import contextlib
 import mmap
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -112,6 +113,8 @@ class NumpyBackend:
     def __init__(self, threads: int | None = None, kernels: Kernels | None = None) -> None:
         self._kernels = kernels
         self._threads = usable_cores() if threads is None else threads
+        #: Empty: there is no device.
+        self.device_events: Counter[tuple[str, str]] = Counter()
         # The calling thread works too.
         self._pool = ThreadPoolExecutor(max(self._threads - 1, 1), "tensor-round-numpy")
 
@@ -129,6 +132,10 @@ class NumpyBackend:
     def is_healthy(self) -> bool:
         """Always True: there is no device that can fail."""
         return True
+
+    def device_memory_info(self) -> dict[str, tuple[int, int]]:
+        """Empty: there is no device."""
+        return {}
 
     @property
     def device_memory(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -12,7 +14,7 @@ from tensor_round.call import RoundCall
 from tensor_round.dtypes import DTYPES, DType
 from tensor_round.errors import DeviceOutOfMemory
 
-from .. import Bytes, Round
+from .. import DEVICE_EVENTS, Bytes, Round
 from ..cpu.backend import NumpyBackend
 from .device import Device, DeviceBuffer, DeviceFailed, OutOfDeviceMemory
 from .memory import PinnedMemory
@@ -49,11 +51,15 @@ class CupyBackend:
         self._turns = itertools.count()
         self._memory = PinnedMemory(devices[0])
         self._lost = False
+        #: See :class:`~tensor_round_service.backends.Backend`.
+        self.device_events: Counter[tuple[str, str]] = Counter()
+        self._counting = threading.Lock()
         self._pipelines: list[Pipeline] = []
         self.policy = OffloadPolicy()
         try:
             for device in devices:
                 self._pipelines.append(Pipeline(device))
+                self.device_events.update({(device.name, event): 0 for event in DEVICE_EVENTS})
                 # This compiles every kernel, so that no request waits for a compiler.
                 prove(self._pipelines[-1].round, host)
         except Exception:  # the caller may continue without devices
@@ -100,8 +106,9 @@ class CupyBackend:
         """
         if self._is_for_host(call):
             return self._host.round(call, source, target)
+        pipeline = self._next_pipeline()
         try:
-            self.round_on_device(call, source, target)
+            self._run(lambda pipeline: pipeline.round(call, source, target), pipeline)
         except OutOfDeviceMemory as error:
             if not self.policy.falls_back:
                 raise DeviceOutOfMemory("the device is out of memory", retry_after=1) from error
@@ -113,13 +120,20 @@ class CupyBackend:
             logger.warning("the device failed; NumPy rounds the tensor", exc_info=True)
         else:
             return self.name
+        self._count(pipeline, "fallback")
         return self._host.round(call, source, target)
 
     def round_on_device(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
         """:meth:`round` on a device, without regard to the policy."""
-        turn = next(self._turns) % len(self._pipelines)
-        self._run(lambda pipeline: pipeline.round(call, source, target), self._pipelines[turn])
+        self._run(lambda pipeline: pipeline.round(call, source, target), self._next_pipeline())
         return self.name
+
+    def device_memory_info(self) -> dict[str, tuple[int, int]]:
+        """Used and total bytes of each device's memory; none of a lost device."""
+        if self._lost:
+            return {}
+        devices = [pipeline.device for pipeline in self._pipelines]
+        return {device.name: device.memory_info() for device in devices}
 
     @property
     def device_memory(self) -> CupyBackend | None:
@@ -174,6 +188,13 @@ class CupyBackend:
         nbytes = max(call.input.byte_length, call.output.byte_length)
         return nbytes < self.policy.min_bytes.get(dtype, 0)
 
+    def _next_pipeline(self) -> Pipeline:
+        return self._pipelines[next(self._turns) % len(self._pipelines)]
+
+    def _count(self, pipeline: Pipeline, event: str) -> None:
+        with self._counting:
+            self.device_events[pipeline.device.name, event] += 1
+
     def _pipeline(self, device: int) -> Pipeline:
         """The pipeline of a device; raises :class:`LookupError`."""
         for pipeline in self._pipelines:
@@ -194,10 +215,14 @@ class CupyBackend:
             try:
                 work(pipeline)
             except OutOfDeviceMemory:
+                self._count(pipeline, "out_of_memory")
                 pipeline.device.trim()
                 work(pipeline)
         except DeviceFailed:
-            self._lost = self._lost or not is_alive(pipeline.round)
+            self._count(pipeline, "failed")
+            if not self._lost and not is_alive(pipeline.round):
+                self._lost = True
+                self._count(pipeline, "lost")
             if self._lost:
                 logger.critical("device lost: %s; a new process is needed", pipeline.device.name)
             raise

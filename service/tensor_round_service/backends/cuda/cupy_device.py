@@ -100,6 +100,12 @@ class CupyDevice:
             pointer = self._pool.malloc(nbytes)
             return DeviceBuffer(pointer.ptr, nbytes, pointer)
 
+    def memory_info(self) -> tuple[int, int]:
+        """The driver's figures."""
+        with _failures(), self._current():
+            free, total = runtime.memGetInfo()
+        return total - free, total
+
     def import_memory(self, handle: bytes) -> DeviceBuffer:
         """Map an allocation of another process by CUDA IPC."""
         imported = self._imported.get(handle)

@@ -103,6 +103,9 @@ class Device(Protocol):
         The device may cache freed memory for later allocations.
         """
 
+    def memory_info(self) -> tuple[int, int]:
+        """Used and total bytes of its memory, by all processes together. It may wait for a lock."""
+
     def import_memory(self, handle: bytes) -> DeviceBuffer:
         """Map the whole allocation of another process that an IPC handle refers to."""
 

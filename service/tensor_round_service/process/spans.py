@@ -1,0 +1,147 @@
+"""The span of a request, and the spans of its phases, by OpenTelemetry's conventions for HTTP.
+
+Spans have no payloads, descriptors, keys or queries.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import AttributeValue
+
+from ..engine.job import PHASES, Job, Observer
+from ..http1.connection.context import RequestHandler
+from ..http1.head import RequestHead
+from ..http1.request import Request
+from ..http1.response import Response
+from ..http1.trace_context import TRACEPARENT, traceparent_of
+
+#: The methods that are a value of ``http.request.method``; others are ``_OTHER``.
+_METHODS = frozenset(
+    ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"]
+)
+_CONTEXT = TraceContextTextMapPropagator()
+_CONTEXT_FIELDS = ("traceparent", "tracestate")
+
+
+class TracedHandler:
+    """A request handler that makes a span of each request to another handler."""
+
+    def __init__(
+        self, handler: RequestHandler, tracer: Tracer, route_of: Callable[[str], str]
+    ) -> None:
+        self._handler = handler
+        self._tracer = tracer
+        self._route_of = route_of
+        self.refuse = handler.refuse
+        self.preallocated_response = handler.preallocated_response
+
+    async def respond(self, request: Request) -> Response:
+        """The other handler's response; the span of a tensor's request ends when it is sent."""
+        started = time.time_ns() - time.perf_counter_ns()
+        span = self._start(request)
+        try:
+            response = await self._handler.respond(request)
+        except BaseException as error:
+            span.set_attribute("error.type", type(error).__qualname__)
+            span.set_status(Status(StatusCode.ERROR))
+            span.end()
+            raise
+        span.set_attributes(_response_attributes(request, response))
+        if response.status >= 500:
+            span.set_attribute("error.type", response.code or str(response.status))
+            span.set_status(Status(StatusCode.ERROR))
+        job = response.owner
+        if isinstance(job, Job) and span.is_recording():
+            job.observer = _JobSpans(self._tracer, span, started, job.observer)
+        else:
+            span.end()
+        return response
+
+    def _start(self, request: Request) -> Span:
+        head = request.head
+        route = self._route_of(head.path)
+        method = head.method if head.method in _METHODS else "_OTHER"
+        attributes: dict[str, AttributeValue] = {
+            "http.request.method": method,
+            "url.path": head.path,
+            "url.scheme": request.scheme,
+            "network.protocol.version": head.version,
+        }
+        if route != "other":
+            attributes["http.route"] = route
+        if request.client is not None:
+            attributes["client.address"] = request.client[0]
+        name = f"{method} {route}" if "http.route" in attributes else method
+        context = _CONTEXT.extract(_context_fields(head), Context())
+        span = self._tracer.start_span(name, context, SpanKind.SERVER, attributes)
+        if traceparent_of(head) is None:
+            # For the log and problem documents, which have the traceparent of the request.
+            fields: dict[str, str] = {}
+            _CONTEXT.inject(fields, set_span_in_context(span, Context()))
+            head.values[TRACEPARENT] = fields["traceparent"].encode()
+        return span
+
+
+class _JobSpans:
+    """Observes the end of a job: makes the spans of its phases, and ends that of its request.
+
+    The phases are laid end to end, by the seconds that were measured: what was rounded while the
+    body was being received counts as ``execute`` alone.
+    """
+
+    def __init__(self, tracer: Tracer, span: Span, epoch: int, observer: Observer | None) -> None:
+        self._tracer = tracer
+        self._span = span
+        #: What time.perf_counter_ns() is to be increased by, to become the time since 1970.
+        self._epoch = epoch
+        self._observer = observer
+
+    def job_ended(self, job: Job) -> None:
+        """End the spans."""
+        if self._observer is not None:
+            self._observer.job_ended(job)
+        now = self._epoch + time.perf_counter_ns()
+        sending = self._epoch + int(job.sending_since * 1e9)
+        executing = sending - int(job.execute_seconds * 1e9)
+        queueing = executing - int(job.queue_seconds * 1e9)
+        receiving = queueing - int(job.receive_seconds * 1e9)
+        times = (receiving, queueing, executing, sending, now)
+        context = set_span_in_context(self._span, Context())
+        for name, start, end in zip(PHASES, times, times[1:], strict=False):
+            self._tracer.start_span(name, context, start_time=start).end(end)
+        self._span.set_attributes(_job_attributes(job))
+        self._span.end(now)
+
+
+def _context_fields(head: RequestHead) -> dict[str, str]:
+    values = head.values
+    return {
+        name: values[name.encode()].decode("latin-1")
+        for name in _CONTEXT_FIELDS
+        if name.encode() in values
+    }
+
+
+def _response_attributes(request: Request, response: Response) -> dict[str, AttributeValue]:
+    attributes: dict[str, AttributeValue] = {
+        "http.response.status_code": response.status,
+        "http.request.body.size": request.received,
+        "http.response.body.size": sum(map(len, response.parts)),
+    }
+    if response.code:
+        attributes["tensor_round.code"] = response.code
+    return attributes
+
+
+def _job_attributes(job: Job) -> dict[str, AttributeValue]:
+    attributes: dict[str, AttributeValue] = {"tensor_round.backend": job.executed_by}
+    if job.call is not None:  # it is None for /compare
+        attributes["tensor_round.dialect"], attributes["tensor_round.dtype"] = job.labels
+        attributes["tensor_round.rounding"] = job.call.rounding.value
+        attributes["tensor_round.element_count"] = job.call.input.element_count
+    return attributes

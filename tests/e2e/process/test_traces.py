@@ -1,0 +1,272 @@
+"""Traces: from an application through its client and the workers of a service to a collector."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.http.native_form import ieee754, post
+from support.http.proxy import FAULTLESS, Fault, Proxy
+from support.services.collector import Collector, Span
+from support.services.server import Service
+from support.services.workers import serving
+
+X = np.linspace(-9, 9, 256, dtype="<f4")
+ROUND = ieee754("float32", [X.size])
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+PARENT = "b7ad6b7169203331"
+TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
+PHASES = ["receive", "queue", "execute", "send"]
+
+#: An application that exports its own spans, and those of its clients.
+APPLICATION = """
+import asyncio, sys
+import numpy as np
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+import tensor_round as tr
+
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+trace.set_tracer_provider(provider)
+X = np.array([0.5, 1.5, -2.5], "<f4")
+TILED = np.resize(X, 3000)
+URL = sys.argv[1]
+
+def check(y, x=X):
+    assert y.tobytes() == np.rint(x).tobytes()
+
+"""
+
+
+def run(program: str, url: str, collector: Collector) -> None:
+    environment = {**os.environ, **collector.environment, "OTEL_SERVICE_NAME": "application"}
+    command = [sys.executable, "-c", f"{APPLICATION}{program}\nprovider.shutdown()\n", url]
+    subprocess.run(command, check=True, timeout=60, env=environment)
+
+
+def is_server(span: Span) -> bool:
+    return span.kind == "SERVER"
+
+
+def is_request(path: str) -> Callable[[Span], bool]:
+    return lambda span: is_server(span) and span.attributes["url.path"] == path
+
+
+def test_one_trace_from_the_application_through_two_workers() -> None:
+    """Tiles go to both workers: all their spans belong to the call, which belongs to a span."""
+    program = """
+with trace.get_tracer("test").start_as_current_span("outer"):
+    for _ in range(30):
+        with tr.Client(URL, tile_bytes=4000, connections=4) as client:
+            check(client.round(TILED), TILED)
+"""
+    with Collector() as collector:
+        with Service("--workers", "2", environment=collector.environment) as service:
+            while serving(service) < 2:
+                time.sleep(0.05)
+            run(program, service.url, collector)
+            servers = collector.wait(is_request("/round"), 90)
+        (outer,) = [span for span in collector.spans if span.name == "outer"]
+        calls = [span for span in collector.spans if span.kind == "CLIENT"]
+        phases = collector.wait(lambda span: span.name in PHASES, 360)
+    assert [call.name for call in calls] == ["tensor_round.round"] * 30
+    assert {call.parent for call in calls} == {outer.id}
+    assert {span.parent for span in servers} == {call.id for call in calls}
+    assert {span.trace for span in collector.spans if not is_probe(span)} == {outer.trace}
+    assert len({span.instance for span in servers}) == 2, "one worker had all requests"
+    by_id = {span.id: span for span in servers}
+    for phase in phases:
+        whole = by_id[phase.parent]
+        assert whole.start <= phase.start <= phase.end <= whole.end, (phase, whole)
+    one = [phase.name for phase in phases if phase.parent == servers[0].id]
+    assert one == PHASES
+    assert servers[0].attributes == {
+        "http.request.method": "POST",
+        "http.route": "/round",
+        "http.response.status_code": 200,
+        "http.request.body.size": 4000,
+        "http.response.body.size": 4000,
+        "url.path": "/round",
+        "url.scheme": "http",
+        "network.protocol.version": "1.1",
+        "client.address": "127.0.0.1",
+        "tensor_round.dialect": "ieee754",
+        "tensor_round.dtype": "float32",
+        "tensor_round.rounding": "ties_to_even",
+        "tensor_round.backend": "numpy",
+        "tensor_round.element_count": 1000,
+    }
+    assert servers[0].service == "tensor-round"
+    assert calls[0].attributes["server.port"] == service.port
+
+
+def is_probe(span: Span) -> bool:
+    return span.attributes.get("url.path") == "/readyz"
+
+
+def test_retries_are_events_and_each_try_has_the_context() -> None:
+    """Synchronous and asynchronous; a context of the caller's own wins; in this process there is
+    only the span of the call.
+    """
+    program = f"""
+with tr.Client(URL) as client:
+    check(client.round(X))
+async def main():
+    async with tr.AsyncClient(URL) as client:
+        check(await client.round(X))
+asyncio.run(main())
+with tr.Client(URL, headers={{"Traceparent": "{TRACEPARENT}"}}) as client:
+    check(client.round(X))
+with tr.Client("local:") as client:
+    check(client.round(X))
+    try:
+        client.execute({{"dialect": "ieee754", "secret": 1}}, X)
+    except tr.InvalidDescriptor:
+        pass
+"""
+    reset = Fault(answer=b"", reset=True)
+    with Collector() as collector, Service(environment=collector.environment) as service:
+        with Proxy(service.port, lambda number: FAULTLESS if number % 2 else reset) as proxy:
+            run(program, proxy.url, collector)
+            sent = [seen.headers()["traceparent"].split("-") for seen in proxy.seen]
+        servers = collector.wait(is_request("/round"), 3)
+    sync, tasks, _, local, refused = [span for span in collector.spans if span.kind == "CLIENT"]
+    assert [span.events for span in (sync, tasks, local)] == [["retry"], ["retry"], []]
+    assert [(trace, parent) for _, trace, parent, _ in sent] == [
+        *((span.trace, span.id) for span in (sync, sync, tasks, tasks)),
+        *[(TRACE, PARENT)] * 2,
+    ]
+    assert [span.parent for span in servers] == [sync.id, tasks.id, PARENT]
+    assert (refused.name, refused.is_error) == ("tensor_round.execute", True)
+    assert refused.attributes["error.type"] == "invalid_descriptor"
+    assert (local.attributes, local.is_error) == ({}, False)
+
+
+def test_refusals_and_other_paths_and_what_no_span_has(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(hashlib.sha256(b"key-of-mine").hexdigest())
+    fields = {"X-API-Key": "key-of-mine", "traceparent": TRACEPARENT}
+    payload = b"payload-of-mine."
+    with Collector() as collector:
+        options = ("--api-keys-file", str(keys), "--access-log", "true")
+        with Service(*options, environment=collector.environment) as service:
+            descriptor = ieee754("float32", [4])
+            both = {**fields, "Operator-Descriptor": descriptor}
+            assert service.request("POST", "/round", payload, both).status == 200
+            assert service.request("POST", "/round", payload[:5], both).status == 400
+            assert service.request("GET", "/operators?query-of-mine", None, fields).status == 200
+            lost = service.request("GET", "/lost", None, {"X-API-Key": "key-of-mine"})
+            assert lost.status == 404
+            assert service.request("GET", "/%ff%00%f0", None, fields).status == 404
+            assert service.request("PURGE", "/v2", None, fields).status == 405
+    spans = {span.name: span for span in collector.spans if is_server(span)}
+    refused = collector.wait(lambda span: span.attributes.get("http.response.status_code") == 400)
+    assert refused[0].attributes["tensor_round.code"] == "payload_size_mismatch"
+    assert not refused[0].is_error, "a 4xx is the client's fault"
+    assert spans["GET /operators"].attributes["http.route"] == "/operators"
+    assert spans["_OTHER /v2"].attributes["tensor_round.code"] == "method_not_allowed"
+    assert all(s.trace == TRACE for s in spans.values() if s.name not in ("GET", "GET /readyz"))
+    # A request without a context begins a trace: its id is in the log, and in the refusal.
+    (line,) = [line for line in service.log if " /lost " in line]
+    paths = {span.attributes["url.path"]: span for span in collector.spans if is_server(span)}
+    assert paths["/lost"].trace in line
+    assert paths["/lost"].trace in lost.json()["traceparent"]
+    assert "/\ufffd\0\ufffd" in paths
+    sent = b"".join(collector.bodies)
+    for secret in (b"of-mine", descriptor.encode(), b"byte_length"):
+        assert secret not in sent
+
+
+def test_a_failure_of_the_service_is_an_error() -> None:
+    options = ("--max-bytes-in-flight", "64KiB", "--max-tensor-bytes", "32KiB")
+    with Collector() as collector:
+        with Service(*options, environment=collector.environment) as service:
+            busy = service.connect()
+            head = f"POST /round HTTP/1.1\r\nHost: x\r\nOperator-Descriptor: {big(32)}\r\n"
+            busy.sendall(f"{head}Content-Length: {32 << 10}\r\n\r\n".encode() + bytes(30 << 10))
+            second = service.connect()
+            second.sendall(f"{head}Content-Length: {32 << 10}\r\n\r\n".encode() + bytes(30 << 10))
+            time.sleep(0.2)
+            reply = post(service, big(4), bytes(4 << 10))
+            assert (reply.status, reply.json()["code"]) == (503, "overloaded")
+            busy.close()
+            second.close()
+        found = collector.wait(lambda span: span.is_error, 3)
+    kinds = sorted(span.attributes["error.type"] for span in found)
+    assert kinds == ["ClientDisconnected", "ClientDisconnected", "overloaded"]
+
+
+def big(kibibytes: int) -> str:
+    return ieee754("float32", [kibibytes << 8])
+
+
+@pytest.mark.parametrize("kind", ["closed", "silent"])
+def test_a_dead_collector_delays_nothing(kind: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        endpoint = f"http://127.0.0.1:{listener.getsockname()[1]}/v1/traces"
+        if kind == "closed":
+            listener.close()
+        environment = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": endpoint}
+        environment |= {"OTEL_BSP_SCHEDULE_DELAY": "10", "OTEL_BSP_MAX_QUEUE_SIZE": "512"}
+        with Service(environment=environment) as service:
+            began = time.monotonic()
+            for _ in range(200):
+                assert post(service, ROUND, X.tobytes()).status == 200
+            assert time.monotonic() - began < 15
+            began = time.monotonic()
+            assert service.stop() == 0
+            assert time.monotonic() - began < 4
+
+
+#: FastAPI brings OpenTelemetry's API, but no exporter.
+WITHOUT_THE_EXPORTER = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("opentelemetry.exporter"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+"""
+
+
+@pytest.mark.usefixtures("each_started")
+def test_without_the_extra_one_line_says_so(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_THE_EXPORTER)
+    environment = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
+        "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}",
+    }
+    with Service(environment=environment) as service:
+        assert post(service, ROUND, X.tobytes()).status == 200
+    (line,) = [line for line in service.log if "telemetry" in line]
+    assert re.search(r"WARNING: .*pip install 'tensor-round\[telemetry\]'", line)
+
+
+def test_when_it_is_off_a_request_takes_the_same_path() -> None:
+    """The service's handler is not wrapped, and OpenTelemetry not imported."""
+    off: list[dict[str, str]] = [
+        {},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_SDK_DISABLED": "true"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_TRACES_EXPORTER": "none"},
+        {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://x"},
+    ]
+    code = (
+        "import sys\nfrom tensor_round_service.process.tracing import traced\n"
+        f"for environment in {off!r}:\n"
+        "    with traced(sys, str, environment) as handler: assert handler is sys\n"
+        "assert 'opentelemetry' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

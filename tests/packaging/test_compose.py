@@ -1,0 +1,102 @@
+"""docker-compose.yml: its settings exist, its files are there, and no service has rights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tensor_round_service.settings import PREFIX, Settings
+
+ROOT = Path(__file__).parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OWN = [name for name in SERVICES if name.startswith("tensor-round")]
+
+
+def test_what_starts_with_which_profile() -> None:
+    profiles = {name: service.get("profiles") for name, service in SERVICES.items()}
+    assert profiles == {
+        "tensor-round": None,
+        "tensor-round-gpu": ["gpu"],
+        "prometheus": ["monitoring"],
+        "grafana": ["monitoring"],
+    }
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_has_no_rights(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not {"privileged", "cap_add", "user", "network_mode", "pid", "ipc"} & set(service)
+    assert any(mount.startswith("/tmp:size=") for mount in service["tmpfs"])
+    assert {"memory", "pids"} <= set(service["deploy"]["resources"]["limits"])
+
+
+def test_ports_are_this_machine_s_and_differ() -> None:
+    ports = [port for service in SERVICES.values() for port in service["ports"]]
+    hosts, published, _ = zip(*(port.split(":") for port in ports), strict=True)
+    assert set(hosts) == {"127.0.0.1"}
+    assert len(set(published)) == len(published)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_own_service_has_settings_that_exist(name: str) -> None:
+    environment = SERVICES[name]["environment"]
+    settings = {key.removeprefix(PREFIX).lower(): value for key, value in environment.items()}
+    assert all(key.startswith(PREFIX) for key in environment)
+    assert set(settings) <= set(Settings.model_fields)
+    made = Settings(**settings)
+    # By its name in the network Prometheus reaches it.
+    assert made.allowed_hosts == name
+    grace = int(SERVICES[name]["stop_grace_period"].removesuffix("s"))
+    assert grace > made.drain_delay + made.drain_timeout
+    assert SERVICES[name]["ports"][0].endswith(":8000")
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_own_service_is_a_target_of_the_dockerfile(name: str) -> None:
+    target = SERVICES[name]["build"]["target"]
+    assert f" AS {target}\n" in (ROOT / "Dockerfile").read_text()
+    assert SERVICES[name]["image"] == f"tensor-round:{target}"
+
+
+def test_what_is_mounted_is_there_and_read_only() -> None:
+    mounts = [mount for service in SERVICES.values() for mount in service.get("volumes", [])]
+    files = [mount.split(":") for mount in mounts if mount.startswith(".")]
+    assert len(files) == 4
+    for source, _, mode in files:
+        assert (ROOT / source).exists(), source
+        assert mode == "ro"
+    named = {mount.split(":")[0] for mount in mounts if not mount.startswith(".")}
+    assert named == set(COMPOSE["volumes"])
+
+
+def test_prometheus_finds_the_services_and_grafana_finds_prometheus() -> None:
+    monitoring = ROOT / "deploy/monitoring"
+    scraped = yaml.safe_load((monitoring / "prometheus.yml").read_text())
+    (job,) = scraped["scrape_configs"]
+    (found,) = job["dns_sd_configs"]
+    assert (found["names"], found["port"]) == (OWN, 8000)
+    (rules,) = scraped["rule_files"]
+    inside = [mount.split(":")[1] for mount in SERVICES["prometheus"]["volumes"]]
+    assert f"/etc/prometheus/{rules}" in inside
+    assert "--config.file=/etc/prometheus/prometheus.yml" in SERVICES["prometheus"]["command"]
+
+    provisioning = monitoring / "grafana/provisioning"
+    (sources,) = (provisioning / "datasources").iterdir()
+    (source,) = yaml.safe_load(sources.read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    (providers,) = (provisioning / "dashboards").iterdir()
+    (provider,) = yaml.safe_load(providers.read_text())["providers"]
+    mounted = dict(mount.split(":")[1::-1] for mount in SERVICES["grafana"]["volumes"])
+    folder = provider["options"]["path"]
+    assert mounted[folder] == "./deploy/monitoring/grafana/dashboards"
+    home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home.startswith(f"{folder}/")
+    assert json.loads((ROOT / mounted[folder] / Path(home).name).read_text())["panels"]

@@ -1,0 +1,82 @@
+"""The workflows call recipes that exist, and nothing else, with the least permissions."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / ".github/workflows").glob("*.yml"))
+WORKFLOWS: dict[str, dict[Any, Any]] = {
+    path.stem: yaml.safe_load(path.read_text()) for path in FILES
+}
+JOBS = [
+    pytest.param(workflow, job, id=f"{name}-{key}")
+    for name, workflow in WORKFLOWS.items()
+    for key, job in workflow["jobs"].items()
+]
+RECIPES = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.M))
+#: What a job may do beside reading the tree, and why.
+ALLOWED = {
+    ("release", "images"): {"packages"},  # pushes images
+    ("release", "publish"): {"packages", "id-token", "attestations"},
+}
+
+
+def commands(job: dict[str, Any]) -> list[str]:
+    """What a job runs, for each value of its matrix."""
+    lines = [step["run"] for step in job["steps"] if "run" in step]
+    values: dict[str, list[str]] = job.get("strategy", {}).get("matrix", {})
+
+    def expanded(line: str) -> list[str]:
+        found = re.search(r"\${{ matrix\.(\w+) }}", line)
+        return [line.replace(found[0], value) for value in values[found[1]]] if found else [line]
+
+    return list(chain.from_iterable(map(expanded, lines)))
+
+
+def test_there_are_four() -> None:
+    assert set(WORKFLOWS) == {"ci", "images", "nightly", "release"}
+
+
+@pytest.mark.parametrize(("workflow", "job"), JOBS)
+def test_a_job_runs_recipes_alone(workflow: dict[Any, Any], job: dict[str, Any]) -> None:
+    ran = commands(job)
+    assert ran
+    for command in ran:
+        if command != ".ci/run":
+            make, recipe, *rest = command.split()
+            assert make == "make"
+            assert recipe in RECIPES, command
+            assert all(re.fullmatch(r"[A-Z_]+=\w+", word) for word in rest), command
+
+
+@pytest.mark.parametrize(("workflow", "job"), JOBS)
+def test_a_job_ends_and_keeps_no_credentials(workflow: dict[Any, Any], job: dict[str, Any]) -> None:
+    assert 0 < job["timeout-minutes"] <= 180
+    used = {step["uses"].partition("@")[0]: step for step in job["steps"] if "uses" in step}
+    assert used["actions/checkout"]["with"]["persist-credentials"] is False
+    versions = [step["uses"].partition("@")[2] for step in used.values()]
+    assert all(re.fullmatch(r"v\d+|release/v\d+|[0-9a-f]{40}", version) for version in versions)
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_permissions_are_the_least(name: str) -> None:
+    workflow = WORKFLOWS[name]
+    assert workflow["permissions"] == {"contents": "read"}
+    assert workflow["concurrency"]["group"]
+    for key, job in workflow["jobs"].items():
+        beyond = set(job.get("permissions", {})) - {"contents"}
+        assert beyond == ALLOWED.get((name, key), set())
+
+
+def test_ci_is_run_on_every_python_and_on_both_processors() -> None:
+    matrix = WORKFLOWS["ci"]["jobs"]["check"]["strategy"]["matrix"]
+    assert matrix["python"] == ["3.11", "3.12", "3.13", "3.14"]
+    assert 'requires-python = ">=3.11"' in (ROOT / "pyproject.toml").read_text()
+    assert {runner["runner"] for runner in matrix["include"]} == {"ubuntu-24.04-arm"}
