@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi test-deploy web chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray bench-ray test-openapi test-deploy web chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -172,6 +172,19 @@ test-interop: $(PEERS)/.peers ## Test with Triton, perf_analyzer, KServe's clien
 	TRITON_HOME=$(TRITON) PERF_ANALYZER=$(PEERS)/perf_analyzer/bin/perf_analyzer \
 	$(PEERS)/bin/pytest tests/interop/peers $(ARGS)
 
+RAY := .venvs/ray
+$(RAY)/.ray: pyproject.toml tests/interop/ray/requirements.txt
+	$(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/pip install -q --upgrade 'pip>=25.1'
+	$(RAY)/bin/pip install -q -e '.[service,compiled,ray]' --group test -r tests/interop/ray/requirements.txt
+	@touch $@
+
+test-ray: $(RAY)/.ray ## Test fleets on a Ray cluster of three nodes, Ray Data and dask (900 MB, 6 minutes)
+	$(RAY)/bin/pytest tests/interop/ray $(ARGS)
+
+bench-ray: $(RAY)/.ray build/load ## Measure a replica of a fleet beside the plain service (3 minutes)
+	$(RAY)/bin/python -m bench.measuring.fleet
+
 OPENAPI := .venvs/openapi
 OPENAPI_SOURCES := $(addprefix tests/interop/openapi/,requirements.txt generator.txt package.json)
 $(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
@@ -247,7 +260,7 @@ lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=
 	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
 	$(LOCK) --group site -o locks/site.txt
-	for extra in service telemetry compiled cuda12 cuda13; do \
+	for extra in service telemetry compiled ray cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
 docs: $(VENV)/.service ## Write the generated pages of docs/, and the PrometheusRule

@@ -76,6 +76,11 @@ ELSEWHERE = [
     ("docs/kubernetes.md", "a cluster with Prometheus, Helm, and the clone"),
     ("docs/kubernetes.md", "a cluster, and keys.txt, tls.crt and tls.key"),
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
+    (
+        "docs/ray.md",  # make test-ray
+        "a Ray cluster, and pip install 'tensor-round[service,ray]' on each of its nodes",
+    ),
+    *[("docs/ray.md", needs) for needs in ("the fleet above", "ray[data]", "dask")],
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
     ("docs/verify.md", "a release; until then, in a clone: pip install . onnxruntime"),
@@ -92,6 +97,7 @@ NO_CODE = {
     **{("docs/howto/other-languages.md", name): 1 for name in ("c", "js", "rust", "go", "csharp")},
     ("docs/howto/verify-in-ci.md", "yaml"): 1,  # test_howto.py
     ("docs/kubernetes.md", "yaml"): 2,
+    ("docs/ray.md", "text"): 1,
     ("docs/verify.md", ""): 1,
     ("docs/verify.md", "text"): 1,
     ("docs/verify.md", "c"): 1,  # test_verify_page.py
