@@ -111,6 +111,8 @@ def round_array(
         if goal is not None:  # the limit of each tile
             size = max(tile_bytes, math.prod(goal.grid) * header.itemsize)
         limit = BASE_TIMEOUT + size / TIMEOUT_BYTES_PER_SECOND
+    # As many for each service; those of a directory are not known here.
+    under_way = connections * (1 + url.count(","))
     shows = sys.stderr.isatty() if progress is None else progress
     began = time.monotonic()
     with connected(
@@ -126,7 +128,7 @@ def round_array(
         else:
             run = BulkRun(
                 Place.of(source).name, given, goal, by, client, tile_bytes,
-                connections, timeout, restart, shows,
+                under_way, timeout, restart, shows,
                 tell=lambda line: None if as_json else typer.echo(line, err=True),
             )  # fmt: skip
             tiles, resumed = _outcome(run, as_json)

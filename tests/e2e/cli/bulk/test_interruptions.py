@@ -136,6 +136,16 @@ def test_a_service_that_comes_back_is_waited_for(service: Service, tmp_path: Pat
     assert is_rounded(target, X)
 
 
+def test_several_services(service: Service, tmp_path: Path) -> None:
+    source, target = save(tmp_path / "in.npy", X), tmp_path / "out.npy"
+    with Proxy(service.address, Failing(60)) as failing, Proxy(service.address) as proxy:
+        urls = f"{failing.url},{proxy.url}"
+        good("round", source, target, "--tile-bytes", TILE_BYTES, url=urls)
+        assert failing.seen
+        assert proxy.seen
+    assert is_rounded(target, X)
+
+
 def test_other_arguments_are_another_run(service: Service, tmp_path: Path) -> None:
     source, target = save(tmp_path / "in.npy", X), tmp_path / "out.npy"
     command = (source, target, "--tile-bytes", TILE_BYTES)
