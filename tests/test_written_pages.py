@@ -12,7 +12,14 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize(
-    "tool", ["sdk_reference.py", "settings_page.py", "specifications_page.py", "staircase.py"]
+    "tool",
+    [
+        "sdk_reference.py",
+        "settings_page.py",
+        "specifications_page.py",
+        "staircase.py",
+        "prometheus_rule.py",
+    ],
 )
 def test_a_page_is_current(tool: str) -> None:
     made = subprocess.run([sys.executable, ROOT / "tools" / tool, "--check"])

@@ -2,8 +2,8 @@
  *
  *   load ADDRESS CONNECTIONS SECONDS RATE FILE [RAW_BYTES PREFIX_BYTES [OFFSET ...]]
  *
- * ADDRESS is a port of 127.0.0.1, or with a slash in it the path of a Unix socket. RATE is requests
- * a second of all connections together; at 0 each connection sends its next request as soon as it
+ * ADDRESS is a port of 127.0.0.1, an IPv4 address and a port with a colon between them, or with a
+ * slash in it the path of a Unix socket. RATE is requests a second of all connections together; at 0 each connection sends its next request as soon as it
  * has its response. FILE holds exchanges: two little-endian 64-bit lengths, a request as it goes
  * over the wire, and the body that a response with status 200 must have; an empty one is not
  * compared. Connections take the exchanges in turn. Refused senders stop sending, as HTTP clients
@@ -168,8 +168,13 @@ static void open_connection(struct connection *c)
         strcpy(to.sun_path, address);
         c->fd = connected(AF_UNIX, &to, sizeof to);
     } else {
-        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(address))};
-        to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        const char *colon = strchr(address, ':'), *port = colon ? colon + 1 : address;
+        char host[INET_ADDRSTRLEN] = "127.0.0.1";
+        if (colon)
+            snprintf(host, sizeof host, "%.*s", (int)(colon - address), address);
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+        if (inet_pton(AF_INET, host, &to.sin_addr) != 1)
+            fail("the address is not IPv4");
         int one = 1;
         c->fd = connected(AF_INET, &to, sizeof to);
         setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import sys
 
+RAY_MISSING = "tensor-round-service ray needs two extras: pip install 'tensor-round[service,ray]'"
 EXTRA_MISSING = "tensor-round-service needs the service extra: pip install 'tensor-round[service]'"
 
 
 def main() -> None:
     """Run the command line."""
+    arguments = sys.argv[1:]
     try:
-        from .process.serve import run
+        if arguments[:1] == ["ray"]:
+            from .fleet.command import run
+
+            del arguments[0]
+        else:
+            from .process.serve import run
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("tensor_round"):
             raise
-        sys.exit(f"{EXTRA_MISSING} ({error.name} is not installed)")
-    sys.exit(run(sys.argv[1:]))
+        missing = RAY_MISSING if error.name == "ray" else EXTRA_MISSING
+        sys.exit(f"{missing} ({error.name} is not installed)")
+    sys.exit(run(arguments))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ class Settings(BaseSettings):
     Each option has an environment variable, TENSOR_ROUND_ and its name in capitals:
     --max-tensor-bytes is TENSOR_ROUND_MAX_TENSOR_BYTES. An option overrides its
     variable. A size is a number of bytes, or has a unit: 64MiB, 1GiB.
+
+    tensor-round-service ray keeps replicas of the service on a Ray cluster.
     """
 
     model_config = SettingsConfigDict(

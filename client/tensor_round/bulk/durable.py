@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-with contextlib.suppress(ImportError):  # Windows, where nothing keeps two processes apart
+if sys.platform != "win32":
     import fcntl
 
 
@@ -22,7 +23,8 @@ def lock(path: Path) -> int:
     while True:
         descriptor = os.open(path, flags, 0o666)
         try:
-            if "fcntl" in globals():
+            # On Windows nothing keeps two processes apart.
+            if sys.platform != "win32":
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Between the two calls its holder may have given the file another name.
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):

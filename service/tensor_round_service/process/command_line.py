@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
 from inspect import cleandoc
+from typing import TypeVar
 
-from pydantic_settings import CliApp, CliSettingsSource
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, CliApp, CliSettingsSource
 
 from ..settings import PREFIX, Settings
 
@@ -18,23 +21,36 @@ CLIENT_VARIABLES = ("URL", "API_KEY")
 #: Variables that Kubernetes sets in every container for a Service named tensor-round.
 _OF_KUBERNETES = re.compile(r"(.*_)?SERVICE_(HOST|PORT)(_.*)?|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_.*)?")
 
+Model = TypeVar("Model", bound=BaseSettings)
 
-def read_settings(arguments: Sequence[str]) -> Settings:
-    """Read the settings from a command line and the environment.
 
-    Raises :class:`pydantic.ValidationError`, and :class:`SystemExit` for ``--help``,
-    ``--version`` and unknown options.
+def read_settings(
+    model: type[Model], arguments: Sequence[str], program: str = "tensor-round-service"
+) -> Model:
+    """Read settings from the command line of a program and the environment.
+
+    Raises :class:`SystemExit` for ``--help``, ``--version``, and with one line for each fault.
     """
     parser = argparse.ArgumentParser(
-        prog="tensor-round-service",
-        description=cleandoc(Settings.__doc__ or ""),
+        prog=program,
+        description=cleandoc(model.__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {version('tensor-round')}"
     )
-    source: CliSettingsSource[Settings] = CliSettingsSource(Settings, root_parser=parser)
-    return CliApp.run(Settings, cli_args=list(arguments), cli_settings_source=source)
+    source: CliSettingsSource[Model] = CliSettingsSource(model, root_parser=parser)
+    try:
+        return CliApp.run(model, cli_args=list(arguments), cli_settings_source=source)
+    except ValidationError as error:
+        prefix = model.model_config.get("env_prefix", "")
+        for fault in error.errors():
+            name = "_".join(map(str, fault["loc"]))
+            both = f"--{name.replace('_', '-')} ({prefix}{name.upper()})"
+            # pydantic adds a prefix to the messages of ValueErrors.
+            rule = fault["msg"].removeprefix("Value error, ").replace("Input should", "must")
+            print(f"{program}: {both}: {rule}", file=sys.stderr)
+        raise SystemExit(2) from None
 
 
 def unknown_variables(names: Iterable[str]) -> Iterator[str]:

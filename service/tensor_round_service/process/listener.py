@@ -31,26 +31,23 @@ class Listener:
         self._path = settings.uds
         #: Those for /metrics alone, if it has a port of its own.
         self.metrics_sockets: list[socket.socket] = []
-        try:
-            if settings.uds is not None:
+        if settings.uds is not None:
+            try:
                 self.sockets = [_bind_path(settings.uds)]
-                self.name = f"unix socket {settings.uds}"
-            else:
-                self.sockets = _bind_host(settings.host, settings.port)
-                scheme = "http" if settings.ssl_certfile is None else "https"
-                host = f"[{settings.host}]" if ":" in settings.host else settings.host
-                port = self.sockets[0].getsockname()[1]
-                self.name = f"{scheme}://{host}:{port}"
-        except (OSError, UnicodeError) as error:
-            where = settings.uds or f"{settings.host}:{settings.port}"
-            raise CannotListen(f"cannot listen on {where}: {_reason(error)}") from None
+            except OSError as error:
+                reason = _reason(error)
+                raise CannotListen(f"cannot listen on {settings.uds}: {reason}") from None
+            self.name = f"unix socket {settings.uds}"
+        else:
+            self.sockets = listen(settings.host, settings.port)
+            scheme = "http" if settings.ssl_certfile is None else "https"
+            self.name = url(scheme, settings.host, self.sockets[0].getsockname()[1])
         if settings.metrics_port is not None:
             try:
-                self.metrics_sockets = _bind_host(settings.host, settings.metrics_port)
-            except (OSError, UnicodeError) as error:
+                self.metrics_sockets = listen(settings.host, settings.metrics_port, " for metrics")
+            except CannotListen:
                 self.close()
-                where = f"{settings.host}:{settings.metrics_port} for metrics"
-                raise CannotListen(f"cannot listen on {where}: {_reason(error)}") from None
+                raise
             self.name += f" (metrics on port {self.metrics_sockets[0].getsockname()[1]})"
 
     def close(self) -> None:
@@ -73,6 +70,20 @@ class Listener:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+def listen(host: str, port: int, purpose: str = "") -> list[socket.socket]:
+    """Listening sockets on all addresses of a host. Raises :class:`CannotListen`."""
+    try:
+        return _bind_host(host, port)
+    except (OSError, UnicodeError) as error:
+        reason = _reason(error)
+        raise CannotListen(f"cannot listen on {host}:{port}{purpose}: {reason}") from None
+
+
+def url(scheme: str, host: str, port: int) -> str:
+    """The URL of a host, which may be an IPv6 address."""
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _bind_host(host: str, port: int) -> list[socket.socket]:

@@ -16,7 +16,6 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from pydantic import ValidationError
 
 from ..app import Application, create_app
 from ..auth.api_keys import KeyFileError
@@ -26,7 +25,7 @@ from ..engine.readiness import ProcessLifecycle
 from ..http1.connection.context import ConnectionLimits, RequestHandler
 from ..http1.connection.protocol import http_protocol
 from ..http1.security_headers import SERVER_HEADERS
-from ..settings import PREFIX, Settings
+from ..settings import Settings
 from .command_line import read_settings, unknown_variables
 from .listener import BACKLOG, CannotListen, Listener
 from .logs import log_config
@@ -44,16 +43,7 @@ _START_ERRORS = (BackendUnavailable, CannotListen, CannotServe, CertificateError
 
 def run(arguments: Sequence[str]) -> int:
     """Serve until SIGTERM or Ctrl-C; return the exit code."""
-    try:
-        settings = read_settings(arguments)
-    except ValidationError as error:
-        for fault in error.errors():
-            name = "_".join(map(str, fault["loc"]))
-            both = f"--{name.replace('_', '-')} ({PREFIX}{name.upper()})"
-            # pydantic adds a prefix to the messages of ValueErrors.
-            rule = fault["msg"].removeprefix("Value error, ").replace("Input should", "must")
-            print(f"tensor-round-service: {both}: {rule}", file=sys.stderr)
-        return 2
+    settings = read_settings(Settings, arguments)
     logging.config.dictConfig(log_config(settings))
     for sentence in unknown_variables(os.environ):
         logger.warning(sentence)

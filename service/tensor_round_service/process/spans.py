@@ -42,8 +42,10 @@ class TracedHandler:
 
     async def respond(self, request: Request) -> Response:
         """The other handler's response; the span of a tensor's request ends when it is sent."""
-        started = time.time_ns() - time.perf_counter_ns()
-        span = self._start(request)
+        # All times of a span are by one clock: the two may be read some time apart.
+        started = time.time_ns()
+        epoch = started - time.perf_counter_ns()
+        span = self._start(request, started)
         try:
             response = await self._handler.respond(request)
         except BaseException as error:
@@ -57,12 +59,12 @@ class TracedHandler:
             span.set_status(Status(StatusCode.ERROR))
         job = response.owner
         if isinstance(job, Job) and span.is_recording():
-            job.observer = _JobSpans(self._tracer, span, started, job.observer)
+            job.observer = _JobSpans(self._tracer, span, epoch, job.observer)
         else:
             span.end()
         return response
 
-    def _start(self, request: Request) -> Span:
+    def _start(self, request: Request, started: int) -> Span:
         head = request.head
         route = self._route_of(head.path)
         method = head.method if head.method in _METHODS else "_OTHER"
@@ -78,7 +80,9 @@ class TracedHandler:
             attributes["client.address"] = request.client[0]
         name = f"{method} {route}" if "http.route" in attributes else method
         context = _CONTEXT.extract(_context_fields(head), Context())
-        span = self._tracer.start_span(name, context, SpanKind.SERVER, attributes)
+        span = self._tracer.start_span(
+            name, context, SpanKind.SERVER, attributes, start_time=started
+        )
         if traceparent_of(head) is None:
             # For the log and problem documents, which have the traceparent of the request.
             fields: dict[str, str] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +50,19 @@ def loop_with_tls_timeouts(
     protocol that could limit them, and would delay the end of the service.
     """
     loop = new_loop()
-    timeouts: dict[str, Any] = {
-        "ssl_handshake_timeout": handshake_seconds,
-        "ssl_shutdown_timeout": SHUTDOWN_SECONDS,
-    }
+
+    def with_timeouts(create: Callable[..., Any]) -> Callable[..., Any]:
+        def create_server(*arguments: Any, **options: Any) -> Any:
+            if options.get("ssl") is not None:  # METRICS_PORT has no TLS
+                options["ssl_handshake_timeout"] = handshake_seconds
+                options["ssl_shutdown_timeout"] = SHUTDOWN_SECONDS
+            return create(*arguments, **options)
+
+        return create_server
+
     # uvicorn has no options for these arguments, so the methods of the loop are replaced.
-    loop.create_server = partial(loop.create_server, **timeouts)  # type: ignore[method-assign]
-    loop.create_unix_server = partial(loop.create_unix_server, **timeouts)  # type: ignore[method-assign]
+    loop.create_server = with_timeouts(loop.create_server)  # type: ignore[method-assign]
+    loop.create_unix_server = with_timeouts(loop.create_unix_server)  # type: ignore[method-assign]
     return loop
 
 

@@ -71,7 +71,16 @@ ELSEWHERE = [
     *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
     ("docs/images.md", "Docker or podman, and the clone"),  # make test-images
     ("docs/images.md", "Docker or podman, and the images"),  # make test-images
+    ("docs/kubernetes.md", "a cluster, the clone, and the image where the cluster finds it"),
+    ("docs/kubernetes.md", "to run in the cluster"),
+    ("docs/kubernetes.md", "a cluster with Prometheus, Helm, and the clone"),
+    ("docs/kubernetes.md", "a cluster, and keys.txt, tls.crt and tls.key"),
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
+    (
+        "docs/ray.md",  # make test-ray
+        "a Ray cluster, and pip install 'tensor-round[service,ray]' on each of its nodes",
+    ),
+    *[("docs/ray.md", needs) for needs in ("the fleet above", "ray[data]", "dask")],
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
     ("docs/verify.md", "a release; until then, in a clone: pip install . onnxruntime"),
@@ -87,6 +96,8 @@ NO_CODE = {
     ("docs/scaling.md", "text"): 1,
     **{("docs/howto/other-languages.md", name): 1 for name in ("c", "js", "rust", "go", "csharp")},
     ("docs/howto/verify-in-ci.md", "yaml"): 1,  # test_howto.py
+    ("docs/kubernetes.md", "yaml"): 2,
+    ("docs/ray.md", "text"): 1,
     ("docs/verify.md", ""): 1,
     ("docs/verify.md", "text"): 1,
     ("docs/verify.md", "c"): 1,  # test_verify_page.py

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import os
+import re
 import socket
 import ssl
 import time
@@ -198,6 +199,14 @@ def test_keys_and_certificates_together(tmp_path: Path) -> None:
     with TlsService(*options, caller=caller_context(CLIENT)) as service:
         assert service.get("/livez").status == 200
         assert service.get("/operators").status == 401
+
+
+def test_metrics_on_a_port_without_tls() -> None:
+    with TlsService("--metrics-port", "0") as service:
+        (port,) = re.findall(r"\(metrics on port (\d+)\)", "".join(service.log))
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", int(port))) as own:
+            own.request("GET", "/metrics")
+            assert b"tensor_round_bytes_in_flight " in own.getresponse().read()
 
 
 def test_over_a_unix_socket(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""The command ``tensor-round-service ray``."""
+
+from __future__ import annotations
+
+import logging.config
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+import ray
+
+from ..process.command_line import read_settings, unknown_variables
+from ..process.listener import CannotListen
+from ..process.logs import log_config
+from ..settings import PREFIX, Settings
+from .controller import Controller
+from .directory import directory
+from .options import FleetOptions
+from .seat import has_to_leave, take_seat
+
+logger = logging.getLogger(__name__)
+
+#: Seconds after DRAIN_DELAY and DRAIN_TIMEOUT at which a replica is killed.
+KILL_AFTER_SECONDS = 15.0
+_PROGRAM = "tensor-round-service ray"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Keep a fleet until SIGTERM or Ctrl-C; return the exit code."""
+    options = read_settings(FleetOptions, arguments, _PROGRAM)
+    specification = options.specification(os.environ)
+    settings = read_settings(Settings, [], _PROGRAM)
+    logging.config.dictConfig(log_config(settings))
+    for sentence in unknown_variables(specification.environment):
+        logger.warning(sentence)
+    if settings.uds is not None:
+        print(f"{_PROGRAM}: {PREFIX}UDS: must not be set for replicas", file=sys.stderr)
+        return 2
+    drain_seconds = settings.drain_delay + settings.drain_timeout + KILL_AFTER_SECONDS
+    try:
+        ray.init(options.address, namespace=options.name, logging_level=logging.WARNING)
+        seat = take_seat()
+        controller = Controller(options, specification, lambda: has_to_leave(seat), drain_seconds)
+        _stop_by_signals(controller)
+        host, port = options.directory_host, options.directory_port
+        with directory(host, port, controller.ready_urls, options.min_replicas) as url:
+            logger.info("the list of replicas is %s/replicas", url)
+            controller.run()
+    except (CannotListen, ConnectionError) as error:
+        print(f"{_PROGRAM}: {error}", file=sys.stderr)
+        return 1
+    finally:
+        ray.shutdown()
+    return 0
+
+
+def _stop_by_signals(controller: Controller) -> None:
+    """Drain at SIGTERM and SIGINT, exit at a second one; ray.init has set handlers of its own."""
+
+    def stop(signum: int, _frame: FrameType | None) -> None:
+        if controller.stopping.is_set():
+            os._exit(128 + signum)
+        controller.stopping.set()
+
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, stop)
