@@ -42,15 +42,15 @@ class Place:
 
     @property
     def is_zarr(self) -> bool:
-        """Whether it is a Zarr array.
+        """Whether it is a Zarr array by its name.
 
-        A URL is one unless its path ends in ``.npy``; a path is one if it is a folder, or if it or
-        a folder in it has a name that ends in ``.zarr``.
+        A URL is one unless its path ends in ``.npy``; a path is one if it or a folder in it has a
+        name that ends in ``.zarr``.
         """
         if self.path is None:
             return not self.name.endswith(".npy")
         is_in_zarr = any(part.endswith(".zarr") for part in self.path.parts)
-        return self.path.is_dir() or (is_in_zarr and self.path.suffix != ".npy")
+        return is_in_zarr and self.path.suffix != ".npy"
 
     @property
     def name(self) -> str:

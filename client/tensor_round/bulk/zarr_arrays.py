@@ -159,6 +159,8 @@ def _library() -> Any:
 
 
 def _opened(place: Place) -> Any:
+    if place.path is not None and not any((place.path / name).exists() for name in _DOCUMENTS):
+        raise PlaceError("there is no such directory with a Zarr array")
     zarr, store = _library(), _store(place, read_only=True)
     node = tried(place.name, lambda: zarr.open(store, mode="r"), again=place.path is None)
     if isinstance(node, zarr.Group):

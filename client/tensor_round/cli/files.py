@@ -26,7 +26,7 @@ def open_source(source: str, dtype: str | None) -> Source:
     """Open the array IN; standard input is read. Raises ``typer.BadParameter``."""
     place = Place.of(source)
     with _usage_errors(source, "IN"):
-        if place.is_zarr:
+        if place.is_zarr or (place.path is not None and place.path.is_dir()):
             return ZarrSource(place, dtype)
         return RemoteNpy(place, dtype) if place.path is None else NpySource(place.path, dtype)
 

@@ -30,8 +30,7 @@ def test_what_is_where(text: str) -> None:
     assert (place.path is not None, place.is_zarr) == KINDS[text]
 
 
-def test_a_folder_is_a_zarr_array(tmp_path: Path) -> None:
-    assert Place.of(str(tmp_path)).is_zarr
+def test_a_url_of_a_file() -> None:
     assert Place.of("file:///a%20b.npy").path == Path("/a b.npy")
 
 

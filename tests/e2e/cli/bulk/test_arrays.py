@@ -175,7 +175,7 @@ WRONG = {
     "a group": (".", "out.npy", "this is a Zarr group: name one of its arrays (bools, in.zarr)"),
     "an unknown scheme": ("nope://x.npy", "out.npy", "Protocol not known: nope"),
     "no driver": ("s3://bucket/x.npy", "out.npy", "Install s3fs"),
-    "no array": ("no.zarr", "out.npy", "there is nothing"),
+    "no array": ("no.zarr", "out.npy", "no such directory with a Zarr array"),
     "another type": ("bools", "out.npy", "elements of type bool, which is not served"),
     "no folder": ("in.zarr", "no/out.zarr", "there is no folder"),
 }  # fmt: skip
@@ -202,6 +202,7 @@ def test_without_the_extra(service: Service, tmp_path: Path) -> None:
         "main()\n"
     )
     (tmp_path / "x.zarr").mkdir()
+    (tmp_path / "x.zarr" / "zarr.json").touch()
     for source in ("x.zarr", "https://127.0.0.1/x.npy"):
         done = subprocess.run(
             [sys.executable, "-c", code, "round", source, "out.npy", "--json"],
