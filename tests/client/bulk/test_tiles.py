@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tensor_round.bulk.tiles import Tiles
@@ -13,7 +13,6 @@ from tensor_round.bulk.tiles import Tiles
 SHAPES = st.lists(st.integers(0, 9), max_size=4)
 
 
-@settings(deadline=None)
 @given(SHAPES, st.data(), st.integers(1, 40), st.booleans())
 def test_tiles_cover_every_element_once(
     shape: list[int], data: st.DataObject, limit: int, fortran: bool
@@ -32,7 +31,6 @@ def test_tiles_cover_every_element_once(
     assert math.prod(tiles.tile) <= max(limit, math.prod(grid))
 
 
-@settings(deadline=None)
 @given(SHAPES, st.integers(1, 40), st.booleans())
 def test_without_chunks_each_tile_is_a_run_of_memory(
     shape: list[int], limit: int, fortran: bool

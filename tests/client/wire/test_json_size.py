@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tensor_round.dtypes import BY_NAME
@@ -200,7 +200,6 @@ def test_reading_takes_no_more_than_the_census_says(name: str) -> None:
     assert peak(read(text, "int64", 1, any_nesting=False)) <= nbytes
 
 
-@settings(deadline=None)
 @given(VALUES, st.booleans())
 def test_reading_any_value_takes_no_more_than_the_census_says(value: Any, ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii).encode()

@@ -129,7 +129,6 @@ def spaced_strides(draw: st.DrawFn, shape: Sequence[int]) -> list[int]:
 @given(call=calls(), seed=st.integers(0, 1000))
 @settings(
     max_examples=100,  # for each backend
-    deadline=None,
     # The backend is the same object for every example, and is meant to be.
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
