@@ -32,7 +32,7 @@ _PREFIX = "replica-"
 class Controller:
     """Starts, checks, replaces, scales and drains the replicas of one fleet.
 
-    ``is_replaced`` says whether another controller has taken over. A replica is killed if its
+    ``is_deposed`` says whether another controller is to be the leader. A replica is killed if its
     drain takes longer than ``drain_seconds``.
     """
 
@@ -40,11 +40,11 @@ class Controller:
         self,
         options: FleetOptions,
         specification: Specification,
-        is_replaced: Callable[[], bool],
+        is_deposed: Callable[[], bool],
         drain_seconds: float,
     ) -> None:
         self._specification = specification
-        self._is_replaced = is_replaced
+        self._is_deposed = is_deposed
         self._drain_seconds = drain_seconds
         self._period = options.health_period
         self._max_failures = options.health_failures
@@ -65,7 +65,7 @@ class Controller:
         """Keep the fleet until ``stopping``, or until another controller has taken over."""
         self._adopt()
         while self._members or not self.stopping.is_set():
-            if self._is_replaced():
+            if self._is_deposed():
                 logger.info("another controller takes over")
                 return
             began = time.monotonic()
