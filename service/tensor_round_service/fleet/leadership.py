@@ -42,7 +42,8 @@ def is_deposed(leadership: Any) -> bool:
     """Whether another controller wants to be the leader, or is."""
     try:
         return bool(ray.get(leadership.is_deposed.remote(), timeout=1.0))
-    except ray.exceptions.GetTimeoutError:
+    # An actor that is unavailable for a moment has not ended, though the error is a RayActorError.
+    except (ray.exceptions.GetTimeoutError, ray.exceptions.ActorUnavailableError):
         return False
     except ray.exceptions.RayActorError:
         return True
