@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,8 +58,8 @@ class Place:
         """The place without what is secret or changes between runs: a URL's query and user."""
         if self.path is not None:
             return str(self.path.resolve())
-        parts = urlsplit(self.text)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+        # Of chained URLs too, such as simplecache::https://user:key@host/a.npy.
+        return re.sub(r"(?<=://)[^/?]*@|[?].*", "", self.text)
 
     def __truediv__(self, name: str) -> Place:
         return Place(f"{self.text}/{name}", None if self.path is None else self.path / name)
