@@ -41,6 +41,16 @@ def test_names_have_no_secrets(chain: str) -> None:
     assert place.name == f"{chain}https://host:1/a@b.npy"
 
 
+def test_errors_of_file_systems_have_no_secrets() -> None:
+    def call() -> None:
+        raise ValueError("403, url='https://me:word@host/a.npy?key=1', message='Forbidden'")
+
+    with pytest.raises(PlaceError) as caught:
+        places.tried("x", call, again=False)
+    why = "403, url='https://host/a.npy', message='Forbidden'"
+    assert str(caught.value) == f"x: ValueError: {why}"
+
+
 def test_a_file_system_without_locks_costs_no_descriptor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
