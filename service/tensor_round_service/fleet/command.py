@@ -33,8 +33,9 @@ def run(arguments: Sequence[str]) -> int:
     specification = options.specification(os.environ)
     settings = read_settings(Settings, [], _PROGRAM)
     logging.config.dictConfig(log_config(settings))
-    for sentence in unknown_variables(specification.environment):
-        logger.warning(sentence)
+    for names, model in ((specification.environment, Settings), (os.environ, FleetOptions)):
+        for sentence in unknown_variables(names, model):
+            logger.warning(sentence)
     if settings.uds is not None:
         print(f"{_PROGRAM}: {PREFIX}UDS: must not be set for replicas", file=sys.stderr)
         return 2
