@@ -243,7 +243,7 @@ def test_the_table_of_rooms_has_every_module() -> None:
 
 def test_only_the_controller_and_its_actors_know_ray() -> None:
     known = {path.stem for path in files(SERVICE) if uses(path, {"ray"})}
-    assert known == {"command", "controller", "replica", "seat"}
+    assert known == {"command", "controller", "leadership", "replica"}
 
 
 def test_the_engine_imports_without_a_web_framework() -> None:

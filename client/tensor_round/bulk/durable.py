@@ -21,20 +21,21 @@ def lock(path: Path) -> int:
     """
     flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
     while True:
-        descriptor = os.open(path, flags, 0o666)
+        descriptor, is_held = os.open(path, flags, 0o666), False
         try:
             # On Windows nothing keeps two processes apart.
             if sys.platform != "win32":
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Between the two calls its holder may have given the file another name.
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            with contextlib.suppress(FileNotFoundError):
+                is_held = os.path.samestat(os.fstat(descriptor), os.stat(path))
+            if is_held:
                 return descriptor
-        except FileNotFoundError:
-            pass
         except BlockingIOError as error:
-            os.close(descriptor)
             raise BlockingIOError(error.errno, "another process is writing it", path) from None
-        os.close(descriptor)
+        finally:
+            if not is_held:
+                os.close(descriptor)
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -42,7 +43,7 @@ def replace(path: Path, data: bytes) -> None:
     new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
         new.write_bytes(data)
-        sync_paths([new], path.parent)
+        _sync(new)
         os.replace(new, path)
     finally:
         new.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from ..arrays.host import Array
 from ..dtypes import DType
 from ..wire import npy
 from . import durable
-from .places import Place, PlaceError
+from .places import Place, PlaceError, without_secrets
 from .tiles import Box, view
 
 #: The facts of file systems that tell one version of a file from another.
@@ -59,7 +59,8 @@ class RemoteNpy:
                     file.seek(size - 1)
                     file.read(1)
                 except Exception as error:  # those of the HTTP library, too
-                    raise PlaceError(f"the server sends no parts of files ({error})") from None
+                    why = without_secrets(str(error))
+                    raise PlaceError(f"the server sends no parts of files ({why})") from None
         prefix = self._part(0, min(size, npy.MAX_HEADER_LENGTH))
         self.header, self.dtype = npy_files.read_header(prefix, size, dtype_name)
         self.grid = (1,) * len(self.header.shape)

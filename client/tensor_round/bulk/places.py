@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from . import durable
 T = TypeVar("T")
 #: Seconds before each further try of a call into a file system at a URL.
 PAUSES = (0.5, 2.0)
+#: The user and the query of a URL, also where it is chained (simplecache::https://...) or quoted.
+_SECRETS = re.compile(r"""(?<=://)[^/?\s]*@|[?][^\s'"]*""")
 
 
 class PlaceError(OSError):
@@ -57,8 +60,7 @@ class Place:
         """The place without what is secret or changes between runs: a URL's query and user."""
         if self.path is not None:
             return str(self.path.resolve())
-        parts = urlsplit(self.text)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+        return without_secrets(self.text)
 
     def __truediv__(self, name: str) -> Place:
         return Place(f"{self.text}/{name}", None if self.path is None else self.path / name)
@@ -106,6 +108,11 @@ class Place:
         return files, path
 
 
+def without_secrets(text: str) -> str:
+    """A URL, or a text in which there are some, without users and queries."""
+    return _SECRETS.sub("", text)
+
+
 def missing(package: str, error: ImportError) -> PlaceError:
     """The error for a package that is not installed."""
     return PlaceError(f"{package} is needed ({error}): pip install 'tensor-round[bulk]'")
@@ -127,5 +134,6 @@ def tried(name: str, call: Callable[[], T], *, again: bool = True) -> T:
         except Exception as error:
             pause = next(pauses, None)
             if pause is None or isinstance(error, PermissionError | NotImplementedError):
-                raise PlaceError(f"{name}: {type(error).__name__}: {error}") from error
+                why = without_secrets(str(error))
+                raise PlaceError(f"{name}: {type(error).__name__}: {why}") from error
         time.sleep(pause)

@@ -105,14 +105,13 @@ class BulkRun:
         left = [index for index, is_done in enumerate(self._done) if not is_done]
         # Threads may share the iterator of a list. An interrupted command waits for no daemon.
         todo, self._has_rounded = iter(left), False
-        for _ in range(min(self.connections, len(left))):
-            thread = threading.Thread(target=self._loop, args=[todo], daemon=True)
-            self._threads.append(thread)
         total = self.source.header.data_length
         done = total - sum(map(self._nbytes, left))
         with counted(self.progress, total, done=done) as add:
-            for thread in self._threads:
+            for _ in range(min(self.connections, len(left))):
+                thread = threading.Thread(target=self._loop, args=[todo], daemon=True)
                 thread.start()
+                self._threads.append(thread)
             due = self._record()
             for _ in left:
                 while (index := self._next_tile(due)) is None:

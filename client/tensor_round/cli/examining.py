@@ -7,6 +7,7 @@ import json
 import typer
 
 from ..doctor import examine
+from ..transport.address import Address, is_spread
 from .connecting import connected
 from .options import (
     BASE_TIMEOUT,
@@ -32,9 +33,10 @@ def doctor(
 
     The exit code is 1 if a check finds a fault.
     """
-    if "," in url or url.startswith("ray:"):
-        raise typer.BadParameter("doctor examines one service, so give one URL", param_hint="URL")
     with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
+        if is_spread(Address.parse_all(url)):
+            why = "doctor examines one service, so give one URL"
+            raise typer.BadParameter(why, param_hint="URL")
         report = examine(client, url)
     typer.echo(json.dumps(report.as_data()) if as_json else str(report))
     if not report.is_healthy:

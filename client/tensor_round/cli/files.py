@@ -9,7 +9,7 @@ import typer
 
 from ..arrays import npy_files
 from ..bulk.npy_arrays import NpySource, NpyTarget, RemoteNpy
-from ..bulk.places import Place, PlaceError
+from ..bulk.places import Place, PlaceError, without_secrets
 from ..bulk.tiles import Source, Target
 from ..bulk.zarr_arrays import ZarrSource, ZarrTarget, new_metadata
 from ..dtypes import DTYPES
@@ -57,6 +57,8 @@ def make_target(source: str, target: str, given: Source, tile_bytes: int) -> Tar
 
 @contextlib.contextmanager
 def _usage_errors(source: str, name: str) -> Iterator[None]:
+    if Place.of(source).path is None:
+        source = without_secrets(source)
     try:
         yield
     except npy_files.DTypeNeeded as error:

@@ -21,6 +21,7 @@ from ..operators.objects import RoundOperator
 from ..operators.text import operator_from_text
 from ..quoting import shown
 from ..rounding import Rounding
+from ..transport.address import Address
 from .connecting import connected
 from .errors import print_file_error
 from .files import make_target, open_source
@@ -111,8 +112,6 @@ def round_array(
         if goal is not None:  # the limit of each tile
             size = max(tile_bytes, math.prod(goal.grid) * header.itemsize)
         limit = BASE_TIMEOUT + size / TIMEOUT_BYTES_PER_SECOND
-    # As many for each service; those of a directory are not known here.
-    under_way = connections * (1 + url.count(","))
     shows = sys.stderr.isatty() if progress is None else progress
     began = time.monotonic()
     with connected(
@@ -128,7 +127,8 @@ def round_array(
         else:
             run = BulkRun(
                 Place.of(source).name, given, goal, by, client, tile_bytes,
-                under_way, timeout, restart, shows,
+                # As many for each service; those of a directory are not known here.
+                connections * len(Address.parse_all(url)), timeout, restart, shows,
                 tell=lambda line: None if as_json else typer.echo(line, err=True),
             )  # fmt: skip
             tiles, resumed = _outcome(run, as_json)

@@ -64,7 +64,8 @@ class Retries:
         """
         if not self._is_transient(error) or retries >= self._limit:
             raise error
-        seconds = min(FIRST_PAUSE * 2.0**retries, LONGEST_PAUSE) * random.uniform(0.5, 1)
+        seconds = min(FIRST_PAUSE * 2.0 ** min(retries, 16), LONGEST_PAUSE)
+        seconds *= random.uniform(0.5, 1)
         if isinstance(error, RequestRefused) and error.retry_after is not None:
             seconds += error.retry_after
         if error.can_fail_over:

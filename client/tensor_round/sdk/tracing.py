@@ -9,13 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 from ..errors import RequestRefused, TensorRoundError
 from ..messages.differences import Differences
 from ..messages.request import Request
 from ..operators.objects import RoundOperator
 from ..progress import ProgressCallback
+from ..transport.address import LOCAL, Address, is_spread
 from ..transport.concurrency import Concurrency
 from ..transport.deadline import Deadline
 from ..transport.interface import Transport
@@ -52,7 +52,7 @@ class TracedSession(Session):
         self._trace = trace
         self._inject = propagate.inject
         self._tracer = trace.get_tracer("tensor-round", __version__)
-        self._server = _server(settings.url)
+        self._server = server_attributes(settings.url)
         self._own_fields = {name.lower() for name in settings.headers or {}}
         self._retries = _TracedRetries(
             settings.retries, verified=self._digest, span=trace.get_current_span
@@ -138,12 +138,12 @@ def _kind(error: BaseException) -> str:
     return error.code if isinstance(error, RequestRefused) else type(error).__name__
 
 
-def _server(url: str) -> dict[str, str | int]:
+def server_attributes(url: str) -> dict[str, str | int]:
     """The attributes of the service's address; none for several services, or this process."""
-    parts = urlsplit(url)
-    if "," in url or not (parts.hostname or parts.scheme == "unix"):
+    addresses = Address.parse_all(url)
+    address = addresses[0]
+    if is_spread(addresses) or address.scheme == LOCAL:
         return {}
-    if parts.scheme == "unix":
-        return {"server.address": parts.path}
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return {"server.address": parts.hostname or "", "server.port": port}
+    if address.uds is not None:
+        return {"server.address": address.uds}
+    return {"server.address": address.host, "server.port": address.port}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
@@ -87,3 +88,8 @@ class Address:
     def url(self) -> str:
         """The URL."""
         return f"unix://{quote(self.uds)}" if self.uds else self.origin + self.prefix
+
+
+def is_spread(addresses: Sequence[Address]) -> bool:
+    """Whether requests are spread over several services: these, or those of a directory."""
+    return len(addresses) > 1 or addresses[0].scheme == FLEET

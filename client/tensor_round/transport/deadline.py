@@ -11,6 +11,10 @@ from ..errors import DeadlineExceeded
 LONGEST_WAIT = 0.25
 
 
+class CallAbandoned(DeadlineExceeded):
+    """The call has failed in another of its threads; no service was late."""
+
+
 class Deadline:
     """The time by which a call must end; shared by the call's threads."""
 
@@ -23,6 +27,8 @@ class Deadline:
     def remaining(self) -> float | None:
         """Seconds left, more than 0; None without a limit. Raises :class:`DeadlineExceeded`."""
         left = self._at - time.monotonic()
+        if left == float("-inf"):
+            raise CallAbandoned("the call has failed")
         if left <= 0:
             raise DeadlineExceeded(f"the call was not over within {self._seconds} seconds")
         return None if left == float("inf") else left

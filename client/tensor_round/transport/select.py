@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InvalidArgument
 from ..messages.request import Headers
-from .address import FLEET, LOCAL, Address
+from .address import FLEET, LOCAL, Address, is_spread
 from .concurrency import Concurrency
 from .connection import Connection
 from .http_transport import HTTPTransport
@@ -39,9 +39,9 @@ def client_transport(
 
     ``common`` are the headers of all requests.
     """
-    first, is_spread = addresses[0], len(addresses) > 1 or addresses[0].scheme == FLEET
+    first, has_several = addresses[0], is_spread(addresses)
     if given is not None:
-        if is_spread or first.scheme == LOCAL:
+        if has_several or first.scheme == LOCAL:
             raise InvalidArgument("with a transport, url must be one http, https or unix URL")
         # Imported only here: the import of httpx2 takes as long as NumPy's.
         from .httpx2_transport import AsyncHttpx2Transport, Httpx2Transport, Requests
@@ -51,7 +51,7 @@ def client_transport(
     if first.scheme == LOCAL:
         return LocalTransport(is_async=is_async)
     opener: Opener = open_async_stream if is_async else open_blocking_stream
-    if is_spread:
+    if has_several:
         opener = bounded(opener, concurrency)
     tls = cache(lambda: tls_context(verify, cert))
 
@@ -61,7 +61,7 @@ def client_transport(
         pool = make_pool(lambda: Connection(address, context, opener), connections)
         return HTTPTransport(address, common, pool)
 
-    if not is_spread:
+    if not has_several:
         return connect(first)
     if first.scheme == FLEET:
         directory = Directory(first.url, connect(replace(first, scheme="http")))

@@ -17,8 +17,8 @@ from ..process.logs import log_config
 from ..settings import PREFIX, Settings
 from .controller import Controller
 from .directory import directory
+from .leadership import acquire_leadership, is_deposed
 from .options import FleetOptions
-from .seat import has_to_leave, take_seat
 
 logger = logging.getLogger(__name__)
 
@@ -33,16 +33,19 @@ def run(arguments: Sequence[str]) -> int:
     specification = options.specification(os.environ)
     settings = read_settings(Settings, [], _PROGRAM)
     logging.config.dictConfig(log_config(settings))
-    for sentence in unknown_variables(specification.environment):
-        logger.warning(sentence)
+    for names, model in ((specification.environment, Settings), (os.environ, FleetOptions)):
+        for sentence in unknown_variables(names, model):
+            logger.warning(sentence)
     if settings.uds is not None:
         print(f"{_PROGRAM}: {PREFIX}UDS: must not be set for replicas", file=sys.stderr)
         return 2
     drain_seconds = settings.drain_delay + settings.drain_timeout + KILL_AFTER_SECONDS
     try:
         ray.init(options.address, namespace=options.name, logging_level=logging.WARNING)
-        seat = take_seat()
-        controller = Controller(options, specification, lambda: has_to_leave(seat), drain_seconds)
+        leadership = acquire_leadership()
+        controller = Controller(
+            options, specification, lambda: is_deposed(leadership), drain_seconds
+        )
         _stop_by_signals(controller)
         host, port = options.directory_host, options.directory_port
         with directory(host, port, controller.ready_urls, options.min_replicas) as url:

@@ -15,6 +15,7 @@ from typing import Any
 
 import ray
 
+from ..process.workers import restart_delay
 from .options import FleetOptions, Specification
 from .plan import Member, Phase, next_steps
 from .replica import Replica, Status
@@ -24,15 +25,13 @@ logger = logging.getLogger(__name__)
 
 #: Seconds in which a replica must become ready: the proof of a GPU takes long.
 START_SECONDS = 120.0
-#: Longest pause after failures at start.
-MAX_PAUSE_SECONDS = 30.0
 _PREFIX = "replica-"
 
 
 class Controller:
     """Starts, checks, replaces, scales and drains the replicas of one fleet.
 
-    ``is_replaced`` says whether another controller has taken over. A replica is killed if its
+    ``is_deposed`` says whether another controller is to be the leader. A replica is killed if its
     drain takes longer than ``drain_seconds``.
     """
 
@@ -40,11 +39,11 @@ class Controller:
         self,
         options: FleetOptions,
         specification: Specification,
-        is_replaced: Callable[[], bool],
+        is_deposed: Callable[[], bool],
         drain_seconds: float,
     ) -> None:
         self._specification = specification
-        self._is_replaced = is_replaced
+        self._is_deposed = is_deposed
         self._drain_seconds = drain_seconds
         self._period = options.health_period
         self._max_failures = options.health_failures
@@ -65,7 +64,7 @@ class Controller:
         """Keep the fleet until ``stopping``, or until another controller has taken over."""
         self._adopt()
         while self._members or not self.stopping.is_set():
-            if self._is_replaced():
+            if self._is_deposed():
                 logger.info("another controller takes over")
                 return
             began = time.monotonic()
@@ -104,7 +103,7 @@ class Controller:
             except ray.exceptions.ActorUnavailableError:
                 self._check(member, None)
             except ray.exceptions.RayError as error:
-                self._lose(member, str(error).strip().splitlines()[-1].strip())
+                self._lose(member, str(error).strip().rpartition("\n")[2].strip())
             if done:
                 member.call = None
 
@@ -121,7 +120,9 @@ class Controller:
             elif status["ready"]:
                 if member.phase is not Phase.READY:
                     logger.info("%s is ready", member)
-                member.failures = self._failures = 0
+                    # Not at every check: others may fail at start while this one serves.
+                    self._failures = 0
+                member.failures = 0
                 member.enter(Phase.READY)
                 return
             elif member.phase is Phase.PENDING:
@@ -146,7 +147,7 @@ class Controller:
         logger.error("%s is replaced: %s", member, reason)
         if member.phase in (Phase.PENDING, Phase.STARTING):
             self._failures += 1
-            self._start_at = time.monotonic() + min(2.0**self._failures, MAX_PAUSE_SECONDS)
+            self._start_at = time.monotonic() + restart_delay(self._failures)
 
     def _approach(self, wanted: int) -> None:
         """Start and drain replicas."""

@@ -59,7 +59,7 @@ class Replica:
             "load": 0.0,
             "exit_code": None,
         }
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
+        inherited = {k: v for k, v in os.environ.items() if not k.upper().startswith(PREFIX)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.child"],
             env={**inherited, **self._environment},
@@ -85,7 +85,10 @@ class Replica:
         metrics = HTTPConnection(self._status["node"], self._metrics_port, _METRICS_SECONDS)
         try:
             metrics.request("GET", "/metrics")
-            text = metrics.getresponse().read().decode()
+            response = metrics.getresponse()
+            if response.status != 200:
+                raise HTTPException(f"/metrics responded with {response.status}")
+            text = response.read().decode()
         finally:
             metrics.close()
         families = text_string_to_metric_families(text)

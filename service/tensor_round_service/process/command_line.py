@@ -14,7 +14,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, CliApp, CliSettingsSource
 
-from ..settings import PREFIX, Settings
+from ..settings import Settings
 
 #: Variables of the client, which may be in the same environment.
 CLIENT_VARIABLES = ("URL", "API_KEY")
@@ -53,16 +53,17 @@ def read_settings(
         raise SystemExit(2) from None
 
 
-def unknown_variables(names: Iterable[str]) -> Iterator[str]:
-    """A warning for each variable with the settings' prefix that is not a setting."""
-    settings = [name.upper() for name in Settings.model_fields]
+def unknown_variables(names: Iterable[str], model: type[BaseSettings] = Settings) -> Iterator[str]:
+    """A warning for each variable with the prefix of ``model`` that is not one of its settings."""
+    prefix = model.model_config.get("env_prefix", "")
+    settings = [name.upper() for name in model.model_fields]
     known = {*settings, *CLIENT_VARIABLES}
     for name in sorted(names):
-        if not name.upper().startswith(PREFIX):
+        if not name.upper().startswith(prefix):
             continue
-        rest = name.upper().removeprefix(PREFIX)
+        rest = name.upper().removeprefix(prefix)
         if rest in known or _OF_KUBERNETES.fullmatch(rest):
             continue
         # cutoff=0: always name one setting.
         nearest = get_close_matches(rest, settings, n=1, cutoff=0.0)[0]
-        yield f"{name} is not a setting and has no effect; the nearest is {PREFIX}{nearest}"
+        yield f"{name} is not a setting and has no effect; the nearest is {prefix}{nearest}"

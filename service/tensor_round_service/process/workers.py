@@ -33,12 +33,17 @@ logger = logging.getLogger(__name__)
 WorkerMain = Callable[[Listener, Callable[[], None]], None]
 
 #: Seconds before a replacement, by the number of consecutive failures at start.
-RESTART_DELAYS = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+_RESTART_DELAYS = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 #: Seconds after DRAIN_DELAY and DRAIN_TIMEOUT at which workers are killed.
 KILL_AFTER_SECONDS = 5.0
 
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 _spawn = multiprocessing.get_context("spawn")
+
+
+def restart_delay(failures: int) -> float:
+    """Seconds before a replacement after so many consecutive failures at start."""
+    return _RESTART_DELAYS[min(failures, len(_RESTART_DELAYS) - 1)]
 
 
 class CannotServe(Exception):
@@ -156,7 +161,7 @@ class Supervisor:
     def _replace(self, reason: str, *, in_start: bool) -> None:
         logger.error("worker %s; it is replaced", reason)
         self._failures += in_start
-        self._schedule(RESTART_DELAYS[min(self._failures, len(RESTART_DELAYS) - 1)], self._start)
+        self._schedule(restart_delay(self._failures), self._start)
 
     def _stop(self, signum: int) -> None:
         if self._stopping:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,35 @@ def test_a_url_of_a_file() -> None:
     assert Place.of("file:///a%20b.npy").path == Path("/a b.npy")
 
 
-def test_names_have_no_secrets() -> None:
-    assert Place.of("https://me:word@host:1/a.npy?key=1").name == "https://host:1/a.npy"
+@pytest.mark.parametrize("chain", ["", "simplecache::"])
+def test_names_have_no_secrets(chain: str) -> None:
+    place = Place.of(f"{chain}https://me:w@rd@host:1/a@b.npy?key=1")
+    assert place.name == f"{chain}https://host:1/a@b.npy"
+
+
+def test_errors_of_file_systems_have_no_secrets() -> None:
+    def call() -> None:
+        raise ValueError("403, url='https://me:word@host/a.npy?key=1', message='Forbidden'")
+
+    with pytest.raises(PlaceError) as caught:
+        places.tried("x", call, again=False)
+    why = "403, url='https://host/a.npy', message='Forbidden'"
+    assert str(caught.value) == f"x: ValueError: {why}"
+
+
+def test_a_file_system_without_locks_costs_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int, _how: int) -> None:
+        seen.append(descriptor)
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    seen: list[int] = []
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(OSError, match="No locks"):
+        durable.lock(tmp_path / "x")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(seen[0])
 
 
 def test_a_locked_file_is_another_s(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 import tensor_round as tr
+from tensor_round.sdk.tracing import server_attributes
 from tensor_round.transport.address import Address
 from tensor_round.transport.http_transport import HTTPTransport
 from tensor_round.transport.interface import Transport
@@ -23,6 +24,19 @@ A, B = "http://a", "https://b:8443/c"
 @pytest.mark.parametrize("url", [A, B, "http://[::1]:9", "unix:///run/a%20b%2C.sock", "ray://h:1"])
 def test_an_address_is_shown_as_its_url(url: str) -> None:
     assert Address.parse(url).url == url
+
+
+SPANS: dict[str, tuple[Any, ...]] = {
+    A: ("a", 80),
+    B: ("b", 8443),
+    "unix:///run/a%20b.sock": ("/run/a b.sock",),
+    **dict.fromkeys(["local:", "ray://h:1", f"{A},{B}"], ()),
+}
+
+
+@pytest.mark.parametrize("url", SPANS)
+def test_a_span_has_the_address_of_one_service(url: str) -> None:
+    assert tuple(server_attributes(url).values()) == SPANS[url]
 
 
 @pytest.mark.parametrize("kind", KINDS)

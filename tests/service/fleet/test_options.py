@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tensor_round_service.fleet.options import FleetOptions
-from tensor_round_service.process.command_line import read_settings
+from tensor_round_service.process.command_line import read_settings, unknown_variables
 
 PROGRAM = "tensor-round-service ray"
 
@@ -87,6 +87,13 @@ def test_the_revision_is_that_of_settings_and_resources() -> None:
     assert revision({"TENSOR_ROUND_BACKEND": "numpy", "HOME": "/"}, min_replicas=3) == plain
     assert revision({"TENSOR_ROUND_BACKEND": "auto"}) != plain
     assert revision({"TENSOR_ROUND_BACKEND": "numpy"}, gpus_per_replica=0.5) != plain
+
+
+def test_a_misspelled_variable_is_told_of() -> None:
+    names = [f"TENSOR_ROUND_RAY_{name}" for name in ("NAME", "MAX_REPLICA", "SERVICE_HOST")]
+    (warning,) = unknown_variables([*names, "TENSOR_ROUND_PROT"], FleetOptions)
+    assert warning.startswith("TENSOR_ROUND_RAY_MAX_REPLICA is not a setting")
+    assert warning.endswith("TENSOR_ROUND_RAY_MAX_REPLICAS")
 
 
 def test_without_ray_it_says_what_to_install() -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tensor_round_service.process.workers import restart_delay
+
 PROGRAM = Path(__file__).parents[2] / "support" / "services" / "supervised.py"
 
 
@@ -31,6 +33,10 @@ def supervised(kind: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
 def next_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline()
+
+
+def test_after_days_of_failures_there_still_is_a_next_start() -> None:
+    assert [restart_delay(failures) for failures in (1, 2, 3, 7, 10_000)] == [0, 1, 2, 30, 30]
 
 
 def test_who_dies_in_its_start_is_started_at_once_and_then_later_and_later(tmp_path: Path) -> None:

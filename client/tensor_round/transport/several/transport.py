@@ -14,7 +14,7 @@ from ...messages.request import Request, document_reader, get_request
 from ...messages.response_readers import ResponseReader
 from ..address import Address
 from ..concurrency import Concurrency, within
-from ..deadline import Deadline
+from ..deadline import CallAbandoned, Deadline
 from ..interface import Response, Transport
 from .balancer import Balancer, Endpoint
 from .directory import PATH, Directory
@@ -80,8 +80,8 @@ class SeveralTransport(Transport):
                     if error.can_fail_over and not error.was_sent:
                         continue
                     error.restate(f"{endpoint.url}: {error.detail}")
-                elif isinstance(error, asyncio.CancelledError) and not deadline.allows(0.001):
-                    self._record(endpoint, began, errors.DeadlineExceeded("no response in time"))
+                elif isinstance(error, asyncio.CancelledError):
+                    self.record_cancellation(endpoint, began, deadline)
                 raise
             return SpreadResponse(
                 response.status, response.fields, self, endpoint, began, nbytes, response
@@ -92,6 +92,13 @@ class SeveralTransport(Transport):
         assert isinstance(response, SpreadResponse)
         self._record(response.endpoint, response.began, error)
         return response.endpoint.url
+
+    def record_cancellation(
+        self, endpoint: Endpoint[Transport], began: float, deadline: Deadline
+    ) -> None:
+        """Record a request that was cancelled, if its deadline did so and not the caller."""
+        if not deadline.allows(0.001):
+            self._record(endpoint, began, errors.DeadlineExceeded("no response in time"))
 
     async def end(self, endpoint: Endpoint[Transport], nbytes: int) -> None:
         """End a request; close what the last one of a removed address leaves."""
@@ -137,7 +144,7 @@ class SeveralTransport(Transport):
         try:
             await self._get(endpoint.target, "/readyz", deadline)
         except errors.TensorRoundError as error:
-            if self._record(endpoint, began, error):
+            if self._record(endpoint, began, error) or not isinstance(error, errors.RequestRefused):
                 return
         self.balancer.readmit(endpoint, began, is_probe=True)
 
@@ -159,6 +166,8 @@ class SeveralTransport(Transport):
         self, endpoint: Endpoint[Transport], began: float, error: errors.TensorRoundError
     ) -> bool:
         """Eject or avoid an address after an error that tells against it; whether that is so."""
+        if isinstance(error, CallAbandoned):
+            return False
         now = time.monotonic()
         refusal = error if isinstance(error, errors.RequestRefused) else None
         if refusal is not None and (refusal.status == 429 or isinstance(refusal, _BUSY)):
@@ -189,7 +198,11 @@ class SpreadResponse:
 
     async def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> None:
         """Receive the whole body into a reader."""
-        await self.response.receive(reader, deadline)
+        try:
+            await self.response.receive(reader, deadline)
+        except asyncio.CancelledError:
+            self.owner.record_cancellation(self.endpoint, self.began, deadline)
+            raise
         if self.status < 500 and self.status != 429:
             self.owner.balancer.readmit(self.endpoint, self.began)
 

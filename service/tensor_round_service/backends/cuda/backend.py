@@ -220,9 +220,10 @@ class CupyBackend:
                 work(pipeline)
         except DeviceFailed:
             self._count(pipeline, "failed")
-            if not self._lost and not is_alive(pipeline.round):
-                self._lost = True
-                self._count(pipeline, "lost")
+            is_lost = not self._lost and not is_alive(pipeline.round)
+            with self._counting:  # requests fail together, and a device is lost once
+                self.device_events[pipeline.device.name, "lost"] += is_lost and not self._lost
+                self._lost = self._lost or is_lost
             if self._lost:
                 logger.critical("device lost: %s; a new process is needed", pipeline.device.name)
             raise
