@@ -32,13 +32,16 @@ from .logs import log_config
 from .malloc import keep_freed_memory
 from .server import Server
 from .tls import CertificateError, loop_with_tls_timeouts, server_context
-from .tracing import is_configured, is_installed, traced
+from .tracing import CannotTrace, is_configured, is_installed, traced
 from .workers import CannotServe, Supervisor
 
 logger = logging.getLogger(__name__)
 
 #: Errors of the start that the operator can correct: one line, exit code 1.
-_START_ERRORS = (BackendUnavailable, CannotListen, CannotServe, CertificateError, KeyFileError)
+_START_ERRORS = (
+    *(BackendUnavailable, CannotListen, CannotServe, CannotTrace),
+    *(CertificateError, KeyFileError),
+)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -19,6 +19,10 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
 FLUSH_SECONDS = 1.0
 
 
+class CannotTrace(Exception):
+    """OpenTelemetry's variables contradict each other, or are out of range."""
+
+
 def is_configured(environ: Mapping[str, str]) -> bool:
     """Whether the environment names a collector of traces, and does not turn traces off."""
     return (
@@ -43,7 +47,7 @@ def traced(
     """The handler, with a span for each request if that is configured and installed.
 
     ``route_of`` gives the route of a path, out of a few. At the end the last spans are exported,
-    which takes ``FLUSH_SECONDS`` at most.
+    which takes ``FLUSH_SECONDS`` at most. Raises :class:`CannotTrace`.
     """
     if not (is_configured(environ) and is_installed()):
         yield handler
@@ -60,7 +64,10 @@ def traced(
         resource = resource.merge(Resource({SERVICE_NAME: NAME}))
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     # It has a thread and a bounded queue: a collector that is slow or dead costs spans, not time.
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    try:
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    except ValueError as error:
+        raise CannotTrace(f"the variables OTEL_*: {error}") from None
     try:
         yield TracedHandler(handler, provider.get_tracer(NAME, version(NAME)), route_of)
     finally:

@@ -255,6 +255,19 @@ def test_without_the_extra_one_line_says_so(tmp_path: Path) -> None:
     assert re.search(r"WARNING: .*pip install 'tensor-round\[telemetry\]'", line)
 
 
+def test_a_queue_of_no_spans_ends_the_start_with_one_line() -> None:
+    variables = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
+        "OTEL_BSP_MAX_QUEUE_SIZE": "0",
+    }
+    command = [sys.executable, "-m", "tensor_round_service", "--port", "0"]
+    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("tensor-round-service: the variables OTEL_*: max_queue_size"), last
+
+
 def test_when_it_is_off_a_request_takes_the_same_path() -> None:
     """The service's handler is not wrapped, and OpenTelemetry not imported."""
     off: list[dict[str, str]] = [
