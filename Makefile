@@ -243,7 +243,7 @@ screenshots: $(VENV)/.service web chromium ## Write the screenshots in docs/imag
 
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install the bench's peers: Triton, torch, ONNX Runtime (2 GB)
 
-scaling: $(VENV)/.test ## Write the tables of docs/scaling.md; measures real services in network namespaces (root, 15 minutes)
+scaling: $(VENV)/.test ## Write the tables of docs/scaling.md; measures real services in network namespaces (root, 12 minutes)
 	$(TOOLS) -m scaling $(or $(ARGS),--check)
 
 bench-report: $(VENV)/.service ## Write the latest results to docs/performance.md and docs/bench.svg

@@ -26,7 +26,7 @@ NAMES = {64 * KIB: "64 KiB", MIB: "1 MiB", 8 * MIB: "8 MiB"}
 PAYLOAD_SHARE = 0.956
 #: The measured nodes: slow enough that the links are the limit, not this machine's cores.
 LINK_RATE = 25e6
-SECONDS = 60.0
+SECONDS = 40.0
 #: The budget of the measured nodes in the overload.
 BUDGET = 32 * MIB
 #: The nodes that are foreseen: 25 Gbit/s and 8 cores.
