@@ -53,6 +53,7 @@ def _service(number: int, link_rate: float, settings: dict[str, str]) -> Iterato
             )
         program = Path(sys.executable).with_name("tensor-round-service")
         variables = {f"TENSOR_ROUND_{key.upper()}": value for key, value in settings.items()}
+        variables["TENSOR_ROUND_LOG_LEVEL"] = "warning"
         process = subprocess.Popen(
             ["ip", "netns", "exec", name, program, "--host", address, "--port", str(PORT)],
             env=os.environ | variables,
