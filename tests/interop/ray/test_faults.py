@@ -49,6 +49,7 @@ def test_a_node_is_lost_and_another_comes(cluster: Cluster) -> None:
 def test_a_controller_is_killed_and_the_next_adopts_the_replicas(cluster: Cluster) -> None:
     with Fleet(cluster.address, "--min-replicas", "2") as fleet, Load(fleet.url) as load:
         before, processes = fleet.urls(), services()
+        load.more()
         fleet.kill()
         load.more(500)
         fleet.process = fleet.start("--min-replicas", "2")
@@ -61,6 +62,7 @@ def test_a_controller_is_killed_and_the_next_adopts_the_replicas(cluster: Cluste
 def test_replicas_lost_while_there_is_no_controller_are_replaced(cluster: Cluster) -> None:
     with Fleet(cluster.address, "--min-replicas", "2") as fleet, Load(fleet.url) as load:
         lost, _ = fleet.urls()
+        load.more()  # until then the client may not have the list
         fleet.kill()
         os.kill(actor_of(lost), signal.SIGKILL)
         fleet.wait_for(lambda: len(services()) == 1, "the service has ended with its actor")
