@@ -58,7 +58,7 @@ class RemoteNpy:
                 try:
                     file.seek(size - 1)
                     file.read(1)
-                except Exception as error:  # those of the HTTP library, too
+                except Exception as error:  # also aiohttp's, which need not be installed
                     why = without_secrets(str(error))
                     raise PlaceError(f"the server sends no parts of files ({why})") from None
         prefix = self._part(0, min(size, npy.MAX_HEADER_LENGTH))

@@ -54,8 +54,9 @@ def own_overlay(folder: Path) -> Path:
 
 def nbytes(quantity: str) -> int:
     """A Kubernetes quantity of memory."""
-    number, unit = re.fullmatch(r"(\d+)(\D*)", quantity).groups()  # type: ignore[union-attr]
-    return int(number) * _UNITS[unit]
+    found = re.fullmatch(r"(\d+)(\D*)", quantity)
+    assert found is not None, quantity
+    return int(found[1]) * _UNITS[found[2]]
 
 
 @dataclass(frozen=True)

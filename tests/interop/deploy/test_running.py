@@ -33,7 +33,8 @@ def test_a_pod_of_cpu_serves_until_its_drain_delay_is_over(overlays: dict[str, O
     # Another program of this machine may have the port.
     with Service(environment=overlay.environment | {f"{PREFIX}METRICS_PORT": "0"}) as service:
         probe = overlay.container["readinessProbe"]["httpGet"]["path"]
-        host = overlay.settings.allowed_hosts.split(",")[-1]  # type: ignore[union-attr]
+        assert overlay.settings.allowed_hosts is not None
+        host = overlay.settings.allowed_hosts.split(",")[-1]
         assert service.request("GET", probe, headers={"Host": f"{host}:8000"}).status == 200
         assert service.request("GET", probe, headers={"Host": "elsewhere"}).status == 421
         (port,) = re.findall(r"metrics on port (\d+)", "".join(service.log))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -80,8 +81,8 @@ def test_workers(cpus: float, environment: dict[str, str], workers: str) -> None
 
 
 def test_the_revision_is_that_of_settings_and_resources() -> None:
-    def revision(environment: dict[str, str], **options: float) -> str:
-        return FleetOptions(**options).specification(environment).revision  # type: ignore[arg-type]
+    def revision(environment: dict[str, str], **options: Any) -> str:
+        return FleetOptions(**options).specification(environment).revision
 
     plain = revision({"TENSOR_ROUND_BACKEND": "numpy"})
     assert revision({"TENSOR_ROUND_BACKEND": "numpy", "HOME": "/"}, min_replicas=3) == plain
