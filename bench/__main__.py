@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .measuring import anatomy, deployed, latency, load, machine, memory
+from .measuring import anatomy, deployed, interpreter, latency, load, machine, memory
 from .measuring.client import Arena
 from .peers import targets, variants
 from .peers.targets import HERE, KIB, MIB
@@ -42,6 +42,9 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, help="the JSON file to write")
     arguments = parser.parse_args()
+    tell(f"{sys.executable}, {interpreter.build()}")
+    if not interpreter.is_optimized():
+        tell("no interpreter with PGO and venv was found: images have one, and are faster")
     measured = measure(arguments.only or SECTIONS, quick=arguments.quick)
     print(tables.title(measured) + "\n\n" + tables.render(measured))
     partial = arguments.quick or arguments.only

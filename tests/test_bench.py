@@ -30,6 +30,35 @@ rows = [{"a": 1.234567e-5, "b": [2.0]}, {"a": 3, "b": []}]
 text = results.text({"quick": True, "seconds": 123456, "alike": rows, "others": [*rows, {"a": 1}]})
 print(json.dumps([text, results.read(text)]))
 """
+BUILDS = """
+import sysconfig
+from bench.measuring import interpreter
+def built(arguments, schemes=("posix_prefix", "venv")):
+    sysconfig.get_config_var = lambda name: {"CONFIG_ARGS": arguments}[name]
+    sysconfig.get_scheme_names = lambda: schemes
+    return interpreter.build(), interpreter.options(), interpreter.is_optimized()
+image = "'--build=x86_64-linux-gnu' '--enable-optimizations' '--with-lto' 'LDFLAGS=-Wl,-x'"
+pyenv = "'--prefix=/root/x' '--enable-shared' '--with-lto=no' 'CPPFLAGS=-I/root/include'"
+debian = "'--enable-shared' '--prefix=/usr' 'CFLAGS=-g   -fstack-protector-strong '"
+print(json.dumps([built(image), built(pyenv), built(debian, ("deb_system", "venv")), built(None)]))
+"""
+TWO_WORKERS = """
+from bench.peers import targets
+from bench.report import goals
+def found(cores, server, generator, one, two):
+    def row(target, rate):
+        about = {"target": target.name, "bytes": 1024, "connections": 64, "best": rate}
+        return {**about, "server_cpu": server, "generator_cpu": generator}
+    sections = dict.fromkeys(("latency", "deployed", "kernels", "memory"), ())
+    load = [row(targets.ROUND, one), row(targets.ROUND_TWO, two)]
+    judged = goals.judged({**sections, "machine": {"cores": cores}, "load": load})
+    (goal,) = [goal for goal in judged if "two workers" in goal["what"]]
+    return round(goal["measured"], 3), goal["met"]
+print(json.dumps([
+    found(2, 43e-6, 19e-6, 10_000, 13_870), found(2, 43e-6, 19e-6, 10_000, 13_000),
+    found(8, 43e-6, 19e-6, 10_000, 20_000), found(8, 20e-6, 20e-6, 10_000, 10_000),
+]))
+"""
 
 
 def told(program: str) -> str:
@@ -72,3 +101,19 @@ def test_committed_results_are_read() -> None:
         "for path in Path('bench/results').glob('[0-9]*.json'):\n"
         "    assert results.read(path.read_text())['latency'][0]['rounds']\n"
     )
+
+
+def test_the_build_of_the_interpreter_is_told_without_paths() -> None:
+    image, pyenv, debian, unknown = json.loads(told(BUILDS))
+    optimized = ["--build=x86_64-linux-gnu", "--enable-optimizations", "--with-lto"]
+    assert image == ["built with PGO and LTO", optimized, True]
+    without = "built without PGO and LTO"
+    assert pyenv == [without, ["--enable-shared", "--with-lto=no"], False]
+    assert debian == ["built by Debian with PGO and LTO", ["--enable-shared"], True]
+    assert unknown == [without, [], False]
+
+
+def test_two_workers_are_held_to_what_the_cores_leave_them() -> None:
+    """Two cores, beside the generator; with many the workers, or the generator, are the limit."""
+    found = json.loads(told(TWO_WORKERS))
+    assert found == [[1.0, True], [0.937, False], [1.0, True], [1.0, True]]

@@ -25,12 +25,16 @@ GROUPS: dict[str, list[str]] = {
 ASKED = {
     "build": [*GROUPS["build"], *PROJECT["build-system"]["requires"]],
     "ci": [
-        *(*OWN, *EXTRAS["service"], *EXTRAS["compiled"]),
+        *(*OWN, *EXTRAS["service"], *EXTRAS["cli"], *EXTRAS["compiled"]),
         *(*GROUPS["test-client"], *GROUPS["test-observability"], *GROUPS["test"], *GROUPS["lint"]),
     ],
     "site": GROUPS["site"],
-    # An extra that is another one by its use is locked under that one's name. No image has bulk.
-    **{extra: [*OWN, *asked] for extra, asked in EXTRAS.items() if extra not in ("engine", "bulk")},
+    # An extra that is others is locked under their names. No image has the command line.
+    **{
+        extra: [*OWN, *asked]
+        for extra, asked in EXTRAS.items()
+        if extra not in ("engine", "cli", "bulk", "all")
+    },
 }
 
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tensor_round.conformance.patterns import edges, random_patterns, samples
-from tensor_round.conformance.reference import (
+from tensor_round_verify.patterns import edges, random_patterns, samples
+from tensor_round_verify.reference import (
     BLOCK,
     FLOATS,
     INTEGER_WIDTHS,

@@ -10,28 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import tensor_round as tr
-from tensor_round import conformance, errors
+import tensor_round_verify as conformance
+from tensor_round.contract import errors
+from tensor_round.contract.operators import DIALECTS, dialects
 
 PAGE = Path(__file__).parents[1] / "docs" / "sdk.md"
 BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
 
-OPERATORS = (
-    tr.IEEE754Round,
-    tr.OnnxRound,
-    tr.OpenVINORound,
-    tr.DirectMLRound,
-    tr.WebNNRoundEven,
-    tr.StableHLORound,
-    tr.ArrayAPIRound,
-)
-DESCRIPTORS = (
-    *(tr.IEEE754Descriptor, tr.IEEE754Tensor),
-    *(tr.OnnxDescriptor, tr.OnnxTensor),
-    *(tr.OpenVINODescriptor, tr.OpenVINOData, tr.OpenVINOTensor),
-    *(tr.DirectMLDescriptor, tr.ElementWiseRoundDesc, tr.BufferTensorDesc),
-    *(tr.WebNNDescriptor, tr.WebNNTensor),
-    tr.StableHLODescriptor,
-    *(tr.ArrayAPIDescriptor, tr.ArrayAPIArray),
+OPERATORS = tuple(dialect.object for dialect in DIALECTS.values())
+#: Each dialect's descriptor, and then its parts.
+DESCRIPTORS = tuple(
+    kind
+    for module in dialects.MODULES
+    for kind in dict.fromkeys(
+        [module.DIALECT.descriptor, *(getattr(module, name) for name in module.__all__)]
+    )
+    if kind not in OPERATORS
 )
 _WITHOUT_STATUS = (errors.RequestRefused, errors.UnknownRefusal)
 COMPARED = (tr.Differences, conformance.Comparison)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tensor_round.specifications import SPECIFICATIONS, Specification
+from tensor_round_verify.specifications import SPECIFICATIONS, Specification
 
 PAGE = Path(__file__).parents[1] / "docs" / "specifications.md"
 
@@ -18,9 +18,9 @@ means that the specification states nothing. The service has an operator of a ro
 by that [descriptor](descriptors.md). An operator without an exact definition has no dialect,
 because no result can be called wrong.
 
-`tensor-round specs` prints the table, and `tensor-round specs webnn` the rows of one family;
-`--json` prints them as JSON. In Python they are `tensor_round.specifications`. Whether programs
-follow their specifications: [verify.md](verify.md).
+`tensor-round specs` prints the table, and `tensor-round specs stablehlo` the rows of one family;
+`--json` prints them as JSON. In Python they are `tensor_round_verify.specifications`. Whether
+programs follow their specifications: [verify.md](verify.md).
 
 This page is made from `specifications.py` by `make docs`.
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round import operators
+from tensor_round.contract import operators
 from tensor_round_service.backends.select import compiled_kernels, select_backend
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job

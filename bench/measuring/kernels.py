@@ -7,13 +7,14 @@ The backend takes part twice: with the kernels that LLVM compiles, and with NumP
 Whatever of those is installed takes part: ``make bench-peers`` makes an environment
 with all of them. Everybody rounds the same numbers, in memory that was just written, as
 a received tensor's is, on all cores; in place, but for ONNX Runtime and OpenVINO, which
-cannot. They take turns of a few milliseconds, so that a busy machine is busy for all,
-after pauses in which the others' threads stop spinning; a figure is the median of the
-turns' medians.
+cannot. torch takes part a second time on one thread, as the backend does below 16 MiB. They
+take turns of a few milliseconds, so that a busy machine is busy for all, after pauses in
+which the others' threads stop spinning; a figure is the median of the turns' medians.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -25,10 +26,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.call import RoundCall
-from tensor_round.dtypes import BY_NAME, DType
-from tensor_round.layout import Layout
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.operators.dialects.onnx import NUMBERS
+from tensor_round.contract.operators.dialects.openvino import DTYPES as OPENVINO_DTYPES
+from tensor_round.contract.operators.tensor_arguments import name_in
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.select import compiled_kernels
 
@@ -37,11 +41,13 @@ KIB, MIB = 1 << 10, 1 << 20
 EVEN, AWAY = Rounding.TIES_TO_EVEN, Rounding.TIES_TO_AWAY
 #: The columns of the two ways that the backend has.
 COMPILED, WITH_NUMPY = "compiled", "NumPy"
+TORCH, TORCH_ALONE = "torch", "torch, 1 thread"
 
 #: Sizes, and the directions measured at each.
 CASES: dict[int, tuple[Rounding, ...]] = {
     KIB: (EVEN, AWAY),
     MIB: (EVEN, AWAY),
+    8 * MIB: (EVEN,),
     64 * MIB: tuple(Rounding),
 }
 DTYPES = ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -60,6 +66,13 @@ class Contestant:
     name: str
     memory: Elements
     run: Callable[[], object]
+
+    def prepare(self) -> None:
+        """Set the threads of the library for this one's turn."""
+        if self.name in (TORCH, TORCH_ALONE):
+            import torch
+
+            torch.set_num_threads(1 if self.name == TORCH_ALONE else len(os.sched_getaffinity(0)))
 
 
 #: Makes a contestant for memory full of elements; None where it has no such operation.
@@ -114,6 +127,7 @@ def compete(contestants: list[Contestant], given: Elements) -> dict[str, float]:
     for _ in range(TURNS):
         for contestant in contestants:
             time.sleep(PAUSE_SECONDS)
+            contestant.prepare()
             turns[contestant.name].append(turn(contestant, given))
     return {name: statistics.median(medians) for name, medians in turns.items()}
 
@@ -139,7 +153,8 @@ def entrants() -> Iterator[tuple[str, Maker]]:
     yield WITH_NUMPY, partial(ours, BACKEND)
     yield "np.rint", numpy
     for name, module, make in (
-        ("torch", "torch", torch),
+        (TORCH, "torch", torch),
+        (TORCH_ALONE, "torch", torch),
         ("ONNX Runtime", "onnxruntime", onnx_runtime),
         ("OpenVINO", "openvino", openvino),
     ):
@@ -186,9 +201,10 @@ def onnx_runtime(dtype: DType, rounding: Rounding, memory: Elements) -> Callable
     from onnx import helper
 
     # Its CPU has no bfloat16.
-    if rounding is not EVEN or dtype.onnx_number is None or dtype.name not in ONNX_TYPES:
+    if rounding is not EVEN or dtype.name not in ONNX_TYPES:
         return None
-    ends = [helper.make_tensor_value_info(end, dtype.onnx_number, ["n"]) for end in "xy"]
+    number = NUMBERS[dtype.name]
+    ends = [helper.make_tensor_value_info(end, number, ["n"]) for end in "xy"]
     graph = helper.make_graph([helper.make_node("Round", ["x"], ["y"])], "round", *zip(ends))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
     session = onnxruntime.InferenceSession(
@@ -219,10 +235,11 @@ def openvino(dtype: DType, rounding: Rounding, memory: Elements) -> Callable[[],
     modes = {EVEN: "half_to_even", AWAY: "half_away_from_zero"}
     if rounding not in modes or dtype.name not in OPENVINO_TYPES:
         return None
-    element = getattr(ov.Type, dtype.openvino)
+    name = name_in(OPENVINO_DTYPES, dtype.name)
+    element = getattr(ov.Type, name)
     parameter = opset5.parameter([memory.size], element)
     model = ov.Model([opset5.round(parameter, modes[rounding])], [parameter])
-    options = {"INFERENCE_PRECISION_HINT": dtype.openvino}
+    options = {"INFERENCE_PRECISION_HINT": name}
     request = ov.compile_model(model, "CPU", options).create_infer_request()
     result = np.empty_like(memory)
     given, got = (

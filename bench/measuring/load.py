@@ -65,15 +65,20 @@ def measure(
         blocks: dict[Target, list[Outcome]] = {
             target: [] for target in UNDER_LOAD if target in targets and nbytes <= target.to_bytes
         }
+        busy: dict[Target, list[float]] = {target: [] for target in blocks}
         for _ in range(rounds):
             for target, results in blocks.items():
-                address = running[target.program].address
+                server = running[target.program]
+                before = server.cpu_seconds()
                 try:
-                    result = block(address, wire(target, arena, nbytes), connections, SECONDS)
+                    result = block(
+                        server.address, wire(target, arena, nbytes), connections, SECONDS
+                    )
                 except LoadFailed as stall:
                     missing[f"{target.name}, {connections} x {nbytes} bytes"] = str(stall)
                 else:
                     results.append(result)
+                    busy[target].append((server.cpu_seconds() - before) / result.responses)
         for target, results in blocks.items():
             if not results:
                 continue
@@ -86,6 +91,8 @@ def measure(
                     "best": max(rates),
                     "median": statistics.median(rates),
                     "p99": min(result.p99 for result in results),
+                    "server_cpu": statistics.median(busy[target]),
+                    "generator_cpu": statistics.median(each.core_seconds for each in results),
                     "rounds": rates,
                 }
             )

@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from . import interpreter
+
 PACKAGES = (
     *("tensor-round", "numpy", "ml_dtypes", "llvmlite"),
     *("fastapi", "uvicorn", "uvloop", "httptools"),
@@ -27,6 +29,8 @@ def describe() -> dict[str, Any]:
         "kernel": platform.release(),
         "huge_pages": setting("/sys/kernel/mm/transparent_hugepage/enabled"),
         "python": platform.python_version(),
+        "python_build": interpreter.build(),
+        "python_options": interpreter.options(),
         "versions": {name: found for name in PACKAGES if (found := installed(name))},
         "commit": commit(),
         "busy_before": round(busy_cores(), 2),

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 from ..measuring.latency import FREE, OWN_CORES
 from ..peers import targets
 from ..peers.targets import KIB, MIB, Target
-from .tables import seconds, was_busy
+from .tables import python, seconds, was_busy
 
 #: A target, what it is called here, and its class in the style below.
 Bar: TypeAlias = tuple[Target, str, str]
@@ -91,7 +91,7 @@ def text(x: float, y: float, words: str, style: str = "") -> str:
 def caption(results: dict[str, Any]) -> str:
     about = results["machine"]
     words = (
-        f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, loopback; "
+        f"{about['cpu']}, {about['cores']} cores, {python(about)}, loopback; "
         f"{results['date'][:10]}, make bench"
     )
     return f"{words}; the machine was busy with other work" if was_busy(results) else words

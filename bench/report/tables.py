@@ -29,7 +29,7 @@ def title(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     words = (
         f"{about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB, "
-        f"Linux {about['kernel']}, Python {about['python']}, {versions}; "
+        f"Linux {about['kernel']}, {python(about)}, {versions}; "
         f"commit {about['commit']}, {results['date'][:10]}"
     )
     if results["quick"]:
@@ -39,18 +39,24 @@ def title(results: dict[str, Any]) -> str:
     return words + "."
 
 
+def python(about: dict[str, Any]) -> str:
+    """The interpreter and its build; results of before do not have it."""
+    return ", ".join(filter(None, (f"Python {about['python']}", about.get("python_build"))))
+
+
 def render(results: dict[str, Any]) -> str:
     """Everything that was measured."""
     small = results.get("deployed", [])  # runs of before do not have it
     sections: list[tuple[str, list[list[str]]]] = []
-    for placement, where in (
-        (ONE_CORE, "client and server on one core"),
-        (OWN_CORES, "client and server on cores of their own"),
-        (FREE, "on any core"),
+    for placement, where, what, cell in (
+        (ONE_CORE, "client and server on one core", "a round trip", time),
+        (ONE_CORE, "client and server on one core", "the server's core time", core),
+        (OWN_CORES, "client and server on cores of their own", "a round trip", time),
+        (FREE, "on any core", "a round trip", time),
     ):
         rows = [row for row in results["latency"] if row["placement"] == placement]
         if rows:
-            sections.append((f"One connection, {where}: a round trip", pivot(rows, size_of, time)))
+            sections.append((f"One connection, {where}: {what}", pivot(rows, size_of, cell)))
     sections += [
         ("Many connections: requests a second", pivot(results["load"], load_of, rate)),
         (
@@ -189,6 +195,10 @@ def load_of(row: dict[str, Any]) -> str:
 
 def time(row: dict[str, Any]) -> str:
     return seconds(row["best"])
+
+
+def core(row: dict[str, Any]) -> str:
+    return seconds(row["server_cpu"])
 
 
 def rate(row: dict[str, Any]) -> str:

@@ -14,154 +14,42 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .errors import (
-    BackendFailed,
-    CannotVerify,
-    ConnectionFailed,
-    DeadlineExceeded,
-    DeviceOutOfMemory,
-    DigestMismatch,
-    Draining,
-    DuplicateDescriptor,
-    Fault,
-    ForeignOrigin,
-    HeadersTooLarge,
-    InternalError,
-    InvalidArgument,
-    InvalidArgumentType,
-    InvalidDescriptor,
-    MalformedEncoding,
-    MalformedJSON,
-    MalformedNpy,
-    MethodNotAllowed,
-    MisdirectedHost,
-    MissingDescriptor,
-    NotFound,
-    NotOffered,
-    Overloaded,
-    PayloadSizeMismatch,
-    ProtocolViolation,
-    ReceiveTimeout,
-    RequestRefused,
-    TensorRoundError,
-    TensorTooLarge,
-    Unauthorized,
-    UnknownRefusal,
-    UnsupportedEncoding,
-    UnsupportedMediaType,
-)
-from .messages.differences import Differences
-from .operators import (
-    ArrayAPIArray,
-    ArrayAPIDescriptor,
-    BufferTensorDesc,
-    DirectMLDescriptor,
-    ElementWiseRoundDesc,
-    IEEE754Descriptor,
-    IEEE754Tensor,
-    OnnxDescriptor,
-    OnnxTensor,
-    OpenVINOData,
-    OpenVINODescriptor,
-    OpenVINOTensor,
-    StableHLODescriptor,
-    WebNNDescriptor,
-    WebNNTensor,
-)
-from .operators.objects import (
-    ArrayAPIRound,
-    DirectMLRound,
-    IEEE754Round,
-    OnnxRound,
-    OpenVINORound,
-    RoundOperator,
-    StableHLORound,
-    WebNNRoundEven,
-)
-from .operators.readers import from_dxdispatch, from_onnx, from_openvino
-from .rounding import Rounding
-from .sdk.async_client import AsyncClient
-from .sdk.client import Client
-from .sdk.output import Output
-from .version import __version__ as __version__
+from .contract import errors
+from .contract.differences.document import Differences as Differences
+from .contract.errors import *
+from .contract.operators import RoundOperator as RoundOperator
+from .contract.operators import dialects
+from .contract.operators.dialects import *
+from .contract.operators.readers import from_dxdispatch as from_dxdispatch
+from .contract.operators.readers import from_onnx as from_onnx
+from .contract.operators.readers import from_openvino as from_openvino
+from .contract.rounding import Rounding as Rounding
+from .contract.version import __version__ as __version__
+from .sdk.async_client import AsyncClient as AsyncClient
+from .sdk.client import Client as Client
+from .sdk.output import Output as Output
 
+# What type checkers read are the stars, and names imported as themselves.
 if TYPE_CHECKING:
-    from .conformance.compare.run import compare
+    from tensor_round_verify.comparing.run import compare as compare
+else:
+    __all__ = sorted(
+        [
+            *(*errors.__all__, *dialects.__all__),
+            *("AsyncClient", "Client", "Differences", "Output", "RoundOperator", "Rounding"),
+            *("compare", "from_dxdispatch", "from_onnx", "from_openvino"),
+        ]
+    )
 
-__all__ = [
-    "ArrayAPIArray",
-    "ArrayAPIDescriptor",
-    "ArrayAPIRound",
-    "AsyncClient",
-    "BackendFailed",
-    "BufferTensorDesc",
-    "CannotVerify",
-    "Client",
-    "ConnectionFailed",
-    "DeadlineExceeded",
-    "DeviceOutOfMemory",
-    "Differences",
-    "DigestMismatch",
-    "DirectMLDescriptor",
-    "DirectMLRound",
-    "Draining",
-    "DuplicateDescriptor",
-    "ElementWiseRoundDesc",
-    "Fault",
-    "ForeignOrigin",
-    "HeadersTooLarge",
-    "IEEE754Descriptor",
-    "IEEE754Round",
-    "IEEE754Tensor",
-    "InternalError",
-    "InvalidArgument",
-    "InvalidArgumentType",
-    "InvalidDescriptor",
-    "MalformedEncoding",
-    "MalformedJSON",
-    "MalformedNpy",
-    "MethodNotAllowed",
-    "MisdirectedHost",
-    "MissingDescriptor",
-    "NotFound",
-    "NotOffered",
-    "OnnxDescriptor",
-    "OnnxRound",
-    "OnnxTensor",
-    "OpenVINOData",
-    "OpenVINODescriptor",
-    "OpenVINORound",
-    "OpenVINOTensor",
-    "Output",
-    "Overloaded",
-    "PayloadSizeMismatch",
-    "ProtocolViolation",
-    "ReceiveTimeout",
-    "RequestRefused",
-    "RoundOperator",
-    "Rounding",
-    "StableHLODescriptor",
-    "StableHLORound",
-    "TensorRoundError",
-    "TensorTooLarge",
-    "Unauthorized",
-    "UnknownRefusal",
-    "UnsupportedEncoding",
-    "UnsupportedMediaType",
-    "WebNNDescriptor",
-    "WebNNRoundEven",
-    "WebNNTensor",
-    "compare",
-    "from_dxdispatch",
-    "from_onnx",
-    "from_openvino",
-]
+    def __dir__() -> list[str]:
+        # Without the submodules that imports add to the namespace.
+        return list(__all__)
 
 
 def __getattr__(name: str) -> Any:
     # It needs onnx, which is no dependency and slow to import.
     if name == "OnnxBackend":
-        from .onnx_backend import OnnxBackend
+        from tensor_round_verify.onnx_backend import OnnxBackend
 
         return OnnxBackend
     # Rounding does not need it.
@@ -170,8 +58,3 @@ def __getattr__(name: str) -> Any:
     if name == "compare":
         return import_module(".conformance", __name__).compare
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    # Without the submodules that imports add to the namespace.
-    return list(__all__)

@@ -39,7 +39,7 @@ from .routes.inference_status import inference_status_router
 from .routes.metrics import metrics_router
 from .routes.open_paths import OPEN_PATHS
 from .routes.pages.docs import docs_router
-from .routes.pages.home import page_router
+from .routes.pages.home import FILE_PATHS, page_router
 from .routes.repository import repository_router
 from .routes.round import round_route
 from .routes.shared_memory import shared_memory_router
@@ -64,6 +64,8 @@ class Application(FastAPI):
     metrics: Metrics
     #: What METRICS_PORT serves.
     metrics_dispatcher: Dispatcher
+    #: The keys of API_KEYS_FILE.
+    keys: KeyRing | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve another ASGI server."""
@@ -215,7 +217,7 @@ def create_app(
     app.include_router(page_router())
     metrics = Metrics(
         {"version": version(NAME), "backend": serving.backend.name},
-        {*tensor_routes, *OPEN_PATHS, "/operators", "/conformance", "/metrics"},
+        {*tensor_routes, *OPEN_PATHS - FILE_PATHS, "/operators", "/conformance", "/metrics"},
         partial(_gauges, serving, lifecycle),
         settings.workers,
         serving.backend.device_events,
@@ -228,13 +230,12 @@ def create_app(
         app.include_router(metrics_router(metrics))
     app.metrics_dispatcher = _metrics_dispatcher(metrics, settings)
     add_refusal_handlers(app)
+    app.keys = None if settings.api_keys_file is None else KeyRing(settings.api_keys_file)
     app.dispatcher = Dispatcher(
         app.framework,
         tensor_routes,
         host_check(settings),
-        None
-        if settings.api_keys_file is None
-        else Authenticator(KeyRing(settings.api_keys_file), OPEN_PATHS),
+        None if app.keys is None else Authenticator(app.keys, OPEN_PATHS),
         cors,
         metrics,
         settings.access_log,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tensor_round import operators
-from tensor_round.dtypes import DTYPES
-from tensor_round.rounding import Rounding
+from tensor_round.contract import operators
+from tensor_round.contract.dtypes import DTYPES
+from tensor_round.contract.rounding import Rounding
 
 from .documents import Catalog, Limits
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import ByteSize
 
-from tensor_round.version import __version__
+from tensor_round.contract.version import __version__
 
 from .documents import Limits, Terms
 from .engine.memory import largest_request, memory_limit

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from tensor_round.errors import BackendFailed, InternalError, Overloaded, RequestRefused
+from tensor_round.contract.errors import BackendFailed, InternalError, Overloaded, RequestRefused
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tensor_round import operators
-from tensor_round.call import RoundCall, wrong_size
-from tensor_round.errors import BackendFailed, NotFound, NotOffered, TensorRoundError
-from tensor_round.layout import check_size
+from tensor_round.contract import operators
+from tensor_round.contract.call import RoundCall, wrong_size
+from tensor_round.contract.errors import BackendFailed, NotFound, NotOffered, TensorRoundError
+from tensor_round.contract.layout import check_size
 
 from .backends import Bytes
 from .backends.select import select_backend

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response as FastAPIResponse
 from starlette.exceptions import HTTPException
 
-from tensor_round.errors import (
+from tensor_round.contract.errors import (
     Fault,
     InvalidDescriptor,
     MethodNotAllowed,
@@ -18,8 +18,9 @@ from tensor_round.errors import (
     RequestRefused,
     problem,
 )
-from tensor_round.wire import native, oip_response
+from tensor_round.contract.wire import native
 
+from .codec import oip_response
 from .failures import refusal_for
 from .http1.head import Header
 from .http1.request import ClientDisconnected

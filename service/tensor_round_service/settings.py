@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from tensor_round.quoting import shown
+from tensor_round.contract.quoting import shown
 
 from .engine.engine import MAX_TENSOR_BYTES
 
@@ -113,6 +113,14 @@ class Settings(BaseSettings):
             "the connection of a slower one is aborted.",
         ),
     ] = 64 << 10
+    keep_alive: Annotated[
+        float,
+        Field(
+            gt=0,
+            description="Seconds after which an idle connection is closed. A proxy or balancer in "
+            "front must close idle ones earlier, so set more than it keeps them.",
+        ),
+    ] = 5.0
     api_keys_file: Annotated[
         Path | None,
         Field(

@@ -13,13 +13,15 @@ ROOT = Path(__file__).parents[2]
 VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
-@pytest.mark.parametrize("path", ["web/package.json", "web/client/package.json"])
+@pytest.mark.parametrize(
+    "path", ["web/package.json", "service/tensor_round_service/web/client/package.json"]
+)
 def test_the_packages_have_one_version(path: str) -> None:
     assert json.loads((ROOT / path).read_text())["version"] == VERSION
 
 
 def test_the_python_sources_ask_for_the_version() -> None:
-    for folder in ("client", "service"):
+    for folder in ("client", "service", "verify", "cli"):
         for path in (ROOT / folder).rglob("*.py"):
             assert not re.search(rf"version.*[\"']{re.escape(VERSION)}[\"']", path.read_text()), (
                 path

@@ -1,7 +1,8 @@
-"""The files of the web page: wheel and sdist have them if they are built."""
+"""The files of the web page: wheel and sdist have them as they are, and what is made beside not."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BUILT = {"index.html", "page/page.js", "page/page.css", "page/icon.svg"}
+PLACE = "service/tensor_round_service/web"
+MADE = ("client/types/index.d.ts", "client/tensor-round-0.1.0.tgz", "client/node_modules/x/x.js")
 BACKEND = """
 import sys
 from hatchling.build import build_sdist, build_wheel
@@ -21,44 +23,45 @@ print(build_wheel(sys.argv[1]), build_sdist(sys.argv[1]))
 
 
 @pytest.fixture(scope="module")
-def backend(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python that has the build backend."""
+def backend(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a Python that finds the build backend."""
     home = tmp_path_factory.mktemp("backend")
-    subprocess.run([sys.executable, "-m", "venv", home], check=True)
-    python = home / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "-q", "hatchling>=1.27,<2"], check=True)
-    return python
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--target", str(home)]
+    subprocess.run([*pip, "hatchling>=1.27,<2"], check=True)
+    return {**os.environ, "PYTHONPATH": str(home)}
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("is_built", [True, False], ids=["built", "not built"])
-def test_packages_have_the_files_that_are_built(
-    backend: Path, tmp_path: Path, is_built: bool
+def test_packages_have_the_page_as_it_is_in_the_repository(
+    backend: dict[str, str], tmp_path: Path
 ) -> None:
     tree = tmp_path / "tree"
-    ignored = shutil.ignore_patterns("__pycache__", "web", "dist")
-    for folder in ("client", "service"):
+    ignored = shutil.ignore_patterns("__pycache__", "types", "node_modules", "*.tgz")
+    for folder in ("client", "service", "verify", "cli"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, tree)
-    (tree / "web" / "node_modules" / "vite").mkdir(parents=True)
-    (tree / "web" / "node_modules" / "vite" / "index.js").touch()
+    files = tree / PLACE
+    contents = {
+        path.relative_to(files).as_posix(): path.read_bytes()
+        for path in files.rglob("*")
+        if path.is_file()
+    }
+    assert {"index.html", "page.css", "main.js", "client/index.js"} <= contents.keys()
+    for name in (*(f"{PLACE}/{name}" for name in MADE), "web/node_modules/axe-core/axe.js"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).touch()
     (tree / "web" / "package.json").touch()
-    files = tree / "service" / "tensor_round_service" / "web"
-    for name in BUILT if is_built else ():
-        (files / name).parent.mkdir(parents=True, exist_ok=True)
-        (files / name).write_text("built")
-    done = subprocess.run(
-        [backend, "-c", BACKEND, tmp_path], cwd=tree, check=True, capture_output=True, text=True
-    )
+    build = [sys.executable, "-c", BACKEND, str(tmp_path)]
+    done = subprocess.run(build, cwd=tree, env=backend, check=True, capture_output=True, text=True)
     wheel, sdist = (tmp_path / name for name in done.stdout.split()[-2:])
-    expected = BUILT if is_built else set()
     with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    assert {n.partition("_service/web/")[2] for n in names if "_service/web/" in n} == expected
-    assert not [name for name in names if name.startswith("web/")]
-    with tarfile.open(sdist) as archive:
-        names = archive.getnames()
-    assert {n.partition("_service/web/")[2] for n in names if "_service/web/" in n} == expected
-    assert [name for name in names if "/web/package.json" in name]
+        place = PLACE.removeprefix("service/") + "/"
+        packed = {n.removeprefix(place): archive.read(n) for n in archive.namelist() if place in n}
+        assert not [name for name in archive.namelist() if name.startswith("web/")]
+    assert packed == contents
+    with tarfile.open(sdist) as source:
+        names = source.getnames()
+    assert {n.partition(f"{PLACE}/")[2] for n in names if f"{PLACE}/" in n} == contents.keys()
+    assert [name for name in names if name.endswith("/web/package.json")]
     assert not [name for name in names if "node_modules" in name]

@@ -1,4 +1,4 @@
-"""The wheel, without extras, in an empty environment: the client works, the server explains."""
+"""The wheel, without extras, in an empty environment: the client works, commands explain."""
 
 from __future__ import annotations
 
@@ -58,15 +58,40 @@ def test_the_client_s_tests_pass(environment: Environment) -> None:
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr
 
 
-def test_the_command_line_is_there(environment: Environment) -> None:
-    assert "conformance" in environment.run("tensor-round", "--help").stdout
-
-
-def test_the_server_says_what_to_install(environment: Environment) -> None:
-    done = environment.run("tensor-round-service")
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        (["tensor-round", "--help"], "cli"),
+        (["python", "-m", "tensor_round"], "cli"),
+        (["tensor-round-service"], "service"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_says_what_to_install(
+    environment: Environment, command: list[str], extra: str
+) -> None:
+    done = environment.run(*command)
     assert done.returncode == 1
-    assert "pip install 'tensor-round[service]'" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert f"pip install 'tensor-round[{extra}]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_requirements_are_for_no_terminal_and_no_server(environment: Environment) -> None:
+    absent = ("typer", "rich", "click", "fastapi", "starlette", "uvicorn", "httptools")
+    for name in absent:
+        assert environment.python(f"import {name}").returncode == 1, name
+
+
+def test_verification_needs_no_extra(environment: Environment) -> None:
+    done = environment.python(
+        "import numpy as np\n"
+        "from tensor_round import compare, conformance\n"
+        "report = conformance.verify(lambda x: np.rint(x), dtypes=['float16'],"
+        " roundings=['ties_to_even'], nans='any', progress=True)\n"
+        "x = np.array([0.5, 1.5])\n"
+        "print(report.right, compare(x, np.rint(x)).rounding)"
+    )
+    assert done.stdout == "True ties_to_even\n", done.stderr
 
 
 def test_the_engine_works_without_a_web_framework(environment: Environment) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -66,3 +67,12 @@ def bad(code: int, why: str, *arguments: object, **options: Any) -> str:
     assert why in " ".join(errors.split()), errors
     assert "Traceback" not in errors
     return errors
+
+
+def healthcheck(**environment: str) -> int:
+    """The exit code of the image's health check, with these settings."""
+    settings = {f"TENSOR_ROUND_{name}": value for name, value in environment.items()}
+    command = [sys.executable, "-m", "tensor_round_service.process.healthcheck"]
+    return subprocess.run(
+        command, env={**os.environ, **settings}, capture_output=True, timeout=30
+    ).returncode

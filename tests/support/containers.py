@@ -1,4 +1,4 @@
-"""Containers of the images that `make images` has built, without network and with no rights."""
+"""Containers of the images that `make images` has built, with no rights."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 ENGINE = os.environ["CONTAINER_ENGINE"]
-#: As docker-compose.yml has it, and not even a network.
+#: As docker-compose.yml has it.
 HARDENED = [
     "--read-only",
     "--tmpfs=/tmp",
     "--cap-drop=all",
     "--security-opt=no-new-privileges",
-    "--network=none",
     "--memory=512m",
 ]
 if Path(ENGINE).name == "podman":  # which else mounts /run and /var/tmp, too
@@ -43,6 +42,10 @@ class Container:
         done = self.run("python3", "-c", code)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def url(self) -> str:
+        """Where a published container is reached from outside."""
+        return f"http://{engine('port', self.name, '8000/tcp').stdout.strip()}"
 
     def state(self) -> dict[str, Any]:
         (found,) = json.loads(engine("inspect", self.name).stdout)
@@ -70,12 +73,16 @@ class Container:
 
 @contextmanager
 def started(
-    image: str, *mounted: Path, command: tuple[str, ...] = (), **environment: str
+    image: str, *mounted: Path, published: bool = False, **environment: str
 ) -> Iterator[Container]:
-    """A container of the image; files are mounted under their own names in /mnt."""
-    flags = [f"--env=TENSOR_ROUND_{name}={value}" for name, value in environment.items()]
+    """A container of the image; files are mounted under their own names in /mnt.
+
+    Where it is published its port is one of 127.0.0.1; else it has no network.
+    """
+    flags = ["--publish=127.0.0.1::8000" if published else "--network=none"]
+    flags += [f"--env=TENSOR_ROUND_{name}={value}" for name, value in environment.items()]
     flags += [f"--volume={path}:/mnt/{path.name}:ro" for path in mounted]
-    done = engine("run", "--detach", *HARDENED, *flags, image, *command)
+    done = engine("run", "--detach", *HARDENED, *flags, image)
     assert done.returncode == 0, done.stderr
     container = Container(done.stdout.split()[-1])
     try:

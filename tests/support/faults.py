@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tensor_round.wire import oip_response
 from tensor_round_service.backends.cpu import backend
+from tensor_round_service.codec import oip_response
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
 from tensor_round_service.http1.body import BodyReceiver

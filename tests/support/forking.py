@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 TESTS = Path(__file__).parents[1]
 #: What takes the time.
-IMPORTED = ("tensor_round.cli", "tensor_round_service.process.serve")
+IMPORTED = ("tensor_round_cli.app", "tensor_round_service.process.serve")
 
 
 class Forked:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensor_round.wire.oip import Region
 from tensor_round_service.backends import Bytes
+from tensor_round_service.codec.oip import Region
 from tensor_round_service.inference.shared.posix import PosixSharedMemory
 
 SIZE = 4096

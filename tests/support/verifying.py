@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tensor_round.conformance import (
+from tensor_round_verify import (
     CannotVerify,
     verify,
 )

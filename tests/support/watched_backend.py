@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tensor_round.call import RoundCall
+from tensor_round.contract.call import RoundCall
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.overlap import PIECE_BYTES

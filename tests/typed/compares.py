@@ -7,7 +7,7 @@ from typing import assert_type
 import numpy as np
 
 import tensor_round as tr
-from tensor_round import conformance
+import tensor_round_verify as conformance
 
 x = np.array([-2.5, 0.5], np.float32)
 found = tr.compare(x, np.rint(x), progress=print)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tensor_round as tr
-from tensor_round import conformance
+import tensor_round_verify as conformance
 
 
 def kernel(x: npt.NDArray[Any]) -> npt.NDArray[Any]:  # of any type of element

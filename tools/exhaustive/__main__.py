@@ -13,8 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from tensor_round.conformance.patterns import samples
-from tensor_round.conformance.reference import FLOATS, ROUNDINGS, rounded
+from tensor_round_verify.patterns import samples
+from tensor_round_verify.reference import FLOATS, ROUNDINGS, rounded
 
 from .prove import CHUNK, DEVICE_CHUNK, mismatches, sweep
 from .targets import TARGETS, TargetMissing, reference

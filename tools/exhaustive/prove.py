@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensor_round.conformance.patterns import random_patterns
-from tensor_round.conformance.reference import WIDTHS, Bits, bits_type
 from tensor_round_service.backends.cpu.backend import usable_cores
+from tensor_round_verify.patterns import random_patterns
+from tensor_round_verify.reference import WIDTHS, Bits, bits_type
 
 from .targets import RoundBits
 

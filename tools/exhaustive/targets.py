@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from support.devices.host_kernels import round_run
-from tensor_round.call import RoundCall
-from tensor_round.conformance.reference import ROUNDINGS, Bits, rounded
-from tensor_round.dtypes import BY_NAME
-from tensor_round.layout import Layout
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, run_size
 from tensor_round_service.backends.select import compiled_kernels
+from tensor_round_verify.reference import ROUNDINGS, Bits, rounded
 
 #: From a dtype, a rounding and patterns of the dtype to the patterns of the result.
 RoundBits = Callable[[str, str, Bits], Bits]

@@ -6,7 +6,7 @@ pieces say something else than the whole.
 
 from __future__ import annotations
 
-from tensor_round.errors import RequestRefused
+from tensor_round.contract.errors import RequestRefused
 from tensor_round_service.http1.body import BodyReceiver
 from tensor_round_service.http1.head import MalformedRequest, split_head
 

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stress.report import Report
-from tensor_round import operators
-from tensor_round.errors import RequestRefused
-from tensor_round.layout import check_size
+from tensor_round.contract import operators
+from tensor_round.contract.errors import RequestRefused
+from tensor_round.contract.layout import check_size
+from tensor_round.contract.operators.readers import from_dxdispatch, from_openvino
+from tensor_round.contract.operators.text import operator_from_text
+from tensor_round.contract.wire import native, npy
 from tensor_round.messages.refusal import MAX_PROBLEM_BYTES, refusal
-from tensor_round.operators.readers import from_dxdispatch, from_openvino
-from tensor_round.operators.text import operator_from_text
-from tensor_round.wire import native, npy
 from tensor_round_service.http1.coding import decoder_for
 from tensor_round_service.http1.content import STEP_BYTES
 from tensor_round_service.http1.head import MalformedRequest

@@ -17,7 +17,7 @@ import numpy as np
 
 from stress.report import Report
 from support.services.server import Service, tracebacks
-from tensor_round.errors import REFUSALS
+from tensor_round.contract.errors import REFUSALS
 
 from . import mutation, seeds
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tensor_round.errors import Fault, InvalidDescriptor, problem
+from tensor_round.contract.errors import Fault, InvalidDescriptor, problem
+from tensor_round.contract.operators import DIALECTS
+from tensor_round.contract.operators.text import WORDS
 
 X = np.array([[0.5, 1.5, -2.5], [3.5, -0.3, 1e9]], "<f4")
 
@@ -28,19 +30,6 @@ DESCRIPTORS: list[dict[str, Any]] = [
         "output": {"dtype": "float32", "shape": [2, 3], "strides": [8, 2], "byte_length": 64},
     },
     {
-        "dialect": "onnx",
-        "op_type": "Round",
-        "opset_version": 22,
-        "input": {"elem_type": "FLOAT", "shape": [2, 3]},
-    },
-    {
-        "dialect": "openvino",
-        "type": "Round",
-        "version": "opset5",
-        "data": {"mode": "half_to_even"},
-        "input": {"element_type": "f32", "shape": [2, 3]},
-    },
-    {
         "dialect": "directml",
         "feature_level": "3_0",
         "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
@@ -50,14 +39,12 @@ DESCRIPTORS: list[dict[str, Any]] = [
             "RoundingMode": "HALVES_TO_NEAREST_EVEN",
         },
     },
-    {"dialect": "webnn", "op": "roundEven", "input": {"dataType": "float32", "shape": [2, 3]}},
-    {"dialect": "stablehlo", "op": "round_nearest_afz", "operand": "tensor<2x3xf32>"},
-    {"dialect": "array_api", "op": "floor", "x": {"dtype": "float32", "shape": [2, 3]}},
+    *(dialect.example for dialect in DIALECTS.values()),
 ]
 
 MODELS: list[dict[str, Any]] = [
-    {"type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "desc": DESCRIPTORS[4]["desc"]},
-    {"dispatchables": {"r": {"type": "ELEMENT_WISE_ROUND", "Desc": DESCRIPTORS[4]["desc"]}}},
+    {"type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "desc": DESCRIPTORS[2]["desc"]},
+    {"dispatchables": {"r": {"type": "ELEMENT_WISE_ROUND", "Desc": DESCRIPTORS[2]["desc"]}}},
 ]
 
 LAYERS = [
@@ -104,7 +91,7 @@ INFERENCES: list[dict[str, Any]] = [
 
 DOCUMENTS: list[dict[str, Any]] = [
     {"descriptor": DESCRIPTORS[0], "data": X.tolist()},
-    {"descriptor": DESCRIPTORS[2], "data": ["NaN", "-Infinity", 0.5, -0.0, 1, 2.5]},
+    {"descriptor": DIALECTS["onnx"].example, "data": ["NaN", "-Infinity", 0.5, -0.0, 1, 2.5]},
     {
         "descriptor": {"dialect": "ieee754", "input": {"dtype": "int64", "shape": [2]}},
         "data": [9223372036854775807, -5],
@@ -115,7 +102,7 @@ DOCUMENTS: list[dict[str, Any]] = [
 #: Operators in one word.
 OPERATORS = [
     *(b"toward_zero", b"onnx:22", b"openvino:half_to_even", b"directml:TOWARD_ZERO:5_0"),
-    *(b"webnn", b"stablehlo:round_nearest_afz", b"array_api:floor"),
+    *(word.encode() for word in WORDS),
 ]
 
 

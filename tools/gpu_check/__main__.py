@@ -23,10 +23,10 @@ import cupy
 
 from exhaustive.prove import DEVICE_CHUNK, sweep
 from exhaustive.targets import by_backend, numpy
-from tensor_round.conformance.reference import ROUNDINGS
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.cuda.cupy_device import CupyDevice
+from tensor_round_verify.reference import ROUNDINGS
 
 from . import served, speed
 

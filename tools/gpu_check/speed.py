@@ -9,10 +9,10 @@ from functools import partial
 import cupy
 import numpy as np
 
-from tensor_round.call import RoundCall
-from tensor_round.dtypes import BY_NAME, DTYPES
-from tensor_round.layout import Layout
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.cuda.cupy_device import CupyDevice
 from tensor_round_service.backends.cuda.device import DeviceBuffer, Stream

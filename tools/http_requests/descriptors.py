@@ -2,67 +2,47 @@
 
 from __future__ import annotations
 
-import json
 import random
 from typing import Any
 
 from support.cases.drawn_tensors import DrawnTensor
 from support.http.native_form import ieee754
-from tensor_round.operators import DIALECTS
-from tensor_round.rounding import ROUNDING_NAMES, RoundingName
-
-#: Element types that a dialect takes, by their canonical names.
-_ONNX = {"float16": 21, "float32": 21, "float64": 21, "bfloat16": 22}
-_HALF_AND_SINGLE = ("float16", "float32")
+from tensor_round.contract.errors import InvalidDescriptor
+from tensor_round.contract.operators import DIALECTS
+from tensor_round.contract.operators.dialect import Dialect
 
 
 def descriptor(tensor: DrawnTensor, source: random.Random) -> tuple[str, int]:
     """A descriptor as a field's value, and the zeros that follow the result's last element."""
     shape = _shape(tensor.x.size, source)
-    (names,) = (row for row in ROUNDING_NAMES if row.rounding == tensor.rounding)
-    dialects = {"ieee754": ieee754(tensor.dtype.name, shape, tensor.rounding)}
-    for name, document in _others(tensor, shape, names).items():
-        dialects[name] = json.dumps({"dialect": name, **document})
-    name = source.choice(list(dialects))
+    found = {"ieee754": ieee754(tensor.dtype.name, shape, tensor.rounding)}
+    for name, dialect in DIALECTS.items():
+        if (text := _of(dialect, tensor, shape, source)) is not None:
+            found[name] = text
+    name = source.choice(list(found))
     # DirectML sizes its tensors in units of four bytes.
     padding = -tensor.expected.nbytes % 4 if name == "directml" else 0
-    return dialects[name], padding
+    return found[name], padding
+
+
+def _of(
+    dialect: Dialect, tensor: DrawnTensor, shape: list[int], source: random.Random
+) -> str | None:
+    """The descriptor in any version of a dialect; None if that does not take the tensor so."""
+    modes = [mode for mode, rounding in dialect.modes.items() if rounding == tensor.rounding]
+    operator = dialect.object(*modes, **source.choice(dialect.versions).attributes)
+    try:
+        prepared = operator.prepare(tensor.dtype.name, tuple(shape))
+    except InvalidDescriptor:
+        return None
+    takes = prepared.call.rounding == tensor.rounding
+    return prepared.descriptor.decode() if takes else None
 
 
 def _shape(size: int, source: random.Random) -> list[int]:
     shapes = [[size], [1, size], [size, 1]]
     shapes += [[size // n, n] for n in (2, 3, 8) if size % n == 0]
     return source.choice(shapes)
-
-
-def _others(tensor: DrawnTensor, shape: list[int], names: RoundingName) -> dict[str, Any]:
-    dtype = tensor.dtype
-    found: dict[str, Any] = {}
-    if names.onnx and dtype.name in _ONNX:
-        found["onnx"] = {
-            "op_type": "Round",
-            "opset_version": _ONNX[dtype.name],
-            "input": {"elem_type": dtype.onnx, "shape": shape},
-        }
-    if names.openvino:
-        found["openvino"] = {
-            "type": "Round",
-            "version": "opset5",
-            "data": {"mode": names.openvino},
-            "input": {"element_type": dtype.openvino, "shape": shape},
-        }
-    if names.directml and dtype.name in _HALF_AND_SINGLE and tensor.x.size:
-        found["directml"] = directml(dtype.directml, shape, names.directml)
-    if names.onnx and dtype.name in _HALF_AND_SINGLE and tensor.x.size:
-        found["webnn"] = {"op": "roundEven", "input": {"dataType": dtype.name, "shape": shape}}
-    if names.stablehlo and dtype.stablehlo:
-        sizes = "".join(f"{size}x" for size in shape)
-        operand = f"tensor<{sizes}{dtype.stablehlo}>"
-        found["stablehlo"] = {"op": names.stablehlo, "operand": operand}
-    if names.array_api and dtype.name in DIALECTS["array_api"].dtypes:
-        array = {"dtype": dtype.name, "shape": shape}
-        found["array_api"] = {"op": names.array_api, "x": array}
-    return found
 
 
 def directml(dtype: Any, sizes: list[int], rounding: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from support.cases.drawn_tensors import PERIOD, DrawnTensor
-from tensor_round.conformance.reference import ROUNDINGS, WIDTHS
+from tensor_round_verify.reference import ROUNDINGS, WIDTHS
 
 #: Sizes in bytes that come often.
 _COMMON = (4, 16, 40, 64, 1024, 4096, 12_000)

@@ -17,7 +17,7 @@ from support.cases.drawn_tensors import DrawnTensor
 from support.http.inference_form import HEADER_LENGTH, binary, document, infer_path
 from support.http.inference_form import tensor as inference_input
 from support.http.native_form import ieee754
-from tensor_round.dtypes import DType
+from tensor_round.contract.dtypes import DType
 
 from . import draw
 from .descriptors import descriptor, directml

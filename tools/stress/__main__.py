@@ -41,6 +41,7 @@ def table(seed: int, workers: int) -> dict[str, Row]:
         "slow-clients": Row(slow_clients.run, 1000, "connections"),
         "disconnects": Row(disconnects.run, 10_000, "aborts"),
         "shutdown": Row(shutdown.run, 50, "rounds"),
+        "stops": Row(shutdown.stops, 10, "stops for each number of callers and workers"),
         "kills": Row(partial(kills.run, seed=seed), 40, "runs"),
         "traffic": Row(partial(traffic.run, seed=seed, workers=workers), 20, "minutes"),
         "network": Row(partial(network.run, seed=seed), 3, "minutes"),

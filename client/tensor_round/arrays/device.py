@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Protocol
 
-from ..dtypes import from_numpy
+from ..contract.dtypes import from_numpy
 
 
 class ArrayLibrary(Protocol):

@@ -17,10 +17,10 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 
-from ..dtypes import DType
-from ..errors import InvalidDescriptor, MalformedNpy, UnsupportedMediaType
-from ..wire import npy
-from .host import Array
+from ..contract.dtypes import DType
+from ..contract.errors import InvalidDescriptor, MalformedNpy, UnsupportedMediaType
+from ..contract.host import Array
+from ..contract.wire import npy
 
 #: The path that stands for standard input or output.
 PIPE = "-"

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..layout import Layout
-from .host import Array, bits, strided_view
+from ..contract.host import Array, bits, strided_view
+from ..contract.layout import Layout
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 

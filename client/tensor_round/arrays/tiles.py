@@ -7,16 +7,15 @@ at a time.
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
-from ..dtypes import DType
-from ..operators.objects import PreparedDescriptor, RoundOperator
-from .host import Array, bits
+from ..contract.dtypes import DType
+from ..contract.host import Array, bits, boxes
+from ..contract.operators import PreparedDescriptor, RoundOperator
 from .sinks import DirectSink, StagedSink, TensorSink, raw_bytes
 
 #: NumPy's marks of big-endian dtypes.
@@ -89,16 +88,8 @@ def cut(
     limit = max(1, tile_bytes // dtype.itemsize)
     if from_.flags.c_contiguous and to.flags.c_contiguous:
         from_, to = from_.reshape(-1), to.reshape(-1)
-    boxes = _boxes(from_.shape, limit)
-    return Tiling(False, (_tile(operator, dtype, from_[box], to[box], aliased) for box in boxes))
-
-
-def runs(array: Array, limit: int) -> Iterator[Array]:
-    """The elements in C order, as views of at most ``limit``; equal shapes give equal cuts."""
-    if array.size <= limit:
-        yield array
-    else:
-        yield from (array[box] for box in _boxes(array.shape, limit))
+    found = boxes(from_.shape, limit)
+    return Tiling(False, (_tile(operator, dtype, from_[box], to[box], aliased) for box in found))
 
 
 def _tile(
@@ -124,17 +115,3 @@ def _in_memory_order(source: Array, target: Array) -> tuple[Array, Array]:
 def _by_stride(array: Array) -> tuple[int, ...]:
     """The dimensions from the largest stride to the smallest."""
     return tuple(sorted(range(array.ndim), key=lambda d: -abs(array.strides[d])))
-
-
-def _boxes(shape: tuple[int, ...], limit: int) -> Iterator[tuple[Any, ...]]:
-    """Index boxes that cover a shape in C order, each of at most ``limit`` elements."""
-    axis = len(shape) - 1
-    inner = 1
-    while inner * shape[axis] <= limit:
-        inner *= shape[axis]
-        axis -= 1
-    pieces = math.ceil(shape[axis] / (limit // inner))
-    rows = math.ceil(shape[axis] / pieces)
-    for outer in np.ndindex(shape[:axis]):
-        for start in range(0, shape[axis], rows):
-            yield (*outer, slice(start, start + rows))

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..arrays.device import ArrayLibrary, library_of
-from ..arrays.host import Array
-from ..errors import InvalidArgument
-from ..operators.objects import PreparedDescriptor, RoundOperator
-from ..progress import ProgressCallback
+from ..contract.errors import InvalidArgument
+from ..contract.host import Array
+from ..contract.operators import PreparedDescriptor, RoundOperator
+from ..contract.progress import ProgressCallback
 from ..transport.deadline import Deadline
 from . import driver
 from .ipc import CannotShare, SendForDocument, TooLarge, round_shared

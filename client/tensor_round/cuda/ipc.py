@@ -15,8 +15,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ..call import RoundCall
-from ..errors import RequestRefused, TensorRoundError, TensorTooLarge
+from ..contract.call import RoundCall
+from ..contract.errors import RequestRefused, TensorRoundError, TensorTooLarge
 from ..messages.request import Request, json_request
 from ..transport.deadline import Deadline
 from .driver import Driver, DriverFailed, Export

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from .. import errors
-from ..errors import MalformedJSON, RequestRefused
-from ..quoting import shown
-from ..wire import native, strictjson
+from ..contract import errors
+from ..contract.errors import MalformedJSON, RequestRefused
+from ..contract.quoting import shown
+from ..contract.wire import native, strictjson
 
 #: The deepest nesting of objects and arrays in a document of the service.
 MAX_DOCUMENT_DEPTH = 32

@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..arrays.sinks import TensorSink
-from ..errors import DigestMismatch, ProtocolViolation
-from ..layout import Layout
-from ..operators.objects import PreparedDescriptor
-from ..wire import native, strictjson
+from ..contract.errors import DigestMismatch, ProtocolViolation
+from ..contract.layout import Layout
+from ..contract.operators import PreparedDescriptor
+from ..contract.wire import native, strictjson
 from .response_readers import DocumentReader, RefusalReader, ResponseReader, TensorReader
 
 Headers = list[tuple[bytes, bytes]]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
 from ..arrays.sinks import Sink, TensorSink
-from ..errors import ConnectionFailed, MalformedJSON, ProtocolViolation
-from ..wire import strictjson
+from ..contract.errors import ConnectionFailed, MalformedJSON, ProtocolViolation
+from ..contract.wire import strictjson
 from .refusal import MAX_DOCUMENT_DEPTH, MAX_PROBLEM_BYTES, refusal
 
 T_co = TypeVar("T_co", covariant=True)

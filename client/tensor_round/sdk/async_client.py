@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ..messages.differences import Differences
-from ..names import RoundingName
-from ..operators.objects import RoundOperator, as_operator
-from ..progress import ProgressCallback
-from ..rounding import Rounding
+from ..contract.differences.document import Differences
+from ..contract.names import RoundingName
+from ..contract.operators import RoundOperator, as_operator
+from ..contract.progress import ProgressCallback
+from ..contract.rounding import Rounding
 from ..transport.tls import Cert, Verify
 from .copyable import Copyable
 from .execution import AnyDescriptor

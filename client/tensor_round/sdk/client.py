@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ..messages.differences import Differences
-from ..names import RoundingName
-from ..operators.objects import RoundOperator, as_operator
-from ..progress import ProgressCallback
-from ..rounding import Rounding
+from ..contract.differences.document import Differences
+from ..contract.names import RoundingName
+from ..contract.operators import RoundOperator, as_operator
+from ..contract.progress import ProgressCallback
+from ..contract.rounding import Rounding
 from ..transport.concurrency import run
 from ..transport.tls import Cert, Verify
 from .copyable import Copyable
@@ -41,8 +41,10 @@ class Client(Copyable):
     ``timeout`` limits a whole call in seconds, tiles and retries included; None is no limit.
     ``retries`` is the number of times that a request (each tile is one) is sent again after a
     connection error, a response cut short, or a busy service (408, 429, 502, 503, 504; its
-    Retry-After is respected). ``connections`` is the most connections to an address, and so the
-    most tiles under way there. Arrays of more than ``tile_bytes`` bytes are cut into tiles.
+    Retry-After is respected). A service that has answered before and refuses connections is waited
+    for as long as ``timeout`` allows, unless ``retries`` is 0. ``connections`` is the most
+    connections to an address, and so the most tiles under way there. Arrays of more than
+    ``tile_bytes`` bytes are cut into tiles.
 
     ``digest`` verifies every payload end to end by SHA-256 (RFC 9530). ``headers`` are added to
     every request. ``transport`` is an ``httpx2.BaseTransport`` to use in place of the client's

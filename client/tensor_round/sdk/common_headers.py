@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ..errors import InvalidArgument
+from ..contract.errors import InvalidArgument
+from ..contract.version import __version__
 from ..messages.request import Headers
-from ..version import __version__
 
 #: Field names are tokens (RFC 9110, 5.6.2). Values are visible ASCII, with inner spaces and tabs.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", re.ASCII)

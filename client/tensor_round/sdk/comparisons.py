@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..arrays.host import Array
-from ..arrays.tiles import Tile, runs
-from ..messages.differences import Differences, joined
+from ..arrays.tiles import Tile
+from ..contract.differences.document import Differences, joined
+from ..contract.host import Array, runs
+from ..contract.operators.dialects import IEEE754Round
+from ..contract.progress import ProgressCallback, counted
 from ..messages.request import Request, document_reader, tensor_request
-from ..operators.objects import IEEE754Round
-from ..progress import ProgressCallback, counted
 from ..transport.concurrency import Work
 from ..transport.deadline import Deadline
 from .execution import Send

@@ -6,25 +6,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
-from .. import operators
 from ..arrays.sinks import TensorSink
-from ..cuda.device_rounding import RoundTiles
-from ..errors import HeadersTooLarge, InvalidArgumentType
-from ..messages.request import Request, tensor_reader, tensor_request
-from ..messages.response_readers import ResponseReader
-from ..operators import Descriptor
-from ..operators.model import OperatorDescriptor
-from ..operators.objects import (
+from ..contract import operators
+from ..contract.errors import HeadersTooLarge, InvalidArgumentType
+from ..contract.operators import (
+    Descriptor,
     PreparedDescriptor,
     RoundOperator,
     operator_of,
     prepare_descriptor,
 )
-from ..progress import ProgressCallback, counted
-from ..quoting import shown
+from ..contract.operators.model import OperatorDescriptor
+from ..contract.progress import ProgressCallback, counted
+from ..contract.quoting import shown
+from ..contract.wire import native
+from ..cuda.device_rounding import RoundTiles
+from ..messages.request import Request, tensor_reader, tensor_request
+from ..messages.response_readers import ResponseReader
 from ..transport.concurrency import Concurrency
 from ..transport.deadline import Deadline
-from ..wire import native
 from . import tensors
 from .output import Output
 from .tensors import Exporter, Tensor

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays.host import Array, bits, strided_view
+from ..contract.host import Array, bits, strided_view
 from .tensors import Bytes, Tensor
 
 

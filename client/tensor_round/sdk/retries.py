@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import random
 
-from ..errors import DigestMismatch, ProtocolViolation, RequestRefused, TensorRoundError
+from ..contract.errors import DigestMismatch, ProtocolViolation, RequestRefused, TensorRoundError
 from ..transport.deadline import Deadline
 
 #: Seconds before the first retry, which double with each further one, and their maximum.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+#: The longest pause between two attempts to connect to a service that is being replaced, and the
+#: longest time for which a call without a timeout makes them.
+LONGEST_KNOCK, PATIENCE = 1.0, 60.0
 
 #: The retries that a new client may spend (:class:`RetryBudget`).
 BUDGET = 100
@@ -54,6 +57,24 @@ class Retries:
         self.budget = RetryBudget()
         self._limit = limit
         self._verified = verified
+        #: Whether a service has ever answered: then one that refuses connections is expected back.
+        self.has_answered = False
+
+    def knock(self, error: TensorRoundError, knocks: int, deadline: Deadline) -> float | None:
+        """Seconds to wait before connecting again; None if ``error`` is another matter.
+
+        A service that has answered before and refuses connections is being replaced. Connecting
+        again does not load it, so this is limited by the deadline alone, and spends no retry. The
+        wait doubles with each of the ``knocks`` made so far, up to :data:`LONGEST_KNOCK`.
+        """
+        is_expected = self.has_answered and self._limit
+        if not (error.is_refused_connection and is_expected) or error.can_fail_over:
+            return None
+        if not deadline.is_limited and knocks * LONGEST_KNOCK > PATIENCE:
+            return None
+        seconds = min(FIRST_PAUSE * 2.0 ** min(knocks, 16), LONGEST_KNOCK)
+        seconds *= random.uniform(0.5, 1)
+        return seconds if deadline.allows(seconds) else None
 
     def backoff(self, error: TensorRoundError, retries: int, deadline: Deadline) -> float:
         """Seconds to wait before the next try; raises ``error`` if there must be no further try.

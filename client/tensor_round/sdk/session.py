@@ -8,17 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..arrays.device import library_of
-from ..arrays.host import (
-    Array,
-    bits,
-    empty_like,
-    read_array,
-    refuse_loss_of_mask,
-    writable_array,
-)
 from ..arrays.tiles import Tile, cut
-from ..cuda.device_rounding import DeviceRounder
-from ..errors import (
+from ..contract.differences.document import Differences
+from ..contract.errors import (
     ConnectionFailed,
     DeadlineExceeded,
     InvalidArgument,
@@ -27,11 +19,19 @@ from ..errors import (
     RequestRefused,
     TensorRoundError,
 )
-from ..messages.differences import Differences
+from ..contract.host import (
+    Array,
+    bits,
+    empty_like,
+    read_array,
+    refuse_loss_of_mask,
+    writable_array,
+)
+from ..contract.operators import PreparedDescriptor, RoundOperator
+from ..contract.progress import ProgressCallback, counted
+from ..cuda.device_rounding import DeviceRounder
 from ..messages.request import Request, document_reader, get_request, tensor_reader, tensor_request
 from ..messages.response_readers import ResponseReader
-from ..operators.objects import PreparedDescriptor, RoundOperator
-from ..progress import ProgressCallback, counted
 from ..transport.concurrency import Concurrency, Work
 from ..transport.deadline import Deadline
 from ..transport.interface import Transport
@@ -232,7 +232,7 @@ class Session:
         be results already, and rounding them again does not change them. ``computes`` tells that
         making the request takes much CPU time.
         """
-        retries = 0
+        retries = knocks = 0
         while True:
             request = await self._concurrency.compute(make_request) if computes else make_request()
             try:
@@ -240,12 +240,17 @@ class Session:
             except TensorRoundError as error:
                 if error.request_id is None:
                     error.request_id = request.id
-                seconds = self._retries.backoff(error, retries, deadline)
+                pause = self._retries.knock(error, knocks, deadline)
+                if pause is not None:
+                    knocks += 1
+                else:
+                    pause = self._retries.backoff(error, retries, deadline)
+                    retries += 1
             else:
+                self._retries.has_answered = True
                 self._retries.budget.record_success(retries)
                 return result
-            retries += 1
-            await self._concurrency.sleep(seconds, deadline)
+            await self._concurrency.sleep(pause, deadline)
 
     def _send_once(
         self, request: Request, make_reader: MakeReader[T], deadline: Deadline

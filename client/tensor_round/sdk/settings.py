@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidArgument, InvalidArgumentType
+from ..contract.errors import InvalidArgument, InvalidArgumentType
 from ..transport.tls import Cert, Verify
 
 #: The types of each argument, and their description. A ``bool`` is not accepted as a number.

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
-from ..arrays.host import Array, bits, check_writable, read_array, strided_view
 from ..arrays.sinks import DirectSink, StagedSink, StridedSink, TensorSink
-from ..call import RoundCall, wrong_size
-from ..errors import InvalidArgument
-from ..layout import Layout
+from ..contract.call import RoundCall, wrong_size
+from ..contract.errors import InvalidArgument
+from ..contract.host import Array, bits, check_writable, read_array, strided_view
+from ..contract.layout import Layout
 
 Bytes = npt.NDArray[np.uint8]
 #: A buffer or an array, by one of the protocols of :func:`.read_array`, which no type expresses.

@@ -10,16 +10,16 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import RequestRefused, TensorRoundError
-from ..messages.differences import Differences
+from ..contract.differences.document import Differences
+from ..contract.errors import RequestRefused, TensorRoundError
+from ..contract.operators import RoundOperator
+from ..contract.progress import ProgressCallback
+from ..contract.version import __version__
 from ..messages.request import Request
-from ..operators.objects import RoundOperator
-from ..progress import ProgressCallback
 from ..transport.address import LOCAL, Address, is_spread
 from ..transport.concurrency import Concurrency
 from ..transport.deadline import Deadline
 from ..transport.interface import Transport
-from ..version import __version__
 from .execution import AnyDescriptor
 from .output import Output
 from .retries import Retries
@@ -123,7 +123,14 @@ class _TracedRetries(Retries):
 
     def backoff(self, error: TensorRoundError, retries: int, deadline: Deadline) -> float:
         """See :meth:`Retries.backoff`."""
-        seconds = super().backoff(error, retries, deadline)
+        return self._told(error, super().backoff(error, retries, deadline))
+
+    def knock(self, error: TensorRoundError, knocks: int, deadline: Deadline) -> float | None:
+        """See :meth:`Retries.knock`."""
+        seconds = super().knock(error, knocks, deadline)
+        return None if seconds is None else self._told(error, seconds)
+
+    def _told(self, error: TensorRoundError, seconds: float) -> float:
         self._span().add_event("retry", {"error.type": _kind(error), "seconds": seconds})
         return seconds
 

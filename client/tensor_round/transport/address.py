@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
-from ..errors import InvalidArgument
+from ..contract.errors import InvalidArgument
 
 #: The scheme of the engine in this process.
 LOCAL = "local"
@@ -54,6 +55,8 @@ class Address:
         if parts.scheme == "unix":
             if not parts.path or parts.netloc:
                 raise InvalidArgument("a unix URL must be unix:// and an absolute path")
+            if not hasattr(socket, "AF_UNIX"):
+                raise InvalidArgument("this Python has no Unix sockets: use http://host:port")
             return cls("http", "localhost", 80, uds=unquote(parts.path))
         if parts.scheme not in (*_PORTS, FLEET) or not parts.hostname:
             raise InvalidArgument(

@@ -5,15 +5,18 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
-from ..errors import ConnectionFailed, DeadlineExceeded
+from ..contract.errors import ConnectionFailed, DeadlineExceeded
+from ..contract.wire import http1
 from ..messages.response_readers import ResponseReader
-from ..wire import http1
 from .address import Address
 from .deadline import Deadline
 from .streams import Opener, Stream
 
 #: The buffer for heads and chunk framing, in bytes; a small body is received with its head.
 _BUFFER_BYTES = 16 << 10
+#: Errors of connecting while nobody listens, or whoever did so ends: ENOENT is that of a Unix
+#: socket, EAGAIN one with too many waiting, and an end within the TLS handshake has its own class.
+_REFUSALS = ConnectionError, FileNotFoundError, BlockingIOError, ssl.SSLEOFError
 #: OpenSSL's reasons, by version, when the peer does not speak TLS.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 
@@ -140,6 +143,7 @@ class Connection:
                 raise DeadlineExceeded(f"{where} was not connected to in time") from error
             failure = ConnectionFailed(f"cannot connect to {where}: {error}{_advice(error)}")
             failure.was_sent = False
+            failure.is_refused_connection = isinstance(error, _REFUSALS)
             # The service's certificate will be the same at the next try.
             failure.transient = not isinstance(error, ssl.SSLCertVerificationError)
             raise failure from error

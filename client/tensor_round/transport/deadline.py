@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..errors import DeadlineExceeded
+from ..contract.errors import DeadlineExceeded
 
 #: The longest uninterrupted wait in seconds, so that a call that failed in one thread soon ends in
 #: the others.
@@ -39,6 +39,11 @@ class Deadline:
             return LONGEST_WAIT
         left = self.remaining()
         return LONGEST_WAIT if left is None else left
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return self._seconds is not None
 
     def allows(self, seconds: float) -> bool:
         """Whether more than ``seconds`` are left."""

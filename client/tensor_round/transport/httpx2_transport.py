@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx2
 
-from ..errors import ConnectionFailed, DeadlineExceeded, InvalidArgument, ProtocolViolation
+from ..contract.errors import ConnectionFailed, DeadlineExceeded, InvalidArgument, ProtocolViolation
+from ..contract.wire.http1 import fields
 from ..messages.request import Headers, Request
 from ..messages.response_readers import ResponseReader, copy_into
-from ..wire.http1 import fields
 from .address import Address
 from .deadline import Deadline
 from .interface import Transport

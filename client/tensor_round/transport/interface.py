@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
-from ..errors import TensorRoundError
+from ..contract.errors import TensorRoundError
 from ..messages.request import Request
 from ..messages.response_readers import ResponseReader
 from .deadline import Deadline

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from ..call import RoundCall
-from ..errors import InvalidArgument
+from ..contract.call import RoundCall
+from ..contract.errors import InvalidArgument
+from ..contract.wire import native, strictjson
 from ..messages.request import Request
 from ..messages.response_readers import ResponseReader, copy_into
-from ..wire import native, strictjson
 from .deadline import Deadline
 from .interface import Transport
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from ..errors import InvalidArgument
+from ..contract.errors import InvalidArgument
 from .deadline import Deadline
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from ..errors import InvalidArgument
+from ..contract.errors import InvalidArgument
 from ..messages.request import Headers
 from .address import FLEET, LOCAL, Address, is_spread
 from .concurrency import Concurrency

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-from ..errors import InvalidArgument
+from ..contract.errors import InvalidArgument
 
 #: As in httpx and requests: True, False, a file or folder of certificates, or a context.
 Verify = bool | str | Path | ssl.SSLContext

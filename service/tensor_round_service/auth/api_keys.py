@@ -91,15 +91,23 @@ class KeyRing:
                 found = key
         return found if found is not None and found.is_valid_at(time.time()) else None
 
+    def reload(self) -> None:
+        """Read the file now; an invalid file is logged and changes nothing."""
+        self._next_poll = time.monotonic() + POLL_SECONDS
+        self._latest = _snapshot(self._path)
+        self._apply(self._latest)
+
     def _reload_if_changed(self) -> None:
         """Poll the file; an invalid file is logged once and changes nothing."""
         self._next_poll = time.monotonic() + POLL_SECONDS
         previous = self._latest
         self._latest = latest = _snapshot(self._path)
         found = latest.content if latest.error is None else latest.error
-        if found == self._applied or not (latest == previous or latest.is_stable):
-            return
-        self._applied = found
+        if found != self._applied and (latest == previous or latest.is_stable):
+            self._apply(latest)
+
+    def _apply(self, latest: _Snapshot) -> None:
+        self._applied = latest.content if latest.error is None else latest.error
         try:
             if latest.error is not None:
                 raise KeyFileError(latest.error)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from tensor_round.errors import Unauthorized
-from tensor_round.wire import native
+from tensor_round.contract.errors import Unauthorized
+from tensor_round.contract.wire import native
 
 from ..http1.head import RequestHead
 from ..http1.response import field_name

@@ -7,8 +7,9 @@ clients ignore these fields. CORS does not replace authentication: API keys are 
 
 from __future__ import annotations
 
-from tensor_round.wire import native, oip
+from tensor_round.contract.wire import native
 
+from ..codec import oip
 from ..http1.head import Header, RequestHead
 from ..http1.response import FixedFields, Response, field_name
 from ..settings import Settings

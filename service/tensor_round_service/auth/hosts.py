@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Set
 from functools import lru_cache
 
-from tensor_round.errors import ForeignOrigin, MisdirectedHost
-from tensor_round.quoting import shown
+from tensor_round.contract.errors import ForeignOrigin, MisdirectedHost
+from tensor_round.contract.quoting import shown
 
 from ..http1.head import RequestHead
 from ..settings import Settings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.call import RoundCall
+from tensor_round.contract.call import RoundCall
 
 if TYPE_CHECKING:
     from .cuda.device import DeviceBuffer

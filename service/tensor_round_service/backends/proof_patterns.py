@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from tensor_round.dtypes import DType
+from tensor_round.contract.dtypes import DType
 
 from . import Bytes
 

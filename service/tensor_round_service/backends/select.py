@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tensor_round.dtypes import DTYPES
+from tensor_round.contract.dtypes import DTYPES
 
 from . import Backend
 from .cpu.backend import Kernels, NumpyBackend

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensor_round.arrays.host import strided_view
-from tensor_round.conformance import compare
-from tensor_round.errors import Fault, InvalidDescriptor
-from tensor_round.layout import Layout
+import numpy as np
+
+from tensor_round.contract import host
+from tensor_round.contract.differences.classes import Bits
+from tensor_round.contract.differences.directions import DirectionTally
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import Fault, InvalidDescriptor
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.operators.dialects import IEEE754Round
+from tensor_round.contract.rounding import Rounding
 
 from ..backends import Bytes
+from ..backends.cpu.backend import rounder
+
+#: Elements compared at once: with all temporaries they stay in a core's cache.
+BLOCK = 1 << 15
 
 
 def check_dense(layout: Layout) -> None:
@@ -20,8 +30,22 @@ def check_dense(layout: Layout) -> None:
 
 
 def compared(memory: Bytes, layout: Layout, *, swapped: bool = False) -> dict[str, Any]:
-    """The differences on a tensor, as JSON values; ``swapped`` means big-endian elements."""
-    elements = strided_view(memory, layout)
+    """The differences on a tensor, as JSON values; ``swapped`` means big-endian elements.
+
+    Raises :class:`InvalidDescriptor` for a rank that no operator accepts, as a .npy file may have.
+    """
+    IEEE754Round().prepare(layout.dtype.name, layout.shape)
+    elements = host.strided_view(memory, layout)
     if swapped:
         elements = elements.view(elements.dtype.newbyteorder(">"))
-    return compare(elements).as_data()
+    tally = DirectionTally(layout.dtype.name, _rounded)
+    for bits in host.patterns(elements, BLOCK):
+        tally.add(bits)
+    return tally.differences(layout.shape).as_data()
+
+
+def _rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
+    results = np.array(bits)
+    memory = results.view(np.uint8)
+    rounder(BY_NAME[dtype], Rounding(rounding)).round(memory, memory)
+    return results

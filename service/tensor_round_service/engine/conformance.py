@@ -6,12 +6,12 @@ import hashlib
 
 import numpy as np
 
-from tensor_round.call import RoundCall
-from tensor_round.digests import DIGESTS
-from tensor_round.dtypes import BY_NAME
-from tensor_round.errors import BackendFailed
-from tensor_round.layout import Layout
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.digests import DIGESTS
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import BackendFailed
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
 
 from ..backends import Backend, Round
 from ..documents import Conformance, PatternDigest

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from tensor_round.call import RoundCall
-from tensor_round.errors import BackendFailed, DeviceOutOfMemory, RequestRefused
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.errors import BackendFailed, DeviceOutOfMemory, RequestRefused
 
 from ..backends import Backend, Bytes, DeviceMemory
 from ..backends.cpu.backend import usable_cores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from tensor_round.call import RoundCall
+from tensor_round.contract.call import RoundCall
 
 from ..backends import Bytes
 from .memory import MIN_POOLED_BYTES, Memory

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tensor_round.errors import Overloaded, TensorTooLarge
+from tensor_round.contract.errors import Overloaded, TensorTooLarge
 
 from ..backends import Bytes
 
@@ -25,6 +25,8 @@ SMALL_SHARE = 16
 MIN_POOLED_BYTES = 64 << 10
 #: A pooled buffer is at most this many times as large as requested.
 MAX_OVERSIZE = 2
+#: The memory of a machine whose system states none.
+ASSUMED_MEMORY = 8 << 30
 
 
 class Memory:
@@ -123,6 +125,8 @@ def largest_request(limit_bytes: int) -> int:
 
 def memory_limit() -> int:
     """The memory limit of this process: of its control group, or of the machine."""
+    if not hasattr(os, "sysconf"):  # on Windows
+        return ASSUMED_MEMORY
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     limits += filter(None, map(_limit_in, _limit_files()))
     return min(limits)

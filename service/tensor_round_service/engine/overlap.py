@@ -11,10 +11,10 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
-from tensor_round.call import RoundCall
-from tensor_round.dtypes import DType
-from tensor_round.layout import Layout
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import DType
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
 
 from ..backends import Backend, Bytes
 from .job import Job

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensor_round.call import RoundCall
-from tensor_round.dtypes import BY_NAME
-from tensor_round.errors import BackendFailed, Draining
-from tensor_round.layout import Layout
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import BackendFailed, Draining
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
 
 from ..backends import Backend
 

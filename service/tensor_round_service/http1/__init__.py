@@ -5,8 +5,8 @@ Rules of this package:
 1. **Pull.** A connection handles one request at a time. Bytes of later requests stay unparsed,
    and reading pauses while they wait.
 2. **llhttp parses heads only**, one complete head at a time. This package counts the bytes of a
-   body of known length. :class:`tensor_round.wire.http1.BodyReader`, which the client uses too,
-   decodes chunks.
+   body of known length. :class:`tensor_round.contract.wire.http1.BodyReader`, which the client
+   uses too, decodes chunks.
 3. **One protocol object for a connection's life**: an :class:`asyncio.BufferedProtocol`. Its
    ``get_buffer`` returns the shared receive buffer or the memory that the route asked to fill.
 4. **One state and one deadline.** An illegal state transition raises.

@@ -8,7 +8,7 @@ from typing import Any
 
 from .head import Header, MalformedRequest, RequestHead
 from .request import ClientDisconnected, Progress, Request
-from .response import FixedFields, Response
+from .response import NOT_MODIFIED, FixedFields, Response
 from .trace_context import traceparent_of
 
 Scope = MutableMapping[str, Any]
@@ -86,8 +86,9 @@ async def send_response(response: Response, send: Send, *, head_only: bool) -> N
 
     The server gets copies, because it may use them after ``send`` returns.
     """
-    length = (_CONTENT_LENGTH, b"%d" % sum(map(len, response.parts)))
-    fields = [*response.fixed.fields, *response.headers, length]
+    fields = [*response.fixed.fields, *response.headers]
+    if response.status != NOT_MODIFIED:
+        fields.append((_CONTENT_LENGTH, b"%d" % sum(map(len, response.parts))))
     try:
         await send({"type": "http.response.start", "status": response.status, "headers": fields})
         for part in () if head_only else response.parts:
@@ -134,7 +135,7 @@ async def respond_by_asgi(
     sets ``code`` in the scope's state. Raises :class:`ClientDisconnected`.
     """
     start: Message = {}
-    parts: list[bytes] = []
+    parts: list[bytes | memoryview] = []
     end: Exception | None = None
 
     async def receive() -> Message:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tensor_round.errors import HeadersTooLarge, ProtocolViolation
-from tensor_round.wire.http1 import BodyReader, FramingTooLong
+from tensor_round.contract.errors import HeadersTooLarge, ProtocolViolation
+from tensor_round.contract.wire.http1 import BodyReader, FramingTooLong
 
 from .head import MAX_HEAD_BYTES, MalformedRequest, RequestHead
 

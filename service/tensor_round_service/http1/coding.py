@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-from tensor_round.errors import MalformedEncoding, UnsupportedEncoding
+from tensor_round.contract.errors import MalformedEncoding, UnsupportedEncoding
 
 #: ``wbits`` arguments of zlib: 31 selects the gzip format, 15 the zlib format ("deflate" in HTTP).
 WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable
 
-from tensor_round.errors import DigestMismatch, PayloadSizeMismatch, TensorTooLarge
+from tensor_round.contract.errors import DigestMismatch, PayloadSizeMismatch, TensorTooLarge
 
 from .coding import Decoder
 from .request import ByteSource, Progress

@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 import httptools
 
-from tensor_round.errors import HeadersTooLarge, RequestRefused, UnsupportedEncoding
+from tensor_round.contract.errors import HeadersTooLarge, RequestRefused, UnsupportedEncoding
 
 Header = tuple[bytes, bytes]
 

@@ -33,7 +33,7 @@ class Request(ByteSource, Protocol):
     """One request: its head, and its body as a stream.
 
     :meth:`receive_into` raises :class:`ClientDisconnected`, and
-    :class:`~tensor_round.errors.ReceiveTimeout` for a body below the minimum rate.
+    :class:`~tensor_round.contract.errors.ReceiveTimeout` for a body below the minimum rate.
     """
 
     @property

@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 
-from tensor_round.wire import native
+from tensor_round.contract.wire import native
 
 from .head import Header, RequestHead
 from .response import field_name

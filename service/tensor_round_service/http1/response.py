@@ -9,6 +9,8 @@ from typing import Protocol
 
 from .head import Header
 
+#: Has no Content-Length: it would be the length of what is not sent (RFC 9110, section 8.6).
+NOT_MODIFIED = 304
 Parts = Sequence[bytes | memoryview]
 
 
@@ -68,8 +70,9 @@ def head_bytes(response: Response, nbytes: int, common: bytes, *, close: bool) -
     lines = [_status_line(response.status), response.fixed.lines, common]
     for name, value in response.headers:
         lines += (name, b": ", value, b"\r\n")
-    end = b"connection: close\r\n\r\n" if close else b"\r\n"
-    lines.append(b"content-length: %d\r\n%b" % (nbytes, end))
+    if response.status != NOT_MODIFIED:
+        lines.append(b"content-length: %d\r\n" % nbytes)
+    lines.append(b"connection: close\r\n\r\n" if close else b"\r\n")
     return b"".join(lines)
 
 

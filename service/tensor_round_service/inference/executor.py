@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from tensor_round.call import RoundCall
-from tensor_round.errors import InvalidDescriptor, NotOffered
-from tensor_round.quoting import shown
-from tensor_round.wire import jsontensor, oip
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.errors import InvalidDescriptor, NotOffered
+from tensor_round.contract.quoting import shown
 
 from ..backends import Bytes
+from ..codec import jsontensor, oip
 from ..engine.engine import INLINE_BYTES, JSON_COST, Engine
 from ..engine.job import Job
 from ..engine.overlap import flat_call

@@ -1,55 +1,37 @@
 """The models of the Open Inference Protocol: each is the operator of one dialect.
 
-The dialects define which tensors a model accepts; this module defines names only. A new version
-of a dialect's operator is a new version of its model without further code.
+The dialects define which tensors a model accepts, and what it is called. A new dialect is a new
+model, and a new version of its operator a new version of the model, without further code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
-from typing import cast
+from functools import cached_property, lru_cache
 
-from tensor_round.dtypes import BY_NAME, BY_OIP, DTYPES, DType
-from tensor_round.errors import Fault, InvalidDescriptor, NotFound
-from tensor_round.names import FeatureLevel, OnnxOpset
-from tensor_round.operators import array_api, directml, ieee754, onnx, openvino, stablehlo, webnn
-from tensor_round.operators.dialect import Dialect, Version
-from tensor_round.operators.objects import (
-    ArrayAPIRound,
-    DirectMLRound,
-    IEEE754Round,
-    OnnxRound,
-    OpenVINORound,
-    RoundOperator,
-    StableHLORound,
-    WebNNRoundEven,
-)
-from tensor_round.quoting import shown
+from tensor_round.contract.dtypes import BY_NAME, BY_OIP, DTYPES, DType
+from tensor_round.contract.errors import Fault, InvalidDescriptor, NotFound
+from tensor_round.contract.operators import DIALECTS, RoundOperator
+from tensor_round.contract.operators.dialect import Dialect, Version
+from tensor_round.contract.quoting import shown
 
 #: Types without a name in the protocol are sent as this type; the parameter ``dtype`` names them.
 CARRIER = BY_NAME["uint8"]
 _CARRIED = tuple(dtype for dtype in DTYPES if dtype.oip is None)
 
 
-@dataclass(frozen=True, eq=False)
 class Model:
     """One version of one model.
 
     ``mode_parameter`` is the request parameter that selects the mode, None if the dialect has
-    no modes. ``operator`` creates the operator from the parameter's value; without an argument
-    it creates the dialect's default.
+    no modes.
     """
 
-    name: str
-    version: str
-    input: str
-    output: str
-    dialect: Dialect
-    rules: Version
-    mode_parameter: str | None
-    operator: Callable[..., RoundOperator]
+    def __init__(self, dialect: Dialect, rules: Version) -> None:
+        names = dialect.model
+        self.dialect, self.rules = dialect, rules
+        self.name, self.version = names.name, rules.model_version
+        self.input, self.output = names.input, names.output
+        self.mode_parameter = names.mode_parameter
 
     @cached_property
     def dtypes(self) -> tuple[DType, ...]:
@@ -67,64 +49,9 @@ class Model:
         return (-1,) * max(self.rules.min_rank, 1)
 
 
-def _onnx_round(rules: Version) -> Model:
-    # The name of a version is the first operator set that has it.
-    opset = int(rules.selected_by[0])
-    operator = partial(OnnxRound, cast(OnnxOpset, opset))
-    return Model("onnx_round", str(opset), "X", "Y", onnx.DIALECT, rules, None, operator)
-
-
-def _directml_round(rules: Version) -> Model:
-    return Model(
-        "directml_element_wise_round",
-        rules.name,
-        "InputTensor",
-        "OutputTensor",
-        directml.DIALECT,
-        rules,
-        "rounding_mode",
-        partial(DirectMLRound, feature_level=cast(FeatureLevel, rules.name)),
-    )
-
-
 #: Every version of every model, oldest first.
-MODELS: tuple[Model, ...] = (
-    Model("round", "1", "X", "Y", ieee754.DIALECT, ieee754.VERSION, "rounding", IEEE754Round),
-    *map(_onnx_round, onnx.VERSIONS),
-    Model(
-        "openvino_round", "5", "X", "Y", openvino.DIALECT, openvino.VERSION, "mode", OpenVINORound
-    ),
-    *map(_directml_round, directml.VERSIONS.values()),
-    Model(
-        "webnn_round_even",
-        "1",
-        "input",
-        "output",
-        webnn.DIALECT,
-        webnn.VERSION,
-        None,
-        WebNNRoundEven,
-    ),
-    Model(
-        "stablehlo_round_nearest",
-        "1",
-        "operand",
-        "result",
-        stablehlo.DIALECT,
-        stablehlo.VERSION,
-        "op",
-        StableHLORound,
-    ),
-    Model(
-        "array_api_round",
-        array_api.VERSION.name,
-        "x",
-        "out",
-        array_api.DIALECT,
-        array_api.VERSION,
-        "op",
-        ArrayAPIRound,
-    ),
+MODELS: tuple[Model, ...] = tuple(
+    Model(dialect, rules) for dialect in DIALECTS.values() for rules in dialect.versions
 )
 MODE_PARAMETERS = frozenset(
     model.mode_parameter for model in MODELS if model.mode_parameter is not None
@@ -147,7 +74,8 @@ def find(name: str, version: str | None = None) -> Model:
 @lru_cache(maxsize=256, typed=True)
 def operator_for(model: Model, mode: str | float | None) -> RoundOperator:
     """The operator of a model in a mode; raises :class:`InvalidDescriptor`."""
-    return model.operator() if mode is None else model.operator(mode)
+    modes = () if mode is None else (mode,)
+    return model.dialect.object(*modes, **model.rules.attributes)
 
 
 def element_type(model: Model, datatype: str, carried: object = None) -> DType:

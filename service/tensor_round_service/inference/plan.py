@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from tensor_round.call import RoundCall
-from tensor_round.dtypes import BY_NAME, DType
-from tensor_round.errors import (
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.errors import (
     Fault,
     InvalidDescriptor,
     NotOffered,
     PayloadSizeMismatch,
     TensorTooLarge,
 )
-from tensor_round.layout import Layout, check_size
-from tensor_round.quoting import shown
-from tensor_round.wire import jsontensor, oip, oip_request, oip_response
+from tensor_round.contract.layout import Layout, check_size
+from tensor_round.contract.quoting import shown
 
+from ..codec import jsontensor, oip, oip_request, oip_response
 from .models import CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
 
 #: The type of every tensor in the metadata; requests may have any type that the dialect allows.
@@ -167,11 +167,11 @@ def plan(model: Model, request: oip.Request) -> InferencePlan:
 
 
 def _call(model: Model, request: oip.Request, tensor: oip.Input) -> RoundCall:
-    mode_parameter = str(model.mode_parameter)
+    name = model.mode_parameter
     try:
-        operator = operator_for(model, request.parameters.get(mode_parameter))
+        operator = operator_for(model, None if name is None else request.parameters.get(name))
     except InvalidDescriptor as refusal:
-        raise _placed(refusal, "parameters", mode_parameter) from None
+        raise _placed(refusal, "parameters", str(name)) from None
     try:
         dtype = element_type(model, tensor.datatype, _carried(request, tensor))
     except InvalidDescriptor as refusal:

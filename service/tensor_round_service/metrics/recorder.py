@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 INTERVAL = 1.0
 #: A worker that has not written for this time has exited: its gauges are ignored.
 GONE_AFTER = 5.0
+#: Folders whose paths are counted together.
+_FOLDERS = ("/v2", "/page")
 _PREFIX = "metrics-"
 
 
@@ -58,10 +60,10 @@ class Metrics:
         self._file = None if folder is None else folder / f"{_PREFIX}{os.getpid()}-{time.time_ns()}"
 
     def route_of(self, path: str) -> str:
-        """The label of a path, out of a few: the path of a route, ``/v2`` or ``other``."""
+        """The label of a path, out of a few: that of a route or of a folder, or ``other``."""
         if path in self._routes:
             return path
-        return "/v2" if path == "/v2" or path.startswith("/v2/") else "other"
+        return next((name for name in _FOLDERS if f"{path}/".startswith(f"{name}/")), "other")
 
     def responded(self, path: str, response: Response, received: int = 0) -> None:
         """Count a response without a job; ``received`` is the length of the request's body."""

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tensor_round.conformance import compare
-from tensor_round.messages.differences import adapter
-from tensor_round.wire import native
+from tensor_round.contract.differences.document import adapter
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.wire import native
 
+from ..engine.comparison import compared
 from .errors import SCHEMAS_PATH, problem_responses
 from .rounding import BINARY, CODES, HEADERS, PARAMETERS, REQUEST
 
@@ -30,7 +32,8 @@ def schemas() -> dict[str, Any]:
 
 def operation() -> dict[str, Any]:
     """The OpenAPI operation of ``POST /compare``."""
-    example = compare(np.array(REQUEST["data"], np.float32)).as_data()
+    data = np.array(REQUEST["data"], np.float32)
+    example = compared(data.view(np.uint8), Layout.of(BY_NAME["float32"], data.shape))
     return {
         "tags": ["round"],
         "operationId": "compare",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tensor_round.errors import (
+from tensor_round.contract.errors import (
     REFUSALS,
     Fault,
     InvalidDescriptor,
@@ -14,7 +14,7 @@ from tensor_round.errors import (
     TensorTooLarge,
     problem,
 )
-from tensor_round.wire import native
+from tensor_round.contract.wire import native
 
 SCHEMAS_PATH = "#/components/schemas/"
 

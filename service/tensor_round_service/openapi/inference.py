@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import Any
 
-from tensor_round.wire import native, oip
+from tensor_round.contract.wire import native
 
+from ..codec import oip
 from ..inference.models import MODELS
 from ..inference.plan import NO_SHARED_MEMORY
 from .errors import EXAMPLES, RETRY_AFTER, SCHEMAS_PATH

@@ -9,11 +9,12 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from tensor_round import operators
-from tensor_round.errors import REFUSALS
-from tensor_round.operators.text import SPELLINGS
-from tensor_round.rounding import Rounding
-from tensor_round.wire import native
+from tensor_round.contract import operators
+from tensor_round.contract.dtypes import DTYPES
+from tensor_round.contract.errors import REFUSALS
+from tensor_round.contract.operators.text import SPELLINGS
+from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.wire import native
 
 from .errors import SCHEMAS_PATH, problem_responses
 
@@ -152,7 +153,7 @@ PARAMETERS: list[dict[str, Any]] = [
         "name": "dtype",
         "in": "query",
         "description": "With application/x-npy: the dtype of a file that says V1 or V2.",
-        "schema": {"type": "string", "enum": ["bfloat16", "float8_e4m3fn", "float8_e5m2"]},
+        "schema": {"type": "string", "enum": [d.name for d in DTYPES if not d.is_named_by_npy]},
     },
     {
         "name": native.CONTENT_DIGEST,

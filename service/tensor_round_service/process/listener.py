@@ -1,65 +1,139 @@
-"""The listening sockets of a service, which its workers share."""
+"""The listening sockets of a service, which its workers share.
+
+The service binds them, or inherits them (:mod:`.inherited`). Its own end with it: before they are
+closed, :meth:`Listener.turn_away` keeps new connections out, so that those that wait can all be
+accepted. Inherited ones stay as they are: what waits in them is their next owner's.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import socket
 import stat
+import struct
+import sys
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..settings import Settings
 
+if TYPE_CHECKING:
+    from .inherited import Inherited
+
 #: Maximum number of connections that wait to be accepted; the system may allow fewer.
 BACKLOG = 2048
+#: Time for the last packet of a TCP handshake, which the client believes to be over, to arrive
+#: from another host.
+HANDSHAKE_SECONDS = 0.3
+
+#: ``SO_ATTACH_FILTER`` of Linux, which Python has no name for.
+_SO_ATTACH_FILTER = 26
+#: A classic BPF program that drops TCP segments with SYN and without ACK: it loads the flags,
+#: masks both, and compares. All others pass, so that begun handshakes are completed.
+_NO_SYN = b"".join(
+    struct.pack("=HBBI", *instruction)
+    for instruction in (
+        (0x30, 0, 0, 13),  # A = segment[13]
+        (0x54, 0, 0, 0x12),  # A &= SYN | ACK
+        (0x15, 0, 1, 0x02),  # if A != SYN: skip one
+        (0x06, 0, 0, 0),  # drop
+        (0x06, 0, 0, 0xFFFFFFFF),  # pass
+    )
+)
 
 
 class CannotListen(Exception):
-    """The address in the settings cannot be bound; the message says why."""
+    """An address or an inherited socket cannot be used; the message says why."""
 
 
 class Listener:
-    """Bound, listening sockets; a context manager that closes them.
+    """Listening sockets; a context manager that closes them.
 
-    The constructor raises :class:`CannotListen`. It replaces the file of a Unix socket on which
-    no process listens.
+    The constructor binds those that are not inherited, and raises :class:`CannotListen`. It
+    replaces the file of a Unix socket on which no process listens.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._path = settings.uds
+    def __init__(self, settings: Settings, inherited: Inherited | None = None) -> None:
+        #: The file of a Unix socket that this process has bound.
+        self._path: Path | None = None
         #: Those for /metrics alone, if it has a port of its own.
         self.metrics_sockets: list[socket.socket] = []
-        if settings.uds is not None:
-            try:
-                self.sockets = [_bind_path(settings.uds)]
-            except OSError as error:
-                reason = _reason(error)
-                raise CannotListen(f"cannot listen on {settings.uds}: {reason}") from None
-            self.name = f"unix socket {settings.uds}"
+        self.is_inherited = inherited is not None
+        if inherited is not None:
+            self.sockets = inherited.sockets
+            self.metrics_sockets = inherited.metrics_sockets
+        elif settings.uds is not None:
+            self.sockets = [_listen_at(settings.uds)]
+            self._path = settings.uds
         else:
             self.sockets = listen(settings.host, settings.port)
-            scheme = "http" if settings.ssl_certfile is None else "https"
-            self.name = url(scheme, settings.host, self.sockets[0].getsockname()[1])
-        if settings.metrics_port is not None:
+        if settings.metrics_port is not None and not self.metrics_sockets:
             try:
                 self.metrics_sockets = listen(settings.host, settings.metrics_port, " for metrics")
             except CannotListen:
                 self.close()
                 raise
-            self.name += f" (metrics on port {self.metrics_sockets[0].getsockname()[1]})"
+        self.name = self._name(settings)
+
+    def _name(self, settings: Settings) -> str:
+        """How the log names the address."""
+        if settings.uds is not None:
+            name = f"unix socket {settings.uds}"
+        else:
+            scheme = "http" if settings.ssl_certfile is None else "https"
+            # PORT may be 0.
+            tcp = next(sock for sock in self.sockets if sock.family != socket.AF_UNIX)
+            port = settings.port or tcp.getsockname()[1]
+            name = url(scheme, settings.host, port)
+        if self.metrics_sockets:
+            address = self.metrics_sockets[0].getsockname()
+            metrics = f"unix socket {address}" if isinstance(address, str) else f"port {address[1]}"
+            name += f" (metrics on {metrics})"
+        return name
+
+    @property
+    def handshake_seconds(self) -> float:
+        """The time for which a handshake may still be under way after :meth:`turn_away`.
+
+        Within this machine a handshake is over when the client's connect() returns.
+        """
+        is_remote = any(
+            sock.family != socket.AF_UNIX and not is_loopback(sock.getsockname()[0])
+            for sock in self.sockets
+        )
+        return HANDSHAKE_SECONDS if is_remote else 0.0
+
+    def turn_away(self) -> None:
+        """Let no further connection in: those that wait become fewer until there are none.
+
+        A client that comes later tries again after a second, and is refused once the sockets are
+        closed, or served by a successor. The file of a Unix socket is removed. Inherited sockets
+        stay open to new connections.
+        """
+        if self.is_inherited:
+            return
+        self._remove_file()
+        for sock in (*self.sockets, *self.metrics_sockets):
+            if sock.family != socket.AF_UNIX:
+                _turn_away(sock)
 
     def close(self) -> None:
         """Remove the file of a Unix socket, then close the sockets.
 
         In this order: after the close, another service may have replaced the file.
         """
+        self._remove_file()
+        for sock in (*self.sockets, *self.metrics_sockets):
+            sock.close()
+
+    def _remove_file(self) -> None:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             self._path = None
-        for sock in (*self.sockets, *self.metrics_sockets):
-            sock.close()
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the sockets for a worker; only the supervisor removes the file."""
@@ -79,6 +153,11 @@ def listen(host: str, port: int, purpose: str = "") -> list[socket.socket]:
     except (OSError, UnicodeError) as error:
         reason = _reason(error)
         raise CannotListen(f"cannot listen on {host}:{port}{purpose}: {reason}") from None
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an IP address is reached from this machine only."""
+    return ip_address(address.partition("%")[0]).is_loopback
 
 
 def url(scheme: str, host: str, port: int) -> str:
@@ -112,6 +191,25 @@ def _bind_host(host: str, port: int) -> list[socket.socket]:
     if missing_family is not None and not socks:
         raise missing_family
     return socks
+
+
+def _turn_away(sock: socket.socket) -> None:
+    """Have the kernel drop segments that would begin a connection."""
+    if sys.platform == "linux":
+        program = ctypes.create_string_buffer(_NO_SYN, len(_NO_SYN))
+        filtered = struct.pack("HP", len(_NO_SYN) // 8, ctypes.addressof(program))
+        with contextlib.suppress(OSError):  # some sandboxes have no filters
+            sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, filtered)
+            return
+    # The next best: a single connection may wait.
+    sock.listen(0)
+
+
+def _listen_at(path: Path) -> socket.socket:
+    try:
+        return _bind_path(path)
+    except OSError as error:
+        raise CannotListen(f"cannot listen on {path}: {_reason(error)}") from None
 
 
 def _bind_path(path: Path) -> socket.socket:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging.config
 import os
 import signal
-import ssl
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,15 +21,17 @@ from ..backends.select import BackendUnavailable
 from ..deployment import Deployment
 from ..engine.readiness import ProcessLifecycle
 from ..http1.connection.context import ConnectionLimits, RequestHandler
-from ..http1.connection.protocol import http_protocol
+from ..http1.connection.protocol import HTTPProtocol
 from ..http1.security_headers import SERVER_HEADERS
 from ..settings import Settings
 from .command_line import read_settings, unknown_variables
-from .listener import BACKLOG, CannotListen, Listener
+from .inherited import Inherited
+from .listener import CannotListen, Listener
 from .logs import log_config
 from .malloc import keep_freed_memory
+from .notify import notify
 from .server import Server
-from .tls import CertificateError, loop_with_tls_timeouts, server_context
+from .tls import CertificateError, ServerTLS
 from .tracing import CannotTrace, is_configured, is_installed, traced
 from .workers import CannotServe, Supervisor
 
@@ -55,20 +55,28 @@ def run(arguments: Sequence[str]) -> int:
     # Until the server handles signals, the process can exit at once.
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _exit)
+    # It asks for files to be read again; until then they are still to be read for the first time.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        return _supervise(settings) if settings.workers > 1 else _serve_alone(settings)
+        inherited = Inherited.take(os.environ)
+        if inherited is not None:
+            for name in sorted({"port", "uds"} & settings.model_fields_set):
+                logger.warning("%s has no effect: the service inherits its sockets", name.upper())
+            settings = inherited.applied_to(settings)
+        serve = _supervise if settings.workers > 1 else _serve_alone
+        return serve(settings, inherited)
     except _START_ERRORS as error:
         print(f"tensor-round-service: {error}", file=sys.stderr)
         return 1
 
 
-def _serve_alone(settings: Settings) -> int:
+def _serve_alone(settings: Settings, inherited: Inherited | None) -> int:
     """Serve in this process."""
     keep_freed_memory()
     lifecycle = ProcessLifecycle()
     app = create_app(settings, lifecycle=lifecycle)
-    with Listener(settings) as listener:
-        on_start = partial(_log_start, settings, listener)
+    with Listener(settings, inherited) as listener:
+        on_start = partial(_announce, settings, listener)
         return _serve(settings, app, listener, lifecycle, on_start)
 
 
@@ -83,25 +91,32 @@ def _serve(
 ) -> int:
     """Serve an application until a signal; return the exit code."""
     with traced(app.dispatcher, app.metrics.route_of, os.environ) as handler:
+        tls = None
+        if settings.ssl_certfile is not None:
+            files = settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_ca_certs
+            tls = ServerTLS(*files, handshake_seconds=settings.receive_timeout)
+        protocol = _http_protocol(settings, handler)
         server = Server(
-            *(_config(settings, app, handler), settings, listener, lifecycle, on_start),
-            _http_protocol(settings, app.metrics_dispatcher),
+            *(_config(settings, app, protocol), settings, listener, lifecycle, on_start),
+            *(protocol, _http_protocol(settings, app.metrics_dispatcher), tls, app.keys),
             supervised=supervised,
         )
-        server.run(listener.sockets)
+        server.run([])  # it listens by itself
     return server.exit_code
 
 
-def _supervise(settings: Settings) -> int:
+def _supervise(settings: Settings, inherited: Inherited | None) -> int:
     """Serve in several processes on one listener."""
-    with Listener(settings) as listener, TemporaryDirectory(prefix="tensor-round-") as folder:
+    folder_context = TemporaryDirectory(prefix="tensor-round-")
+    with Listener(settings, inherited) as listener, folder_context as folder:
         main = partial(_worker_main, settings, Path(folder))
-        return Supervisor(main, settings, listener, partial(_log_start, settings, listener)).run()
+        return Supervisor(main, settings, listener, partial(_announce, settings, listener)).run()
 
 
-def _log_start(settings: Settings, listener: Listener) -> None:
-    """Log the address and the deployment."""
+def _announce(settings: Settings, listener: Listener) -> None:
+    """Log the address and the deployment, and tell systemd."""
     logger.info("running on %s with %s", listener.name, Deployment.of(settings))
+    notify("READY=1")
 
 
 def _worker_main(
@@ -117,50 +132,29 @@ def _worker_main(
         raise CannotServe(str(error)) from None
 
 
-def _http_protocol(settings: Settings, handler: RequestHandler) -> Any:
+def _http_protocol(settings: Settings, handler: RequestHandler) -> HTTPProtocol:
     limits = ConnectionLimits(
         receive_timeout=settings.receive_timeout,
         min_receive_rate=settings.min_receive_rate,
         min_send_rate=settings.min_send_rate,
+        keep_alive=settings.keep_alive,
     )
-    return http_protocol(handler, limits)
+    return HTTPProtocol(handler, limits)
 
 
-def _tls_context(settings: Settings, *_uvicorn_arguments: object) -> ssl.SSLContext:
-    assert settings.ssl_certfile is not None
-    return server_context(settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_ca_certs)
-
-
-class _Config(uvicorn.Config):
-    """uvicorn's configuration, with timeouts for TLS handshake and shutdown."""
-
-    handshake_seconds: float
-
-    def get_loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop] | None:
-        new_loop = super().get_loop_factory()
-        if not self.is_ssl:
-            return new_loop
-        return partial(
-            loop_with_tls_timeouts, new_loop or asyncio.new_event_loop, self.handshake_seconds
-        )
-
-
-def _config(settings: Settings, app: Application, handler: RequestHandler) -> uvicorn.Config:
-    config = _Config(
+def _config(settings: Settings, app: Application, protocol: HTTPProtocol) -> uvicorn.Config:
+    http: Any = protocol  # uvicorn declares a class
+    return uvicorn.Config(
         app,
-        http=_http_protocol(settings, handler),
+        http=http,
         ws="none",
         proxy_headers=False,
         lifespan="on",
         access_log=False,
         server_header=False,
         headers=SERVER_HEADERS,
-        ssl_context_factory=partial(_tls_context, settings) if settings.ssl_certfile else None,
-        backlog=BACKLOG,
         log_config=log_config(settings),
     )
-    config.handshake_seconds = settings.receive_timeout
-    return config
 
 
 def _exit(_signum: int, _frame: FrameType | None) -> None:

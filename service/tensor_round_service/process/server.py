@@ -26,17 +26,26 @@ from typing import Any
 
 import uvicorn
 
+from ..auth.api_keys import KeyRing
 from ..engine.readiness import ProcessLifecycle
-from ..http1.connection.connection import Connection
+from ..http1.connection.protocol import HTTPProtocol
 from ..settings import Settings
-from .listener import Listener
+from .listener import BACKLOG, Listener
+from .notify import notify
+from .tls import ServerTLS
 
 logger = logging.getLogger(__name__)
 
 #: Time between two checks for open connections and requests.
 POLL_SECONDS = 0.02
-#: Maximum time to accept connections that wait in the backlog.
-ACCEPT_SECONDS = 0.5
+#: Time by which a worker stops later than its supervisor, which turns new clients away first: a
+#: signal to the whole process group may reach the worker sooner.
+LEAD_SECONDS = 0.1
+#: Maximum time to accept connections that wait: a full backlog of TLS connections takes 3 s. Only a
+#: worker that is told to end alone may reach it, as the others let new ones in.
+ACCEPT_SECONDS = 5.0
+#: Maximum time for the TLS handshakes of connections that were just accepted.
+OPENING_SECONDS = 1.0
 #: Time to send refusals after the drain timeout.
 REFUSAL_SECONDS = 1.0
 #: Time after which the process exits, even if a thread hangs in a device.
@@ -46,8 +55,9 @@ EXIT_SECONDS = 2.0
 class Server(uvicorn.Server):
     """Serves on a listener until a signal.
 
-    ``supervised`` says that a supervisor forwards signals. Then the server ignores SIGINT and
-    repeated signals, because a terminal sends its signals to the whole process group.
+    SIGHUP has ``tls`` and ``keys`` read again. ``supervised`` says that a supervisor forwards
+    signals. Then the server ignores SIGINT and repeated signals, because a terminal sends its
+    signals to the whole process group.
     """
 
     def __init__(
@@ -57,18 +67,28 @@ class Server(uvicorn.Server):
         listener: Listener,
         lifecycle: ProcessLifecycle,
         on_start: Callable[[], None],
-        metrics_protocol: Callable[..., Connection],
+        protocol: HTTPProtocol,
+        metrics_protocol: HTTPProtocol,
+        tls: ServerTLS | None,
+        keys: KeyRing | None,
         *,
         supervised: bool = False,
     ) -> None:
         super().__init__(config)
-        self._drain_delay = settings.drain_delay
+        self._drain_delay = settings.drain_delay + (LEAD_SECONDS if supervised else 0.0)
         self._drain_timeout = settings.drain_timeout
         self._listener = listener
         self._lifecycle = lifecycle
         self._on_start = on_start
+        self._protocol = protocol
         self._metrics_protocol = metrics_protocol
+        self._tls = tls
+        self._keys = keys
         self._supervised = supervised
+        #: Whether SIGHUP has come.
+        self._is_reload_due = False
+        self._main_servers: list[asyncio.Server] = []
+        signal.signal(signal.SIGHUP, self._request_reload)
         lifecycle.connections = self._connections
         self._stop_at = float("inf")
 
@@ -82,6 +102,9 @@ class Server(uvicorn.Server):
         self._lifecycle.draining = True
         self._stop_at = time.monotonic() + self._drain_delay
 
+    def _request_reload(self, _sig: int, _frame: FrameType | None) -> None:
+        self._is_reload_due = True
+
     @property
     def exit_code(self) -> int:
         """The exit code of the process: 1 after the loss of the device."""
@@ -90,11 +113,30 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start serving, then call ``on_start``."""
         await super().startup(sockets)
-        loop = asyncio.get_running_loop()
-        protocol = partial(self._metrics_protocol, server_state=self.server_state)
-        for sock in self._listener.metrics_sockets:
-            self.servers.append(await loop.create_server(protocol, sock=sock))
+        self.servers = await self._serve_on(
+            self._listener.metrics_sockets, self._metrics_protocol, {}
+        )
+        await self._listen()
         self._on_start()
+
+    async def _listen(self) -> None:
+        """Accept connections, with the latest certificate."""
+        options = {} if self._tls is None else self._tls.options
+        previous = self._main_servers
+        self._main_servers = await self._serve_on(self._listener.sockets, self._protocol, options)
+        for server in previous:
+            server.close()
+
+    async def _serve_on(
+        self, sockets: list[socket.socket], protocol: HTTPProtocol, options: dict[str, Any]
+    ) -> list[asyncio.Server]:
+        """Servers on duplicates of the sockets, which they close."""
+        loop = asyncio.get_running_loop()
+        make = partial(protocol, server_state=self.server_state)
+        return [
+            await loop.create_server(make, sock=sock.dup(), backlog=BACKLOG, **options)
+            for sock in sockets
+        ]
 
     def _connections(self) -> dict[str, int]:
         """The open connections by state."""
@@ -106,14 +148,27 @@ class Server(uvicorn.Server):
         if self._lifecycle.is_lost() and not self._lifecycle.draining:
             # Drain as after a signal: current requests finish, and a new process follows.
             self.handle_exit(signal.SIGTERM, None)
+        if self._is_reload_due:
+            self._is_reload_due = False
+            if self._keys is not None:
+                self._keys.reload()
+            if self._tls is not None and self._tls.reload():
+                await self._listen()
         self.should_exit = self.should_exit or time.monotonic() >= self._stop_at
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the listener, finish the current requests, close the application."""
-        await self._accept_all()
+        """Stop accepting connections, finish the current requests, close the application."""
+        if not self._supervised:
+            # A worker may be told to end alone: the sockets are the supervisor's.
+            notify("STOPPING=1")
+            self._listener.turn_away()
+        # What waits in shared sockets is a successor's, or the other workers'.
+        is_alone = self._supervised and self._lifecycle.is_lost()
+        if not (self._listener.is_inherited or is_alone):
+            await self._accept_all()
         self._listener.close()
-        for server in self.servers:
+        for server in (*self._main_servers, *self.servers):
             server.close()
         if not await self._finish(self._drain_timeout):
             tasks = list(self.server_state.tasks)
@@ -129,29 +184,40 @@ class Server(uvicorn.Server):
         await self.lifespan.shutdown()
 
     async def _accept_all(self) -> None:
-        """Accept the connections in the backlog: closing the listener would reset them.
+        """Accept the connections that wait: closing the listener would reset them.
 
         The event loop accepts one connection a turn, so several may wait even if it is idle.
         """
-        deadline = time.monotonic() + ACCEPT_SECONDS
+        now = time.monotonic()
+        # At least once after the last handshake, and after the supervisor has turned clients away.
+        ends = now + max(self._listener.handshake_seconds, POLL_SECONDS)
+        deadline = now + ACCEPT_SECONDS
         waiting = select.poll()
         for sock in self._listener.sockets:
             waiting.register(sock, select.POLLIN)
-        while waiting.poll(0) and time.monotonic() < deadline:
-            await asyncio.sleep(0)
+        while (now := time.monotonic()) < deadline:
+            if waiting.poll(0):
+                await asyncio.sleep(0)
+            elif now < ends:
+                await asyncio.sleep(POLL_SECONDS)
+            else:
+                return
 
     async def _finish(self, seconds: float) -> bool:
         """Drain all connections; return False if some are left after ``seconds``."""
         state = self.server_state
         notified: set[object] = set()
-        deadline = time.monotonic() + seconds
+        now = time.monotonic()
+        deadline, opened_by = now + seconds, now + OPENING_SECONDS
         while True:
             # In a loop, because accepted connections appear in the state a little later.
             for connection in state.connections - notified:
                 connection.shutdown()
             notified |= state.connections
             await asyncio.sleep(POLL_SECONDS)
-            if not (state.connections or state.tasks):
+            now = time.monotonic()
+            is_opening = now < opened_by and self._protocol.is_opening
+            if not (state.connections or state.tasks or is_opening):
                 return True
-            if time.monotonic() >= deadline:
+            if now >= deadline:
                 return False

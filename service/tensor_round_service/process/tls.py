@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 #: Timeout of the TLS shutdown: for the rest of a response and the peer's close_notify.
 SHUTDOWN_SECONDS = 5.0
@@ -14,6 +15,52 @@ SHUTDOWN_SECONDS = 5.0
 
 class CertificateError(Exception):
     """A file in the TLS settings is unusable; the message names it and says why."""
+
+
+class ServerTLS:
+    """The TLS of a service, whose files can be read again while it serves.
+
+    Each reading makes a new context, for new servers. Loading the files into the context in use
+    would not do: a key that does not fit would leave it without any, an authority, once loaded,
+    stays, and clients could resume sessions that the new files would not allow.
+
+    Raises :class:`CertificateError`.
+    """
+
+    def __init__(
+        self,
+        certfile: Path,
+        keyfile: Path | None = None,
+        ca_certs: Path | None = None,
+        *,
+        handshake_seconds: float,
+    ) -> None:
+        self._files = certfile, keyfile, ca_certs
+        self._handshake_seconds = handshake_seconds
+        self._context = server_context(*self._files)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the event loop's servers.
+
+        The default timeouts are 60 s and 30 s. Silent clients would use a connection that long
+        without any protocol that could limit them, and would delay the end of the service.
+        """
+        return {
+            "ssl": self._context,
+            "ssl_handshake_timeout": self._handshake_seconds,
+            "ssl_shutdown_timeout": SHUTDOWN_SECONDS,
+        }
+
+    def reload(self) -> bool:
+        """Read the files again; if one is unusable, log that, change nothing, return False."""
+        try:
+            self._context = server_context(*self._files)
+        except CertificateError as error:
+            logger.error("TLS: %s; the previous certificate stays in effect", error)
+            return False
+        logger.info("TLS: the certificate was read again from %s", self._files[0])
+        return True
 
 
 def server_context(
@@ -39,31 +86,6 @@ def server_context(
             raise CertificateError(f"no certificates in {ca_certs}: {_reason(error)}") from None
         context.verify_mode = ssl.CERT_REQUIRED
     return context
-
-
-def loop_with_tls_timeouts(
-    new_loop: Callable[[], asyncio.AbstractEventLoop], handshake_seconds: float
-) -> asyncio.AbstractEventLoop:
-    """A new event loop whose TLS servers have short timeouts for handshake and shutdown.
-
-    The defaults are 60 s and 30 s. Silent clients would use a connection that long without any
-    protocol that could limit them, and would delay the end of the service.
-    """
-    loop = new_loop()
-
-    def with_timeouts(create: Callable[..., Any]) -> Callable[..., Any]:
-        def create_server(*arguments: Any, **options: Any) -> Any:
-            if options.get("ssl") is not None:  # METRICS_PORT has no TLS
-                options["ssl_handshake_timeout"] = handshake_seconds
-                options["ssl_shutdown_timeout"] = SHUTDOWN_SECONDS
-            return create(*arguments, **options)
-
-        return create_server
-
-    # uvicorn has no options for these arguments, so the methods of the loop are replaced.
-    loop.create_server = with_timeouts(loop.create_server)  # type: ignore[method-assign]
-    loop.create_unix_server = with_timeouts(loop.create_unix_server)  # type: ignore[method-assign]
-    return loop
 
 
 def _no_password() -> str:

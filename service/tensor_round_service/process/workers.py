@@ -26,6 +26,7 @@ from multiprocessing.context import SpawnProcess
 
 from ..settings import Settings
 from .listener import Listener
+from .notify import notify
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ _RESTART_DELAYS = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 KILL_AFTER_SECONDS = 5.0
 
 _STOPS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (*_STOPS, signal.SIGHUP)
 _spawn = multiprocessing.get_context("spawn")
 
 
@@ -60,6 +62,8 @@ class _Worker:
 
 class Supervisor:
     """Keeps WORKERS processes serving until SIGTERM or SIGINT, then drains them.
+
+    SIGHUP is passed on to them.
 
     ``on_start`` is called when the first worker serves.
     """
@@ -94,15 +98,17 @@ class Supervisor:
         """
         # The first spawn would start it, and it would unblock signals that are blocked then.
         resource_tracker.ensure_running()
-        with _stop_signals() as signals:
+        with _received_signals() as signals:
             for _ in range(self._count):
                 self._start()
             while self._workers or not self._stopping:
                 for source in wait([signals, *self._workers], self._seconds_to_next_timer()):
                     if isinstance(source, Connection):
                         self._read_report(source)
+                    elif (signum := signals.recv(1)[0]) in _STOPS:
+                        self._stop(signum)
                     else:
-                        self._stop(signals.recv(1)[0])
+                        self._reload()
                 self._run_due_timers()
         return self._exit_code
 
@@ -112,7 +118,7 @@ class Supervisor:
             target=_run_worker, args=(self._main, self._listener, worker_end), daemon=True
         )
         # The worker inherits the blocked signals, and unblocks them after it has set handlers.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             process.start()
         except OSError as error:  # no process or memory is available
@@ -169,13 +175,28 @@ class Supervisor:
             self._kill()
             return
         self._stopping = True
+        notify("STOPPING=1")
+        self._timers.clear()
+        if self._drain_delay:
+            self._schedule(self._drain_delay, self._turn_away)
+        else:
+            self._turn_away()  # before a worker sees that none waits
         for worker in self._workers.values():
             worker.process.terminate()
-        self._timers.clear()
-        self._schedule(self._drain_delay, self._listener.close)
         self._schedule(
             self._drain_delay + self._drain_timeout + KILL_AFTER_SECONDS, self._kill_late_workers
         )
+
+    def _reload(self) -> None:
+        """Have the workers read certificates and keys again."""
+        for worker in self._workers.values():
+            if worker.process.is_alive() and worker.process.pid is not None:
+                os.kill(worker.process.pid, signal.SIGHUP)
+
+    def _turn_away(self) -> None:
+        """Let no new connection in. The workers accept those that wait, on sockets of their own."""
+        self._listener.turn_away()
+        self._listener.close()
 
     def _kill_late_workers(self) -> None:
         logger.error("%d workers did not exit in time and are killed", len(self._workers))
@@ -203,13 +224,13 @@ class Supervisor:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[socket.socket]:
-    """A socket that receives one byte for each stop signal, so that ``wait`` can wait for it."""
+def _received_signals() -> Iterator[socket.socket]:
+    """A socket that receives one byte for each signal, so that ``wait`` can wait for it."""
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
     with receiver, sender:
         signal.set_wakeup_fd(sender.fileno())
-        for signum in _STOPS:
+        for signum in _SIGNALS:
             signal.signal(signum, lambda *_: None)
         try:
             yield receiver
@@ -221,7 +242,8 @@ def _run_worker(main: WorkerMain, listener: Listener, pipe: Connection) -> None:
     """The entry point of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     threading.Thread(target=_stop_with_supervisor, daemon=True).start()
     try:
         main(listener, lambda: pipe.send(None))

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from tensor_round import operators
-from tensor_round.call import wrong_size
-from tensor_round.layout import Layout, check_size
-from tensor_round.wire import native, npy, strictjson
-from tensor_round.wire.json_size import measure_json
+from tensor_round.contract import operators
+from tensor_round.contract.call import wrong_size
+from tensor_round.contract.layout import Layout, check_size
+from tensor_round.contract.wire import native, npy, strictjson
+from tensor_round.contract.wire.json_size import measure_json
 
 from ..backends import Bytes
 from ..engine.comparison import check_dense, compared

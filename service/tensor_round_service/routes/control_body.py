@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import Request
 
-from tensor_round.errors import MalformedJSON
-from tensor_round.wire import strictjson
+from tensor_round.contract.errors import MalformedJSON
+from tensor_round.contract.wire import strictjson
 
 from ..http1.asgi import AsgiRequest
 from ..http1.content import read_all

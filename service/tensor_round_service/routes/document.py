@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tensor_round import operators
-from tensor_round.call import RoundCall
-from tensor_round.errors import Fault, InvalidDescriptor, MalformedJSON, MissingDescriptor
-from tensor_round.layout import Layout
-from tensor_round.wire import jsontensor, native, nesting, strictjson
+from tensor_round.contract import operators
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.errors import Fault, InvalidDescriptor, MalformedJSON, MissingDescriptor
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.wire import native, strictjson
+
+from ..codec import jsontensor, nesting
 
 _MEMBERS = ("descriptor", "data")
 #: Maximum number of unknown fields in a refusal.

@@ -11,13 +11,19 @@ from collections.abc import Set
 from functools import lru_cache, partial
 from time import perf_counter_ns
 
-from tensor_round.errors import Fault, InvalidDescriptor, PayloadSizeMismatch, TensorTooLarge
-from tensor_round.wire import native, oip, oip_request
-from tensor_round.wire.accept import IDENTITY, preferred_coding
-from tensor_round.wire.json_size import measure_json
+from tensor_round.contract.errors import (
+    Fault,
+    InvalidDescriptor,
+    PayloadSizeMismatch,
+    TensorTooLarge,
+)
+from tensor_round.contract.wire import native
+from tensor_round.contract.wire.json_size import measure_json
 
 from ..auth.hosts import check_origin
 from ..backends import Bytes
+from ..codec import oip, oip_request
+from ..codec.accept import IDENTITY, preferred_coding
 from ..engine.engine import JSON_COST, Engine, rounding_cost
 from ..engine.job import Job
 from ..http1.coding import CODINGS, encode, max_encoded_length

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from fastapi import APIRouter
 
-from tensor_round.errors import NotFound
+from tensor_round.contract.errors import NotFound
 
 from .. import documents
 from ..inference import model_description

@@ -8,6 +8,6 @@ from .pages import docs, home
 OPEN_PATHS = frozenset(
     {
         *("/livez", "/readyz", "/v2/health/live", "/v2/health/ready"),
-        *("/", "/openapi.json", *docs.PATHS, *home.PATHS),
+        *("/", "/openapi.json", *docs.PATHS, *home.FILE_PATHS),
     }
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tensor_round.errors import Fault, InvalidDescriptor
-from tensor_round.layout import Layout
-from tensor_round.operators import DIALECTS
-from tensor_round.operators.objects import IEEE754Round, RoundOperator, as_operator
-from tensor_round.operators.text import operator_from_text
-from tensor_round.quoting import shown
-from tensor_round.rounding import Rounding
+from tensor_round.contract.errors import Fault, InvalidDescriptor
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.operators import DIALECTS, RoundOperator, as_operator
+from tensor_round.contract.operators.dialects import IEEE754Round
+from tensor_round.contract.operators.text import operator_from_text
+from tensor_round.contract.quoting import shown
+from tensor_round.contract.rounding import Rounding
 
 
 def operator_of(query: dict[str, str]) -> RoundOperator:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from tensor_round.errors import Fault, InvalidDescriptor
-from tensor_round.quoting import shown
+from tensor_round.contract.errors import Fault, InvalidDescriptor
+from tensor_round.contract.quoting import shown
 
 from .. import documents
 from ..inference.models import MODELS, find

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from tensor_round import operators
-from tensor_round.call import RoundCall, wrong_size
-from tensor_round.layout import check_size
-from tensor_round.wire import native, npy
-from tensor_round.wire.json_size import measure_json
+from tensor_round.contract import operators
+from tensor_round.contract.call import RoundCall, wrong_size
+from tensor_round.contract.layout import check_size
+from tensor_round.contract.wire import native, npy
+from tensor_round.contract.wire.json_size import measure_json
 
 from ..backends import Bytes
 from ..engine.engine import JSON_COST, Engine, rounding_cost

@@ -10,8 +10,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
-from tensor_round.errors import Fault, InvalidDescriptor, NotOffered
-from tensor_round.quoting import shown
+from tensor_round.contract.errors import Fault, InvalidDescriptor, NotOffered
+from tensor_round.contract.quoting import shown
 
 from .. import documents
 from ..inference.plan import NO_SHARED_MEMORY

@@ -48,7 +48,7 @@ def status_router(engine: Engine, deployment: Deployment, readiness: Readiness) 
     async def service_info(request: Request, response: Response) -> Any:
         """Name, version and paths of the service; browsers get the web page."""
         if wants_html(request.headers.get("accept", "")):
-            return page_response(_LINKS)
+            return page_response(request)
         response.headers["Vary"] = "Accept"
         return {"name": documents.NAME, "version": version(documents.NAME), "links": _LINKS}
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from urllib.parse import parse_qsl
 
-from tensor_round.errors import (
+from tensor_round.contract.errors import (
     DuplicateDescriptor,
     Fault,
     HeadersTooLarge,
@@ -18,8 +18,8 @@ from tensor_round.errors import (
     MissingDescriptor,
     UnsupportedMediaType,
 )
-from tensor_round.quoting import shown
-from tensor_round.wire import native, npy
+from tensor_round.contract.quoting import shown
+from tensor_round.contract.wire import native, npy
 
 from ..engine.engine import Engine
 from ..engine.job import FIRST_BYTES, Job, Observer

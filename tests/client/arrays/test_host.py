@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tensor_round import InvalidArgument
-from tensor_round.arrays.host import empty_like, read_array, writable_array
+from tensor_round.contract.host import empty_like, read_array, writable_array
 
 VALUES = np.array([0.5, -1.5, 2.5], np.float32)
 

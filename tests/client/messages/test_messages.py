@@ -11,7 +11,8 @@ import pytest
 
 from tensor_round import ConnectionFailed, IEEE754Round, ProtocolViolation, RequestRefused
 from tensor_round.arrays.sinks import DirectSink
-from tensor_round.errors import UnknownRefusal
+from tensor_round.contract.errors import UnknownRefusal
+from tensor_round.contract.wire import native
 from tensor_round.messages.refusal import parse_retry_after, refusal
 from tensor_round.messages.request import (
     document_reader,
@@ -20,7 +21,6 @@ from tensor_round.messages.request import (
     tensor_request,
 )
 from tensor_round.messages.response_readers import MAX_DOCUMENT_BYTES, ResponseReader, copy_into
-from tensor_round.wire import native
 
 PREPARED = IEEE754Round().prepare("float32", (3,))
 BODY = np.array([1, 2, 3], "<f4").tobytes()

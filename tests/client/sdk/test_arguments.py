@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ ADDRESSES: dict[str, tuple[Address, str]] = {
     "HTTPS://Host/": (Address("https", "host", 443), "host"),
     "https://host:8443/a/b/": (Address("https", "host", 8443, "/a/b"), "host:8443"),
     "http://[::1]:9": (Address("http", "::1", 9), "[::1]:9"),
-    "unix:///run/a.sock": (Address("http", "localhost", 80, uds="/run/a.sock"), "localhost"),
-    "unix:///a%20b": (Address("http", "localhost", 80, uds="/a b"), "localhost"),
 }
+if hasattr(socket, "AF_UNIX"):  # not on Windows
+    ADDRESSES |= {
+        "unix:///run/a.sock": (Address("http", "localhost", 80, uds="/run/a.sock"), "localhost"),
+        "unix:///a%20b": (Address("http", "localhost", 80, uds="/a b"), "localhost"),
+    }
 
 
 @pytest.mark.parametrize("url", ADDRESSES)

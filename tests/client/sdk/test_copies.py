@@ -62,8 +62,8 @@ def test_a_closed_client_s_copy_is_open() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_repr_shows_a_key(kind: type[tr.Client | tr.AsyncClient]) -> None:
-    client = kind("unix:///run/a.sock", api_key="s3cret", headers={"X-Key": "s3cret"})
-    assert repr(client) == f"<tensor_round.{kind.__name__} unix:///run/a.sock open>"
+    client = kind("http://a:9/b", api_key="s3cret", headers={"X-Key": "s3cret"})
+    assert repr(client) == f"<tensor_round.{kind.__name__} http://a:9/b open>"
     assert "s3cret" not in repr(client._settings)
 
 

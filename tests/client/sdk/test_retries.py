@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 import tensor_round as tr
-from tensor_round.sdk.retries import FIRST_PAUSE, LONGEST_PAUSE, Retries, RetryBudget
+from tensor_round.sdk.retries import (
+    FIRST_PAUSE,
+    LONGEST_KNOCK,
+    LONGEST_PAUSE,
+    PATIENCE,
+    Retries,
+    RetryBudget,
+)
 from tensor_round.transport.deadline import Deadline
 
 NEVER = Deadline(None)
@@ -85,6 +92,40 @@ def test_tries_are_counted() -> None:
         retries.backoff(tr.ConnectionFailed("x"), 2, NEVER)
     with pytest.raises(tr.ConnectionFailed):
         Retries(0, verified=False).backoff(tr.ConnectionFailed("x"), 0, NEVER)
+
+
+def refused() -> tr.ConnectionFailed:
+    error = tr.ConnectionFailed("x")
+    error.is_refused_connection = True
+    return error
+
+
+def test_a_service_that_has_answered_is_connected_to_until_the_deadline() -> None:
+    retries = Retries(1, verified=False)
+    assert retries.knock(refused(), 0, Deadline(30)) is None
+    retries.has_answered = True
+    while retries.budget.spend():
+        pass
+    for knocks in (*range(9), 5000):
+        most = min(FIRST_PAUSE * 2 ** min(knocks, 16), LONGEST_KNOCK)
+        seconds = retries.knock(refused(), knocks, Deadline(30))
+        assert seconds is not None
+        assert most / 2 <= seconds <= most
+    assert retries.knock(refused(), 9, Deadline(0.3)) is None
+    assert retries.knock(refused(), 0, NEVER) is not None
+    assert retries.knock(refused(), int(PATIENCE / LONGEST_KNOCK) + 1, NEVER) is None
+
+
+def test_other_errors_other_addresses_and_no_retries_are_no_outage() -> None:
+    retries = Retries(3, verified=False)
+    retries.has_answered = True
+    assert retries.knock(tr.ConnectionFailed("x"), 0, NEVER) is None
+    elsewhere = refused()
+    elsewhere.can_fail_over = True
+    assert retries.knock(elsewhere, 0, NEVER) is None
+    never = Retries(0, verified=False)
+    never.has_answered = True
+    assert never.knock(refused(), 0, NEVER) is None
 
 
 def test_an_outage_spends_the_budget_and_successes_earn_it_back() -> None:

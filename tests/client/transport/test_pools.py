@@ -110,6 +110,7 @@ def test_closing_closes_what_is_idle_now_and_the_rest_when_it_comes_back() -> No
         taken(pool, Deadline(SOON))
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 def test_a_child_has_none_of_its_parent_s_connections() -> None:
     pool = Pool(Held, 2)
     idle, busy = taken(pool, Deadline(SOON)), taken(pool, Deadline(SOON))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cases.descriptors import Document
+from support.cases.dialect import Document
 from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of, reference
 from support.command_line import run
 from support.services.server import Service

@@ -17,7 +17,7 @@ from support.cases.array_cases import bits, expected_bits, patterns
 from support.command_line import bad, good
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
-from tensor_round.dtypes import BY_NAME
+from tensor_round.contract.dtypes import BY_NAME
 
 FILES = {
     "c-order": lambda x: x,
@@ -95,10 +95,10 @@ def test_a_file_larger_than_memory_allows(service: Service, tmp_path: Path) -> N
     x[::1001] = 0.5
     code = (
         "import resource, sys\n"
-        "from tensor_round import cli\n"
+        "from tensor_round_cli import app\n"
         "kept = resource.getrlimit(resource.RLIMIT_DATA)[1]\n"
         f"resource.setrlimit(resource.RLIMIT_DATA, ({64 << 20} + used(), kept))\n"
-        "cli.main()\n"
+        "app.main()\n"
     )
     used = (
         "def used():\n"

@@ -18,7 +18,7 @@ from support.services.server import Service
 KERNELS = """
 import sys
 import numpy as np
-from tensor_round.conformance import rounded
+from tensor_round_verify import rounded
 
 def right(x):
     bits = x.view(f"u{x.dtype.itemsize}")

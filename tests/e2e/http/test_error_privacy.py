@@ -124,4 +124,4 @@ def test_headers_of_every_kind_of_answer(service: Service) -> None:
         assert "Server" not in reply.headers, name
     for name in ("status", "inference", "missing", "page"):
         assert replies[name].headers.get_all("Cache-Control") == ["no-store"], name
-    assert replies["file"].headers.get_all("Cache-Control") == ["max-age=3600"]
+    assert replies["file"].headers.get_all("Cache-Control") == ["no-cache"]

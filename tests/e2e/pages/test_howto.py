@@ -7,7 +7,7 @@ import re
 from support.pages import ROOT, blocks
 
 #: What only GitHub, or a release, can do.
-NOT_HERE = {"pip install tensor-round"}
+NOT_HERE = {"pip install 'tensor-round[cli]'"}
 
 
 def test_the_workflow_runs_what_the_page_runs() -> None:

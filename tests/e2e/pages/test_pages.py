@@ -24,7 +24,7 @@ import pytest
 
 from support.pages import ROOT, Block, Reader, blocks
 from support.services.server import Service
-from tensor_round import operators
+from tensor_round.contract import operators
 
 PAGES = sorted(
     str(path.relative_to(ROOT))
@@ -67,6 +67,10 @@ ELSEWHERE = [
     ("docs/howto/find-the-wrong-runtime.md", "onnxruntime and openvino"),
     ("docs/howto/large-arrays.md", "a bucket, and pip install s3fs"),
     *[("docs/howto/on-a-gpu-host.md", needs) for needs in GPU],
+    # test_stops.py and tests/packaging/test_systemd.py test what they do.
+    ("docs/howto/on-one-host.md", "systemd, root, and the clone"),
+    *[("docs/howto/on-one-host.md", "the units")] * 4,
+    ("docs/howto/on-one-host.md", "two services"),
     # Run by test_examples.py.
     *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
     ("docs/images.md", "Docker or podman, and the clone"),  # make test-images
@@ -83,15 +87,14 @@ ELSEWHERE = [
     *[("docs/ray.md", needs) for needs in ("the fleet above", "ray[data]", "dask")],
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
-    ("docs/verify.md", "a release; until then, in a clone: pip install . onnxruntime"),
+    ("docs/verify.md", "a release; until then, in a clone: pip install '.[cli]' onnxruntime"),
     ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_verify_page.py
     ("docs/verify.md", "openvino"),  # make test-oracles
-    ("docs/web.md", "the clone, node (20.19 or newer) and npm"),  # make test-web
-    ("docs/web.md", "the clone, node (20.19 or newer) and npm"),  # make test-web
+    ("docs/web.md", "the clone, node (20 or newer) and npm"),  # make test-web
 ]
 #: Blocks that are no code: figures, and signatures in sdk.md's reference (test_sdk_page.py).
 NO_CODE = {
-    ("docs/architecture.md", "text"): 4,
+    ("docs/architecture.md", "text"): 5,
     ("docs/exactness.md", "text"): 2,
     ("docs/scaling.md", "text"): 1,
     **{("docs/howto/other-languages.md", name): 1 for name in ("c", "js", "rust", "go", "csharp")},

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.pages import ROOT, blocks
-from tensor_round.conformance import MODELS, RUNTIMES
-from tensor_round.conformance.conversions.deviations import CASTS, QUANTIZATIONS
+from tensor_round_verify import MODELS, RUNTIMES
+from tensor_round_verify.conversions.deviations import CASTS, QUANTIZATIONS
 
 PAGE = "docs/verify.md"
 TEXT = (ROOT / PAGE).read_text()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.services.health import healthcheck
+from support.command_line import healthcheck
 from support.services.server import Service
 
 

@@ -96,12 +96,13 @@ def test_it_serves_on_for_the_delay_then_only_finishes(workers: str) -> None:
 
         def is_closed() -> bool:
             try:
-                service.connect(timeout=1).close()
+                service.connect(timeout=5).close()
             except ConnectionRefusedError:
                 return True
             return False
 
-        within(1, is_closed)
+        # Who comes while those that wait are accepted tries again after a second.
+        within(5, is_closed)
         assert service.process.poll() is None
         assert rest_of(slow).content == ROUNDED
         assert service.process.wait(5) == 0
@@ -119,7 +120,7 @@ def test_what_takes_too_long_is_told_so() -> None:
         assert int(reply.headers["Retry-After"]) >= 1
         slow.close()
         assert service.process.wait(5) == 0
-        assert 0.5 < time.monotonic() - began < 3
+        assert 0.5 < time.monotonic() - began < 5
 
 
 def test_a_refused_sender_is_heard_out_while_the_service_leaves() -> None:

@@ -24,7 +24,7 @@ from support.services.device_service import DeviceService
 
 ROOT = monitoring.MONITORING.parents[1]
 OPERATIONS = ROOT / "docs" / "operations.md"
-_METRIC = re.compile(r"\btensor_round_(?!service\b)[a-z_]+\b")
+_METRIC = re.compile(r"\btensor_round_(?!(?:service|verify|cli)\b)[a-z_]+\b")
 
 
 class Metrics:

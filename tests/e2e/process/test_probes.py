@@ -12,7 +12,7 @@ from importlib.metadata import version
 import pytest
 
 from support.services.server import Reply, Service
-from tensor_round.errors import REFUSALS
+from tensor_round.contract.errors import REFUSALS
 from tensor_round_service.routes.open_paths import OPEN_PATHS
 
 OPENED = sorted(OPEN_PATHS - {"/docs/"})

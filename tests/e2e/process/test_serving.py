@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,7 +21,7 @@ import pytest
 from support.command_line import run
 from support.http.native_form import ieee754, post
 from support.services.server import Reply, Service
-from tensor_round import operators
+from tensor_round.contract import operators
 from tensor_round_service.process.command_line import unknown_variables
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
@@ -217,3 +219,23 @@ def test_docs_need_no_other_host(service: Service) -> None:
 def test_the_log_says_which_backend_serves() -> None:
     with Service("--backend", "auto") as service:
         assert sum("backend: " in line for line in service.log) == 1
+
+
+def test_idle_connections_are_closed_after_keep_alive() -> None:
+    with Service("--keep-alive", "0.4") as service, kept(service) as caller:
+        began = time.monotonic()
+        assert caller.sock.recv(1) == b""
+        assert time.monotonic() - began < 3
+    with Service("--keep-alive", "60") as service, kept(service) as caller:
+        caller.sock.settimeout(6)  # more than the default
+        with pytest.raises(TimeoutError):
+            caller.sock.recv(1)
+
+
+@contextlib.contextmanager
+def kept(service: Service) -> Iterator[HTTPConnection]:
+    """A connection on which a request was served."""
+    with contextlib.closing(service.connection(timeout=5)) as caller:
+        caller.request("GET", "/livez")
+        assert Reply.read(caller).status == 200
+        yield caller

@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.command_line import run
+from support.command_line import healthcheck, run
 from support.http.native_form import ieee754
-from support.services.health import healthcheck
 from support.services.server import Reply
 from support.services.tls import CA, CLIENT, ENCRYPTED, SERVER, STRANGER, TlsService, caller_context
 

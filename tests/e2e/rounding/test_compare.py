@@ -18,8 +18,8 @@ import tensor_round as tr
 from support.cases.array_cases import bits, patterns
 from support.http.native_form import ieee754
 from support.services.server import Reply, Service
-from tensor_round.conformance import FLOATS
-from tensor_round.dtypes import BY_NAME
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round_verify import FLOATS
 
 OCTETS, JSON, NPY = "application/octet-stream", "application/json", "application/x-npy"
 

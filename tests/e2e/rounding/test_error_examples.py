@@ -14,7 +14,7 @@ import pytest
 from support.http.inference_form import document, tensor
 from support.http.native_form import ieee754
 from support.services.server import Reply, Service
-from tensor_round.errors import problem
+from tensor_round.contract.errors import problem
 from tensor_round_service.openapi.errors import EXAMPLES
 from tensor_round_service.openapi.inference import REFUSALS
 

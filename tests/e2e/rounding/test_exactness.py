@@ -7,8 +7,8 @@ import pytest
 
 from support.http.native_form import round_bits
 from support.services.server import Service
-from tensor_round.conformance import reference
-from tensor_round.conformance.patterns import random_patterns, samples
+from tensor_round_verify import reference
+from tensor_round_verify.patterns import random_patterns, samples
 
 
 @pytest.mark.parametrize("rounding", reference.ROUNDINGS)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from support.services.server import Reply, Service
-from tensor_round.conformance import reference
-from tensor_round.conformance.patterns import samples
-from tensor_round.dtypes import DTYPES
+from tensor_round.contract.dtypes import DTYPES
+from tensor_round_verify import reference
+from tensor_round_verify.patterns import samples
 
 ORDERS = {"C": np.ascontiguousarray, "F": np.asfortranarray}
 

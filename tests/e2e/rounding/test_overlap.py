@@ -25,9 +25,9 @@ from support.services.hosted import HostedService
 from support.services.server import Reply, Service
 from support.services.tls import SERVER, caller_context
 from support.watched_backend import WatchedBackend
-from tensor_round.conformance import reference
-from tensor_round.conformance.patterns import samples
 from tensor_round_service.engine.overlap import MIN_BYTES, PIECE_BYTES, Overlap
+from tensor_round_verify import reference
+from tensor_round_verify.patterns import samples
 
 #: A few elements more than whole pieces, of any type.
 NBYTES = MIN_BYTES + 24

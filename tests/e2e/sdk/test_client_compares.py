@@ -12,7 +12,7 @@ from support.cases.array_cases import LAYOUTS, patterns
 from support.clients import AnyClient
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
-from tensor_round.dtypes import BY_NAME
+from tensor_round.contract.dtypes import BY_NAME
 
 
 @pytest.mark.parametrize("dtype", BY_NAME)

@@ -10,7 +10,7 @@ import pytest
 
 import tensor_round as tr
 from support.cases.array_cases import Array, bits, patterns
-from support.cases.descriptors import Document
+from support.cases.dialect import Document
 from support.cases.executions import (
     DOCUMENTS,
     STRIDED,
@@ -23,7 +23,7 @@ from support.cases.executions import (
 from support.clients import AnyClient
 from support.http.native_form import post
 from support.services.server import Service
-from tensor_round.arrays.host import strided_view
+from tensor_round.contract.host import strided_view
 
 MODEL = tr.DirectMLDescriptor(
     feature_level="3_0",

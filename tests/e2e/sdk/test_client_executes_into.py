@@ -11,7 +11,8 @@ import pytest
 
 import tensor_round as tr
 from support.cases.array_cases import bits, patterns
-from support.cases.descriptors import EXAMPLES, Document
+from support.cases.descriptors import EXAMPLES
+from support.cases.dialect import Document
 from support.cases.executions import (
     DOCUMENTS,
     STRIDED,
@@ -23,7 +24,7 @@ from support.cases.executions import (
 )
 from support.clients import AnyClient
 from support.services.server import Service
-from tensor_round.arrays.host import strided_view
+from tensor_round.contract.host import strided_view
 
 
 def noted(done: list[int], count: int, total: int) -> None:

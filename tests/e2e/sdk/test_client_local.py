@@ -24,8 +24,8 @@ import tensor_round as tr
 from support.cases.array_cases import bits, expected_bits, patterns
 from support.cases.executions import ieee754
 from support.clients import AnyClient
-from tensor_round import errors
-from tensor_round.call import RoundCall
+from tensor_round.contract import errors
+from tensor_round.contract.call import RoundCall
 from tensor_round_service import local
 from tensor_round_service.backends.select import compiled_kernels
 

@@ -14,9 +14,9 @@ from support.cases.array_cases import LAYOUTS, bits, dtype_name, expected_bits, 
 from support.cases.every import every
 from support.clients import AnyClient, SteppedClient
 from support.services.server import Service
-from tensor_round import operators
-from tensor_round.conformance.reference import ROUNDINGS, all_patterns, bits_type, rounded
-from tensor_round.dtypes import BY_NAME
+from tensor_round.contract import operators
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round_verify.reference import ROUNDINGS, all_patterns, bits_type, rounded
 
 OPERATORS: dict[str, tuple[Any, str]] = {
     **{name: (name, name) for name in ROUNDINGS},

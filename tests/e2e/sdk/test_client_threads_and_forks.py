@@ -17,7 +17,7 @@ from support.cases.array_cases import bits, expected_bits, patterns
 from support.clients import AnyClient
 from support.http.proxy import Proxy
 from support.services.server import Service
-from tensor_round.conformance.reference import ROUNDINGS
+from tensor_round_verify.reference import ROUNDINGS
 
 
 def test_24_threads_share_a_client(service: Service) -> None:

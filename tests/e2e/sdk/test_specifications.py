@@ -9,13 +9,14 @@ import numpy as np
 
 import tensor_round as tr
 from support.cases.array_cases import Array, bits
+from support.cases.descriptors import CASES as DIALECTS
 from support.cases.every import every
-from support.cases.specifications import CASES, EXAMPLES, Example, shapes_of
+from support.cases.specifications import CASES, EXAMPLES, shapes_of
 from support.clients import AnyClient
 from support.http.inference_form import Answer, binary, document, infer, tensor
 from support.http.native_form import post
 from support.services.server import Service
-from tensor_round.dtypes import BY_NAME
+from tensor_round.contract.dtypes import BY_NAME
 
 
 def test_round_gives_what_the_specifications_say(service: Service) -> None:
@@ -47,21 +48,21 @@ def test_v2_gives_what_the_specifications_say(service: Service) -> None:
         source, result = example.arrays(dtype)
         for shape in shapes_of(example):
             asked = document(
-                binary(datatype(dtype), list(shape), source.nbytes, example.names[0]),
+                binary(datatype(dtype), list(shape), source.nbytes, example.model.input),
                 parameters={**carried(dtype), **example.parameters, "binary_data_output": True},
             )
             answer = Answer.of(
-                infer(service, asked, source.tobytes(), example.model, example.version)
+                infer(service, asked, source.tobytes(), example.model.name, example.version)
             )
             assert answer.payload == result.tobytes()
-            assert answer.output["name"] == example.names[1]
+            assert answer.output["name"] == example.model.output
             if carried(dtype):
                 continue  # its numbers are bits
             numbers = tensor(
-                datatype(dtype), list(shape), example.names[0], data=list(example.source)
+                datatype(dtype), list(shape), example.model.input, data=list(example.source)
             )
             asked = document(numbers, parameters=example.parameters)
-            answer = Answer.of(infer(service, asked, None, example.model, example.version))
+            answer = Answer.of(infer(service, asked, None, example.model.name, example.version))
             assert answer.output["data"] == list(example.result)
 
     every(check, CASES)
@@ -97,19 +98,11 @@ def assert_alike(got: Array, expected: Array) -> None:
 
 
 def test_every_table_is_there() -> None:
-    """Of each operator, every mode that it has."""
-    modes: dict[str, set[Any]] = {}
-    for example in EXAMPLES.values():
-        modes.setdefault(example.model, set()).update(example.parameters.values())
-        assert isinstance(example, Example)
-    assert modes == {
-        "onnx_round": set(),
-        "openvino_round": {"half_to_even", "half_away_from_zero"},
-        "directml_element_wise_round": {"HALVES_TO_NEAREST_EVEN", "TOWARD_ZERO", "TOWARD_INFINITY"},
-        "webnn_round_even": set(),
-        "stablehlo_round_nearest": {"round_nearest_even", "round_nearest_afz"},
-        "array_api_round": {"round", "trunc", "ceil", "floor"},
-    }
+    """Of each operator, every mode that it has; IEEE 754 gives no numbers."""
+    for dialect, cases in DIALECTS.items():
+        modes = {example.mode for example in cases.examples.values()} - {None}
+        assert modes == (set() if dialect == "ieee754" else cases.modes.keys())
+        assert bool(cases.examples) == (dialect != "ieee754")
 
 
 def test_directml_s_one_default_mode(service: Service, client: AnyClient) -> None:
@@ -129,7 +122,7 @@ def test_directml_s_one_default_mode(service: Service, client: AnyClient) -> Non
     asked = document(
         binary("FP32", [9], source.nbytes, "InputTensor"), parameters={"binary_data_output": True}
     )
-    answer = Answer.of(infer(service, asked, source.tobytes(), example.model))
+    answer = Answer.of(infer(service, asked, source.tobytes(), example.model.name))
     assert answer.payload == result.tobytes()
     told = client.operators()["dialects"]["directml"]
     assert told["default_rounding"] == told["modes"]["HALVES_TO_NEAREST_EVEN"]

@@ -24,8 +24,8 @@ from support.http.inference_form import (
     tensor,
 )
 from support.services.server import Service
-from tensor_round.conformance.patterns import samples
-from tensor_round.conformance.reference import is_nan, rounded
+from tensor_round_verify.patterns import samples
+from tensor_round_verify.reference import is_nan, rounded
 
 
 def test_the_answers_bytes(service: Service) -> None:

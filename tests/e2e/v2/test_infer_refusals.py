@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.cases.descriptors import CASES as DIALECTS
 from support.cases.inference_refusals import DIRECTML, GOOD, INLINE, PAYLOAD, of
 from support.http.inference_form import (
     EVEN,
@@ -148,24 +149,25 @@ def test_refusals(
     assert Answer.of(infer(service, GOOD, PAYLOAD)).payload == EVEN.tobytes()
 
 
-MODES = {"rounding": "ties_to_even", "mode": "half_to_even", "rounding_mode": 0, "op": "round"}
-KNOWS = {
-    "round": "rounding",
-    "onnx_round": None,
-    "openvino_round": "mode",
-    DIRECTML: "rounding_mode",
-    "webnn_round_even": None,
-    "stablehlo_round_nearest": "op",
-    "array_api_round": "op",
+MODELS = {cases.model.name: cases.model for cases in DIALECTS.values()}
+MODES: dict[str, str] = {
+    cases.model.mode_parameter: next(iter(cases.modes))
+    for cases in DIALECTS.values()
+    if cases.model.mode_parameter is not None
 }
 
 
 @pytest.mark.parametrize(
     ("model", "name"),
-    [(model, name) for model, own in KNOWS.items() for name in MODES if name != own],
+    [
+        (name, mode)
+        for name, model in MODELS.items()
+        for mode in MODES
+        if mode != model.mode_parameter
+    ],
 )
 def test_another_models_mode_is_not_passed_over(service: Service, model: str, name: str) -> None:
-    source = {**INLINE, "name": "InputTensor" if model == DIRECTML else "X"}
+    source = {**INLINE, "name": MODELS[model].input}
     request = document(source, parameters={name: MODES[name]})
     reply = infer(service, request, model=model)
     assert reply.status == 400

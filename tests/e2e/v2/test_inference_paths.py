@@ -8,27 +8,12 @@ from typing import Any
 
 import pytest
 
+from support.cases.descriptors import CASES
 from support.http.inference_form import document, error_of, infer, tensor
 from support.services.server import Service
 
-VERSIONS: dict[str, list[str]] = {
-    "round": ["1"],
-    "onnx_round": ["11", "22"],
-    "openvino_round": ["5"],
-    "directml_element_wise_round": [
-        "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2", "6_0", "6_1", "6_2", "6_3", "6_4",
-    ],
-    "webnn_round_even": ["1"],
-    "stablehlo_round_nearest": ["1"],
-    "array_api_round": ["2021.12"],
-}  # fmt: skip
-#: Of the models that call their tensors otherwise than X and Y.
-NAMES = {
-    "directml_element_wise_round": ("InputTensor", "OutputTensor"),
-    "webnn_round_even": ("input", "output"),
-    "stablehlo_round_nearest": ("operand", "result"),
-    "array_api_round": ("x", "out"),
-}
+MODELS = {cases.model.name: cases.model for cases in CASES.values()}
+VERSIONS = {name: list(model.versions) for name, model in MODELS.items()}
 ALL = [(model, version) for model, versions in VERSIONS.items() for version in versions]
 
 
@@ -73,34 +58,16 @@ def test_every_version(service: Service, model: str, version: str) -> None:
     base = f"/v2/models/{model}/versions/{version}"
     metadata, config = got(service, base), got(service, f"{base}/config")
     shape = [-1] * 4 if version == "2_1" else [-1]
-    names = NAMES.get(model, ("X", "Y"))
+    names = MODELS[model].input, MODELS[model].output
     for mine, triton, name in zip(("inputs", "outputs"), ("input", "output"), names, strict=True):
         assert metadata[mine] == [{"name": name, "datatype": "FP32", "shape": shape}]
         assert config[triton] == [{"name": name, "data_type": "TYPE_FP32", "dims": shape}]
     assert got(service, f"{base}/ready")["ready"] is True
 
 
-INTEGERS = "INT8,INT16,INT32,INT64,UINT8,UINT16,UINT32,UINT64"
-EVERYTHING = f"FP16,BF16,FP32,FP64,UINT8:float8_e4m3fn,UINT8:float8_e5m2,{INTEGERS}"
-
-
-@pytest.mark.parametrize(
-    ("model", "version", "datatypes", "ranks"),
-    [
-        ("round", "1", EVERYTHING, "0-32"),
-        ("onnx_round", "11", "FP16,FP32,FP64", "0-32"),
-        ("onnx_round", "22", "FP16,FP32,FP64,BF16", "0-32"),
-        ("openvino_round", "5", EVERYTHING, "0-32"),
-        ("directml_element_wise_round", "2_1", "FP32,FP16", "4-4"),
-        ("directml_element_wise_round", "6_4", "FP32,FP16", "1-8"),
-        ("webnn_round_even", "1", "FP32,FP16", "0-32"),
-        ("stablehlo_round_nearest", "1", EVERYTHING.removesuffix(f",{INTEGERS}"), "0-32"),
-        ("array_api_round", "2021.12", f"FP32,FP64,{INTEGERS}", "0-32"),
-    ],
-)
-def test_what_a_model_takes(
-    service: Service, model: str, version: str, datatypes: str, ranks: str
-) -> None:
+@pytest.mark.parametrize(("model", "version"), ALL)
+def test_what_a_model_takes(service: Service, model: str, version: str) -> None:
+    datatypes, ranks = MODELS[model].versions[version]
     parameters = got(service, f"/v2/models/{model}/versions/{version}/config")["parameters"]
     assert parameters["datatypes"] == {"string_value": datatypes}
     assert parameters["ranks"] == {"string_value": ranks}

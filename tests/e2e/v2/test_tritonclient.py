@@ -11,8 +11,8 @@ import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from support.http.inference_form import AWAY, EVEN, ZERO, X
-from tensor_round.conformance.patterns import samples
-from tensor_round.conformance.reference import FLOATS, INTEGER_WIDTHS, Bits, is_nan, rounded
+from tensor_round_verify.patterns import samples
+from tensor_round_verify.reference import FLOATS, INTEGER_WIDTHS, Bits, is_nan, rounded
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
 NUMPY: dict[str, Any] = {

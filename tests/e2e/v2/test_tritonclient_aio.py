@@ -16,9 +16,9 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from support.http.inference_form import AWAY, X
 from support.services.server import Service
-from tensor_round.conformance.patterns import samples
-from tensor_round.conformance.reference import rounded
 from tensor_round_service.inference.models import MODELS
+from tensor_round_verify.patterns import samples
+from tensor_round_verify.reference import rounded
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
 

@@ -19,3 +19,11 @@ def container(image: str) -> Iterator[Container]:
     with started(image, BACKEND="numpy") as running:
         running.wait()
         yield running
+
+
+@pytest.fixture(scope="module")
+def published(image: str) -> Iterator[Container]:
+    """Reached from outside; `auto` is NumPy on a machine without a GPU."""
+    with started(image, published=True, BACKEND="auto") as running:
+        running.wait()
+        yield running

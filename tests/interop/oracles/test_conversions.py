@@ -6,8 +6,8 @@ import onnx
 import pytest
 from onnx import checker
 
-from tensor_round.conformance import Report, verify
-from tensor_round.conformance.runtimes.onnx_model import cast_model, quantize_model
+from tensor_round_verify import Report, verify
+from tensor_round_verify.runtimes.onnx_model import cast_model, quantize_model
 
 TWICE = ("through float32",)
 #: ml_dtypes, and what is made with it, narrows float64 by way of float32.

@@ -10,10 +10,10 @@ import onnx
 import onnx.parser
 import pytest
 
+import tensor_round_verify as conformance
 from support.pages import ROOT, Reader, blocks
 from support.programs import python
 from support.services.server import Service
-from tensor_round import conformance
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import pytest
 from jax import lax
 
 from support.cases.oracle_ledger import Ledger
-from tensor_round.conformance.reference import FLOATS, Bits, Flags
-from tensor_round.dtypes import BY_NAME
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round_verify.reference import FLOATS, Bits, Flags
 
 OPERATORS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "ties_to_even": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),

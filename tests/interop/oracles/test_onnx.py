@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 
 from support.cases.backend_calls import run_flat
 from support.cases.oracle_ledger import Ledger
-from tensor_round.conformance.reference import Bits
+from tensor_round_verify.reference import Bits
 
 ELEMENTS: dict[str, tuple[int, Any]] = {
     "float16": (TensorProto.FLOAT16, np.float16),

@@ -15,8 +15,8 @@ from openvino import opset5
 import tensor_round as tr
 from support.cases.array_cases import patterns
 from support.cases.oracle_ledger import RANDOM_PATTERNS, Ledger
-from tensor_round.conformance.patterns import samples
-from tensor_round.conformance.reference import FLOATS, WIDTHS, Bits, Flags, rounded
+from tensor_round_verify.patterns import samples
+from tensor_round_verify.reference import FLOATS, WIDTHS, Bits, Flags, rounded
 
 ROUNDINGS = {"half_to_even": "ties_to_even", "half_away_from_zero": "ties_to_away"}
 ELEMENTS = {

@@ -14,8 +14,8 @@ from onnx import helper
 from openvino import opset5
 
 import tensor_round as tr
-from tensor_round.dtypes import BY_OPENVINO
-from tensor_round.operators import openvino as dialect
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.operators.dialects import openvino as dialect
 
 SHAPES: list[list[int]] = [[], [3], [1, 3, 2, 2], [0, 4], [-1, 3]]
 
@@ -31,7 +31,7 @@ def layers(shape: list[int], element_type: str, mode: str, folder: Path) -> list
 
 @pytest.mark.parametrize("mode", ["half_to_even", "half_away_from_zero"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("element_type", BY_OPENVINO)
+@pytest.mark.parametrize("element_type", dialect.DTYPES)
 def test_a_layer_of_a_saved_model(
     tmp_path: Path, element_type: str, shape: list[int], mode: str
 ) -> None:
@@ -44,7 +44,7 @@ def test_a_layer_of_a_saved_model(
         call = operator.descriptor(shape=shape).resolve()
     else:
         call = operator.descriptor().resolve()
-    assert call.input.dtype is BY_OPENVINO[element_type]
+    assert call.input.dtype is BY_NAME[dialect.DTYPES[element_type]]
     assert call.input.shape == tuple(shape)
 
 
@@ -70,8 +70,8 @@ def test_openvino_s_own_evaluation_takes_none_of_the_types_that_are_refused(
 
 def test_every_numeric_type_is_taken_or_refused_with_a_reason() -> None:
     names = {name for name in dir(ov.Type) if re.fullmatch(r"(bf|nf|[fiu])\d\w*", name)}
-    assert names == {*BY_OPENVINO, *NOT_TAKEN}
-    assert set(dialect.DIALECT.dtypes) == set(BY_OPENVINO)
+    assert names == {*dialect.DTYPES, *NOT_TAKEN}
+    assert set(dialect.DIALECT.dtypes) == set(dialect.DTYPES)
 
 
 @pytest.mark.parametrize("opset", [11, 21, 22, 28])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from support.cases.oracle_ledger import Ledger
-from tensor_round.conformance.reference import Bits
+from tensor_round_verify.reference import Bits
 
 OPERATORS = {
     "ties_to_even": torch.round,

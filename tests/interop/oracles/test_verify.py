@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import TensorProto, checker, helper
 
-from tensor_round.conformance import CannotVerify, NotTaken, Report, verify
-from tensor_round.conformance.runtimes.onnx_model import DTYPES, OPERATORS, model_of
+from tensor_round_verify import CannotVerify, NotTaken, Report, verify
+from tensor_round_verify.runtimes.onnx_model import DTYPES, OPERATORS, model_of
 
 QUIETED = ("NaN quieted",)
 PAYLOAD_LOST = ("payload lost",)

@@ -14,8 +14,8 @@ from kserve.inference_client import InferenceRESTClient, RESTConfig
 
 from support.http.inference_form import AWAY, X
 from support.services.server import Service
-from tensor_round.conformance.patterns import samples
-from tensor_round.conformance.reference import rounded
+from tensor_round_verify.patterns import samples
+from tensor_round_verify.reference import rounded
 
 Act = Callable[[InferenceRESTClient], Awaitable[Any]]
 

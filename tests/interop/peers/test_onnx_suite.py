@@ -13,7 +13,7 @@ from onnx.backend.test.runner import Runner
 
 import tensor_round as tr
 from support.services.server import Service
-from tensor_round.onnx_backend import OnnxBackend
+from tensor_round_verify.onnx_backend import OnnxBackend
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ import pytest
 
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
-from tensor_round.dtypes import DType
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import DType
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend
 from tensor_round_service.backends.cpu.backend import Kernels, NumpyBackend, Rounder
 from tensor_round_service.backends.cuda.backend import CupyBackend

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from support.cases.backend_calls import expected, run
 from support.cases.every import every
-from tensor_round.call import RoundCall
-from tensor_round.conformance.patterns import samples
-from tensor_round.conformance.reference import WIDTHS
-from tensor_round.dtypes import BY_NAME
-from tensor_round.layout import Layout, packed_strides
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.layout import Layout, packed_strides
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend
+from tensor_round_verify.patterns import samples
+from tensor_round_verify.reference import WIDTHS
 
 NHWC = (60, 1, 15, 3)  # the strides of an NCHW shape (2, 3, 4, 5) whose channels lie together
 

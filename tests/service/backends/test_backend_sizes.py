@@ -7,12 +7,12 @@ import pytest
 
 from support.cases.backend_calls import flat_call, run_flat, sample_pair, tame_pair
 from support.cases.every import every
-from tensor_round.conformance.reference import FLOATS, ROUNDINGS, WIDTHS
-from tensor_round.dtypes import BY_NAME
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend
 from tensor_round_service.backends.cpu import floats, floats16, tables
 from tensor_round_service.backends.cpu.backend import rounder
+from tensor_round_verify.reference import FLOATS, ROUNDINGS, WIDTHS
 
 #: Bytes at which the NumPy backend cuts a run; another backend's cuts lie at powers of two as well.
 CUTS = {

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from support.cases.backend_calls import run_flat, sample_pair
-from tensor_round.conformance.reference import FLOATS, ROUNDINGS
 from tensor_round_service.backends import Backend
+from tensor_round_verify.reference import FLOATS, ROUNDINGS
 
 
 def test_calls_from_several_threads_do_not_meet(backend: Backend) -> None:

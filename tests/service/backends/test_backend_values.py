@@ -7,11 +7,11 @@ import pytest
 
 from support.cases.backend_calls import run_flat, sample_pair
 from support.cases.every import every
-from tensor_round.conformance.reference import ROUNDINGS, WIDTHS, all_patterns
-from tensor_round.digests import DIGESTS
-from tensor_round.dtypes import DTYPES
-from tensor_round.rounding import Rounding
+from tensor_round.contract.digests import DIGESTS
+from tensor_round.contract.dtypes import DTYPES
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend
+from tensor_round_verify.reference import ROUNDINGS, WIDTHS, all_patterns
 
 
 def test_the_reference_knows_every_dtype_and_rounding_of_the_contract() -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
-from tensor_round.call import RoundCall
-from tensor_round.dtypes import BY_NAME
-from tensor_round.layout import Layout
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.engine.overlap import MIN_BYTES, is_worthwhile

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from tensor_round.call import RoundCall
-from tensor_round.errors import BackendFailed, Draining
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.errors import BackendFailed, Draining
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine import readiness

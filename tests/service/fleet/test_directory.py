@@ -22,15 +22,17 @@ def test_it_lists_the_replicas_that_are_ready_now() -> None:
         assert json.load(urlopen(f"{url}/replicas")) == {"replicas": []}
         assert urlopen(f"{url}/livez").status == 200
         ready.append("http://10.0.0.5:8000")
-        with pytest.raises(HTTPError, match="503"):
+        with pytest.raises(HTTPError, match="503") as busy:
             urlopen(f"{url}/readyz")
+        busy.value.close()
         ready.append("http://10.0.0.6:8000")
         assert urlopen(f"{url}/readyz").status == 200
         response = urlopen(f"{url}/replicas")
         assert json.load(response) == {"replicas": [{"url": each} for each in ready]}
         assert response.headers["x-content-type-options"] == "nosniff"
-        with pytest.raises(HTTPError, match="404"):
+        with pytest.raises(HTTPError, match="404") as missing:
             urlopen(f"{url}/")
+        missing.value.close()
 
 
 def test_a_client_rounds_at_the_replicas_in_it() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_round.errors import MalformedEncoding, UnsupportedEncoding
+from tensor_round.contract.errors import MalformedEncoding, UnsupportedEncoding
 from tensor_round_service.http1.coding import (
     CODINGS,
     Decoder,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_round.errors import (
+from tensor_round.contract.errors import (
     DigestMismatch,
     MalformedEncoding,
     PayloadSizeMismatch,

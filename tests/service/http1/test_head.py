@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_round.errors import HeadersTooLarge, UnsupportedEncoding
+from tensor_round.contract.errors import HeadersTooLarge, UnsupportedEncoding
 from tensor_round_service.http1.head import (
     MAX_HEAD_BYTES,
     MAX_HEAD_FIELDS,

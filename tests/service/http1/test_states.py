@@ -167,6 +167,34 @@ def test_the_states_that_a_request_goes_through(runner: asyncio.Runner) -> None:
     runner.run(main())
 
 
+@pytest.mark.parametrize("header", [0, 512], ids=["/round", "/v2"])
+def test_64_kib_need_no_wait(
+    runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch, header: int
+) -> None:
+    """The tensor is received with its head in one read, and sent with its head in one write."""
+    body = bytes(header) + bytes(range(256)) * 256
+    states: list[State] = []
+    move = Connection._move
+
+    def recorded(connection: Connection, state: State) -> None:
+        states.append(state)
+        move(connection, state)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with connected() as (_, peer):
+            head = b"POST / HTTP/1.1\r\nHost: h\r\nX: %b\r\n" % (b"x" * 1024)
+            sent = b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+            assert peer.send(sent) == len(sent)
+            response = b""
+            while not response.endswith(b"\r\n\r\n" + body):
+                response += await loop.sock_recv(peer, 1 << 18)
+            assert states == [State.WORKING, State.IDLE]
+
+    monkeypatch.setattr(Connection, "_move", recorded)
+    runner.run(main())
+
+
 def test_a_refused_sender_may_read_why(runner: asyncio.Runner) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from tensor_round.dtypes import BY_NAME, BY_OIP
-from tensor_round.errors import InvalidDescriptor, NotFound
-from tensor_round.rounding import Rounding
-from tensor_round.wire import oip
+from support.cases.descriptors import CASES
+from tensor_round.contract.dtypes import BY_NAME, BY_OIP
+from tensor_round.contract.errors import InvalidDescriptor, NotFound
+from tensor_round.contract.rounding import Rounding
+from tensor_round_service.codec import oip
 from tensor_round_service.inference.model_description import config
 from tensor_round_service.inference.models import MODELS, Model, element_type, find
 from tensor_round_service.inference.plan import plan
@@ -62,6 +63,8 @@ def test_ranks(model: Model) -> None:
 def test_modes(model: Model) -> None:
     if model.mode_parameter is None:
         assert ask(model, "FP32", 4) is Rounding.TIES_TO_EVEN
+        # Unknown parameters are ignored, whatever their names.
+        assert ask(model, "FP32", 4, **{"None": 1}) is Rounding.TIES_TO_EVEN
         return
     modes = told(model, model.mode_parameter).split(",")
     found = [ask(model, "FP32", 4, **{model.mode_parameter: mode}) for mode in modes]
@@ -75,15 +78,9 @@ def test_modes(model: Model) -> None:
 
 
 def test_names() -> None:
-    assert {model.name for model in MODELS} == {
-        "round",
-        "onnx_round",
-        "openvino_round",
-        "directml_element_wise_round",
-        "webnn_round_even",
-        "stablehlo_round_nearest",
-        "array_api_round",
-    }
+    assert [(model.name, model.version) for model in MODELS] == [
+        (cases.model.name, version) for cases in CASES.values() for version in cases.model.versions
+    ]
     assert find("onnx_round").version == "22"
     assert find("onnx_round", "11").version == "11"
     assert find("directml_element_wise_round").version == "6_4"

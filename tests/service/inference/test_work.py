@@ -11,7 +11,7 @@ import pytest
 
 from support.http.inference_form import binary, document, tensor
 from support.segments import PREFIX, Segment, segment
-from tensor_round.call import RoundCall
+from tensor_round.contract.call import RoundCall
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.engine import Engine

@@ -1,4 +1,4 @@
-"""The event loop that holds TLS callers to their time."""
+"""Servers that hold TLS callers to their time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import uvloop
 
 from support.services.tls import SERVER, caller_context
 from tensor_round_service.process import tls
-from tensor_round_service.process.tls import loop_with_tls_timeouts, server_context
+from tensor_round_service.process.tls import ServerTLS
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -25,7 +25,7 @@ def loop(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[asyncio.AbstractEventLoop]:
     monkeypatch.setattr(tls, "SHUTDOWN_SECONDS", 0.3)
-    with contextlib.closing(loop_with_tls_timeouts(LOOPS[request.param], 0.3)) as made:
+    with contextlib.closing(LOOPS[request.param]()) as made:
         yield made
 
 
@@ -46,7 +46,7 @@ class Hurried(asyncio.Protocol):
 async def listening(over: asyncio.Future[None]) -> tuple[asyncio.Server, int]:
     """A server of the running loop, and its port."""
     server = await asyncio.get_running_loop().create_server(
-        lambda: Hurried(over), "127.0.0.1", 0, ssl=server_context(SERVER)
+        lambda: Hurried(over), "127.0.0.1", 0, **ServerTLS(SERVER, handshake_seconds=0.3).options
     )
     return server, server.sockets[0].getsockname()[1]
 

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from support.http.native_form import ieee754
-from tensor_round.errors import InvalidDescriptor, MalformedJSON
-from tensor_round.wire import nesting, strictjson
-from tensor_round.wire.json_size import measure_json
+from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON
+from tensor_round.contract.wire import strictjson
+from tensor_round.contract.wire.json_size import measure_json
+from tensor_round_service.codec import nesting
 from tensor_round_service.routes.document import Document
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.conformance.patterns import samples
-from tensor_round.conformance.reference import WIDTHS, all_patterns, rounded
-from tensor_round.dtypes import BY_NAME
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round_verify.patterns import samples
+from tensor_round_verify.reference import WIDTHS, all_patterns, rounded
 
 Array = npt.NDArray[Any]
 

@@ -7,13 +7,13 @@ from functools import cache
 
 import numpy as np
 
-from tensor_round.call import RoundCall
-from tensor_round.conformance.patterns import samples
-from tensor_round.conformance.reference import FLOATS, Bits, bits_type, rounded
-from tensor_round.dtypes import BY_NAME
-from tensor_round.layout import Layout
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend
+from tensor_round_verify.patterns import samples
+from tensor_round_verify.reference import FLOATS, Bits, bits_type, rounded
 
 #: What stands in a target before a call: a byte of it left over would show.
 STALE = 0xAA

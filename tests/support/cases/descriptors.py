@@ -1,67 +1,35 @@
-"""One lawful descriptor a dialect, ways to vary them, and what became of them."""
+"""The dialects' cases, ways to vary their examples, and what became of them."""
 
 from __future__ import annotations
 
 import copy
 import json
+from importlib import import_module
 from typing import Any
 
-from tensor_round.call import RoundCall
-from tensor_round.errors import InvalidDescriptor
-from tensor_round.operators import resolve_json
+from support.cases.dialect import ABSENT, DialectCases, Document
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.errors import InvalidDescriptor
+from tensor_round.contract.operators import DIALECTS, resolve_json
+from tensor_round.contract.rounding import Rounding
 
-Document = dict[str, Any]
-
-#: The examples of the published contract, word for word.
-EXAMPLES: dict[str, Document] = {
-    "ieee754": {
-        "dialect": "ieee754",
-        "rounding": "ties_to_even",
-        "input": {"dtype": "float32", "shape": [2, 3], "strides": None, "byte_length": None},
-        "output": None,
-    },
-    "onnx": {
-        "dialect": "onnx",
-        "op_type": "Round",
-        "opset_version": 22,
-        "input": {"elem_type": "FLOAT16", "shape": [2, 3]},
-    },
-    "openvino": {
-        "dialect": "openvino",
-        "type": "Round",
-        "version": "opset5",
-        "data": {"mode": "half_to_even"},
-        "input": {"element_type": "f32", "shape": [2, 3]},
-    },
-    "directml": {
-        "dialect": "directml",
-        "feature_level": "3_0",
-        "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
-        "desc": {
-            "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
-            "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
-            "RoundingMode": "HALVES_TO_NEAREST_EVEN",
-        },
-    },
-    "webnn": {
-        "dialect": "webnn",
-        "op": "roundEven",
-        "input": {"dataType": "float16", "shape": [2, 3]},
-    },
-    "stablehlo": {
-        "dialect": "stablehlo",
-        "op": "round_nearest_afz",
-        "operand": "tensor<2x3xf16>",
-    },
-    "array_api": {
-        "dialect": "array_api",
-        "op": "round",
-        "x": {"dtype": "float32", "shape": [2, 3]},
-    },
+#: What is expected of each dialect; one without a file fails here.
+CASES: dict[str, DialectCases] = {
+    name: import_module(f"support.cases.dialects.{name}").CASES for name in DIALECTS
 }
-
-#: As a value for :func:`varied`: the field is taken out.
-ABSENT = object()
+#: The operators of all dialects but ieee754, as one word, by their directions.
+WORDS: dict[str, tuple[str, ...]] = {
+    rounding.value: tuple(
+        f"{name}:{mode}" if mode else name
+        for name, cases in CASES.items()
+        if name != "ieee754"
+        for mode, direction in (cases.modes or {"": Rounding.TIES_TO_EVEN}).items()
+        if direction is rounding
+    )
+    for rounding in Rounding
+}
+#: The examples of the published contract, word for word.
+EXAMPLES: dict[str, Document] = {name: cases.example for name, cases in CASES.items()}
 
 
 def varied(dialect: str, changes: dict[str, Any]) -> Document:

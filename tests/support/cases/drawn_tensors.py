@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from support.cases.array_cases import Array, bits, expected_bits, patterns
-from tensor_round.conformance.reference import ROUNDINGS, WIDTHS
-from tensor_round.dtypes import BY_NAME, DType
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.rounding import Rounding
+from tensor_round_verify.reference import ROUNDINGS, WIDTHS
 
 #: Elements after which a tensor repeats; a prime, so that no tile or block lies like another.
 PERIOD = 65_521

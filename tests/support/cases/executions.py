@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from support.cases.array_cases import expected_bits, patterns
-from support.cases.descriptors import EXAMPLES, Document
-from tensor_round import operators
-from tensor_round.arrays.host import strided_view
-from tensor_round.call import RoundCall
+from support.cases.descriptors import EXAMPLES
+from support.cases.dialect import Document
+from tensor_round.contract import operators
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.host import strided_view
 
 TENSOR: Document = {"DataType": "FLOAT32", "Sizes": [2, 3]}
 #: Columns first and more bytes than elements; the output's rows lie apart.

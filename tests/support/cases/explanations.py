@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensor_round import conformance
+import tensor_round_verify as conformance
 
 
 def names(report: conformance.Report) -> set[tuple[str, ...]]:

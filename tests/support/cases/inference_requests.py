@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tensor_round.wire import oip, oip_request
+from tensor_round_service.codec import oip, oip_request
 
 X: dict[str, Any] = {"name": "X", "shape": [2], "datatype": "FP32"}
 INLINE: dict[str, Any] = {**X, "data": [0.5, 1.5]}

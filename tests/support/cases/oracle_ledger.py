@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from support.cases.backend_calls import run_flat
-from tensor_round.conformance.patterns import samples
-from tensor_round.conformance.reference import Bits, Flags, bits_type, is_nan
 from tensor_round_service.backends import Backend
+from tensor_round_verify.patterns import samples
+from tensor_round_verify.reference import Bits, Flags, bits_type, is_nan
 
 RANDOM_PATTERNS = 1 << 20
 CHUNK = 1 << 20

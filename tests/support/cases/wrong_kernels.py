@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.conformance import rounded
-from tensor_round.dtypes import from_numpy
+from tensor_round.contract.dtypes import from_numpy
+from tensor_round_verify import rounded
 
 Array = npt.NDArray[Any]
 

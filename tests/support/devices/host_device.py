@@ -21,8 +21,8 @@ from typing import Self
 import numpy as np
 
 from support.devices import host_kernels
-from tensor_round.dtypes import DType
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import DType
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cuda.device import DeviceBuffer, DeviceFailed, OutOfDeviceMemory
 from tensor_round_service.backends.cuda.kernels import (

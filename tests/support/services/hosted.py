@@ -18,7 +18,7 @@ from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.http1.connection.context import ConnectionLimits
-from tensor_round_service.http1.connection.protocol import http_protocol
+from tensor_round_service.http1.connection.protocol import HTTPProtocol
 from tensor_round_service.settings import Settings
 
 
@@ -40,7 +40,7 @@ class HostedService(Service):
                 app,
                 port=0,
                 http=cast(
-                    Any, http_protocol(app.dispatcher, ConnectionLimits(keep_alive=keep_alive))
+                    Any, HTTPProtocol(app.dispatcher, ConnectionLimits(keep_alive=keep_alive))
                 ),
                 ws="none",
                 proxy_headers=False,

@@ -97,14 +97,18 @@ class Service:
         return self
 
     def _start(self) -> tuple[Process, TextIO]:
+        read, write = os.pipe()
+        try:
+            process = self.launch(self.module, self._options(), self._whole_environment(), write)
+            return process, open(read)
+        finally:
+            os.close(write)
+
+    def _options(self) -> list[str]:
         options = [*self.options]
         if not {"--port", "--uds"} & set(options):
             options += ["--port", "0"]
-        read, write = os.pipe()
-        try:
-            return self.launch(self.module, options, self._whole_environment(), write), open(read)
-        finally:
-            os.close(write)
+        return options
 
     def _whole_environment(self) -> dict[str, str]:
         # Tests say `Host: x`, which is no name of a loopback address.
@@ -137,7 +141,11 @@ class Service:
         if self.uds:
             plug = socket.socket(socket.AF_UNIX)
             plug.settimeout(timeout)
-            plug.connect(self.uds)
+            try:
+                plug.connect(self.uds)
+            except OSError:
+                plug.close()
+                raise
             return plug
         return socket.create_connection((self.host, self.port), timeout)
 

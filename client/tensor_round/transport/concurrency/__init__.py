@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Protocol, TypeVar
 
-from ...errors import ConnectionFailed, DeadlineExceeded
+from ...contract.errors import ConnectionFailed, DeadlineExceeded
 from ..deadline import Deadline
 
 T = TypeVar("T")

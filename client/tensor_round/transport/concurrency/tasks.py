@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from ...errors import DeadlineExceeded
+from ...contract.errors import DeadlineExceeded
 from ..deadline import Deadline
 from . import Task, Work
 

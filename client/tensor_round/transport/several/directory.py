@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import ConnectionFailed, InvalidArgument, ProtocolViolation
+from ...contract.errors import ConnectionFailed, InvalidArgument, ProtocolViolation
 from ..address import FLEET, LOCAL, Address
 from ..interface import Transport
 

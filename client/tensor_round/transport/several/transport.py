@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import errors
+from ...contract import errors
 from ...messages.request import Request, document_reader, get_request
 from ...messages.response_readers import ResponseReader
 from ..address import Address

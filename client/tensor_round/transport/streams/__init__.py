@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from ...errors import ConnectionFailed
+from ...contract.errors import ConnectionFailed
 from ..address import Address
 from ..concurrency import Concurrency, within
 from ..deadline import Deadline

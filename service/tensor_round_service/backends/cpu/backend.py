@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tensor_round.call import RoundCall
-from tensor_round.dtypes import DType
-from tensor_round.layout import Layout
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import DType
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes, Round
 from .floats import BLOCK_BYTES, kernel, round_floats

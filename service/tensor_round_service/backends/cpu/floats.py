@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tensor_round.dtypes import DType
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import DType
+from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes
 

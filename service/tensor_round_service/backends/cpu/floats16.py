@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.dtypes import BY_NAME, DType
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.rounding import Rounding
 
 from .. import Bits, Bytes
 from .floats import Kernel, kernel

@@ -18,16 +18,18 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from tensor_round.dtypes import BY_NAME, DType
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.rounding import Rounding
 
 #: Runs from this size on are split among threads. One thread is as fast as the caches, but not as
 #: fast as memory.
 SPLIT_BYTES = 16 << 20
 #: Bytes of a vector.
 LINE_BYTES = 64
-#: Distance of the prefetch. Processors prefetch by themselves, but not across pages.
-PREFETCH_BYTES = 4096
+#: Asks for memory a page ahead.
+_PREFETCH = """
+  %later = getelementptr i8, ptr %from, i64 4096
+  call void @llvm.prefetch.p0(ptr %later, i32 0, i32 3, i32 1)"""
 
 #: Rounds ``count`` elements at ``source`` into ``target``, which is the same memory or separate.
 #: The elements after the last whole line are copied to the stack and rounded there.
@@ -52,8 +54,7 @@ lines:
   %at = phi i64 [0, %entry], [%next, %lines]
   %from = getelementptr i8, ptr %source, i64 %at
   %to = getelementptr i8, ptr %target, i64 %at
-  %later = getelementptr i8, ptr %from, i64 {prefetch}
-  call void @llvm.prefetch.p0(ptr %later, i32 0, i32 3, i32 1)
+{prefetch}
   call void @{name}.line(ptr %from, ptr %to)
   %next = add i64 %at, {line}
   %more = icmp ult i64 %next, %end
@@ -142,7 +143,7 @@ _REST: dict[Rounding, str] = {
 }
 
 
-def module_text(dtype: DType) -> str:
+def module_text(dtype: DType, *, prefetch: bool) -> str:
     """The LLVM module of a dtype; its functions have the names of the roundings."""
     work = BY_NAME["float64" if dtype.width == 64 else "float32"]
     values = _format_values(dtype, work)
@@ -151,6 +152,7 @@ def module_text(dtype: DType) -> str:
     return "".join(
         _LOOP.format(
             name=rounding,
+            prefetch=_PREFETCH if prefetch else "",
             body=body.format(
                 instruction=_INSTRUCTIONS[rounding],
                 rest=_REST[rounding].format(**values),
@@ -184,7 +186,6 @@ def _format_values(dtype: DType, work: DType) -> dict[str, Any]:
         "wide": wide,
         "itemsize": dtype.itemsize,
         "line": LINE_BYTES,
-        "prefetch": PREFETCH_BYTES,
         "elements": f"<{lanes} x i{width}>",
         "words": f"<{lanes} x i{wide}>",
         "floats": f"<{lanes} x {floats}>",

@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.dtypes import DType
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import DType
+from tensor_round.contract.rounding import Rounding
 
 from .. import Bits, Bytes
 

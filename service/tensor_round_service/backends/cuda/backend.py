@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from tensor_round.call import RoundCall
-from tensor_round.dtypes import DTYPES, DType
-from tensor_round.errors import DeviceOutOfMemory
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import DTYPES, DType
+from tensor_round.contract.errors import DeviceOutOfMemory
 
 from .. import DEVICE_EVENTS, Bytes, Round
 from ..cpu.backend import NumpyBackend

@@ -13,8 +13,8 @@ import cupy
 import cupyx
 from cupy.cuda import compiler, memory, nvrtc, runtime
 
-from tensor_round.dtypes import DType
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import DType
+from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes
 from .device import DeviceBuffer, DeviceFailed, DeviceMissing, OutOfDeviceMemory

@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from tensor_round.dtypes import DType
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import DType
+from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensor_round.dtypes import BY_NAME, DTYPES, DType
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
+from tensor_round.contract.rounding import Rounding
 
 #: Bytes that a thread loads, rounds and stores at once: the widest memory access of a GPU.
 CARRIER_BYTES = 16

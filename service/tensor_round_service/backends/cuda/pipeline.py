@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
 
-from tensor_round.call import RoundCall
+from tensor_round.contract.call import RoundCall
 
 from .. import Bytes
 from .device import Device, DeviceBuffer, DeviceFailed, OutOfDeviceMemory, Stream

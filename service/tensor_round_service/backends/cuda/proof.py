@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensor_round.call import RoundCall
-from tensor_round.dtypes import BY_NAME, DTYPES
-from tensor_round.layout import Layout
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes, Round
 from ..cpu.backend import NumpyBackend

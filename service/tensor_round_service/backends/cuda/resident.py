@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensor_round.call import RoundCall
+from tensor_round.contract.call import RoundCall
 
 from .. import Bytes
 from .device import DeviceBuffer, Stream

@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
-from tensor_round.call import RoundCall
-from tensor_round.dtypes import DTYPES, DType
-from tensor_round.layout import Layout
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import DTYPES, DType
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes, Round
 

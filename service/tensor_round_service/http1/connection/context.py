@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from ..head import Header, RequestHead
 from ..request import Request
@@ -32,6 +33,8 @@ class ConnectionLimits:
     linger_bytes: int = 8 << 20
     #: Time after which an idle connection is closed while the server drains.
     drain_grace: float = 0.25
+    #: The same for a connection without any request: a client that has just connected sends one.
+    first_grace: float = 1.0
 
 
 class RequestHandler(Protocol):
@@ -64,7 +67,9 @@ class ServerState(Protocol):
 class ServerContext:
     """The objects that all connections of a server share."""
 
-    __slots__ = ("common_lines", "default_headers", "handler", "limits", "loop", "state")
+    __slots__ = (
+        *("common_lines", "default_headers", "handler", "limits", "loop", "opening", "state"),
+    )
 
     def __init__(
         self, handler: RequestHandler, limits: ConnectionLimits, state: ServerState
@@ -72,6 +77,9 @@ class ServerContext:
         self.handler = handler
         self.limits = limits
         self.state = state
+        #: Connections that are accepted, but not in the record yet. Of one whose TLS handshake
+        #: fails nobody tells, so it is in here until it is collected.
+        self.opening: WeakSet[Any] = WeakSet()
         # get_running_loop() makes a system call.
         self.loop = asyncio.get_running_loop()
         self.render()

@@ -1,15 +1,14 @@
 """Eager start: running a coroutine without a task until it first waits.
 
 Creating a task and the turn of the event loop until it runs cost more than rounding a small
-tensor. Python 3.12 has :func:`asyncio.eager_task_factory` for this; Python 3.11 and uvloop have
-no such function.
+tensor. Python 3.12's eager tasks save the turn but not the task: a request that never waits costs
+0.35 us more with them (bench/NOTES.md), and Python 3.11 has none.
 """
 
 from __future__ import annotations
 
 import asyncio
-import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine
 from typing import Any
 
 
@@ -25,21 +24,39 @@ def start(
         waits_for = coroutine.send(None)
     except StopIteration:
         return None
-    return loop.create_task(_rest(coroutine, waits_for))
+    return loop.create_task(_Rest(coroutine, waits_for))
 
 
-@types.coroutine
-def _rest(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
-    """Run the rest of a coroutine that waits for ``waits_for``."""
-    while True:
+class _Rest(Coroutine[Any, Any, None]):
+    """A coroutine that has been started and waits for ``waits_for``."""
+
+    __slots__ = ("_coroutine", "_is_started", "_waits_for")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
+        self._coroutine = coroutine
+        self._waits_for = waits_for
+        self._is_started = False
+
+    def send(self, value: Any) -> Any:
+        """Return what the coroutine waits for; from the second call on, resume it."""
+        if self._is_started:
+            return self._coroutine.send(value)
+        self._is_started = True
+        waits_for, self._waits_for = self._waits_for, None
+        return waits_for
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an exception where the coroutine waits."""
+        self._is_started, self._waits_for = True, None
         try:
-            try:
-                value = yield waits_for
-            except BaseException as error:  # the awaited future failed, or the task was cancelled
-                # Break the cycle future > exception > traceback > frames > future.
-                waits_for = None
-                waits_for = coroutine.throw(error)
-            else:
-                waits_for = coroutine.send(value)
-        except StopIteration:
-            return
+            return self._coroutine.throw(*error)
+        finally:
+            # Break the cycle exception > traceback > frames > this frame > exception.
+            del error
+
+    def close(self) -> None:
+        """Close the coroutine."""
+        self._coroutine.close()
+
+    def __await__(self) -> Any:
+        return self

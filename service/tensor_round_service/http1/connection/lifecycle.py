@@ -24,12 +24,15 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
     def __init__(self, server: ServerContext) -> None:
         self._server = server
         self._state = State.IDLE
+        #: Whether a request has been served.
+        self._was_used = False
         #: Whether the server has begun to drain.
         self._is_draining = False
         #: Whether reading is paused.
         self._is_paused = False
         #: Bytes that a refused client may still send.
         self._to_drop = server.limits.linger_bytes
+        server.opening.add(self)
 
     @property
     def state(self) -> State:
@@ -43,6 +46,7 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
         self._writer.open()
         self._deadline = Deadline(self._server.loop, self._on_deadline)
         self._deadline.set(self._server.limits.receive_timeout)
+        self._server.opening.discard(self)
         self._server.state.connections.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -69,10 +73,21 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
         """
         self._is_draining = True
         if self._state is State.IDLE:
-            self._server.loop.call_later(self._server.limits.drain_grace, self._close_if_idle)
+            limits = self._server.limits
+            grace = limits.drain_grace if self._was_used else limits.first_grace
+            self._server.loop.call_later(grace, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
-        if self._state is State.IDLE:
+        if self._state is not State.IDLE:
+            return
+        if self.transport.can_write_eof():
+            # A request that is in transit even now gets the end of the stream: closing at once
+            # would answer it with a reset, which tells the client less.
+            self._move(State.CLOSING)
+            self._deadline.clear()
+            self.transport.write_eof()
+            self._server.loop.call_later(self._server.limits.drain_grace, self._abort)
+        else:
             self._close()
             self._server.loop.call_later(self._server.limits.drain_grace, self._abort_if_sent)
 

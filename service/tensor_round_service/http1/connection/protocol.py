@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from .connection import Connection
 from .context import ConnectionLimits, RequestHandler, ServerContext, ServerState
 
 
-def http_protocol(handler: RequestHandler, limits: ConnectionLimits) -> Callable[..., Connection]:
-    """A value for uvicorn's option ``http``."""
-    servers: dict[int, ServerContext] = {}
+class HTTPProtocol:
+    """A value for uvicorn's option ``http``: it makes the protocol of each connection."""
 
-    def connection(*, server_state: ServerState, **_others: Any) -> Connection:
-        server = servers.get(id(server_state))
+    def __init__(self, handler: RequestHandler, limits: ConnectionLimits) -> None:
+        self._handler = handler
+        self._limits = limits
+        self._servers: dict[int, ServerContext] = {}
+
+    def __call__(self, *, server_state: ServerState, **_others: Any) -> Connection:
+        """A protocol; uvicorn passes it to the event loop."""
+        server = self._servers.get(id(server_state))
         if server is None:
-            server = servers[id(server_state)] = ServerContext(handler, limits, server_state)
+            server = ServerContext(self._handler, self._limits, server_state)
+            self._servers[id(server_state)] = server
         return Connection(server)
 
-    return connection
+    @property
+    def is_opening(self) -> bool:
+        """Whether a connection is accepted and not open yet: its TLS handshake is under way."""
+        return any(server.opening for server in self._servers.values())

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tensor_round.errors import RequestRefused
+from tensor_round.contract.errors import RequestRefused
 
 from ..body import BodyReceiver
 from ..head import MalformedRequest

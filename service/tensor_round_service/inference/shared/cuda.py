@@ -12,12 +12,12 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
-from tensor_round.errors import InvalidDescriptor
-from tensor_round.quoting import shown
-from tensor_round.wire.oip import Region
+from tensor_round.contract.errors import InvalidDescriptor
+from tensor_round.contract.quoting import shown
 
 from ...backends import Bytes
 from ...backends.cuda.device import DeviceBuffer, DeviceFailed
+from ...codec.oip import Region
 from ...engine.engine import Engine
 from .regions import ByteRange, RegisteredMemory, Registration, Registry
 

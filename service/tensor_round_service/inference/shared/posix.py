@@ -17,11 +17,11 @@ import os
 import stat
 from pathlib import Path
 
-from tensor_round.errors import InvalidDescriptor, Overloaded
-from tensor_round.quoting import shown
-from tensor_round.wire.oip import Region
+from tensor_round.contract.errors import InvalidDescriptor, Overloaded
+from tensor_round.contract.quoting import shown
 
 from ...backends import Bytes
+from ...codec.oip import Region
 from .regions import ByteRange, RegisteredMemory, Registration, Registry
 
 #: The folder in which Linux shows POSIX shared memory objects.

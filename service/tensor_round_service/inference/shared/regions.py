@@ -19,9 +19,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tensor_round.errors import InvalidDescriptor, NotFound, Overloaded
-from tensor_round.quoting import shown
-from tensor_round.wire.oip import Region
+from tensor_round.contract.errors import InvalidDescriptor, NotFound, Overloaded
+from tensor_round.contract.quoting import shown
+
+from ...codec.oip import Region
 
 #: Maximum number of regions of one kind.
 MAX_REGIONS = 1024

@@ -7,28 +7,31 @@ from a CDN.
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib.resources import files
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
 
-from tensor_round.errors import ERRORS_PATH, NotFound
+from tensor_round.contract.errors import ERRORS_PATH
 
 from ...http1.security_headers import page_headers
 from .errors_page import errors_html
+from .files import PageFiles
 
-_FILES = {
-    "swagger-ui-bundle.js": "text/javascript",
-    "swagger-ui.css": "text/css",
-    "favicon-32x32.png": "image/png",
-}
+_NAMES = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png")
 #: The links of the page are relative to ``/docs``, so this path redirects.
 PAGE_WITH_SLASH = "/docs/"
 #: The paths of this module.
-PATHS = frozenset({"/docs", PAGE_WITH_SLASH, ERRORS_PATH, *(f"/docs/{name}" for name in _FILES)})
+PATHS = frozenset({"/docs", PAGE_WITH_SLASH, ERRORS_PATH, *(f"/docs/{name}" for name in _NAMES)})
 
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+
+
+@cache
+def _files() -> PageFiles:
+    return PageFiles(files("fastapi_swagger").joinpath("resources"), _NAMES)
 
 
 def docs_router(title: str) -> APIRouter:
@@ -62,12 +65,11 @@ def docs_router(title: str) -> APIRouter:
         """The page that the ``type`` of a problem document links to."""
         return HTMLResponse(errors, headers=page_headers())
 
+    swagger = _files()
+
     @router.get("/docs/{name}")
-    async def file(name: str) -> Response:
+    async def file(name: str, request: Request) -> Response:
         """One of the page's files."""
-        if name not in _FILES:
-            raise NotFound("there is nothing at this path")
-        content = files("fastapi_swagger").joinpath("resources", name).read_bytes()
-        return Response(content, media_type=_FILES[name], headers={"cache-control": "max-age=3600"})
+        return swagger[name].response(request)
 
     return router

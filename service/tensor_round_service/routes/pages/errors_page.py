@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 
-from tensor_round.errors import RequestRefused, problem
+from tensor_round.contract.errors import RequestRefused, problem
 
 from ...openapi.errors import EXAMPLES
 

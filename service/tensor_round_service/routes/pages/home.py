@@ -1,30 +1,41 @@
 """The web page at ``/``, which rounds numbers and shows their bits.
 
-``make web`` builds its files into the folder ``web`` of this package; wheels and images built
-after that contain them. Without them, browsers get a page with instructions.
+Its files are in the folder ``web`` of this package, as the browser runs them. ``index.html`` is
+served at ``/``, the others at ``/page/`` and their paths in the folder.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
-from fastapi import APIRouter
-from fastapi.responses import HTMLResponse, Response
+from fastapi import APIRouter, Request, Response
 
-from tensor_round.errors import NotFound
-from tensor_round.wire.accept import preferred_coding
-from tensor_round.wire.native import JSON
+from tensor_round.contract.wire.native import JSON
 
-from ...documents import Links
+from ...codec.accept import preferred_coding
 from ...http1.security_headers import page_headers
+from .files import TYPES, PageFile, PageFiles
 
 FOLDER = Path(__file__).parents[2] / "web"
 _START = "index.html"
 _HTML = "text/html"
-_FILES = {"page.js": "text/javascript", "page.css": "text/css", "icon.svg": "image/svg+xml"}
-#: Paths of its files; they exist if the page is built.
-FILE_PATHS = frozenset(f"/page/{name}" for name in _FILES)
-PATHS = FILE_PATHS if (FOLDER / _START).is_file() else frozenset[str]()
+_NAMES = frozenset(
+    path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.suffix in TYPES
+) - {_START}
+_PATH = "/page/"
+#: The paths of its files.
+FILE_PATHS = frozenset(f"{_PATH}{name}" for name in _NAMES)
+
+
+@cache
+def _page() -> PageFile:
+    return PageFile(_START, (FOLDER / _START).read_bytes())
+
+
+@cache
+def _files() -> PageFiles:
+    return PageFiles(FOLDER, _NAMES)
 
 
 def wants_html(accept: str) -> bool:
@@ -33,37 +44,19 @@ def wants_html(accept: str) -> bool:
     return preferred_coding(accept, (_HTML, JSON)) == _HTML
 
 
-def page_response(links: Links, folder: Path = FOLDER) -> HTMLResponse:
-    """The page, or instructions for building it."""
-    start = folder / _START
-    content = start.read_text() if start.is_file() else _not_built(links)
-    return HTMLResponse(content, headers={**page_headers(), "Vary": "Accept"})
+def page_response(request: Request) -> Response:
+    """The page."""
+    return _page().response(request, page_headers(), vary="Accept")
 
 
-def page_router(folder: Path = FOLDER) -> APIRouter:
+def page_router() -> APIRouter:
     """The routes of the page's files."""
     router = APIRouter(include_in_schema=False)
+    files = _files()
 
-    @router.get("/page/{name}")
-    async def page_file(name: str) -> Response:
-        """One file; not cached, since all versions of the page use the same names."""
-        path = folder / "page" / name
-        if name not in _FILES or not path.is_file():
-            raise NotFound("there is nothing at this path")
-        return Response(path.read_bytes(), media_type=_FILES[name])
+    @router.get(_PATH + "{name:path}")
+    async def page_file(name: str, request: Request) -> Response:
+        """One file."""
+        return files[name].response(request)
 
     return router
-
-
-def _not_built(links: Links) -> str:
-    # Relative links, since a proxy may serve this page at another path.
-    paths = [str(path) for name, path in links.items() if name not in ("round", "compare")]
-    items = "".join(f'<li><a href="{path[1:]}">{path}</a></li>' for path in paths)
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width"><title>tensor-round</title></head>'
-        "<body><main><h1>tensor-round</h1><p>The service is running. Its web page has not been "
-        "built: run <code>make web</code> in the clone (requires node 20.19 or newer and npm), "
-        "restart the service, and reload this page.</p>"
-        f"<ul>{items}</ul></main></body></html>"
-    )

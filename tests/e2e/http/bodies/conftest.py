@@ -19,6 +19,8 @@ def service(request: pytest.FixtureRequest) -> Iterator[HostedService]:
             with contextlib.closing(running.connect()) as plug:
                 answers = Answers(plug)
                 for size in (64, 1024, 160 << 10, *LARGE):
-                    plug.sendall(message(tensor(size)) + inference(tensor(size), "a"))
-                    assert (answers.next()[0], answers.next()[0]) == (200, 200)
+                    # One by one: two at once may be more than both ends' kernels hold unread.
+                    for sent in (message(tensor(size)), inference(tensor(size), "a")):
+                        plug.sendall(sent)
+                        assert answers.next()[0] == 200
         yield running

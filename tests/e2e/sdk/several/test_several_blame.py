@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import numpy as np
 import pytest
@@ -42,10 +43,13 @@ def test_a_call_that_fails_by_itself_tells_against_no_service(
 
     def interrupt(done: int, _total: int) -> None:
         if done:
+            ends = time.monotonic() + 5
+            while not slow.seen and time.monotonic() < ends:
+                time.sleep(0.01)  # its thread may begin later than the other one's ends
             raise KeyboardInterrupt
 
     with (
-        Proxy(service.address, lambda _: Fault(delay_down=1.0)) as slow,
+        Proxy(service.address, lambda _: Fault(delay_down=6.0)) as slow,
         tr.Client([slow.url, service.url], connections=1, tile_bytes=X.nbytes // 2) as client,
     ):
         with pytest.raises(KeyboardInterrupt):

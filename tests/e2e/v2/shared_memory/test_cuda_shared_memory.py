@@ -32,7 +32,7 @@ from support.http.region_form import at, into, put, source
 from support.segments import PREFIX, Segment, segment
 from support.services.device_service import DeviceService
 from support.services.server import Reply, Service
-from tensor_round.conformance.reference import all_patterns, rounded
+from tensor_round_verify.reference import all_patterns, rounded
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
 SIZE = 1 << 18

@@ -24,7 +24,7 @@ from support.http.inference_form import (
 from support.http.region_form import SIZE, TRIES, at, found, into, post, put, source
 from support.segments import PREFIX, Segment
 from support.services.server import Service
-from tensor_round.conformance.reference import all_patterns, rounded
+from tensor_round_verify.reference import all_patterns, rounded
 
 
 @pytest.mark.usefixtures("region")

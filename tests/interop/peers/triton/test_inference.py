@@ -24,8 +24,8 @@ from support.http.inference_form import (
 )
 from support.services.server import Reply
 from support.services.triton import DTYPES, Both
-from tensor_round.conformance.patterns import samples
-from tensor_round.conformance.reference import is_nan
+from tensor_round_verify.patterns import samples
+from tensor_round_verify.reference import is_nan
 
 BINARY_OUT = {"parameters": {"binary_data_output": True}}
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from support.cases.backend_calls import sample_pair, tame_pair
-from tensor_round.conformance.reference import FLOATS, Bits, is_nan, rounded
-from tensor_round.dtypes import BY_NAME
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.floats import kernel, round_floats
+from tensor_round_verify.reference import FLOATS, Bits, is_nan, rounded
 
 WIDE = ["float32", "float64"]
 

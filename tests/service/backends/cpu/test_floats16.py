@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from support.cases.backend_calls import sample_pair
-from tensor_round.conformance.reference import FLOATS, Bits
-from tensor_round.dtypes import BY_NAME
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.floats16 import KERNELS, MIN_BYTES, round_lanes
 from tensor_round_service.backends.cpu.tables import entries_of_16_bits
+from tensor_round_verify.reference import FLOATS, Bits
 
 LANES = [(dtype.name, rounding) for dtype, rounding in KERNELS]
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from support.cases.backend_calls import sample_pair
-from tensor_round.dtypes import BY_NAME, DType
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.select import compiled_kernels
 
 if compiled_kernels() is None:
@@ -67,6 +67,18 @@ def test_without_llvmlite_numpy_rounds() -> None:
     assert output_of("import sys; sys.modules['llvmlite'] = None\n") == ""
 
 
+def test_kernels_of_other_processors_are_right_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the prefetch where this processor goes without, and the other way round."""
+
+    def other(dtype: DType, *, prefetch: bool) -> str:
+        return module_text(dtype, prefetch=not prefetch)
+
+    monkeypatch.setattr(llvm, "module_text", other)
+    kernels = LlvmKernels()
+    kernels.wait()
+    assert all(kernels.get(dtype, rounding) for dtype in DTYPES for rounding in Rounding)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_MDWE is Linux's")
 def test_where_no_new_code_may_run_numpy_rounds() -> None:
     """As under systemd's MemoryDenyWriteExecute."""
@@ -79,8 +91,8 @@ def test_a_kernel_that_gives_one_other_bit_is_not_used(
 ) -> None:
     """That of one direction is another's; those before it stay in use."""
 
-    def swapped(dtype: DType) -> str:
-        text = module_text(dtype)
+    def swapped(dtype: DType, *, prefetch: bool) -> str:
+        text = module_text(dtype, prefetch=prefetch)
         return text.replace("llvm.ceil", "llvm.floor") if dtype.name == "bfloat16" else text
 
     monkeypatch.setattr(llvm, "module_text", swapped)
@@ -94,7 +106,7 @@ def test_a_kernel_that_gives_one_other_bit_is_not_used(
 def test_text_that_llvm_does_not_understand_leaves_numpy(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(llvm, "module_text", lambda dtype: module_text(dtype) + "nonsense")
+    monkeypatch.setattr(llvm, "module_text", lambda dtype, *, prefetch: "nonsense")
     kernels = LlvmKernels()
     kernels.wait()
     assert kernels.get(BY_NAME["float32"], Rounding.TIES_TO_EVEN) is None

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from support.cases.backend_calls import sample_pair
-from tensor_round.conformance.reference import ROUNDINGS
-from tensor_round.dtypes import BY_NAME
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.tables import table
+from tensor_round_verify.reference import ROUNDINGS
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)

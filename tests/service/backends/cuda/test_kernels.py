@@ -11,15 +11,15 @@ import pytest
 
 from support.cases.backend_calls import sample_pair
 from support.devices.host_kernels import NO_COMPILER, compiler, doubled, round_run
-from tensor_round.conformance.reference import FLOATS, ROUNDINGS, Bits
-from tensor_round.dtypes import BY_NAME
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cuda.kernels import (
     CARRIER_BYTES,
     ROUND_KERNELS,
     STRIDED_COPY_KERNELS,
     run_size,
 )
+from tensor_round_verify.reference import FLOATS, ROUNDINGS, Bits
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from support.cases.backend_calls import expected, flat_call, sample_pair
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
-from tensor_round.call import RoundCall
-from tensor_round.dtypes import BY_NAME
-from tensor_round.layout import Layout
-from tensor_round.rounding import Rounding
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cuda import resident
 from tensor_round_service.backends.cuda.device import DeviceBuffer

@@ -14,8 +14,8 @@ from support.cases.backend_calls import flat_call
 from support.devices import host_device
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
-from tensor_round.dtypes import BY_NAME, DTYPES
-from tensor_round.rounding import Rounding
+from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.cuda.device import (

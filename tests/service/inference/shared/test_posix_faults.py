@@ -11,8 +11,8 @@ import pytest
 from support.parts import SIZE, contents, fill, full
 from support.segments import PREFIX, Segment, segment
 from support.small_disk import small_disk
-from tensor_round.errors import InvalidDescriptor, Overloaded
-from tensor_round.wire.oip import Region
+from tensor_round.contract.errors import InvalidDescriptor, Overloaded
+from tensor_round_service.codec.oip import Region
 from tensor_round_service.inference.shared import posix
 from tensor_round_service.inference.shared.posix import PosixSharedMemory
 

@@ -1,0 +1,1 @@
+"""The command ``tensor-round``, which needs the extra ``cli``."""

@@ -1,0 +1,67 @@
+"""The command ``tensor-round``: round files, describe a service, verify other runtimes.
+
+Exit codes: 0 for success; 1 if the service refused, was not reachable, or a check failed; 2 for
+wrong usage. With ``--json`` reports and errors are JSON, whatever the exit code.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tensor_round.contract.version import __version__
+
+from .comparing import compare_files
+from .describing import conformance, operators, ping
+from .errors import run_as_json, wants_json
+from .examining import doctor
+from .executing import execute
+from .rounding import round_array
+from .specs import specs
+from .verifying import verify_runtime
+
+app = typer.Typer(
+    name="tensor-round",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("round")(round_array)
+app.command()(execute)
+app.command()(operators)
+app.command()(conformance)
+app.command()(ping)
+app.command()(doctor)
+app.command()(specs)
+app.command("verify")(verify_runtime)
+app.command("compare")(compare_files)
+
+
+def main() -> None:
+    """Run the command line."""
+    if wants_json(sys.argv[1:]):
+        sys.exit(run_as_json(app))
+    app()
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Round tensors exactly through a tensor-round service."""
+
+
+__all__ = ["app", "main"]

@@ -1,0 +1,58 @@
+"""``tensor-round compare``: find the operator for two files, or compare operators on one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from tensor_round.contract.dtypes import DTYPES
+from tensor_round.contract.errors import InvalidArgument, InvalidDescriptor
+from tensor_round_verify import Comparison, compare
+
+from .files import read_tensor
+from .options import AsJson, Progress
+
+
+def compare_files(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="A .npy file, or - for standard input.")
+    ],
+    second: Annotated[
+        str | None, typer.Argument(metavar="B", help="A .npy file of the same shape and type.")
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=lambda: [dtype.name for dtype in DTYPES],
+            help="The dtype of elements that .npy has no name for: bfloat16, fp8.",
+        ),
+    ] = None,
+    progress: Progress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the operator that turned A into B, or compare operators on A.
+
+    With B: the direction, dialect or known misbehaviour that gives B for A,
+    exactly or with the fewest differences. Without B: the number of elements
+    in which each two directions differ, by class, and the first of them. No
+    service is needed. Files are memory-mapped, so they may be larger than memory.
+
+    Exit code 0 if an operator gives exactly B, or without B; 1 if none does;
+    2 for wrong usage.
+    """
+    a = read_tensor(first, dtype, "A").array
+    b = None if second is None else read_tensor(second, dtype, "B").array
+    shows = sys.stderr.isatty() if progress is None else progress
+    try:
+        result = compare(a, b, progress=shows)
+    except InvalidArgument as error:
+        raise typer.BadParameter(error.detail, param_hint="B") from None
+    except InvalidDescriptor as error:
+        raise typer.BadParameter(f"{first}: {error.faults[0].msg}", param_hint="A") from None
+    typer.echo(json.dumps(result.as_data()) if as_json else str(result))
+    if isinstance(result, Comparison) and not result.exact:
+        raise typer.Exit(1)

@@ -1,0 +1,71 @@
+"""A client made from a command's options."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+from tensor_round.contract.errors import InvalidArgument, TensorRoundError
+from tensor_round.sdk.client import Client
+
+from .errors import print_error, print_file_error
+
+
+@contextlib.contextmanager
+def connected(
+    url: str,
+    api_key_file: Path | None,
+    ca_file: Path | None,
+    cert_file: Path | None,
+    timeout: float | None,
+    as_json: bool,
+    digest: bool = False,
+    connections: int = 4,
+    tile_bytes: int = 64 << 20,
+) -> Iterator[Client]:
+    """Yield a client; its errors become messages on stderr and exit codes."""
+    try:
+        with Client(
+            url,
+            api_key=_first_line(api_key_file),
+            verify=True if ca_file is None else ca_file,
+            cert=cert_file,
+            timeout=timeout,
+            digest=digest,
+            connections=connections,
+            tile_bytes=tile_bytes,
+        ) as client:
+            yield client
+    except InvalidArgument as error:
+        raise typer.BadParameter(error.detail) from None
+    except TensorRoundError as error:
+        print_error(error, url, as_json)
+        raise typer.Exit(1) from None
+    except BrokenPipeError:
+        # The reader of standard output has closed it, as head does. Python will flush it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except OSError as error:
+        print_file_error(error, as_json)
+        raise typer.Exit(1) from None
+
+
+def _first_line(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    hint = "--api-key-file"
+    try:
+        with path.open(encoding="utf-8") as file:
+            line = file.readline().strip()
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}", param_hint=hint) from None
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{path} is not a text file", param_hint=hint) from None
+    if not line:
+        raise typer.BadParameter(f"the first line is empty in {path}", param_hint=hint)
+    return line

@@ -1,0 +1,142 @@
+"""``tensor-round operators``, ``conformance`` and ``ping``: the description of a service."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+import time
+from collections.abc import Iterator
+from itertools import groupby
+from shutil import get_terminal_size
+from typing import Any
+
+import typer
+
+from tensor_round.contract.digests import DIGESTS, differing
+from tensor_round.contract.version import __version__
+
+from .connecting import connected
+from .options import (
+    BASE_TIMEOUT,
+    DEFAULT_URL,
+    ApiKeyFile,
+    AsJson,
+    CaFile,
+    CertFile,
+    Timeout,
+    Url,
+)
+
+#: Round trips of ``ping``.
+PINGS = 5
+
+
+def operators(
+    url: Url = DEFAULT_URL,
+    api_key_file: ApiKeyFile = None,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    timeout: Timeout = BASE_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """List the service's operators: dialects, versions, data types, modes."""
+    with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
+        catalog = client.operators()
+        if as_json:
+            typer.echo(json.dumps(catalog))
+            return
+        for name, dialect in catalog["dialects"].items():
+            typer.echo(f"{name}: {dialect['operator']}")
+            for line in _described(dialect):
+                typer.echo(_wrapped(line))
+        typer.echo(f"at most {catalog['limits']['max_tensor_bytes']} bytes a tensor")
+
+
+def conformance(
+    url: Url = DEFAULT_URL,
+    api_key_file: ApiKeyFile = None,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    timeout: Timeout = BASE_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the digests of the service's results with the published ones.
+
+    The exit code is 1 if any differs.
+    """
+    with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
+        proof = client.conformance()
+        wrong = {backend: differing(rows) for backend, rows in proof["backends"].items()}
+        conforms = bool(wrong) and not any(wrong.values())
+        if as_json:
+            typer.echo(json.dumps({**proof, "matches_this_package": conforms}))
+        else:
+            for backend, names in wrong.items():
+                typer.echo(_wrapped(_summary(backend, names)))
+            verdict = "conforms to" if conforms else "does NOT conform to"
+            typer.echo(f"The service {verdict} what tensor-round {__version__} publishes.")
+        if not conforms:
+            raise typer.Exit(1)
+
+
+def ping(
+    url: Url = DEFAULT_URL,
+    api_key_file: ApiKeyFile = None,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    timeout: Timeout = BASE_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Check that the service is ready, and measure the round trip."""
+    with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
+        client.operators()  # raises the error where ready() would return False
+        durations = []
+        for _ in range(PINGS):
+            began = time.perf_counter()
+            ready = client.ready()
+            durations.append((time.perf_counter() - began) * 1e3)
+        fastest = round(min(durations), 3)
+        if as_json:
+            typer.echo(json.dumps({"url": url, "ready": ready, "milliseconds": fastest}))
+        else:
+            typer.echo(f"{url} is {'ready' if ready else 'not ready'}, {fastest} ms")
+        if not ready:
+            raise typer.Exit(1)
+
+
+def _described(dialect: dict[str, Any]) -> Iterator[str]:
+    """A dialect's versions, grouped by the ranks and dtypes that they accept, and its modes."""
+
+    def taken(version: dict[str, Any]) -> tuple[int, int, list[str]]:
+        return version["min_rank"], version["max_rank"], version["dtypes"]
+
+    for (least, most, dtypes), group in groupby(dialect["versions"], taken):
+        names = [version["name"] for version in group]
+        versions = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        ranks = f"rank {least}" if least == most else f"ranks {least} to {most}"
+        yield f"{versions}, {ranks}: {' '.join(dtypes)}"
+    default, modes = dialect["default_rounding"], dialect["modes"]
+    if not modes:
+        yield f"modes: none, always {default}"
+        return
+    named = [f" ({name} by default)" for name, meant in modes.items() if meant == default]
+    yield f"modes: {' '.join(modes)}{''.join(named)}"
+
+
+def _summary(backend: str, wrong: list[str]) -> str:
+    if wrong:
+        return f"{backend}: {len(wrong)} of {len(DIGESTS)} digests differ: {', '.join(wrong)}"
+    dtypes = dict.fromkeys(dtype for dtype, _ in DIGESTS)
+    return f"{backend}: all {len(DIGESTS)} digests are as published, of {', '.join(dtypes)}"
+
+
+def _wrapped(line: str) -> str:
+    """The line, indented and wrapped to the terminal's width."""
+    return textwrap.fill(
+        line,
+        get_terminal_size().columns,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,90 @@
+"""Error messages on stderr: text, or JSON with ``--json``."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from tensor_round.contract.errors import ConnectionFailed, RequestRefused, TensorRoundError
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether ``--json`` is among a command line's options, even if the command line is wrong."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in options
+
+
+def run_as_json(app: typer.Typer) -> int:
+    """Run the command line, with usage errors as JSON; returns the exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except typer.TyperException as error:
+        _print({"kind": "UsageError", "detail": error.format_message(), "request_id": None})
+        return error.exit_code
+    except typer.Abort:
+        _print({"kind": "Aborted", "detail": "aborted", "request_id": None})
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def print_error(error: TensorRoundError, url: str, as_json: bool) -> None:
+    """Print the error of a call, with advice."""
+    if as_json:
+        _print(_as_data(error))
+        return
+    typer.echo(f"tensor-round: {error.detail}", err=True)
+    for line in _advice(error, url):
+        typer.echo(f"  {line}", err=True)
+
+
+def print_file_error(error: OSError, as_json: bool) -> None:
+    """Print the error of a file."""
+    name = f"{error.filename}: " if error.filename else ""
+    detail = f"{name}{error.strerror or error}"
+    if as_json:
+        _print({"kind": type(error).__name__, "detail": detail, "request_id": None})
+    else:
+        typer.echo(f"tensor-round: {detail}", err=True)
+
+
+def _advice(error: TensorRoundError, url: str) -> list[str]:
+    lines = []
+    if isinstance(error, RequestRefused):
+        lines.append(f"refused as {error.code or error.status}")
+        if error.status == 401:
+            lines.append("--api-key-file or TENSOR_ROUND_API_KEY gives the key")
+        elif error.status == 404:
+            lines.append(f"does the service begin at {url}? --url or TENSOR_ROUND_URL says where")
+    elif isinstance(error.__cause__, ssl.SSLCertVerificationError):
+        lines.append("--ca-file names the certificates to trust")
+    elif isinstance(error, ConnectionFailed):
+        lines.append(f"is a service running at {url}? --url or TENSOR_ROUND_URL says where")
+        if isinstance(error.__cause__, ssl.SSLError):
+            lines.append("--cert-file names the certificate that a service may ask for")
+    if error.request_id is not None:
+        lines.append(f"request {error.request_id}")
+    return lines
+
+
+def _as_data(error: TensorRoundError) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "kind": type(error).__name__,
+        "detail": error.detail,
+        "request_id": error.request_id,
+    }
+    if isinstance(error, RequestRefused):
+        data |= {
+            "status": error.status,
+            "code": error.code,
+            "errors": [{"loc": fault.loc, "msg": fault.msg} for fault in error.faults],
+            "retry_after": error.retry_after,
+        }
+    return data
+
+
+def _print(error: dict[str, Any]) -> None:
+    typer.echo(json.dumps({"error": error}), err=True)

@@ -1,0 +1,115 @@
+"""``tensor-round execute``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tensor_round.arrays import npy_files
+from tensor_round.contract.call import RoundCall, wrong_size
+from tensor_round.contract.errors import MalformedJSON
+from tensor_round.contract.host import Array
+from tensor_round.sdk.execution import read_descriptor
+
+from .connecting import connected
+from .files import check_target
+from .options import (
+    BASE_TIMEOUT,
+    DEFAULT_URL,
+    TIMEOUT_BYTES_PER_SECOND,
+    ApiKeyFile,
+    AsJson,
+    CaFile,
+    CertFile,
+    Digest,
+    Progress,
+    Timeout,
+    Url,
+)
+
+
+def execute(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="IN", help="The tensor's bytes: a file, or - for standard input."),
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="OUT", help="The file to write, or - for standard output.")
+    ],
+    descriptor: Annotated[
+        Path,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="The operator descriptor: a file of JSON, in any dialect.",
+        ),
+    ],
+    url: Url = DEFAULT_URL,
+    api_key_file: ApiKeyFile = None,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    timeout: Timeout = None,
+    digest: Digest = False,
+    progress: Progress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Execute an operator descriptor on a raw file.
+
+    IN and OUT have the layouts that the descriptor states; bytes of OUT that no
+    element covers are zero. Files are memory-mapped. OUT is renamed into its place
+    when it is complete; it may be IN.
+    """
+    text = _text(descriptor)
+    data = _read(source)
+    check_target(target)
+    if timeout is None:
+        timeout = BASE_TIMEOUT + data.nbytes / TIMEOUT_BYTES_PER_SECOND
+    began = time.monotonic()
+    with connected(url, api_key_file, ca_file, cert_file, timeout, as_json, digest) as client:
+        call = _call(text, descriptor)
+        if data.nbytes not in call.lengths:
+            why = wrong_size(data.nbytes, call.lengths)
+            raise typer.BadParameter(f"{source}: {why.detail}", param_hint="IN")
+        shows = sys.stderr.isatty() if progress is None else progress
+        with npy_files.create_file(target, b"", call.output.byte_length) as memory:
+            output = client.execute(text, data.data, out=memory.data, progress=shows)
+    if as_json:
+        layout = output.layout
+        report = {
+            "input": source,
+            "output": target,
+            "dtype": layout.dtype.name,
+            "shape": list(layout.shape),
+            "strides": list(layout.strides),
+            "byte_length": layout.byte_length,
+            "rounding": call.rounding.value,
+            "seconds": round(time.monotonic() - began, 6),
+        }
+        typer.echo(json.dumps(report), err=target == npy_files.PIPE)
+
+
+def _text(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}", param_hint="--descriptor") from None
+
+
+def _call(text: bytes, path: Path) -> RoundCall:
+    try:
+        _, plan = read_descriptor(text)
+    except MalformedJSON as error:
+        raise typer.BadParameter(f"{path}: {error.detail}", param_hint="--descriptor") from None
+    return plan.call
+
+
+def _read(source: str) -> Array:
+    try:
+        return npy_files.read_bytes(source)
+    except OSError as error:
+        raise typer.BadParameter(f"{source}: {error.strerror}", param_hint="IN") from None

@@ -1,0 +1,178 @@
+"""``tensor-round round``."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from tensor_round.arrays import npy_files
+from tensor_round.contract.dtypes import DTYPES
+from tensor_round.contract.errors import InvalidDescriptor
+from tensor_round.contract.operators import RoundOperator
+from tensor_round.contract.operators.text import operator_from_text
+from tensor_round.contract.quoting import shown
+from tensor_round.contract.rounding import Rounding
+from tensor_round.transport.address import Address
+
+from .bulk.journal import OtherRun
+from .bulk.npy_arrays import NpySource
+from .bulk.places import Place
+from .bulk.run import BulkRun
+from .connecting import connected
+from .errors import print_file_error
+from .files import make_target, open_source
+from .options import (
+    BASE_TIMEOUT,
+    DEFAULT_URL,
+    TIMEOUT_BYTES_PER_SECOND,
+    ApiKeyFile,
+    AsJson,
+    CaFile,
+    CertFile,
+    Connections,
+    Digest,
+    Progress,
+    TileBytes,
+    Timeout,
+    Url,
+)
+
+
+def round_array(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="IN", help="A .npy file or Zarr array: a path, a URL, or - for standard input."
+        ),
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="OUT", help="The .npy file or Zarr array to write, or - for standard output."
+        ),
+    ],
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OPERATOR",
+            help="The operator, in one of the forms above.",
+            show_default="ties_to_even",
+        ),
+    ] = None,
+    rounding: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIRECTION",
+            autocompletion=lambda: [rounding.value for rounding in Rounding],
+            help=f"An IEEE 754 rounding direction: {', '.join(Rounding)}.",
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=lambda: [dtype.name for dtype in DTYPES],
+            help="The dtype of elements that .npy and Zarr have no name for: bfloat16, fp8.",
+        ),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    api_key_file: ApiKeyFile = None,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    timeout: Timeout = None,
+    connections: Connections = 4,
+    tile_bytes: TileBytes = 64 << 20,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Discard the finished tiles of an earlier run.")
+    ] = False,
+    digest: Digest = False,
+    progress: Progress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Round a .npy file or Zarr array into another one.
+
+    An OPERATOR is directml:TOWARD_INFINITY (with a feature level,
+    directml:TOWARD_ZERO:5_0), openvino:half_away_from_zero, onnx:22, or a
+    DIRECTION of IEEE 754.
+
+    Arrays may be larger than memory. Those of several tiles are rounded tile by
+    tile; if that ends early, the same command continues it. OUT appears when it
+    is complete. A .npy file may be its own OUT.
+    """
+    by = _operator(operator, rounding)
+    given = open_source(source, dtype)
+    header, name = given.header, given.dtype.name
+    goal = make_target(source, target, given, tile_bytes)
+    if (limit := timeout) is None:
+        size = header.data_length
+        if goal is not None:  # the limit of each tile
+            size = max(tile_bytes, math.prod(goal.grid) * header.itemsize)
+        limit = BASE_TIMEOUT + size / TIMEOUT_BYTES_PER_SECOND
+    shows = sys.stderr.isatty() if progress is None else progress
+    began = time.monotonic()
+    with connected(
+        url, api_key_file, ca_file, cert_file, limit, as_json, digest, connections, tile_bytes
+    ) as client:
+        # Before the file is made, so that a refused tensor leaves none behind.
+        direction = by.prepare(name, header.shape).call.rounding
+        if goal is None:
+            assert isinstance(given, NpySource)
+            with npy_files.create_npy(target, given.tensor) as rounded:
+                client.round(given.tensor.array, by, out=rounded, progress=shows)
+            tiles, resumed = 1, 0
+        else:
+            run = BulkRun(
+                Place.of(source).name, given, goal, by, client, tile_bytes,
+                # As many for each service; those of a directory are not known here.
+                connections * len(Address.parse_all(url)), timeout, restart, shows,
+                tell=lambda line: None if as_json else typer.echo(line, err=True),
+            )  # fmt: skip
+            tiles, resumed = _outcome(run, as_json)
+    seconds = time.monotonic() - began
+    if as_json:
+        data = {
+            "input": source,
+            "output": target,
+            "operator": operator or direction.value,
+            "rounding": direction.value,
+            "dtype": name,
+            "shape": list(header.shape),
+            "tiles": tiles,
+            "tiles_resumed": resumed,
+            "bytes": header.data_length,
+            "seconds": round(seconds, 6),
+            "bytes_per_second": round(header.data_length / seconds),
+        }
+        # Standard output may be the tensor.
+        typer.echo(json.dumps(data), err=target == npy_files.PIPE)
+
+
+def _outcome(run: BulkRun, as_json: bool) -> tuple[int, int]:
+    try:
+        return run.run()
+    except OtherRun as error:
+        rule = "repeat its command to continue it, or add --restart"
+        raise typer.BadParameter(f"an unfinished run has tiles there: {error}; {rule}",
+            param_hint="OUT") from None  # fmt: skip
+    except KeyboardInterrupt as error:
+        print_file_error(InterruptedError(": ".join(["interrupted", *error.args])), as_json)
+        raise typer.Exit(130) from None
+
+
+def _operator(operator: str | None, rounding: str | None) -> RoundOperator:
+    if operator is not None and rounding is not None:
+        raise typer.BadParameter("--operator has its own rounding: give one of the two")
+    if rounding is not None and rounding not in Rounding.__members__.values():
+        rule = f"must be one of {', '.join(Rounding)}, got {shown(rounding)}"
+        raise typer.BadParameter(rule, param_hint="--rounding")
+    if operator is None:
+        operator = rounding or Rounding.TIES_TO_EVEN
+    try:
+        return operator_from_text(operator)
+    except InvalidDescriptor as error:
+        raise typer.BadParameter(error.faults[0].msg, param_hint="--operator") from None

@@ -1,0 +1,178 @@
+"""``tensor-round verify``: other runtimes' results compared with the reference, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from tensor_round.contract.names import DTypeName, RoundingName
+from tensor_round_verify import (
+    ROUNDINGS,
+    RUNTIMES,
+    WIDTHS,
+    Baseline,
+    CannotVerify,
+    Report,
+    complaints,
+    junit_xml,
+    verify,
+)
+from tensor_round_verify.runtimes import TIMEOUT
+from tensor_round_verify.verifying.baseline import Complaints
+from tensor_round_verify.verifying.judge import NANS, Nans
+from tensor_round_verify.verifying.run import OPERATORS, Operator
+
+from .errors import print_error, print_file_error
+from .options import AsJson, Progress
+
+#: The exit code without a verdict.
+NO_VERDICT = 2
+
+
+def verify_runtime(
+    runtime: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUNTIME",
+            autocompletion=lambda: [row.name for row in RUNTIMES],
+            help=", ".join(map(str, RUNTIMES)) + ".",
+        ),
+    ],
+    operator: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=lambda: list(OPERATORS),
+            help=f"The operator to verify: {', '.join(OPERATORS)}.",
+        ),
+    ] = "round",
+    dtypes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dtype",
+            metavar="NAME",
+            autocompletion=lambda: list(WIDTHS),
+            help="The data type; may be repeated.",
+            show_default="all that the runtime has",
+        ),
+    ] = None,
+    roundings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rounding",
+            metavar="DIRECTION",
+            autocompletion=lambda: list(ROUNDINGS),
+            help=f"{', '.join(ROUNDINGS)}; may be repeated.",
+            show_default="all that the runtime has",
+        ),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--every", help="Try all 2^32 patterns of types of 32 bits (minutes).")
+    ] = False,
+    nans: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            autocompletion=lambda: list(NANS),
+            help="The right result for a NaN: the same bits; also the quiet NaN that IEEE 754 "
+            f"requires; or any NaN ({', '.join(NANS)}).",
+        ),
+    ] = "bits",
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="A report of --json; only differences from its faults are failures."),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(help="Write the verdicts to this file too, as JUnit XML."),
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.001, help="Seconds that the runtime may take for a million patterns."),
+    ] = TIMEOUT,
+    progress: Progress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Verify how a runtime rounds: find wrong results, and explain them.
+
+    All patterns of 8 and 16 bits are tried, and hard and random patterns of wider
+    types. Results must be right to the bit, the sign of zeros included; for NaNs
+    see --nans.
+
+    Exit code 0: no fault, or only those of the baseline. 1: another fault, or a
+    fault of the baseline that is fixed. 2: no verdict.
+    """
+    _check(dtypes or (), tuple(WIDTHS), "--dtype")
+    _check(roundings or (), ROUNDINGS, "--rounding")
+    _check([nans], NANS, "--nans")
+    _check([operator], OPERATORS, "--operator")
+    try:
+        if junit is not None and not junit.parent.is_dir():
+            raise CannotVerify(f"{junit}: there is no folder {junit.parent}")
+        known = None if baseline is None else Baseline.read(baseline)
+        # Only the report goes to standard output; what a runtime prints goes to stderr.
+        with redirect_stdout(sys.stderr):
+            report = verify(
+                runtime,
+                operator=cast(Operator, operator),
+                dtypes=cast(list[DTypeName], dtypes or []),
+                roundings=cast(list[RoundingName], roundings or []),
+                every=every,
+                nans=cast(Nans, nans),
+                progress=sys.stderr.isatty() if progress is None else progress,
+                timeout=timeout,
+            )
+        found = complaints(report, known)
+        if junit is not None:
+            junit.write_bytes(junit_xml(report, found))
+    except CannotVerify as error:
+        print_error(error, "", as_json)
+        raise typer.Exit(NO_VERDICT) from None
+    except OSError as error:
+        print_file_error(error, as_json)
+        raise typer.Exit(NO_VERDICT) from None
+    _print_report(report, found, baseline, as_json)
+    if found:
+        raise typer.Exit(1)
+
+
+def _check(given: list[str] | tuple[()], known: tuple[str, ...], option: str) -> None:
+    for name in given:
+        if name not in known:
+            raise typer.BadParameter(f"must be one of {', '.join(known)}", param_hint=option)
+
+
+def _print_report(report: Report, found: Complaints, baseline: Path | None, as_json: bool) -> None:
+    """Print the report if there are complaints, and always a summary on stderr."""
+    if as_json:
+        rows = [
+            {"dtype": dtype, "rounding": rounding, "complaint": complaint}
+            for (dtype, rounding), complaint in found.items()
+        ]
+        typer.echo(json.dumps({**report.as_data(), "complaints": rows}))
+        return
+    if found:
+        typer.echo(str(report))
+    if found and baseline is not None:
+        typer.echo(f"\nnot as in {baseline}:")
+        for pair, complaint in found.items():
+            typer.echo(f"  {' '.join(pair)}: {complaint}")
+    typer.echo(_summary(report, found, baseline), err=True)
+
+
+def _summary(report: Report, found: Complaints, baseline: Path | None) -> str:
+    tried = sum(verdict.tried for verdict in report.verdicts)
+    wrong = sum(verdict.wrong for verdict in report.verdicts)
+    if report.right:
+        verdict = "right"
+    elif baseline is not None and not found:
+        verdict = f"{wrong:,} wrong, as in {baseline}"
+    else:
+        verdict = f"{wrong:,} wrong"
+    lacking = f"; {len(report.lacking)} not taken" if report.lacking else ""
+    return f"{report.runtime}: {tried:,} results, {verdict}{lacking}"

@@ -1,0 +1,134 @@
+"""The element types, one row a type. The dialects have their own names for them.
+
+Every mapping of NumPy's types and the Open Inference Protocol's is derived from this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class DType:
+    """An element type and its format.
+
+    ``numpy`` is the little-endian NumPy type. ``mantissa_bits`` counts the stored fraction bits
+    of a float (0 for integers). ``has_infinity`` is False for integers and for floats whose
+    largest patterns are numbers and one NaN. ``oip`` is the name in the Open Inference Protocol,
+    None if it has no such type.
+
+    A float must be closed under rounding: each number rounds to a number of the type.
+    """
+
+    name: str
+    kind: Literal["float", "signed", "unsigned"]
+    numpy: np.dtype[Any]
+    mantissa_bits: int
+    has_infinity: bool
+    oip: str | None
+
+    def __post_init__(self) -> None:
+        # The largest number with a fraction may round up to 2^mantissa_bits, and every exponent
+        # up to the bias is one of numbers. float8_e3m4 rounds 15.5 to 16, which it has not.
+        if self.is_float and self.exponent_bias < self.mantissa_bits:
+            raise ValueError(f"{self.name} is not closed under rounding")
+
+    @cached_property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.numpy.itemsize
+
+    @cached_property
+    def width(self) -> int:
+        """Bits of one element."""
+        return 8 * self.itemsize
+
+    @property
+    def exponent_bits(self) -> int:
+        """Bits of a float's exponent field."""
+        return self.width - 1 - self.mantissa_bits
+
+    @property
+    def exponent_bias(self) -> int:
+        """Bias of a float's exponent: the pattern of 1.0 is this, shifted by ``mantissa_bits``."""
+        return (1 << (self.exponent_bits - 1)) - 1
+
+    @property
+    def exponent_mask(self) -> int:
+        """The pattern whose exponent bits alone are set: +infinity, if the float has one."""
+        return ((1 << self.exponent_bits) - 1) << self.mantissa_bits
+
+    @property
+    def sign_bit(self) -> int:
+        """The pattern whose sign bit alone is set: -0.0."""
+        return 1 << (self.width - 1)
+
+    @property
+    def npy(self) -> str:
+        """The code of the type in .npy files, without the mark of the byte order."""
+        return self.numpy.str[1:]
+
+    @property
+    def is_named_by_npy(self) -> bool:
+        """Whether the code in .npy files tells the type: it does for types that NumPy has."""
+        return self.numpy.isbuiltin == 1
+
+    @property
+    def bits(self) -> np.dtype[Any]:
+        """The unsigned integer type of the same width: the elements as bit patterns."""
+        return np.dtype(f"<u{self.itemsize}")
+
+    @cached_property
+    def is_float(self) -> bool:
+        """Whether the type is a float; integers are returned unchanged."""
+        return self.kind == "float"
+
+    def __repr__(self) -> str:
+        return f"<DType {self.name}>"
+
+
+def _ml(name: str) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return dtype
+
+
+# A table reads best as one line a row.
+# fmt: off
+_F: Literal["float"] = "float"
+_S: Literal["signed"] = "signed"
+_U: Literal["unsigned"] = "unsigned"
+DTYPES: tuple[DType, ...] = (
+    #     canonical        kind  NumPy                 fraction  infinity  OIP
+    DType("float16",       _F, np.dtype("<f2"),         10, True,     "FP16"),
+    DType("bfloat16",      _F, _ml("bfloat16"),          7, True,     "BF16"),
+    DType("float32",       _F, np.dtype("<f4"),         23, True,     "FP32"),
+    DType("float64",       _F, np.dtype("<f8"),         52, True,     "FP64"),
+    DType("float8_e4m3fn", _F, _ml("float8_e4m3fn"),     3, False,    None),
+    DType("float8_e5m2",   _F, _ml("float8_e5m2"),       2, True,     None),
+    DType("int8",          _S, np.dtype("<i1"),          0, False,    "INT8"),
+    DType("int16",         _S, np.dtype("<i2"),          0, False,    "INT16"),
+    DType("int32",         _S, np.dtype("<i4"),          0, False,    "INT32"),
+    DType("int64",         _S, np.dtype("<i8"),          0, False,    "INT64"),
+    DType("uint8",         _U, np.dtype("<u1"),          0, False,    "UINT8"),
+    DType("uint16",        _U, np.dtype("<u2"),          0, False,    "UINT16"),
+    DType("uint32",        _U, np.dtype("<u4"),          0, False,    "UINT32"),
+    DType("uint64",        _U, np.dtype("<u8"),          0, False,    "UINT64"),
+)
+# fmt: on
+
+BY_NAME: dict[str, DType] = {d.name: d for d in DTYPES}
+BY_OIP: dict[str, DType] = {d.oip: d for d in DTYPES if d.oip is not None}
+
+_BY_NUMPY: dict[np.dtype[Any], DType] = {
+    numpy: d for d in DTYPES for numpy in (d.numpy, d.numpy.newbyteorder(">"))
+}
+
+
+def from_numpy(dtype: np.dtype[Any]) -> DType | None:
+    """The row of a NumPy type in either byte order; None for an unsupported type."""
+    return _BY_NUMPY.get(dtype)

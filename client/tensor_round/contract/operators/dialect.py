@@ -1,0 +1,154 @@
+"""The tables of a dialect: its names, and what each version of its operator accepts.
+
+Everything else that knows the dialects is derived from these: the reader of descriptors, the
+catalog, schemas, operators in one word, the models of ``/v2``, public names, tests and fuzzers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import Fault
+from ..rounding import Rounding
+from .model import OperatorDescriptor
+from .operator import RoundOperator
+from .specification import Specification
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a dialect's operator, with the dtypes and ranks that it accepts.
+
+    ``title`` begins every message about its rules. ``selected_by`` are the values of the
+    descriptor's version field that select this version. ``dtypes`` are the dialect's names.
+    ``model_version`` is its name as a version of the model in ``/v2``, and ``attributes`` those
+    with which the dialect's object is of this version.
+    """
+
+    name: str
+    title: str
+    selected_by: tuple[str | int, ...]
+    dtypes: tuple[str, ...]
+    min_rank: int
+    max_rank: int
+    model_version: str = "1"
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def rank_faults(self, rank: int, loc: tuple[str | int, ...]) -> list[Fault]:
+        """The fault of a tensor with too few or too many dimensions, if any."""
+        if self.min_rank <= rank <= self.max_rank:
+            return []
+        exact = self.min_rank == self.max_rank
+        takes = f"exactly {self.min_rank}" if exact else f"{self.min_rank} to {self.max_rank}"
+        return [Fault(loc, f"{self.title} takes {takes} dimensions, got {rank}")]
+
+    def dtype_faults(self, dtype: str, loc: tuple[str | int, ...]) -> list[Fault]:
+        """The fault of a data type that this version does not accept, if any."""
+        if dtype in self.dtypes:
+            return []
+        return [Fault(loc, f"{self.title} takes {', '.join(self.dtypes)}, got {dtype}")]
+
+
+def overlap_fault(title: str, loc: tuple[str | int, ...]) -> Fault:
+    """The fault of an output whose elements may share bytes."""
+    return Fault(
+        loc,
+        f"{title}: elements of the output must not overlap: with dimensions larger than 1 sorted "
+        "by stride, each stride must exceed the sum of (size-1)*stride of the smaller ones",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The operator as one word: the dialect, then attributes of its object after colons.
+
+    ``attributes`` are their names in help texts, and ``choices`` tells the values of the first.
+    The first ``required`` of them must be given.
+    """
+
+    attributes: tuple[str, ...] = ()
+    choices: str = ""
+    required: int = 0
+    are_integers: bool = False
+
+    def accepts(self, given: Sequence[str | int]) -> bool:
+        """Whether these can be the attributes, as far as their number and types tell."""
+        is_typed = not self.are_integers or all(isinstance(value, int) for value in given)
+        return self.required <= len(given) <= len(self.attributes) and is_typed
+
+    def spellings(self, dialect: str) -> Iterator[str]:
+        """The accepted forms, for help and error messages."""
+        for count in range(self.required, len(self.attributes) + 1):
+            text = ":".join((dialect, *self.attributes[:count]))
+            yield f"{text} ({self.choices})" if count == 1 else text
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNames:
+    """A model of the Open Inference Protocol: its name, and those of its tensors and parameter.
+
+    ``mode_parameter`` selects the mode; None if the dialect has no modes.
+    """
+
+    name: str
+    input: str = "X"
+    output: str = "Y"
+    mode_parameter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One dialect: all that is derived from it elsewhere.
+
+    ``descriptor`` and ``object`` are the operator in JSON and in Python; the object's first
+    attribute is the mode, if there are modes. ``model`` has its names in ``/v2``, and ``words``
+    its form as one word; None if it has none. ``specifications`` are the rows of its operators.
+
+    ``version_field`` and ``mode_field`` are the paths of the descriptor's fields that select a
+    version and a rounding direction; None where there is no choice. ``dtypes`` and ``modes`` map
+    the dialect's names to the canonical ones. ``default_rounding`` applies without a mode.
+    """
+
+    name: str
+    operator: str
+    descriptor: type[OperatorDescriptor]
+    object: type[RoundOperator]
+    model: ModelNames
+    words: Words | None
+    specifications: tuple[Specification, ...]
+    version_field: str | None
+    versions: tuple[Version, ...]
+    dtypes: Mapping[str, str]
+    mode_field: str | None
+    modes: Mapping[str, Rounding]
+    default_rounding: Rounding
+
+    @property
+    def example(self) -> dict[str, Any]:
+        """The example of a descriptor that its schema shows."""
+        extra: Any = self.descriptor.model_config["json_schema_extra"]
+        example: dict[str, Any] = extra["examples"][0]
+        return example
+
+    def describe(self) -> dict[str, Any]:
+        """The dialect as ``GET /operators`` shows it, as JSON values."""
+        return {
+            "operator": self.operator,
+            "version_field": self.version_field,
+            "versions": [
+                {
+                    "name": version.name,
+                    "selected_by": list(version.selected_by),
+                    "dtypes": list(version.dtypes),
+                    "min_rank": version.min_rank,
+                    "max_rank": version.max_rank,
+                }
+                for version in self.versions
+            ],
+            "dtypes": dict(self.dtypes),
+            "mode_field": self.mode_field,
+            "modes": {name: rounding.value for name, rounding in self.modes.items()},
+            "default_rounding": self.default_rounding.value,
+        }

@@ -1,0 +1,124 @@
+"""The ``array_api`` dialect: the Array API standard's ``round``, ``trunc``, ``ceil`` and ``floor``.
+
+It has the standard's real-valued data types. The standard rounds complex numbers part by part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from ...call import RoundCall
+from ...dtypes import BY_NAME
+from ...layout import Layout
+from ...names import AnyDType
+from ...rounding import Rounding
+from ..dialect import Dialect, ModelNames, Version, Words
+from ..fields import RANK_LIMIT, OneOf, Sizes
+from ..model import OperatorDescriptor, Strict
+from ..operator import RoundOperator
+from ..specification import Specification
+from ..tensor_arguments import canonical_name, sizes_of
+
+__all__ = ["ArrayAPIArray", "ArrayAPIDescriptor", "ArrayAPIRound"]
+
+ArrayAPIFunction = Literal["round", "trunc", "ceil", "floor"]
+MODES = {
+    "round": Rounding.TIES_TO_EVEN,
+    "trunc": Rounding.TOWARD_ZERO,
+    "ceil": Rounding.TOWARD_POSITIVE,
+    "floor": Rounding.TOWARD_NEGATIVE,
+}
+#: The standard's own names, which are also the canonical ones.
+_DTYPES = (
+    *("float32", "float64", "int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64"),
+)
+#: Named by the first version of the standard, which had all four functions.
+VERSION = Version("2021.12", "array_api", (), _DTYPES, 0, RANK_LIMIT, "2021.12")
+
+_BY_PARTS = "its parts are rounded one by one: send them as the real tensors that they are"
+_REJECTED: dict[str | int, str] = {
+    name: f"{VERSION.title} takes {', '.join(_DTYPES)} here, got {name}: {_BY_PARTS}"
+    for name in ("complex64", "complex128")
+}
+_EXAMPLE: dict[str, Any] = {
+    "dialect": "array_api",
+    "op": "round",
+    "x": {"dtype": "float32", "shape": [2, 3]},
+}
+
+
+class ArrayAPIArray(Strict):
+    """An array, packed in C order."""
+
+    dtype: Annotated[str, OneOf(VERSION.title, {name: name for name in _DTYPES}, _REJECTED)]
+    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty array.")
+
+
+class ArrayAPIDescriptor(OperatorDescriptor):
+    """The Array API's round (ties to even), trunc, ceil or floor."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    dialect: Literal["array_api"] = "array_api"
+    op: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})] = Field(
+        description="The function; all of them return integers unchanged."
+    )
+    x: ArrayAPIArray
+
+    def resolve(self) -> RoundCall:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        layout = Layout.of(BY_NAME[self.x.dtype], self.x.shape, loc=("x",))
+        return RoundCall.packed_output(MODES[self.op], layout)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayAPIRound(RoundOperator):
+    """The Array API's ``round`` (ties to even), ``trunc``, ``ceil`` or ``floor``.
+
+    They accept float32, float64 and integers.
+    """
+
+    _paths: ClassVar[Mapping[str, str]] = {"op": "op"}
+
+    op: ArrayAPIFunction = "round"
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> ArrayAPIDescriptor:
+        """The ``array_api`` descriptor for a tensor."""
+        array = {"dtype": canonical_name(dtype), "shape": sizes_of(shape)}
+        return ArrayAPIDescriptor.read({"op": self.op, "x": array})
+
+
+DIALECT = Dialect(
+    name="array_api",
+    operator="round",
+    descriptor=ArrayAPIDescriptor,
+    object=ArrayAPIRound,
+    model=ModelNames("array_api_round", "x", "out", "op"),
+    words=Words(("OP",), ", ".join(MODES), required=1),
+    specifications=(
+        Specification(
+            "array_api.round",
+            "even",
+            "trunc, ceil and floor beside it; complex numbers by parts",
+            "numeric; integers as they are",
+            "any",
+            "of a zero operand kept",
+            "NaN",
+            "Array API standard, elementwise functions",
+            "array_api",
+        ),
+    ),
+    version_field=None,
+    versions=(VERSION,),
+    dtypes={name: name for name in _DTYPES},
+    mode_field="op",
+    modes=MODES,
+    default_rounding=Rounding.TIES_TO_EVEN,
+)

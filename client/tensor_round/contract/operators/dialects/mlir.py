@@ -1,0 +1,120 @@
+"""The ``mlir`` dialect: the five rounding operations of MLIR's ``math`` dialect.
+
+They take any of MLIR's float types. The shape is that of a tensor of static sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from ...call import RoundCall
+from ...dtypes import BY_NAME
+from ...layout import Layout
+from ...names import AnyDType
+from ...rounding import Rounding
+from ..dialect import Dialect, ModelNames, Version, Words
+from ..fields import RANK_LIMIT, OneOf, Sizes
+from ..model import OperatorDescriptor
+from ..operator import RoundOperator
+from ..specification import SILENT, Specification
+from ..tensor_arguments import canonical_name, name_in, sizes_of
+
+__all__ = ["MLIRDescriptor", "MLIRRound"]
+
+MLIROp = Literal["math.roundeven", "math.round", "math.trunc", "math.ceil", "math.floor"]
+MODES = {
+    "math.roundeven": Rounding.TIES_TO_EVEN,
+    "math.round": Rounding.TIES_TO_AWAY,
+    "math.trunc": Rounding.TOWARD_ZERO,
+    "math.ceil": Rounding.TOWARD_POSITIVE,
+    "math.floor": Rounding.TOWARD_NEGATIVE,
+}
+DTYPES = {
+    **{"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"},
+    **{"f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"},
+}
+VERSION = Version("1", "mlir: math", (), tuple(DTYPES), 0, RANK_LIMIT)
+_EXAMPLE: dict[str, Any] = {
+    "dialect": "mlir",
+    "op": "math.round",
+    "element_type": "f32",
+    "shape": [2, 3],
+}
+
+
+class MLIRDescriptor(OperatorDescriptor):
+    """MLIR's math.roundeven, math.round (ties away from zero), math.trunc, ceil or floor."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    dialect: Literal["mlir"] = "mlir"
+    op: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})]
+    element_type: Annotated[str, OneOf(VERSION.title, {name: name for name in DTYPES})]
+    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+
+    def resolve(self) -> RoundCall:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        layout = Layout.of(BY_NAME[DTYPES[self.element_type]], self.shape)
+        return RoundCall.packed_output(MODES[self.op], layout)
+
+
+@dataclass(frozen=True, slots=True)
+class MLIRRound(RoundOperator):
+    """MLIR's ``math.roundeven``, ``math.round`` and the directed three, on floats.
+
+    ``op`` is ``math.roundeven``, ``math.round`` (ties away from zero), ``math.trunc``,
+    ``math.ceil`` or ``math.floor``.
+    """
+
+    _paths: ClassVar[Mapping[str, str]] = {"op": "op"}
+
+    op: MLIROp = "math.roundeven"
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> MLIRDescriptor:
+        """The ``mlir`` descriptor for a tensor."""
+        name = name_in(DTYPES, canonical_name(dtype))
+        return MLIRDescriptor.read({"op": self.op, "element_type": name, "shape": sizes_of(shape)})
+
+
+DIALECT = Dialect(
+    name="mlir",
+    operator="math",
+    descriptor=MLIRDescriptor,
+    object=MLIRRound,
+    model=ModelNames("mlir_math", "operand", "result", "op"),
+    words=Words(("OP",), ", ".join(MODES), required=1),
+    specifications=(
+        Specification(
+            "mlir.math.roundeven",
+            "even",
+            "trunc, ceil and floor beside it; lowered to llvm.roundeven",
+            "floats",
+            "scalar, vector, tensor",
+            *SILENT,
+            "MathOps.td; reviews.llvm.org/D132375",
+            "mlir",
+        ),
+        Specification(
+            "mlir.math.round",
+            "away",
+            "regardless of the current rounding direction; lowered to llvm.round",
+            "floats",
+            "scalar, vector, tensor",
+            *SILENT,
+            "MathOps.td; reviews.llvm.org/D128662",
+            "mlir",
+        ),
+    ),
+    version_field=None,
+    versions=(VERSION,),
+    dtypes=DTYPES,
+    mode_field="op",
+    modes=MODES,
+    default_rounding=Rounding.TIES_TO_EVEN,
+)

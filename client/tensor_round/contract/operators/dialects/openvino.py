@@ -1,0 +1,166 @@
+"""The ``openvino`` dialect: ``Round-5`` of OpenVINO's operation set 5.
+
+Its fields are the attributes of the layer in OpenVINO's intermediate representation,
+``<layer type="Round" version="opset5"><data mode="half_to_even"/></layer>``. Names
+are lower case, as the specification has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from ...call import RoundCall
+from ...dtypes import BY_NAME
+from ...layout import Layout
+from ...names import AnyDType, DTypeName
+from ...rounding import Rounding
+from ..dialect import Dialect, ModelNames, Version, Words
+from ..fields import RANK_LIMIT, OneOf, Sizes
+from ..model import OperatorDescriptor, Strict
+from ..operator import RoundOperator
+from ..specification import SILENT, Specification
+from ..tensor_arguments import canonical_name, name_in, sizes_of
+
+__all__ = ["OpenVINOData", "OpenVINODescriptor", "OpenVINORound", "OpenVINOTensor"]
+
+OpenVINOMode = Literal["half_to_even", "half_away_from_zero"]
+MODES = {
+    "half_to_even": Rounding.TIES_TO_EVEN,
+    "half_away_from_zero": Rounding.TIES_TO_AWAY,
+}
+#: OpenVINO's element types, and the dtypes.
+DTYPES = {
+    **{"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"},
+    **{"f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"},
+    **{"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"},
+    **{"u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"},
+}
+VERSION = Version("Round-5", "openvino Round-5", ("opset5",), tuple(DTYPES), 0, RANK_LIMIT, "5")
+DEFAULT_MODE = "half_to_even"
+_EXAMPLE: dict[str, Any] = {
+    "dialect": "openvino",
+    "type": "Round",
+    "version": "opset5",
+    "data": {"mode": "half_to_even"},
+    "input": {"element_type": "f32", "shape": [2, 3]},
+}
+
+
+class OpenVINOData(Strict):
+    """The layer's attributes."""
+
+    mode: Annotated[str, OneOf(VERSION.title, {mode: mode for mode in MODES})] = Field(
+        default=DEFAULT_MODE,
+        description=f"The rule for halves, {DEFAULT_MODE} by default. Both modes return integers "
+        "unchanged.",
+    )
+
+
+#: Round-5 allows "any numeric type". These types of OpenVINO are refused, with the reason.
+_SUB_BYTE = "its elements are storage codes of less than a byte"
+_NOT_CLOSED = "it is not closed under rounding: it has powers of two alone, and 0.5 rounds to 0"
+_REASONS = {
+    **dict.fromkeys(("i4", "u4", "u1", "u2", "u3", "u6", "nf4", "f4e2m1"), _SUB_BYTE),
+    "f8e8m0": _NOT_CLOSED,
+}
+_REJECTED: dict[str | int, str] = {
+    name: f"{VERSION.title} takes {', '.join(DTYPES)}, got {name}: {why}, and OpenVINO's own "
+    "evaluation of Round does not take it either"
+    for name, why in _REASONS.items()
+}
+
+
+class OpenVINOTensor(Strict):
+    """A tensor of OpenVINO's element types, packed in C order."""
+
+    element_type: Annotated[str, OneOf(VERSION.title, {name: name for name in DTYPES}, _REJECTED)]
+    shape: Sizes = Field(description="Elements along each dimension; 0 makes an empty tensor.")
+
+
+class OpenVINODescriptor(OperatorDescriptor):
+    """OpenVINO Round-5: to the nearest integer, halves by ``mode``."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    dialect: Literal["openvino"] = "openvino"
+    type: Literal["Round"]
+    version: Literal["opset5"] = Field(
+        default="opset5", description="The operation set; opset5 by default."
+    )
+    data: OpenVINOData | None = Field(
+        default=None, description="Attributes; null has the defaults."
+    )
+    input: OpenVINOTensor
+
+    @property
+    def mode(self) -> str:
+        """The rule for halves: that of ``data``, or the default."""
+        return DEFAULT_MODE if self.data is None else self.data.mode
+
+    def resolve(self) -> RoundCall:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        layout = Layout.of(
+            BY_NAME[DTYPES[self.input.element_type]], self.input.shape, loc=("input",)
+        )
+        return RoundCall.packed_output(MODES[self.mode], layout)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenVINORound(RoundOperator):
+    """OpenVINO Round-5; ``mode`` is ``half_to_even`` or ``half_away_from_zero``.
+
+    ``dtype`` and ``shape`` are those that a layer of an IR states for its tensor.
+    """
+
+    _paths: ClassVar[Mapping[str, str]] = {"mode": "mode"}
+
+    mode: OpenVINOMode = "half_to_even"
+    dtype: DTypeName | None = field(default=None, compare=False, repr=False, kw_only=True)
+    shape: tuple[int, ...] | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> OpenVINODescriptor:
+        """The ``openvino`` descriptor for a tensor; arguments default to the layer's tensor."""
+        name = canonical_name(self.dtype if dtype is None else dtype)
+        sizes = sizes_of(self.shape if shape is None else shape)
+        return OpenVINODescriptor.read(
+            {
+                "type": "Round",
+                "version": "opset5",
+                "data": {"mode": self.mode},
+                "input": {"element_type": name_in(DTYPES, name), "shape": sizes},
+            }
+        )
+
+
+DIALECT = Dialect(
+    name="openvino",
+    operator="Round",
+    descriptor=OpenVINODescriptor,
+    object=OpenVINORound,
+    model=ModelNames("openvino_round", mode_parameter="mode"),
+    words=Words(("MODE",), ", ".join(MODES)),
+    specifications=(
+        Specification(
+            "openvino.Round",
+            "by mode",
+            "half_to_even (default) or half_away_from_zero",
+            "any numeric type; integers as they are",
+            "any",
+            *SILENT,
+            "OpenVINO Round-5",
+            "openvino",
+        ),
+    ),
+    version_field="version",
+    versions=(VERSION,),
+    dtypes=DTYPES,
+    mode_field="data.mode",
+    modes=MODES,
+    default_rounding=MODES[DEFAULT_MODE],
+)

@@ -1,0 +1,159 @@
+"""The ``stablehlo`` dialect: ``round_nearest_even`` and ``round_nearest_afz`` of StableHLO.
+
+The operand is a tensor type in StableHLO's syntax, ``tensor<2x3xf16>``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from ...call import RoundCall
+from ...dtypes import BY_NAME
+from ...errors import InvalidDescriptor
+from ...layout import SIZE_LIMIT, Layout
+from ...names import AnyDType
+from ...quoting import shown
+from ...rounding import Rounding
+from ..dialect import Dialect, ModelNames, Version, Words
+from ..fields import RANK_LIMIT, OneOf
+from ..model import OperatorDescriptor
+from ..operator import RoundOperator
+from ..specification import IEEE, Specification
+from ..tensor_arguments import canonical_name, name_in, sizes_of
+
+__all__ = ["StableHLODescriptor", "StableHLORound"]
+
+#: With or without the prefix of its dialect in MLIR.
+StableHLOOp = Literal[
+    "round_nearest_even",
+    "round_nearest_afz",
+    "stablehlo.round_nearest_even",
+    "stablehlo.round_nearest_afz",
+]
+MODES = {"round_nearest_even": Rounding.TIES_TO_EVEN, "round_nearest_afz": Rounding.TIES_TO_AWAY}
+#: MLIR's names of the float types.
+DTYPES = {
+    **{"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"},
+    **{"f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"},
+}
+_TITLE = "stablehlo: round_nearest"
+VERSION = Version("1", _TITLE, (), tuple(DTYPES), 0, RANK_LIMIT)
+
+_TENSOR = re.compile(r"tensor<((?:(?:0|[1-9]\d*|\?)x)*)([a-wyz]\w{0,31})>", re.ASCII)
+_RULE = f"{_TITLE} takes a tensor type such as tensor<2x3xf16>"
+_EXAMPLE: dict[str, Any] = {
+    "dialect": "stablehlo",
+    "op": "round_nearest_afz",
+    "operand": "tensor<2x3xf16>",
+}
+
+
+def _parts(operand: str) -> tuple[str, tuple[str, ...]]:
+    """A type's element type and dimensions; raises :class:`ValueError` for another text."""
+    found = _TENSOR.fullmatch(operand)
+    if found is None:
+        raise ValueError(f"{_RULE}, got {shown(operand)}")
+    return found[2], tuple(found[1].split("x")[:-1])
+
+
+def _static(operand: str) -> str:
+    """The type, if all dimensions are static and in range; raises :class:`ValueError`."""
+    _, sizes = _parts(operand)
+    if "?" in sizes:
+        raise ValueError(f"{_TITLE} takes dimensions with sizes here, got {shown(operand)}")
+    if len(sizes) > RANK_LIMIT:
+        raise ValueError(f"{_TITLE} takes at most {RANK_LIMIT} dimensions here, got {len(sizes)}")
+    if any(len(size) > 19 or int(size) >= SIZE_LIMIT for size in sizes):
+        raise ValueError(f"{_TITLE} takes sizes of 0 to 2^63-1, got {shown(operand)}")
+    return operand
+
+
+class StableHLODescriptor(OperatorDescriptor):
+    """StableHLO round_nearest_even or round_nearest_afz: to the nearest integer."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    dialect: Literal["stablehlo"] = "stablehlo"
+    op: Annotated[
+        str,
+        OneOf(
+            "stablehlo",
+            {prefix + name: name for prefix in ("", "stablehlo.") for name in MODES},
+        ),
+    ] = Field(description="The operation, with or without the prefix stablehlo.")
+    operand: Annotated[str, AfterValidator(_static)] = Field(
+        description="The operand's type: sizes and the element type, separated by x. "
+        f"The element type is one of {', '.join(DTYPES)}.",
+        json_schema_extra={"pattern": r"^tensor<((0|[1-9][0-9]*)x)*[a-wyz][A-Za-z0-9_]{0,31}>$"},
+    )
+
+    def resolve(self) -> RoundCall:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        element, sizes = _parts(self.operand)
+        if faults := VERSION.dtype_faults(element, ("operand",)):
+            raise InvalidDescriptor.of(faults)
+        layout = Layout.of(BY_NAME[DTYPES[element]], tuple(map(int, sizes)), loc=("operand",))
+        return RoundCall.packed_output(MODES[self.op], layout)
+
+
+@dataclass(frozen=True, slots=True)
+class StableHLORound(RoundOperator):
+    """StableHLO's rounding, on floats: ``round_nearest_even`` or ``round_nearest_afz``.
+
+    ``op`` may have the prefix ``stablehlo.``; ``afz`` is ties away from zero.
+    """
+
+    _paths: ClassVar[Mapping[str, str]] = {"op": "op"}
+
+    op: StableHLOOp = "round_nearest_even"
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> StableHLODescriptor:
+        """The ``stablehlo`` descriptor for a tensor."""
+        sizes = "".join(f"{size}x" for size in sizes_of(shape))
+        operand = f"tensor<{sizes}{name_in(DTYPES, canonical_name(dtype))}>"
+        return StableHLODescriptor.read({"op": self.op, "operand": operand})
+
+
+DIALECT = Dialect(
+    name="stablehlo",
+    operator="round_nearest",
+    descriptor=StableHLODescriptor,
+    object=StableHLORound,
+    model=ModelNames("stablehlo_round_nearest", "operand", "result", "op"),
+    words=Words(("OP",), ", ".join(MODES), required=1),
+    specifications=(
+        Specification(
+            "stablehlo.round_nearest_even",
+            "even",
+            "IEEE roundToIntegralTiesToEven; no guarantee of accuracy",
+            "f4 f6 f8 bf16 f16 f32 f64, or quantized per tensor",
+            "any",
+            *IEEE,
+            "stablehlo spec.md, round_nearest_even",
+            "stablehlo",
+        ),
+        Specification(
+            "stablehlo.round_nearest_afz",
+            "away",
+            "IEEE roundToIntegralTiesToAway; no guarantee of accuracy",
+            "f4 f6 f8 bf16 f16 f32 f64, or quantized per tensor",
+            "any",
+            *IEEE,
+            "stablehlo spec.md, round_nearest_afz",
+            "stablehlo",
+        ),
+    ),
+    version_field=None,
+    versions=(VERSION,),
+    dtypes=DTYPES,
+    mode_field="op",
+    modes=MODES,
+    default_rounding=Rounding.TIES_TO_EVEN,
+)

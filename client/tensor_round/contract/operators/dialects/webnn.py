@@ -1,0 +1,110 @@
+"""The ``webnn`` dialect: ``roundEven`` of the Web Neural Network API.
+
+Its fields are the method's name and the MLOperandDescriptor of its input. The specification
+allows any rank and two data types; dimensions are at least 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from ...call import RoundCall
+from ...dtypes import BY_NAME
+from ...layout import Layout
+from ...names import AnyDType
+from ...rounding import Rounding
+from ..dialect import Dialect, ModelNames, Version, Words
+from ..fields import RANK_LIMIT, OneOf, PerDimension
+from ..model import OperatorDescriptor, Strict
+from ..operator import RoundOperator
+from ..specification import SILENT, Specification
+from ..tensor_arguments import canonical_name, sizes_of
+
+__all__ = ["WebNNDescriptor", "WebNNRoundEven", "WebNNTensor"]
+
+#: MLOperandDataType's names, which are also the canonical ones.
+VERSION = Version("1", "webnn: roundEven", (), ("float32", "float16"), 0, RANK_LIMIT)
+#: A "valid dimension": greater than zero, and in the range of WebIDL's ``long``.
+_Dimension = Annotated[int, Field(ge=1, le=2**31 - 1)]
+_EXAMPLE: dict[str, Any] = {
+    "dialect": "webnn",
+    "op": "roundEven",
+    "input": {"dataType": "float16", "shape": [2, 3]},
+}
+
+
+class WebNNTensor(Strict):
+    """An MLOperandDescriptor: a tensor packed in C order."""
+
+    dataType: Annotated[str, OneOf(VERSION.title, {name: name for name in VERSION.dtypes})]
+    shape: Annotated[Sequence[int], PerDimension(_Dimension)] = Field(
+        description="Elements along each dimension, at least 1; none is a scalar."
+    )
+
+
+class WebNNDescriptor(OperatorDescriptor):
+    """WebNN roundEven: to the nearest integer, ties to even."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    dialect: Literal["webnn"] = "webnn"
+    op: Literal["roundEven"]
+    input: WebNNTensor
+
+    def resolve(self) -> RoundCall:
+        """The call of this descriptor; raises :class:`InvalidDescriptor`."""
+        layout = Layout.of(BY_NAME[self.input.dataType], self.input.shape, loc=("input",))
+        return RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+
+
+@dataclass(frozen=True, slots=True)
+class WebNNRoundEven(RoundOperator):
+    """WebNN roundEven: ties to even, on float32 and float16."""
+
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> WebNNDescriptor:
+        """The ``webnn`` descriptor for a tensor."""
+        tensor = {"dataType": canonical_name(dtype), "shape": sizes_of(shape)}
+        return WebNNDescriptor.read({"op": "roundEven", "input": tensor})
+
+
+DIALECT = Dialect(
+    name="webnn",
+    operator="roundEven",
+    descriptor=WebNNDescriptor,
+    object=WebNNRoundEven,
+    model=ModelNames("webnn_round_even", "input", "output"),
+    words=Words(),
+    specifications=(
+        Specification(
+            "webnn.roundEven",
+            "even",
+            "halves to the nearest even value; the tests' tolerance is 0 ULP",
+            "float32 float16",
+            "any; 0 to 5 required",
+            *SILENT,
+            "webnn index.bs, roundEven; WPT round_even.https.any.js",
+            "webnn",
+        ),
+        Specification(
+            "webnn.quantizeLinear",
+            "even",
+            "clamp(roundEven(input / scale) + zeroPoint); the tests' tolerance is 1",
+            "float32 float16 to int8 uint8 and others",
+            "any",
+            *SILENT,
+            "webnn index.bs, quantizeLinear; WPT quantizeLinear.https.any.js",
+        ),
+    ),
+    version_field=None,
+    versions=(VERSION,),
+    dtypes={name: name for name in VERSION.dtypes},
+    mode_field=None,
+    modes={},
+    default_rounding=Rounding.TIES_TO_EVEN,
+)

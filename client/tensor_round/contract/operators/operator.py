@@ -1,0 +1,94 @@
+"""The base of all operators: immutable values that make descriptors."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
+from typing import ClassVar, Self, cast
+
+from ..call import RoundCall
+from ..names import AnyDType, DTypeName
+from ..wire import native
+from .model import OperatorDescriptor
+
+#: Prepared descriptors that are cached; each has a few hundred bytes.
+_CACHE_SIZE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDescriptor:
+    """A resolved descriptor, with everything that its requests and responses have in common.
+
+    ``descriptor`` is the value of the Operator-Descriptor header, and ``call`` is the call that it
+    resolves to. ``headers`` are the fixed request headers. ``output_descriptor`` is the
+    response's Output-Descriptor, as this project's service writes it.
+    """
+
+    descriptor: bytes
+    call: RoundCall
+    headers: tuple[tuple[bytes, bytes], ...]
+    output_descriptor: str
+
+
+def prepare_descriptor(descriptor: OperatorDescriptor) -> PreparedDescriptor:
+    """Resolve a descriptor and encode its headers; raises :class:`InvalidDescriptor`."""
+    call, text = descriptor.resolve(), descriptor.to_json()
+    headers = (
+        (native.CONTENT_TYPE.encode(), native.OCTET_STREAM.encode()),
+        (native.OPERATOR_DESCRIPTOR.encode(), text),
+    )
+    output = native.output_descriptor(call.output).decode()
+    return PreparedDescriptor(text, call, headers, output)
+
+
+class RoundOperator(abc.ABC):
+    """One dialect's rounding operator, with its attributes; immutable and hashable.
+
+    Attributes are stored by their canonical names, so operators with the same meaning are equal.
+    An operator that was read from another format may state a tensor, which comparison ignores.
+    """
+
+    __slots__ = ()
+
+    #: The path of each attribute in the dialect's descriptor.
+    _paths: ClassVar[Mapping[str, str]] = {}
+
+    def __post_init__(self) -> None:
+        # Attributes are checked on a tensor that every version of every dialect accepts.
+        descriptor = self.descriptor("float32", (1, 1, 1, 1))
+        descriptor.resolve()
+        for attribute, path in self._paths.items():
+            object.__setattr__(self, attribute, attrgetter(path)(descriptor))
+
+    @classmethod
+    def of(cls, descriptor: OperatorDescriptor) -> Self:
+        """The operator of a descriptor of its dialect."""
+        return cls(**{name: attrgetter(path)(descriptor) for name, path in cls._paths.items()})
+
+    @abc.abstractmethod
+    def descriptor(
+        self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
+    ) -> OperatorDescriptor:
+        """The descriptor of the operator on a packed tensor, or on the tensor that it states.
+
+        ``dtype`` is a canonical name, or a NumPy dtype in either byte order. Raises
+        :class:`InvalidDescriptor` for a tensor that the operator does not accept, and
+        :class:`InvalidArgument` if neither the arguments nor the operator state the tensor.
+        """
+
+    def flat_shape(self, count: int) -> tuple[int, ...]:
+        """A shape of ``count`` elements that the operator accepts."""
+        return (count,)
+
+    def prepare(self, dtype: str, shape: tuple[int, ...]) -> PreparedDescriptor:
+        """The prepared descriptor of a packed tensor; raises :class:`InvalidDescriptor`."""
+        return _prepared(self, dtype, shape)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _prepared(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> PreparedDescriptor:
+    # The dialect's model refuses any other name.
+    return prepare_descriptor(operator.descriptor(cast(DTypeName, dtype), shape))

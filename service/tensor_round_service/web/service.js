@@ -1,0 +1,88 @@
+/** Calls of the service that served the page. */
+
+import { Client, ConnectionFailed, descriptorOf, RequestRefused } from "./client/index.js";
+
+/** @import { Descriptor, Differences, Rounding } from "./client/index.js" */
+/** @import { Catalog } from "./catalog.js" */
+/** @import { Tensor } from "./tensor.js" */
+
+/** The URL of the service: the folder of the page. */
+export const BASE = new URL(".", location.href).href.replace(/#.*/, "");
+
+/**
+ * A client with this API key; without one if it is empty.
+ *
+ * @param {string} apiKey
+ */
+export const clientWith = (apiKey) => new Client(BASE, { retries: 1, ...(apiKey ? { apiKey } : {}) });
+
+/**
+ * The catalog of the service.
+ *
+ * @param {Client} client
+ * @returns {Promise<Catalog>}
+ */
+export const about = (client) => client.get("operators");
+
+/**
+ * A tensor, rounded.
+ *
+ * @param {Client} client
+ * @param {Descriptor} descriptor
+ * @param {Tensor} x
+ * @param {AbortSignal} signal
+ * @returns {Promise<{ y: Tensor, backend: string, ms: number }>}
+ */
+export async function execute(client, descriptor, x, signal) {
+  const result = await client.execute(descriptor, x.bytes, { signal });
+  const bytes = new Uint8Array(result.data, 0, x.bytes.length); // DirectML's lengths are multiples of 4
+  return { y: { ...x, bytes }, backend: result.backend, ms: result.timing["execute"] ?? 0 };
+}
+
+/**
+ * A tensor rounded in each of these directions.
+ *
+ * @param {Client} client
+ * @param {readonly Rounding[]} roundings
+ * @param {Tensor} x
+ * @param {AbortSignal} signal
+ * @returns {Promise<Map<Rounding, Tensor>>}
+ */
+export async function inEach(client, roundings, x, signal) {
+  const results = roundings.map(async (rounding) => {
+    const descriptor = descriptorOf(rounding, x.dtype, x.shape);
+    const { y } = await execute(client, descriptor, x, signal);
+    return /** @type {[Rounding, Tensor]} */ ([rounding, y]);
+  });
+  return new Map(await Promise.all(results));
+}
+
+/**
+ * Where directions differ on a whole tensor.
+ *
+ * @param {Client} client
+ * @param {Tensor} x
+ * @param {AbortSignal} signal
+ * @returns {Promise<Differences>}
+ */
+export const differences = (client, x, signal) =>
+  client.compare(descriptorOf("ties_to_even", x.dtype, x.shape), x.bytes, { signal });
+
+/**
+ * Describe an error in a sentence.
+ *
+ * @param {unknown} error
+ */
+export function sentenceOf(error) {
+  if (error instanceof ConnectionFailed) return "The service does not respond. Check that it is running.";
+  const text = error instanceof Error ? error.message : String(error);
+  const end = /[.!?]$/.test(text) ? "" : ".";
+  return error instanceof RequestRefused ? `The service refused: ${text}${end}` : `${text}${end}`;
+}
+
+/**
+ * Whether an API key is missing or wrong.
+ *
+ * @param {unknown} error
+ */
+export const wantsKey = (error) => error instanceof RequestRefused && error.status === 401;

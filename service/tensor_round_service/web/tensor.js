@@ -1,0 +1,130 @@
+/** A tensor as packed little-endian bytes, and tensors that are typed. */
+
+import { DTYPES } from "./client/index.js";
+import { format, FORMATS, numberOf, parse } from "./numbers.js";
+
+/** @import { DType } from "./client/index.js" */
+
+/**
+ * @typedef {object} Tensor
+ * @property {DType} dtype
+ * @property {readonly number[]} shape
+ * @property {Uint8Array<ArrayBuffer>} bytes
+ */
+
+/**
+ * The number of elements.
+ *
+ * @type {(x: Tensor) => number}
+ */
+export const length = (x) => x.bytes.length / DTYPES[x.dtype].bytes;
+
+/**
+ * The pattern of one element.
+ *
+ * @param {Tensor} x
+ * @param {number} at
+ */
+export function patternAt(x, at) {
+  const size = DTYPES[x.dtype].bytes;
+  let bits = 0n;
+  for (const byte of x.bytes.subarray(at * size, (at + 1) * size).toReversed()) bits = (bits << 8n) | BigInt(byte);
+  return bits;
+}
+
+/**
+ * A tensor of these patterns.
+ *
+ * @param {readonly bigint[]} patterns
+ * @param {DType} dtype
+ * @param {readonly number[]} [shape]
+ * @returns {Tensor}
+ */
+export function fromPatterns(patterns, dtype, shape = [patterns.length]) {
+  const size = DTYPES[dtype].bytes;
+  const bytes = new Uint8Array(patterns.length * size);
+  patterns.forEach((pattern, index) => {
+    for (let at = 0; at < size; at++) bytes[index * size + at] = Number((pattern >> BigInt(8 * at)) & 255n);
+  });
+  return { dtype, shape, bytes };
+}
+
+/**
+ * The first elements of a tensor, as one dimension.
+ *
+ * @param {Tensor} x
+ * @param {number} count
+ * @returns {Tensor}
+ */
+export function head(x, count) {
+  const bytes = x.bytes.slice(0, count * DTYPES[x.dtype].bytes);
+  return { dtype: x.dtype, shape: [bytes.length / DTYPES[x.dtype].bytes], bytes };
+}
+
+/**
+ * The index of an element in each dimension, from its place in C order.
+ *
+ * @param {number} at
+ * @param {readonly number[]} shape
+ */
+export function indexAt(at, shape) {
+  /** @type {number[]} */
+  const index = [];
+  for (const size of shape.toReversed()) {
+    index.unshift(at % size);
+    at = Math.floor(at / size);
+  }
+  return index;
+}
+
+/** @type {(text: string) => string[]} */
+const wordsOf = (text) => text.split(/[\s,;[\]()]+/).filter(Boolean);
+
+/**
+ * Parse typed numbers, separated by spaces, commas, brackets or line ends.
+ *
+ * @param {string} text
+ * @param {DType} dtype
+ * @param {readonly number[]} [shape]
+ */
+export function fromText(text, dtype, shape) {
+  return fromPatterns(wordsOf(text).map((word) => parse(word, dtype)), dtype, shape);
+}
+
+/** The most numbers that {@link notes} names. */
+const NAMED = 3;
+
+/**
+ * What is read otherwise than it looks: numbers that the dtype does not have, and decimal commas.
+ *
+ * @param {string} text
+ * @param {DType} dtype
+ * @returns {string[]}
+ */
+export function notes(text, dtype) {
+  const found = [];
+  // A list with brackets, or without a space, has commas between its numbers.
+  const comma = /[[\](]/.test(text) ? undefined : text.split(/[\s;]+/).find((word) => /^[-+]?\d+,\d+$/.test(word));
+  if (comma) found.push(`Commas separate numbers: ${comma} is read as ${comma.replace(",", " and ")}. Write a decimal with a point.`);
+  for (const word of FORMATS[dtype].kind === "float" ? wordsOf(text) : []) {
+    if (found.length === NAMED) break;
+    if (word.length > 40 || /^0x/i.test(word)) continue;
+    const bits = parse(word, dtype);
+    const own = format(bits, dtype);
+    if (parse(own, "float64") !== parse(word, "float64") || isBeyond(word, numberOf(bits, dtype))) {
+      found.push(`${dtype} has no ${word}: it is read as ${own}.`);
+    }
+  }
+  return found;
+}
+
+/**
+ * Whether a finite decimal other than zero became an infinity, NaN or zero.
+ *
+ * @param {string} word
+ * @param {number} value
+ */
+function isBeyond(word, value) {
+  if (!/^[-+]?[\d.]/.test(word)) return false;
+  return !Number.isFinite(value) || (value === 0 && /[1-9]/.test(word.replace(/e.*/i, "")));
+}

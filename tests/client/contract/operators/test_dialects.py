@@ -1,0 +1,235 @@
+"""Every dialect: what it accepts and refuses, in JSON, as an object and as one word.
+
+The data are in ``support/cases/dialects/``, one file a dialect.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from operator import attrgetter
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+
+import tensor_round as tr
+from support.cases import descriptors
+from support.cases.descriptors import CASES, faults, resolved, varied
+from support.cases.dialect import Changes, DialectCases, Whole
+from support.cases.every import every
+from support.cases.specifications import CASES as NUMBERS
+from support.cases.specifications import EXAMPLES
+from tensor_round.contract import operators
+from tensor_round.contract.operators import DIALECTS, as_operator, operator_of
+from tensor_round.contract.operators.fields import OneOf
+from tensor_round.contract.operators.text import SPELLINGS, operator_from_text
+from tensor_round_verify.reference import bits_type, rounded
+
+each_dialect = pytest.mark.parametrize("dialect", CASES)
+
+
+def each(kind: Callable[[DialectCases], Mapping[str, Any]]) -> Any:
+    """A case a test: of every dialect, those of one kind, by their names."""
+    found = [
+        pytest.param(dialect, case, id=f"{dialect}-{name[:60]}")
+        for dialect, cases in CASES.items()
+        for name, case in kind(cases).items()
+    ]
+    return pytest.mark.parametrize(("dialect", "case"), found)
+
+
+def documents(dialect: str, changes: Changes) -> Iterator[Any]:
+    for some in changes if isinstance(changes, list) else [changes]:
+        yield varied(dialect, some)
+
+
+def test_every_file_of_cases_is_a_dialect_s() -> None:
+    folder = Path(descriptors.__file__).parent / "dialects"
+    assert {file.stem for file in folder.glob("*.py")} == DIALECTS.keys()
+
+
+@each_dialect
+def test_the_tables_are_the_specification_s(dialect: str) -> None:
+    cases, row = CASES[dialect], DIALECTS[dialect]
+    assert row.name == dialect
+    assert row.example == cases.example
+    assert (row.dtypes, row.modes) == (cases.dtypes, cases.modes)
+    assert {name for version in row.versions for name in version.dtypes} == row.dtypes.keys()
+
+
+@each(lambda cases: cases.accepted)
+def test_what_is_accepted_means_what_it_says(dialect: str, case: Any) -> None:
+    changes, expected = case
+    for document in documents(dialect, changes):
+        call = resolved(document)
+        if expected is None:
+            assert call == resolved(varied(dialect, {}))
+            continue
+        for path, value in expected.items():
+            assert attrgetter(path)(call) == (value(call) if callable(value) else value), path
+
+
+@each(lambda cases: cases.refusals)
+def test_what_breaks_a_rule_is_refused_with_where_and_why(dialect: str, case: Any) -> None:
+    changes, expected = case
+    for document in documents(dialect, changes):
+        found = faults(document)
+        assert found.keys() == expected.keys()
+        for path, part in expected.items():
+            assert found[path] == part if isinstance(part, Whole) else part in found[path]
+            assert len(found[path]) < 300
+
+
+@each_dialect
+def test_the_published_example_is_made_in_python(dialect: str) -> None:
+    made, read = CASES[dialect].made, operators.validate(CASES[dialect].example)
+    assert made == read
+    assert made.resolve() == read.resolve()
+    assert operators.parse(made.to_json()) == made
+    sent = json.loads(made.to_json())
+    assert next(iter(sent)) == "dialect"
+    assert json.loads(read.to_json()).keys() == CASES[dialect].example.keys()
+
+
+@each_dialect
+def test_a_descriptor_is_a_value(dialect: str) -> None:
+    made = CASES[dialect].made
+    for other in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert other == made
+        assert hash(other) == hash(made)
+        assert other.to_json() == made.to_json()
+    assert made not in [cases.made for name, cases in CASES.items() if name != dialect]
+
+
+@each_dialect
+def test_an_operator_makes_the_published_example(dialect: str) -> None:
+    made, (operator, dtype) = CASES[dialect].made, CASES[dialect].operator
+    assert operator.descriptor(dtype, [2, 3]) == made
+    prepared = operator.prepare(made.resolve().input.dtype.name, (2, 3))
+    assert operators.parse(prepared.descriptor) == made
+    assert prepared.call == made.resolve()
+    assert operator_of(made) == operator
+    assert type(operator) is DIALECTS[dialect].object
+
+
+@each_dialect
+def test_the_default_is_halves_to_even(dialect: str) -> None:
+    operator: Any = DIALECTS[dialect].object()
+    assert operator.prepare("float32", (1,)).call.rounding == "ties_to_even"
+    assert DIALECTS[dialect].default_rounding == "ties_to_even"
+
+
+@pytest.mark.parametrize("dtype", tr.conformance.reference.WIDTHS)
+@each_dialect
+def test_each_dtype_is_taken_or_refused_by_the_dialect_s_own_rule(dialect: str, dtype: str) -> None:
+    operator, _ = CASES[dialect].operator
+    if dtype in CASES[dialect].dtypes.values():
+        assert operator.prepare(dtype, (2,)).call.input.dtype.name == dtype
+    else:
+        with pytest.raises(tr.InvalidDescriptor, match="takes"):
+            operator.prepare(dtype, (2,))
+
+
+def refuses(make: Callable[[], object], loc: tuple[str | int, ...], why: str) -> None:
+    with pytest.raises(tr.InvalidDescriptor, match=why) as caught:
+        make()
+    assert caught.value.faults[0].loc == loc
+    assert (caught.value.status, caught.value.code) == (422, "invalid_descriptor")
+
+
+@each(lambda cases: cases.refused)
+def test_an_object_refuses_with_where_and_why(dialect: str, case: Any) -> None:
+    refuses(*case)
+
+
+#: Called as by someone whom no type checker stops.
+ANY_OPERATOR: Any = as_operator
+
+
+@pytest.mark.parametrize(("given", "why"), [("round", 'got "round"'), (7, "got 7")])
+def test_what_is_no_operator_is_refused_as_a_direction(given: Any, why: str) -> None:
+    refuses(lambda: ANY_OPERATOR(given), ("rounding",), why)
+
+
+@each(lambda cases: {text: (text, operator) for text, operator in cases.words.items()})
+def test_an_operator_in_one_word(dialect: str, case: tuple[str, tr.RoundOperator]) -> None:
+    text, operator = case
+    assert operator_from_text(text) == operator
+
+
+def told_of(text: str) -> str:
+    with pytest.raises(tr.InvalidDescriptor) as caught:
+        operator_from_text(text, ("query", "operator"))
+    (fault,) = caught.value.faults
+    assert fault.loc == ("query", "operator")
+    assert len(fault.msg) < 700
+    return fault.msg
+
+
+@each(lambda cases: {text: (text, why) for text, why in cases.wrong_words.items()})
+def test_a_wrong_word_is_refused_with_why(dialect: str, case: tuple[str, str]) -> None:
+    text, why = case
+    assert why in told_of(text)
+
+
+def test_what_is_no_word_says_what_there_is() -> None:
+    every_one = "; ".join(cases.spelling for cases in CASES.values())
+    assert every_one == SPELLINGS
+    assert told_of("up") == f'must be one of {every_one}, got "up"'
+    assert told_of("").startswith(f"must be one of {every_one}")
+    assert told_of("x" * 10_000).endswith("...")
+
+
+def test_each_specification_s_numbers_are_those_of_its_direction() -> None:
+    def check(case: tuple[str, str]) -> None:
+        name, dtype = case
+        source, result = EXAMPLES[name].arrays(dtype)
+        call = EXAMPLES[name].operator.prepare(dtype, (1, 1, 1, source.size)).call
+        bits = bits_type(dtype)
+        got = rounded(source.view(bits), dtype, call.rounding.value)
+        assert np.array_equal(got, result.view(bits))
+
+    every(check, NUMBERS)
+
+
+@each_dialect
+def test_each_attribute_takes_exactly_its_literal(dialect: str) -> None:
+    """The names that type checkers know are those that the dialect has."""
+    kind: Any = DIALECTS[dialect].object
+    hints = get_type_hints(kind)
+    for attribute in (one.name for one in fields(kind) if not one.kw_only):
+        literals = set(_literals(hints[attribute]))
+        assert literals
+        taken = {getattr(kind(**{attribute: value}), attribute) for value in literals}
+        assert taken <= literals
+        for other in {"", "x", -1, 98} - literals:
+            with pytest.raises(tr.InvalidDescriptor):
+                kind(**{attribute: other})
+        assert set(_spellings(DIALECTS[dialect].descriptor, attribute)) <= literals
+        for version in DIALECTS[dialect].versions:
+            assert attribute not in version.attributes or literals.issuperset(version.selected_by)
+
+
+def _literals(hint: Any) -> Iterator[Any]:
+    if get_origin(hint) is Literal:
+        yield from get_args(hint)
+    elif get_origin(hint) in (Union, UnionType):
+        for part in get_args(hint):
+            yield from _literals(part)
+
+
+def _spellings(model: Any, attribute: str) -> Iterable[Any]:
+    """What the field of an attribute takes, if it is an enumeration; it has the same name."""
+    for name, one in model.model_fields.items():
+        if name.replace("_", "").lower() == attribute.replace("_", ""):
+            return [s for each in one.metadata if isinstance(each, OneOf) for s in each.spellings]
+        for part in (one.annotation, *get_args(one.annotation)):
+            if hasattr(part, "model_fields") and (found := _spellings(part, attribute)):
+                return found
+    return []

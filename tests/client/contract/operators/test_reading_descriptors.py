@@ -1,0 +1,251 @@
+"""What holds for every dialect: examples, faults of form, the cache, catalog and schema."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+import tensor_round as tr
+from support.cases.descriptors import EXAMPLES, faults, resolved, varied
+from support.cases.dialect import ABSENT, Document
+from tensor_round.contract import operators
+from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON
+from tensor_round.contract.operators import Descriptor, catalog, parse, resolve_json, validate
+
+DIALECTS = tuple(operators.DIALECTS)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_contracts_example_is_accepted(dialect: str) -> None:
+    call = resolved(EXAMPLES[dialect])
+
+    assert call.input.shape == (2, 3)
+    assert call.is_in_place
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_descriptor_writes_itself_as_json_that_means_the_same(dialect: str) -> None:
+    text = validate(EXAMPLES[dialect]).model_dump_json().encode()
+
+    assert parse(text) == validate(EXAMPLES[dialect])
+    assert resolve_json(text) == resolved(EXAMPLES[dialect])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_field_is_converted(dialect: str) -> None:
+    """Every leaf of an example replaced by what a lax reader would take for it."""
+    for path, value in leaves(EXAMPLES[dialect]):
+        lookalike = str(value) if isinstance(value, int) else [value]
+        assert faults(varied_at(dialect, path, lookalike)), path
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_unknown_field_is_refused_at_every_level(dialect: str) -> None:
+    for path in objects(EXAMPLES[dialect]):
+        unknown = ".".join((*path, "surprise"))
+        assert faults(varied(dialect, {unknown: 1})) == {unknown: "unknown field"}
+
+
+# document, the message's end
+NO_DIALECT: dict[str, tuple[Any, str]] = {
+    "none": ({}, ", ".join(DIALECTS)),
+    "null": ({"dialect": None}, "got null"),
+    "unknown": ({"dialect": "torch"}, 'got "torch"'),
+    "upper case": ({"dialect": "ONNX"}, 'got "ONNX"; did you mean onnx?'),
+    "number": ({"dialect": 1}, "got 1"),
+    "list": ({"dialect": ["onnx"]}, "got an array"),
+    "an array": ([], "in an object, got an array"),
+    "a text": ("onnx", 'in an object, got "onnx"'),
+    "a number": (1, "in an object, got 1"),
+    "null for all": (None, "in an object, got null"),
+}
+
+
+@pytest.mark.parametrize(("document", "end"), NO_DIALECT.values(), ids=NO_DIALECT)
+def test_without_a_dialect_all_are_named(document: Any, end: str) -> None:
+    found = faults(document)
+
+    assert found.keys() == {"dialect"}
+    assert found["dialect"].startswith(f"must be one of {', '.join(DIALECTS)}")
+    assert found["dialect"].endswith(end)
+
+
+MALFORMED = {
+    "nothing": b"",
+    "cut short": b'{"dialect": "onnx"',
+    "a key twice": b'{"dialect": "onnx", "dialect": "onnx"}',
+    "trailing text": b"{} {}",
+    "no UTF-8": b'{"dialect": "\xff"}',
+    "nested deep": b"[" * 16_000,
+    "a trailing comma": b'{"dialect": "onnx",}',
+    "a number of 5000 digits": b'{"dialect": ' + b"9" * 5000 + b"}",
+}
+
+
+@pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED)
+def test_what_is_no_json_is_malformed(data: bytes) -> None:
+    with pytest.raises(MalformedJSON):
+        resolve_json(data)
+
+
+def test_a_long_value_is_not_echoed() -> None:
+    found = faults(varied("onnx", {"op_type": "R" * 10_000, "x" * 10_000: 1}))
+
+    assert all(len(path) <= 40 and len(message) < 100 for path, message in found.items())
+
+
+def test_what_a_caller_wrote_never_breaks_the_line_or_the_message() -> None:
+    document = varied("openvino", {"data.mode": "{message}\n", "a\nb": 1, "{x}": 1})
+
+    found = faults(document)
+
+    assert found.keys() == {"data.mode", "a\\nb", "{x}"}
+    assert found["data.mode"].endswith('got "{message}\\n"')
+
+
+def test_a_lone_surrogate_never_reaches_an_answer() -> None:
+    for document in (
+        varied("onnx", {"\ud800": 1}),
+        varied("onnx", {"op_type": "\ud800"}),
+        {"dialect": "\ud800"},
+    ):
+        with pytest.raises(InvalidDescriptor) as refused:
+            validate(document)
+        refused.value.detail.encode("utf-8")
+        for fault in refused.value.faults:
+            "".join(map(str, fault.loc)).encode("utf-8")
+
+
+VAST: dict[str, Document] = {
+    "unknown fields": varied("onnx", {str(n): n for n in range(100_000)}),
+    "sizes": varied("onnx", {"input.shape": ["x"] * 100_000}),
+    "nested lists": varied("onnx", {"input.shape": [[[]] * 500] * 500}),
+}
+
+
+@pytest.mark.parametrize("document", VAST.values(), ids=VAST)
+def test_a_vast_document_is_refused_at_once_and_in_few_words(document: Document) -> None:
+    start = time.thread_time()
+    with pytest.raises(InvalidDescriptor) as refused:
+        validate(document)
+
+    assert time.thread_time() - start < 0.02
+    assert len(refused.value.detail) < 10_000
+
+
+@pytest.mark.parametrize("item", ['"%05x":0', '"%05x":[]', '"%05x":{"a":1}'])
+def test_a_vast_text_is_refused_before_anything_is_made_of_it(item: str) -> None:
+    few, many = ("{" + ",".join(item % i for i in range(n)) + "}" for n in (100, 1000))
+    with pytest.raises(InvalidDescriptor, match="must be one of"):
+        parse(few.encode())
+    with pytest.raises(MalformedJSON, match="512 values"):
+        parse(many.encode())
+
+
+def test_many_faults_are_listed_in_part_and_counted() -> None:
+    document = varied("onnx", {str(n): n for n in range(100)})
+
+    with pytest.raises(InvalidDescriptor) as refused:
+        validate(document)
+
+    assert len(refused.value.faults) == 33
+    assert refused.value.faults[-1].msg == "and 68 more faults"
+
+
+def test_messages_hold_no_address_of_a_library() -> None:
+    for dialect in DIALECTS:
+        with pytest.raises(InvalidDescriptor) as refused:
+            validate({"dialect": dialect, "input": 1, "desc": 1})
+        assert "http" not in refused.value.detail
+        assert "pydantic" not in refused.value.detail
+
+
+def test_a_model_refuses_in_python_what_it_refuses_on_the_wire() -> None:
+    with pytest.raises(ValidationError):
+        tr.OnnxDescriptor.model_validate(varied("onnx", {"op_type": ABSENT}))
+
+
+def test_the_catalog_is_json_and_agrees_with_what_is_accepted() -> None:
+    described = json.loads(json.dumps(catalog()))
+
+    assert tuple(described) == DIALECTS
+    levels = [version["name"] for version in described["directml"]["versions"]]
+    assert levels[:2] == ["2_1", "3_0"]
+    assert levels[-1] == "6_4"
+    assert len(levels) == 13
+    assert described["directml"]["versions"][0]["max_rank"] == 4
+    assert [version["selected_by"] for version in described["onnx"]["versions"]] == [
+        list(range(11, 22)),
+        list(range(22, 29)),
+    ]
+    assert described["openvino"]["modes"] == {
+        "half_to_even": "ties_to_even",
+        "half_away_from_zero": "ties_to_away",
+    }
+    assert described["directml"]["dtypes"] == {"FLOAT32": "float32", "FLOAT16": "float16"}
+    assert len(described["ieee754"]["dtypes"]) == 14
+    for name, dialect in described.items():
+        for mode, rounding in dialect["modes"].items():
+            assert resolved(varied(name, {dialect["mode_field"]: mode})).rounding == rounding
+
+
+def test_every_version_in_the_catalog_is_accepted_by_its_field() -> None:
+    for name, dialect in catalog().items():
+        for version in dialect["versions"]:
+            for value in version["selected_by"]:
+                document = varied(name, {dialect["version_field"]: value})
+                if version["min_rank"] > 2:
+                    four = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 3]}
+                    document["desc"] |= {"InputTensor": four, "OutputTensor": four}
+                assert resolved(document).input.element_count == 6
+
+
+def test_the_schema_documents_every_dialect() -> None:
+    schema = TypeAdapter(Descriptor).json_schema()
+
+    assert schema["discriminator"]["propertyName"] == "dialect"
+    assert tuple(schema["discriminator"]["mapping"]) == tuple(sorted(DIALECTS))
+    for reference in schema["discriminator"]["mapping"].values():
+        model = schema["$defs"][reference.rpartition("/")[2]]
+        assert model["additionalProperties"] is False
+        assert "dialect" in model["required"]
+        assert model["description"]
+        (example,) = model["examples"]
+        assert example == EXAMPLES[example["dialect"]]
+    modes = schema["$defs"]["ElementWiseRoundDesc"]["properties"]["RoundingMode"]
+    names, numbers = modes["anyOf"]
+    assert {"TOWARD_ZERO", "DML_ROUNDING_MODE_TOWARD_ZERO"} <= set(names["enum"])
+    assert set(numbers["enum"]) == {0, 1, 2}
+
+
+def leaves(document: Any, path: tuple[str | int, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
+    """Every value that holds no others, with its path."""
+    if not isinstance(document, dict | list):
+        return [] if document is None else [(path, document)]
+    pairs = document.items() if isinstance(document, dict) else enumerate(document)
+    return [leaf for key, value in pairs for leaf in leaves(value, (*path, key))]
+
+
+def objects(document: Document, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The path of every object, the document's own first."""
+    inner = [
+        found
+        for key, value in document.items()
+        if isinstance(value, dict)
+        for found in objects(value, (*path, key))
+    ]
+    return [path, *inner]
+
+
+def varied_at(dialect: str, path: tuple[Any, ...], value: Any) -> Document:
+    """The example with the value at a path of keys and indices replaced."""
+    document = varied(dialect, {})
+    place: Any = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return document

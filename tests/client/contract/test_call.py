@@ -1,0 +1,48 @@
+"""When a call's results can overwrite its input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
+
+F16 = BY_NAME["float16"]
+
+
+def call(source: dict[str, Any], target: dict[str, Any]) -> RoundCall:
+    input, output = Layout.of(F16, [2, 3], **source), Layout.of(F16, [2, 3], **target)
+    return RoundCall(Rounding.TIES_TO_EVEN, input, output, input.byte_length)
+
+
+# the input's layout, the output's, whether in place
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
+    "packed": ({}, {}, True),
+    "both padded behind": ({"byte_length": 16}, {"byte_length": 16}, True),
+    "the input padded behind": ({"byte_length": 16}, {}, False),
+    "the output padded behind": ({}, {"byte_length": 16}, False),
+    "both columns first": ({"strides": [1, 2]}, {"strides": [1, 2]}, True),
+    "transposed": ({"strides": [1, 2]}, {}, False),
+    "both with gaps": ({"strides": [4, 1]}, {"strides": [4, 1]}, False),
+    "a broadcast": ({"strides": [0, 1]}, {}, False),
+}
+
+
+@pytest.mark.parametrize(("source", "target", "expected"), CASES.values(), ids=CASES)
+def test_in_place_where_both_lie_the_same_without_gaps(
+    source: dict[str, Any], target: dict[str, Any], expected: bool
+) -> None:
+    assert call(source, target).is_in_place is expected
+
+
+def test_a_packed_output_forgets_the_inputs_strides_and_padding() -> None:
+    source = Layout.of(F16, [2, 3], [5, 1], 100)
+
+    packed = RoundCall.packed_output(Rounding.TOWARD_ZERO, source)
+
+    assert packed.output == Layout.of(F16, [2, 3])
+    assert packed.shortest_input == 100

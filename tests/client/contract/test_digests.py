@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import hashlib
+
+from tensor_round.contract.digests import DIGESTS
+from tensor_round_verify.reference import ROUNDINGS, WIDTHS, all_patterns, rounded
+
+
+def digest(dtype: str, rounding: str) -> str:
+    """As published: SHA-256 of the little-endian results for every pattern, ascending."""
+    return hashlib.sha256(rounded(all_patterns(dtype), dtype, rounding).tobytes()).hexdigest()
+
+
+def test_the_published_digests_are_the_references() -> None:
+    recomputed = {
+        (dtype, rounding): digest(dtype, rounding)
+        for dtype, width in WIDTHS.items()
+        if width <= 16
+        for rounding in ROUNDINGS
+    }
+    assert recomputed == DIGESTS
+
+
+def test_no_two_float_tables_are_the_same() -> None:
+    floats = [d for (dtype, _), d in DIGESTS.items() if "float" in dtype]
+    assert len(set(floats)) == len(floats) == 20

@@ -1,0 +1,229 @@
+"""Layouts against brute force: every element's place written out, for small tensors."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.errors import Fault, InvalidDescriptor, TensorTooLarge
+from tensor_round.contract.layout import FieldNames, Layout, check_size, packed_strides
+
+F32 = BY_NAME["float32"]
+I8 = BY_NAME["int8"]
+
+
+def places(layout: Layout) -> list[int]:
+    """Where each element lies, in elements from the start, in C order of indices."""
+    indices = itertools.product(*map(range, layout.shape))
+    return [sum(i * s for i, s in zip(index, layout.strides, strict=True)) for index in indices]
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    """Layouts of up to four small dimensions; half of them permuted and padded, half any."""
+    shape = draw(st.lists(st.integers(0, 4), max_size=4))
+    if draw(st.booleans()):
+        strides = draw(st.lists(st.integers(0, 20), min_size=len(shape), max_size=len(shape)))
+        return Layout.of(I8, shape, strides)
+    strides, step = [0] * len(shape), 1
+    for axis in draw(st.permutations(range(len(shape)))):
+        step += draw(st.sampled_from([0, 0, 0, 1, 5]))
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return Layout.of(I8, shape, strides)
+
+
+@given(layouts())
+def test_the_least_length_ends_with_the_last_element(layout: Layout) -> None:
+    assert layout.byte_length == max(places(layout), default=-1) + 1
+
+
+@given(layouts())
+def test_elements_are_as_many_as_indices(layout: Layout) -> None:
+    assert layout.element_count == len(places(layout))
+
+
+@given(layouts())
+def test_free_of_overlap_means_no_two_elements_share_a_place(layout: Layout) -> None:
+    taken = places(layout)
+    if len(set(taken)) < len(taken):
+        assert not layout.is_free_of_overlap
+
+
+@given(layouts())
+def test_dense_means_each_place_from_the_start_is_taken_once(layout: Layout) -> None:
+    assert layout.is_dense == (sorted(places(layout)) == list(range(layout.element_count)))
+    if layout.is_dense:
+        assert layout.is_free_of_overlap
+
+
+@given(layouts())
+def test_packed_means_c_order(layout: Layout) -> None:
+    assert layout.is_packed == (places(layout) == list(range(layout.element_count)))
+
+
+@given(layouts(), layouts())
+def test_lying_alike_means_the_same_places(one: Layout, other: Layout) -> None:
+    if len(one.shape) == len(other.shape):
+        moved = Layout.of(I8, one.shape, other.strides)
+        assert one.lies_like(other.strides) == (places(one) == places(moved))
+
+
+@given(st.permutations(range(4)), st.lists(st.integers(1, 5), min_size=4, max_size=4))
+def test_every_order_of_axes_is_dense(axes: list[int], shape: list[int]) -> None:
+    array = np.empty([shape[axis] for axis in axes], np.int8).transpose(np.argsort(axes))
+
+    layout = Layout.of(I8, array.shape, array.strides)
+
+    assert layout.is_dense
+    assert layout.is_free_of_overlap
+
+
+@given(layouts(), st.integers(1, 4))
+def test_overlap_tells_nothing_of_width(layout: Layout, factor: int) -> None:
+    """Strides count elements, so the element's size changes lengths alone."""
+    wide = Layout.of(F32, layout.shape, layout.strides)
+
+    assert wide.byte_length == 4 * layout.byte_length
+    assert wide.is_free_of_overlap == layout.is_free_of_overlap
+
+
+def test_a_lawful_layout_that_the_overlap_test_does_not_prove() -> None:
+    layout = Layout.of(I8, [2, 3], [3, 2])
+
+    assert sorted(places(layout)) == [0, 2, 3, 4, 5, 7]
+    assert not layout.is_free_of_overlap
+
+
+# shape, strides -> least length in elements, dense, free of overlap
+CASES: dict[str, tuple[list[int], list[int] | None, int, bool, bool]] = {
+    "scalar": ([], None, 1, True, True),
+    "vector": ([5], None, 5, True, True),
+    "empty": ([0], None, 0, True, True),
+    "empty however strided": ([3, 0], [0, 7], 0, True, True),
+    "every other": ([5], [2], 9, False, True),
+    "broadcast": ([5], [0], 1, False, False),
+    "one, broadcast": ([1], [0], 1, True, True),
+    "columns first": ([2, 3], [1, 2], 6, True, True),
+    "windows": ([3, 3], [1, 1], 5, False, False),
+    "just free": ([3, 2], [1, 3], 6, True, True),
+    "just not": ([3, 2], [1, 2], 5, False, False),
+    "two of one stride": ([2, 2], [1, 1], 3, False, False),
+    "32 dimensions": ([2] * 32, None, 2**32, True, True),
+    "products beyond 64 bits": ([2**40, 2**40], None, 2**80, True, True),
+    "strides beyond 64 bits in sum": ([2**62, 2**62], [2**62, 1], 2**124, True, True),
+}
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "length", "is_dense", "is_free"), CASES.values(), ids=CASES
+)
+def test_cases(
+    shape: list[int], strides: list[int] | None, length: int, is_dense: bool, is_free: bool
+) -> None:
+    layout = Layout.of(I8, shape, strides)
+
+    assert layout.byte_length == length
+    assert layout.is_dense is is_dense
+    assert layout.is_free_of_overlap is is_free
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+def test_a_packed_layout_is_numpys(dtype: Any) -> None:
+    array = np.empty((3, 1, 4), dtype.numpy)
+
+    layout = Layout.of(dtype, array.shape)
+
+    assert layout.byte_length == array.nbytes
+    assert [stride * dtype.itemsize for stride in layout.strides] == list(array.strides)
+
+
+@given(st.lists(st.integers(0, 5), max_size=6))
+def test_packed_strides_step_over_everything_behind(shape: list[int]) -> None:
+    expected = [math.prod(max(size, 1) for size in shape[i + 1 :]) for i in range(len(shape))]
+
+    assert list(packed_strides(shape)) == expected
+
+
+def test_a_layout_describes_itself_as_the_ieee754_dialect_does() -> None:
+    assert Layout.of(F32, [2, 3], [1, 2], 30).describe() == {
+        "dtype": "float32",
+        "shape": [2, 3],
+        "strides": [1, 2],
+        "byte_length": 30,
+    }
+
+
+# shape, strides, byte_length -> faults
+REFUSALS: dict[str, tuple[list[int], list[int] | None, int | None, list[Fault]]] = {
+    "negative size": ([2, -1], None, None, [Fault(("x", "S", 1), "must be 0 to 2^63-1, got -1")]),
+    "size of 2^63": (
+        [2**63],
+        None,
+        None,
+        [Fault(("x", "S", 0), "must be 0 to 2^63-1, got 9223372036854775808")],
+    ),
+    "size too long to print": (
+        [1 << 20_000],
+        None,
+        None,
+        [Fault(("x", "S", 0), "must be 0 to 2^63-1, got an integer of 20001 bits")],
+    ),
+    "negative stride": ([2], [-1], None, [Fault(("x", "T", 0), "must be 0 to 2^63-1, got -1")]),
+    "too few strides": (
+        [2, 2],
+        [1],
+        None,
+        [Fault(("x", "T"), "must have one entry per dimension, 2, got 1")],
+    ),
+    "too short": (
+        [2, 2],
+        None,
+        15,
+        [Fault(("x", "L"), "must be at least 16, the end of the last element, got 15")],
+    ),
+    "everywhere": (
+        [-1],
+        [-1, -1],
+        None,
+        [
+            Fault(("x", "S", 0), "must be 0 to 2^63-1, got -1"),
+            Fault(("x", "T", 0), "must be 0 to 2^63-1, got -1"),
+            Fault(("x", "T", 1), "must be 0 to 2^63-1, got -1"),
+            Fault(("x", "T"), "must have one entry per dimension, 1, got 2"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "byte_length", "faults"), REFUSALS.values(), ids=REFUSALS
+)
+def test_what_is_no_layout_is_refused_in_the_dialects_names(
+    shape: list[int], strides: list[int] | None, byte_length: int | None, faults: list[Fault]
+) -> None:
+    with pytest.raises(InvalidDescriptor) as refused:
+        Layout.of(F32, shape, strides, byte_length, loc=("x",), names=FieldNames("S", "T", "L"))
+
+    assert list(refused.value.faults) == faults
+
+
+def test_the_size_limit_is_inclusive() -> None:
+    check_size(Layout.of(F32, [4]), 16, "input")
+    with pytest.raises(TensorTooLarge, match="the output tensor has 17 bytes, the limit is 16"):
+        check_size(Layout.of(F32, [4], byte_length=17), 16, "output")
+
+
+def test_a_size_beyond_reading_is_refused_in_few_words() -> None:
+    with pytest.raises(TensorTooLarge) as refused:
+        check_size(Layout.of(F32, [2**62] * 32), 2**30, "input")
+
+    assert refused.value.got_bytes == 2 ** (62 * 32 + 2)
+    assert len(refused.value.detail) < 100

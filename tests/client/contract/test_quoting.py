@@ -1,0 +1,84 @@
+"""What error messages show of a caller's own values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_round.contract.quoting import SHOWN_CHARACTERS, shown, shown_key, suggestion
+
+VALUES: list[tuple[Any, str]] = [
+    ("FLOAT32", '"FLOAT32"'),
+    ('a "quoted"\nline', '"a \\"quoted\\"\\nline"'),
+    ("é", '"\\u00e9"'),
+    ("\ud800", '"\\ud800"'),
+    ("x" * 38, f'"{"x" * 38}"'),
+    ("x" * 39, f'"{"x" * 36}...'),
+    ("x" * 10**6, f'"{"x" * 36}...'),
+    (True, "true"),
+    (None, "null"),
+    (1, "1"),
+    (-(2**63), "-9223372036854775808"),
+    (2**128 - 1, "340282366920938463463374607431768211455"),
+    (2**128, "an integer of 129 bits"),
+    (-(10**5000), "an integer of 16610 bits"),
+    (1.0, "1.0"),
+    (math.nan, "NaN"),
+    (-math.inf, "-Infinity"),
+    ([1, 2], "an array"),
+    ({"a": 1}, "an object"),
+    (b"bytes", "a Python bytes"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), VALUES, ids=[text[:30] for _, text in VALUES])
+def test_values_are_shown_as_json(value: Any, text: str) -> None:
+    assert shown(value) == text
+
+
+@given(st.none() | st.booleans() | st.integers() | st.floats() | st.text())
+def test_a_shown_value_is_short_printable_ascii(value: Any) -> None:
+    text = shown(value)
+
+    assert len(text) <= SHOWN_CHARACTERS
+    assert text.isascii()
+    assert text.isprintable()
+
+
+@given(st.text(st.characters()))
+def test_a_shown_key_is_short_and_fits_on_a_line(key: str) -> None:
+    text = shown_key(key)
+
+    assert len(text) <= SHOWN_CHARACTERS
+    assert text.isprintable()
+    text.encode("utf-8")
+
+
+def test_an_ordinary_key_is_shown_as_it_is() -> None:
+    assert shown_key("GuaranteedBaseOffsetAlignment") == "GuaranteedBaseOffsetAlignment"
+    assert shown_key("größe") == "größe"
+    assert shown_key("a\nb") == "a\\nb"
+
+
+@pytest.mark.parametrize(
+    ("value", "names", "meant"),
+    [
+        ("half_away_from_zero", ("ties_to_even", "ties_to_away"), "ties_to_away"),
+        ("ties_to_even", ("HALVES_TO_NEAREST_EVEN", "TOWARD_ZERO"), "HALVES_TO_NEAREST_EVEN"),
+        ("CEIL", ("toward_positive", "toward_negative"), "toward_positive"),
+        ("openvno", ("onnx", "openvino"), "openvino"),
+        ("float3", ("float16", "float32"), "float32"),
+    ],
+)
+def test_what_was_probably_meant_is_suggested(value: str, names: Any, meant: str) -> None:
+    assert suggestion(value, names) == f"; did you mean {meant}?"
+
+
+@pytest.mark.parametrize("value", ["TOWARD_INFINITY", "torch", "", "x" * 10**6, 7, None, ["onnx"]])
+def test_nothing_is_suggested_by_guessing(value: Any) -> None:
+    """DirectML's TOWARD_INFINITY rounds ties away; elsewhere it may be a directed rounding."""
+    assert suggestion(value, ("toward_positive", "toward_negative", "onnx")) == ""

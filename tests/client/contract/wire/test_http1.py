@@ -1,0 +1,297 @@
+"""The HTTP/1.1 reader: each answer whole, byte by byte, and with bytes behind it."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_round.contract.errors import ProtocolViolation
+from tensor_round.contract.wire.http1 import (
+    MAX_HEAD_BYTES,
+    BodyReader,
+    FramingTooLong,
+    ResponseHead,
+    split_head,
+)
+
+ANSWERS: dict[str, tuple[bytes, int, bytes, bool]] = {
+    # bytes, status, body, whether the connection lives on
+    "length": (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 200, b"abc", True),
+    "no-body": (b"HTTP/1.1 200 OK\r\ncontent-length:0\r\n\r\n", 200, b"", True),
+    "no-reason": (b"HTTP/1.1 503\r\nContent-Length: 1\r\n\r\nx", 503, b"x", True),
+    "empty-reason": (b"HTTP/1.1 200 \r\nContent-Length: 1\r\n\r\nx", 200, b"x", True),
+    "204": (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b"", True),
+    "close": (
+        b"HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 1\r\n\r\nx",
+        200,
+        b"x",
+        False,
+    ),
+    "http-1.0": (b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, b"x", False),
+    "chunks": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"3\r\nabc\r\n00A ;x=y\r\n0123456789\r\n0\r\n\r\n",
+        200,
+        b"abc0123456789",
+        True,
+    ),
+    "no-chunk": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n",
+        200,
+        b"",
+        True,
+    ),
+    "same-length-twice": (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
+        200,
+        b"x",
+        True,
+    ),
+}
+each_answer = pytest.mark.parametrize(
+    ("data", "status", "body", "lives"), ANSWERS.values(), ids=ANSWERS
+)
+
+
+def read(data: bytes, piece: int, room: int = 1 << 16) -> tuple[ResponseHead, bytes, BodyReader]:
+    """Read an answer as a connection does, ``piece`` bytes at a time; EOFError if it is cut."""
+    received = bytearray()
+    position = 0
+
+    def more(limit: int) -> bytes:
+        nonlocal position
+        got = data[position : position + min(piece, limit)]
+        position += len(got)
+        return got
+
+    while (found := split_head(received)) is None:
+        if not (got := more(1 << 16)):
+            raise EOFError
+        received += got
+    head, length = found
+    reader = BodyReader(head, received[length:])
+    body = b""
+    while True:
+        memory = memoryview(bytearray(room))
+        count = reader.read_into(memory)
+        if not count and reader.is_whole:
+            return head, body, reader
+        if not count and (wanted := reader.direct_bytes):
+            got = more(min(wanted, room))
+            count = len(got)
+            memory[:count] = got
+            reader.advance(count)
+            if not got:
+                reader.feed_eof()
+        elif not count:
+            got = more(1 << 16)
+            reader.feed(got)
+            if not got:
+                reader.feed_eof()
+        body += memory[:count]
+
+
+@each_answer
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 1 << 16])
+def test_however_it_comes_in(
+    data: bytes, status: int, body: bytes, lives: bool, piece: int
+) -> None:
+    for room in (1, 4, 1 << 16):
+        head, got, reader = read(data, piece, room)
+        assert (head.status, got, not head.is_last, reader.surplus) == (status, body, lives, 0)
+
+
+@each_answer
+def test_with_bytes_behind_it(data: bytes, status: int, body: bytes, lives: bool) -> None:
+    head, got, reader = read(data + b"HTTP/1.1 200", 1 << 16)
+    assert (head.status, got) == (status, body)
+    assert reader.surplus == len(b"HTTP/1.1 200")
+
+
+@each_answer
+def test_cut_anywhere_it_is_not_whole(data: bytes, status: int, body: bytes, lives: bool) -> None:
+    for length in range(len(data)):
+        for piece in (1, 1 << 16):
+            with pytest.raises(EOFError):
+                read(data[:length], piece)
+
+
+def test_without_a_length_the_end_of_the_stream_is_the_end() -> None:
+    head, body, _ = read(b"HTTP/1.1 200 OK\r\n\r\nabc", 2)
+    assert (body, head.is_last) == (b"abc", True)
+
+
+def test_headers_come_in_lower_case_and_stripped() -> None:
+    data = b"HTTP/1.1 200 OK\r\nA-B:  x y\t \r\nempty:\r\nlatin: \xe9\r\n\r\n"
+    head, _ = split_head(data) or pytest.fail("no head")
+    assert head.fields == {"a-b": "x y", "empty": "", "latin": "\xe9"}
+
+
+def test_headers_of_one_name_are_one_list() -> None:
+    head, _ = split_head(b"HTTP/1.1 200 OK\r\nA: 1\r\nb: 2\r\na: 3\r\n\r\n") or pytest.fail(
+        "no head"
+    )
+    assert head.fields == {"a": "1, 3", "b": "2"}
+
+
+def answered(id: str, *, status: int = 200, length: int = 3, date: str = "now") -> ResponseHead:
+    """The head of an answer as a service makes many of."""
+    lines = (
+        f"HTTP/1.1 {status} OK",
+        f"Date: {date}",
+        f"content-length: {length}",
+        f"server-timing: execute;dur={id}",
+        f"x-request-id: {id}",
+        "last: 1",
+    )
+    head, _ = split_head("\r\n".join((*lines, "", "")).encode()) or pytest.fail("no head")
+    return head
+
+
+def test_a_head_that_came_before_is_looked_up_whatever_passed_with_it() -> None:
+    first = answered("1")
+    assert first.fields == {"content-length": "3", "last": "1"}
+    assert answered("2", date="later") is first
+    other = answered("3", length=4)
+    assert (other.length, other.fields["content-length"]) == (4, "4")
+
+
+def test_what_passes_with_an_answer_has_to_be_lawful_all_the_same() -> None:
+    answered("1")
+    for value in ("\0", "a\nb", "a\r\n folded", "a\r\nx-request-id : b"):
+        with pytest.raises(ProtocolViolation):
+            answered("1", date=value)
+
+
+def test_of_a_refusal_every_header_is_kept() -> None:
+    for id in ("1", "2"):
+        assert answered(id, status=503).fields["x-request-id"] == id
+
+
+def test_a_head_too_long_to_remember_is_read_all_the_same() -> None:
+    data = b"HTTP/1.1 200 OK\r\na: %b\r\nContent-Length: 3\r\n\r\n" % (b"x" * 4000)
+    first, again = (split_head(data) or pytest.fail("no head") for _ in range(2))
+    assert first == again
+    assert first[0] is not again[0]
+    assert (first[0].length, len(first[0].fields["a"])) == (3, 4000)
+
+
+def test_an_interim_answer_says_so() -> None:
+    data = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    head, length = split_head(data) or pytest.fail("no head")
+    assert head.is_interim
+    head, _ = split_head(data[length:]) or pytest.fail("no head")
+    assert not head.is_interim
+
+
+VIOLATIONS: dict[str, bytes] = {
+    "another-protocol": b"SSH-2.0-OpenSSH_9.6\r\n",
+    "http-2": b"HTTP/2 200 OK\r\n\r\n",
+    "no-status": b"HTTP/1.1 OK\r\n\r\n",
+    "long-status": b"HTTP/1.1 2000 OK\r\n\r\n",
+    "space-before-colon": b"HTTP/1.1 200 OK\r\nContent-Length : 3\r\n\r\n",
+    "folded": b"HTTP/1.1 200 OK\r\na: b\r\n c\r\n\r\n",
+    "bare-line-feed": b"HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n",
+    "bare-line-feed-in-value": b"HTTP/1.1 200 OK\r\na: b\nc: d\r\n\r\n",
+    "null-in-value": b"HTTP/1.1 200 OK\r\na: \0\r\n\r\n",
+    "no-name": b"HTTP/1.1 200 OK\r\n: x\r\n\r\n",
+    "two-lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx",
+    "negative-length": b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+    "signed-length": b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\nx",
+    "list-of-lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\nx",
+    "vast-length": b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 19 + b"\r\n\r\n",
+    "length-and-chunks": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "other-coding": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+    "endless-head": b"HTTP/1.1 200 OK\r\na: " + b"x" * MAX_HEAD_BYTES,
+    "chunk-without-size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
+    "chunk-size-signed": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+1\r\nx\r\n",
+    "chunk-size-hex": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\nx\r\n",
+    "chunk-line-feed": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\nx\n0\n\n",
+    "chunk-too-long": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxy\r\n0\r\n\r\n",
+    "endless-chunk-line": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 2000,
+    "trailers": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\na: b\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("data", VIOLATIONS.values(), ids=VIOLATIONS)
+def test_what_no_correct_service_sends(data: bytes) -> None:
+    for piece in (1, 1 << 16) if len(data) < 1000 else (1 << 16,):
+        with pytest.raises(ProtocolViolation):
+            read(data, piece)
+
+
+@given(st.sampled_from(sorted(ANSWERS)), st.data())
+def test_garbled_answers_end_in_one_of_three_ways(name: str, data: st.DataObject) -> None:
+    answer = bytearray(ANSWERS[name][0])
+    for _ in range(data.draw(st.integers(1, 3))):
+        answer[data.draw(st.integers(0, len(answer) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(EOFError, ProtocolViolation):
+        read(bytes(answer), data.draw(st.sampled_from([1, 3, 1 << 16])))
+
+
+CHUNKED = ResponseHead(status=200, fields={}, length=None, is_chunked=True, is_last=False)
+#: The most that a line may have here, its end included.
+LINE_BYTES = 20
+
+
+def follow(framed: bytes, piece: int, *, trailers: bool = True) -> tuple[bytes, int]:
+    """A body that is fed ``piece`` bytes at a time, and its surplus; EOFError if it is cut."""
+    early = bytearray(framed[:piece])
+    reader = BodyReader(CHUNKED, early, max_line_bytes=LINE_BYTES, trailers=trailers)
+    body, memory = b"", memoryview(bytearray(5))
+    for position in range(piece, len(framed) + piece, piece):
+        while count := reader.read_into(memory):
+            body += memory[:count]
+        if reader.is_whole:
+            return body, reader.surplus + len(framed[position:])
+        reader.feed(framed[position : position + piece])
+    raise EOFError
+
+
+LONGEST: dict[str, bytes] = {
+    "extension": b"1;" + b"x" * (LINE_BYTES - 4) + b"\r\na\r\n0\r\n\r\n",
+    "extension-of-a-later-chunk": b"1\r\na\r\n1;" + b"x" * (LINE_BYTES - 6) + b"\r\na\r\n0\r\n\r\n",
+    "extension-of-the-last-chunk": b"0;" + b"x" * (LINE_BYTES - 4) + b"\r\n\r\n",
+    "trailers": b"0\r\na:" + b"x" * (LINE_BYTES - 6) + b"\r\n\r\n",
+    "many-trailers": b"0\r\na:b\r\nc:d\r\n" + b"e:" + b"x" * (LINE_BYTES - 16) + b"\r\n\r\n",
+}
+each_longest = pytest.mark.parametrize("framed", LONGEST.values(), ids=LONGEST)
+
+
+@each_longest
+@pytest.mark.parametrize("piece", [1, 2, 7, 1 << 10])
+def test_the_longest_framing(framed: bytes, piece: int) -> None:
+    body, surplus = follow(framed + b"next", piece)
+    assert (body, surplus) == (b"a" * framed.count(b"a\r\n"), 4)
+
+
+@each_longest
+@pytest.mark.parametrize("piece", [1, 2, 7, 1 << 10])
+def test_longer_framing_is_too_long(framed: bytes, piece: int) -> None:
+    with pytest.raises(FramingTooLong):
+        follow(framed.replace(b"x", b"xx", 1), piece)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 7, 1 << 10])
+def test_trailers_are_lawful_where_they_are_asked_for(piece: int) -> None:
+    framed = b"1\r\na\r\n0\r\nA: \xe9\r\nb:\r\n\r\n"
+    assert follow(framed, piece) == (b"a", 0)
+    with pytest.raises(ProtocolViolation):
+        follow(framed, piece, trailers=False)
+    for length in range(len(framed)):
+        with pytest.raises(EOFError):
+            follow(framed[:length], piece)
+
+
+@pytest.mark.parametrize(
+    "trailer", [b"a", b": b", b"a : b", b"a: \0", b"a: b\r\n c", b"a: b\nc: d"]
+)
+def test_trailers_are_fields(trailer: bytes) -> None:
+    for piece in (1, 1 << 10):
+        with pytest.raises(ProtocolViolation) as raised:
+            follow(b"0\r\n" + trailer + b"\r\n\r\n", piece)
+        assert type(raised.value) is ProtocolViolation

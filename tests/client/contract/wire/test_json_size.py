@@ -1,0 +1,260 @@
+"""The census of JSON: counted right, and enough for whatever reading takes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tracemalloc
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import MalformedJSON, RequestRefused
+from tensor_round.contract.wire import strictjson
+from tensor_round.contract.wire.json_size import BLOCK, measure_json
+from tensor_round_service.codec import jsontensor
+
+KIB, MIB = 1 << 10, 1 << 20
+DEPTH = 100
+#: Of most texts here: more than a block.
+LENGTH = 300 * KIB
+
+
+def peak(work: Callable[[], object]) -> int:
+    """The most bytes that Python had besides while it did that."""
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(RequestRefused):
+            work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def listed(item: str, nbytes: int = LENGTH) -> bytes:
+    """An array of that item, again and again."""
+    text = item.encode()
+    return b"[" + b",".join([text] * (nbytes // (len(text) + 1))) + b"]"
+
+
+# Counting
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.text() | st.floats(-1e300, 1e300),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def counted(value: Any) -> tuple[int, int, int, int]:
+    """Depth, containers, members and values, with one more for each empty container."""
+    if not isinstance(value, list | dict):
+        return 0, 0, 0, 1
+    inner = [counted(item) for item in (value.values() if isinstance(value, dict) else value)]
+    depths, *others = zip(*inner, strict=True) if inner else ((0,), (), (), (1,))
+    containers, members, values = map(sum, others)
+    own = len(value) if isinstance(value, dict) else 0
+    return max(depths) + 1, containers + 1, members + own, values + 1
+
+
+@given(VALUES, st.booleans(), st.sampled_from([None, 1]))
+def test_any_value_is_counted(value: Any, ascii: bool, indent: int | None) -> None:
+    found = measure_json(json.dumps(value, ensure_ascii=ascii, indent=indent).encode())
+    assert (found.depth, found.containers, found.members, found.values) == counted(value)
+
+
+STRADDLING = rb'{"a\\":[1.25,"\\\"[[{:,","\\\\",{"\u00e9":"\"]"}],"]":"\\\\\\\"[","":[[]]}'
+
+
+def test_a_text_is_counted_alike_wherever_a_block_of_it_ends() -> None:
+    alone = measure_json(STRADDLING)
+    assert alone.depth == 3
+    for before in range(len(STRADDLING) + 2):
+        found = measure_json(b" " * (BLOCK - before) + STRADDLING)
+        for name in ("depth", "containers", "members", "values"):
+            assert getattr(found, name) == getattr(alone, name), (name, before)
+
+
+@pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
+def test_every_form_of_bytes_is_counted(form: Any) -> None:
+    assert measure_json(form(STRADDLING)) == measure_json(STRADDLING)
+
+
+LARGE: dict[str, Callable[[], bytes]] = {
+    "brackets": lambda: b"[" * (16 * MIB),
+    "numbers": lambda: listed("0.5", 16 * MIB),
+    "quotes": lambda: b'"' * (16 * MIB),
+    "backslashes": lambda: b"\\" * (16 * MIB),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_counting_16_mib_takes_little_memory_itself(name: str) -> None:
+    text = LARGE[name]()
+    assert peak(lambda: measure_json(text)) < 5 * MIB
+
+
+# Memory
+
+NESTED = {
+    "empty arrays": "[]",
+    "arrays of one": "[0]",
+    "arrays of two": "[0,0]",
+    "arrays of five": "[10,20,30,40,50]",
+    "deep and empty": "[" * 60 + "]" * 60,
+    "deep": "[" * 60 + "12" + "]" * 60,
+}
+NUMBERS = {
+    "digits": "0",
+    "two digits": "12",
+    "short floats": "0.5",
+    "floats": "0.12345678",
+    "long floats": "-1.2345678901234567e-12",
+    "integers": "-1234567890123456789",
+    "ties": "1.00048828125",
+    "spaced": "\n    1.5",
+}
+OTHERS = {
+    "empty strings": '""',
+    "characters": '"a"',
+    "strings": '"ab"',
+    "specials": '"NaN"',
+    "wide strings": '"\U0001f600"',
+    "wider and wider": '"aé€\U0001f600"',
+    "code points": r'"\ud83d\ude00ab"',
+    "literals": "true",
+    "objects": "{}",
+    "objects in objects": '{"a":{}}',
+    "arrays in objects": '{"a":[]}',
+    "members": '{"a":0,"b":0,"c":0,"d":0,"e":0,"f":0}',
+    "deep objects": '{"a":' * 50 + "10" + "}" * 50,
+}
+
+
+def keys(count: int) -> bytes:
+    """An object of that many members."""
+    return json.dumps(dict.fromkeys(map(hex, range(count)), 1)).encode()
+
+
+WHOLE: dict[str, Callable[[], bytes]] = {
+    "one string": lambda: b'["' + b"a" * LENGTH + b'"]',
+    "one string, wide at the end": lambda: b'["' + b"a" * LENGTH + "\U0001f600".encode() + b'"]',
+    "one string, wide by an escape": lambda: b'["' + b"a" * LENGTH + rb"\ud83d\ude00" + b'"]',
+    "one string, widened thrice": lambda: (
+        b'["' + "é".join(["a" * LENGTH] * 2).encode() + "€😀".encode() + b'"]'
+    ),
+    "one string of escapes": lambda: b'["' + b"\\n" * (LENGTH // 2) + b'"]',
+    "one string of code points": lambda: b'["' + rb"\u0101" * (LENGTH // 6) + b'"]',
+    "an unterminated string": lambda: b'["' + b'\\"' * (LENGTH // 2),
+    "one integer": lambda: b"[" + b"1" * LENGTH + b"]",
+    "one tie": lambda: b"[1.00048828125" + b"0" * LENGTH + b"]",
+    "white space": lambda: b" " * LENGTH + b"1",
+    "a wrong end": lambda: listed("12")[:-1] + b"," * LENGTH,
+    "a wrong end, near": lambda: listed("12", 100 * KIB)[:-1] + b"," * (150 * KIB),
+    "a wrong end of brackets": lambda: listed("12")[:-1] + b"]" * LENGTH,
+    **{
+        f"{count} keys": partial(keys, count)
+        for count in (1, 5, 6, 1000, 5461, 5462, 10922, 10923, 21846, 43691)
+    },
+    **{name: partial(listed, item) for name, item in (NESTED | NUMBERS | OTHERS).items()},
+    **{
+        f"{name}, few": partial(listed, item, 2 * KIB)
+        for name, item in (NESTED | NUMBERS | OTHERS).items()
+    },
+}
+
+
+def exactly(text: bytes) -> Any:
+    return strictjson.loads(text, max_depth=DEPTH, numbers="exact", nan_tokens=True)
+
+
+def leaves(value: Any) -> int:
+    return sum(map(leaves, value)) if isinstance(value, list) else 1
+
+
+@lru_cache(1)
+def elements(text: bytes) -> int:
+    """How many numbers a text has, or 1."""
+    with contextlib.suppress(MalformedJSON):
+        return leaves(exactly(text))
+    return 1
+
+
+def read(text: bytes, dtype: str, *rows: int, any_nesting: bool = True) -> Callable[[], object]:
+    """Reading the text as a tensor, each element of which may be a row of one."""
+    shape = (elements(text), *rows)
+    return lambda: jsontensor.read(exactly(text), BY_NAME[dtype], shape, any_nesting=any_nesting)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_reading_takes_no_more_than_the_census_says(name: str) -> None:
+    text = WHOLE[name]()
+    nbytes = measure_json(text).nbytes
+    assert peak(lambda: strictjson.loads(text, max_depth=DEPTH)) <= nbytes
+    for dtype in ("float16", "float64"):
+        assert peak(read(text, dtype)) <= nbytes
+    assert peak(read(text, "int64", 1, any_nesting=False)) <= nbytes
+
+
+@given(VALUES, st.booleans())
+def test_reading_any_value_takes_no_more_than_the_census_says(value: Any, ascii: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii).encode()
+    assert peak(lambda: exactly(text)) <= measure_json(text).nbytes
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_the_census_of_numbers_is_not_far_from_what_reading_takes(name: str) -> None:
+    text = listed(NUMBERS[name], MIB)
+    most = max(peak(read(text, dtype, any_nesting=False)) for dtype in ("float32", "float64"))
+    assert measure_json(text).nbytes <= 2.5 * most
+
+
+# Limits
+
+HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
+    "containers": (lambda: listed("[0]", 4 * MIB), "than 1000 arrays and objects"),
+    "empty containers": (lambda: listed("[[],{}]", 4 * MIB), "than 1000 arrays and objects"),
+    "members": (
+        lambda: keys(200_000),
+        "than 1000 members",
+    ),
+    "values": (lambda: listed("0", 4 * MIB), "than 1000 values"),
+    "strings": (lambda: listed('"ab"', 4 * MIB), "than 1000 values"),
+    "depth": (lambda: b"[" * (4 * MIB), "deeper than 8"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_over_a_limit_is_refused_before_anything_is_made_of_it(name: str) -> None:
+    make, rule = HOSTILE[name]
+    text = make()
+    limits: dict[str, Any] = {
+        "max_depth": 8,
+        "max_containers": 1000,
+        "max_members": 1000,
+        "max_values": 1000,
+    }
+
+    def refused() -> None:
+        with pytest.raises(MalformedJSON, match=rule):
+            strictjson.loads(text, **limits)
+
+    assert peak(refused) < 4 * MIB
+
+
+@given(VALUES)
+def test_limits_are_inclusive(value: Any) -> None:
+    text = json.dumps(value).encode() + b" " * 8192  # too long to be let pass at a glance
+    depth, *counts = counted(value)
+    for spaced in (text, text.strip()):
+        limits = dict(zip(("max_containers", "max_members", "max_values"), counts, strict=True))
+        assert strictjson.loads(spaced, max_depth=depth, **limits) == value
+        for name, limit in limits.items():
+            if limit:
+                with pytest.raises(MalformedJSON, match="more than"):
+                    strictjson.loads(spaced, max_depth=depth, **{**limits, name: limit - 1})

@@ -1,0 +1,180 @@
+"""The headers of /round."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
+from tensor_round.contract.errors import DigestMismatch, ProtocolViolation
+from tensor_round.contract.layout import Layout, span
+from tensor_round.contract.wire import native
+
+SHA = hashlib.sha256(b"x").digest()
+FIELD = f"sha-256=:{base64.b64encode(SHA).decode()}:"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("application/json", "application/json"),
+        ("Application/JSON; charset=utf-8", "application/json"),
+        ("  application/x-npy\t;a=b;c=d", "application/x-npy"),
+        ("", ""),
+        (";", ""),
+    ],
+)
+def test_media_type(value: str, expected: str) -> None:
+    assert native.media_type(value) == expected
+
+
+@pytest.mark.parametrize("value", ["a", "0" * 128, "a.b_c~d:e@f/g+h=i-J", "4f0c-11"])
+def test_sane_request_ids(value: str) -> None:
+    assert native.is_request_id(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "0" * 129, "a b", "a\n", "a\r\nX: y", "é", "a,b", '"', "<x>", "%0a", "\0", "٣"]
+)
+def test_request_ids_not_to_repeat(value: str) -> None:
+    assert not native.is_request_id(value)
+
+
+DIGESTS: list[tuple[str, list[str], bytes | None]] = [
+    ("none", [], None),
+    ("empty", [""], None),
+    ("sha-256", [FIELD], SHA),
+    ("in capitals", [FIELD.replace("sha", "SHA")], SHA),
+    ("with a parameter", [FIELD + ";a=1"], SHA),
+    ("among others", [f"sha-512=:AAAA:, {FIELD} ,md5=?1"], SHA),
+    ("in lines", ["sha-512=:AAAA:", FIELD], SHA),
+    ("the last of several", [f"sha-256=:{base64.b64encode(b'y' * 32).decode()}:", FIELD], SHA),
+    ("only others", ["sha-512=:AAAA:, unixsum=30637, crc32c=:!:"], None),
+    ("others of a similar name", [f"x-{FIELD}"], None),
+]
+
+
+@pytest.mark.parametrize(
+    ("values", "digest"), [case[1:] for case in DIGESTS], ids=[case[0] for case in DIGESTS]
+)
+def test_content_digest(values: list[str], digest: bytes | None) -> None:
+    assert native.parse_content_digest(values) == digest
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "sha-256",
+        "sha-256=",
+        "sha-256=:",
+        "sha-256=::",
+        "sha-256=:AAAA:",
+        "sha-256=:****:",
+        FIELD.replace("=:", "=", 1),
+        FIELD[:-1],
+        FIELD.replace("=:", "=:é", 1),
+        FIELD[:-2] + ":",
+        "sha-256=" + SHA.hex(),
+        'sha-256=":AAAA:"',
+        f"{FIELD}, sha-256=1",
+    ],
+)
+def test_a_malformed_sha_256_is_a_mismatch(value: str) -> None:
+    with pytest.raises(DigestMismatch) as caught:
+        native.parse_content_digest([value])
+    assert "AAAA" not in caught.value.detail
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_a_digest_comes_back(sha256: bytes) -> None:
+    assert native.parse_content_digest([native.content_digest(sha256)]) == sha256
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([], False),
+        (["sha-256=1"], True),
+        (["sha-256=10"], True),
+        (["sha-256=0"], False),
+        (["sha-256=11"], False),
+        (["sha-256=-1"], False),
+        (["sha-256=1.5"], False),
+        (["sha-256=x"], False),
+        (["sha-256"], False),
+        (["sha-512=3, sha-256=10, unixsum=0"], True),
+        (["sha-512=3", "sha-256=2;a=b"], True),
+        (["sha-512=3"], False),
+        (["sha-256=1", "sha-256=0"], False),
+    ],
+)
+def test_wants_digest(values: list[str], wanted: bool) -> None:
+    assert native.wants_digest(values) is wanted
+
+
+# Output-Descriptor
+
+LAYOUTS = [
+    Layout.of(BY_NAME["float32"], (2, 3)),
+    Layout.of(BY_NAME["float16"], ()),
+    Layout.of(BY_NAME["int64"], (0, 5)),
+    Layout.of(BY_NAME["bfloat16"], (2, 3), (1, 2), 64),
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_a_layout_comes_back(layout: Layout) -> None:
+    value = native.output_descriptor(layout)
+    assert native.parse_output_descriptor(value) == layout
+    assert value.isascii()
+    assert b"\n" not in value
+    assert json.loads(value) == layout.describe()
+
+
+@given(
+    st.sampled_from(DTYPES),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 99)), max_size=6),
+    st.integers(0, 99),
+)
+def test_any_layout_comes_back(dtype: DType, sizes: list[tuple[int, int]], more: int) -> None:
+    shape, strides = [size for size, _ in sizes], [stride for _, stride in sizes]
+    least = span(shape, strides) * dtype.itemsize
+    layout = Layout.of(dtype, shape, strides, least + more)
+    assert native.parse_output_descriptor(native.output_descriptor(layout)) == layout
+
+
+GOOD = {"dtype": "float32", "shape": [2], "strides": [1], "byte_length": 8}
+
+WRONG_VALUES: dict[str, list[Any]] = {
+    "dtype": ["float", "FLOAT32", 1, None, []],
+    "shape": [2, None, "2", [2.0], [True], ["2"], [-1], [2**63], [2, 2], [3]],
+    "strides": [None, [1.0], [-1], [], [2**63], {}],
+    "byte_length": [None, 8.0, True, "8", 7, -1, [8]],
+}
+
+VIOLATIONS: list[tuple[str, bytes]] = [
+    ("no JSON", b"{"),
+    ("no UTF-8", b"\xff"),
+    ("no object", b"[]"),
+    ("a member twice", b'{"dtype":"float32","dtype":"float32"}'),
+    ("too deep", b'{"shape":[[1]]}'),
+    ("a member missing", json.dumps({**GOOD} | {"x": 1}).replace('"strides"', '"y"').encode()),
+    ("a member more", json.dumps({**GOOD, "x": 1}).encode()),
+    *(
+        (f"{key} is {value!r}", json.dumps({**GOOD, key: value}).encode())
+        for key, values in WRONG_VALUES.items()
+        for value in values
+    ),
+]
+
+
+@pytest.mark.parametrize("value", [v[1] for v in VIOLATIONS], ids=[v[0] for v in VIOLATIONS])
+def test_what_no_service_sends_is_a_protocol_violation(value: bytes) -> None:
+    with pytest.raises(ProtocolViolation):
+        native.parse_output_descriptor(value)

@@ -1,0 +1,228 @@
+"""The .npy headers that NumPy writes: read at every cut, written byte for byte."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.lib import format as numpy_format
+
+from support.cases.every import every
+from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
+from tensor_round.contract.errors import InvalidDescriptor, MalformedNpy, UnsupportedMediaType
+from tensor_round.contract.wire import npy
+
+SHAPES: list[tuple[int, ...]] = [(), (1,), (3,), (2, 3), (0,), (2, 0, 3), (1, 1, 1, 2), (1,) * 32]
+RAW = ["bfloat16", "float8_e4m3fn", "float8_e5m2"]
+ORDERS: list[npy.ByteOrder] = ["little", "big"]
+
+
+def saved(array: np.ndarray[Any, Any]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def array_of(
+    dtype: DType, byte_order: npy.ByteOrder, order: Literal["C", "F"], shape: tuple[int, ...]
+) -> Any:
+    values = np.arange(math.prod(shape)).reshape(shape).astype(dtype.numpy)
+    return values.astype(dtype.numpy.newbyteorder(byte_order), order=order)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
+def test_what_numpy_saves_is_read_and_written_alike(dtype: DType) -> None:
+    every(partial(check_saved, dtype), ORDERS, ("C", "F"), SHAPES)
+
+
+def check_saved(
+    dtype: DType, byte_order: npy.ByteOrder, order: Literal["C", "F"], shape: tuple[int, ...]
+) -> None:
+    array = array_of(dtype, byte_order, order, shape)
+    file = saved(array)
+    header = npy.read_header(file)
+    assert header is not None
+    assert header.shape == shape
+    assert header.fortran_order == (array.flags.fnc)
+    assert header.header_length + header.data_length == len(file)
+    assert header.raw == file[: header.header_length]
+    assert header.byte_order == (byte_order if dtype.itemsize > 1 else "little")
+    assert header.dtype == (None if dtype.name in RAW else dtype)
+    assert npy.resolve_dtype(header, dtype.name) is dtype
+    descr = npy.descr_of(dtype, byte_order)
+    if dtype.itemsize > 1 or dtype.name in RAW:
+        assert descr == header.descr
+    assert npy.write_header(header.descr, header.fortran_order, shape) == header.raw
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_layout_says_where_each_element_lies(dtype: DType, order: Literal["C", "F"]) -> None:
+    array = array_of(dtype, "little", order, (2, 3, 4))
+    header = npy.read_header(saved(array))
+    assert header is not None
+    layout = header.layout(dtype)
+    assert layout.byte_length == header.data_length
+    assert tuple(s * dtype.itemsize for s in layout.strides) == array.strides
+
+
+def test_an_empty_fortran_array_has_a_layout_whatever_its_sizes() -> None:
+    header = npy.read_header(npy.write_header("<f4", True, (2**62, 2**62, 0)))
+    assert header is not None
+    assert header.layout(BY_NAME["float32"]).byte_length == 0
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_version_is_written_as_numpy_writes_it(
+    version: Literal[1, 2, 3], shape: tuple[int, ...]
+) -> None:
+    file = io.BytesIO()
+    numpy_format.write_array(file, np.zeros(shape, "<f4"), version=(version, 0))
+    header = npy.write_header("<f4", False, shape, version=version)
+    assert header == file.getvalue()[: len(header)]
+    assert npy.read_header(header) is not None
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_header_is_read_at_every_cut_and_with_what_follows(version: Literal[1, 2, 3]) -> None:
+    whole = npy.write_header(">f8", True, (3, 4), version=version)
+    expected = npy.read_header(whole)
+    assert expected is not None
+    for cut in range(len(whole)):
+        assert npy.read_header(whole[:cut]) is None
+    for tail in (b"\0", whole, b"x" * 20_000):
+        assert npy.read_header(whole + tail) == expected
+    assert npy.read_header(bytearray(whole)) == npy.read_header(memoryview(whole)) == expected
+
+
+SPELLINGS: list[tuple[str, str]] = [
+    ("as NumPy", "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"),
+    ("other order", "{'shape': (3, 4), 'fortran_order': False, 'descr': '<f4'}"),
+    ("double quotes", '{"descr": "<f4", "fortran_order": False, "shape": (3, 4)}'),
+    ("no spaces", "{'descr':'<f4','fortran_order':False,'shape':(3,4)}"),
+    ("more spaces", " { 'descr' : '<f4' ,\n'fortran_order': False , 'shape': ( 3 , 4 , ) , } "),
+    ("Python 2", "{'descr': '<f4', 'fortran_order': False, 'shape': (3L, 4L), }"),
+]
+
+
+def with_literal(literal: str, version: int = 1) -> bytes:
+    """A header around any literal."""
+    text = literal.encode("utf-8")
+    field = 2 if version == 1 else 4
+    return npy.MAGIC + bytes([version, 0]) + len(text).to_bytes(field, "little") + text
+
+
+@pytest.mark.parametrize("literal", [s[1] for s in SPELLINGS], ids=[s[0] for s in SPELLINGS])
+def test_what_other_writers_spell_otherwise_is_read(literal: str) -> None:
+    header = npy.read_header(with_literal(literal))
+    assert header is not None
+    assert (header.dtype, header.shape) == (BY_NAME["float32"], (3, 4))
+    assert not header.fortran_order
+
+
+# Types that the file does not name
+
+
+def raw_header(descr: str) -> npy.NpyHeader:
+    header = npy.read_header(npy.write_header(descr, False, (3,)))
+    assert header is not None
+    return header
+
+
+@pytest.mark.parametrize(
+    ("descr", "name"),
+    [
+        ("<V2", "bfloat16"),
+        (">V2", "bfloat16"),
+        ("|V2", "bfloat16"),
+        ("<V1", "float8_e4m3fn"),
+        ("|V1", "float8_e4m3fn"),
+        ("|V1", "float8_e5m2"),
+        ("<f1", "float8_e5m2"),
+        (">f1", "float8_e5m2"),
+        ("<f4", "float32"),
+    ],
+)
+def test_a_fitting_name_is_taken(descr: str, name: str) -> None:
+    assert npy.resolve_dtype(raw_header(descr), name) is BY_NAME[name]
+
+
+@pytest.mark.parametrize("descr", ["<V2", "|V2", "<V1", "|V1", "<f1"])
+def test_without_a_name_the_answer_names_the_parameter(descr: str) -> None:
+    with pytest.raises(UnsupportedMediaType, match=r"\?dtype="):
+        npy.resolve_dtype(raw_header(descr), None)
+
+
+def test_a_type_of_its_own_needs_no_name() -> None:
+    assert npy.resolve_dtype(raw_header(">f2"), None) is BY_NAME["float16"]
+
+
+@pytest.mark.parametrize(
+    ("descr", "name"),
+    [
+        ("<V2", "float8_e5m2"),
+        ("<V1", "bfloat16"),
+        ("<f1", "float8_e4m3fn"),
+        ("<f4", "float64"),
+        ("<f2", "bfloat16"),
+        ("<f4", "int32"),
+        ("<f4", ""),
+        ("<V2", "bf16"),
+        ("<V2", "x" * 1000),
+    ],
+)
+def test_a_name_that_does_not_fit_is_refused(descr: str, name: str) -> None:
+    with pytest.raises(InvalidDescriptor) as caught:
+        npy.resolve_dtype(raw_header(descr), name)
+    assert caught.value.faults[0].loc == ("query", "dtype")
+    assert len(caught.value.detail) < 200
+
+
+# Against NumPy's own reader
+
+PIECES = st.sampled_from(
+    [*"{}()[],:'\"<>|fiV1248 \nL0-", "descr", "fortran_order", "shape", "True", "False", "é"]
+)
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    """A header with a few pieces of its literal changed, dropped or repeated."""
+    literal = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"
+    for _ in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, len(literal)))
+        stop = draw(st.integers(start, min(start + 6, len(literal))))
+        literal = literal[:start] + "".join(draw(st.lists(PIECES, max_size=3))) + literal[stop:]
+    return with_literal(literal, draw(st.sampled_from([1, 2])))
+
+
+@given(mutated())
+def test_numpy_agrees_with_every_header_that_is_read(file: bytes) -> None:
+    try:
+        header = npy.read_header(file)
+    except (MalformedNpy, UnsupportedMediaType):
+        return
+    assert header is not None
+    if "L" in header.raw.decode("latin-1") or header.descr[1:] == "f1":
+        return  # NumPy warns of the first and cannot load the second
+    read = {1: numpy_format.read_array_header_1_0, 2: numpy_format.read_array_header_2_0}
+    stream = io.BytesIO(file)
+    major, _ = numpy_format.read_magic(stream)
+    shape, fortran_order, dtype = read[major](stream)
+    assert (shape, fortran_order) == (header.shape, header.fortran_order)
+    assert dtype.itemsize == header.itemsize
+    assert dtype == np.dtype(header.descr)
+
+
+@given(st.binary(max_size=64) | st.binary(max_size=64).map(lambda tail: npy.MAGIC + tail))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    with contextlib.suppress(MalformedNpy, UnsupportedMediaType):
+        npy.read_header(data)

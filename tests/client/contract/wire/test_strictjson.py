@@ -1,0 +1,192 @@
+"""JSON: what is read, what is refused, and that neither takes long."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_round.contract.errors import MalformedJSON
+from tensor_round.contract.wire import strictjson
+
+MIB = 1 << 20
+
+REFUSED: list[tuple[str, bytes, str]] = [
+    ("empty", b"", "not JSON"),
+    ("blank", b" \n", "not JSON"),
+    ("invalid UTF-8", b'"\xff"', "not UTF-8 at byte 1"),
+    ("overlong UTF-8", b'"\xc0\xaf"', "not UTF-8"),
+    ("surrogate in UTF-8", b'"\xed\xa0\x80"', "not UTF-8"),
+    ("UTF-16", '{"a":1}'.encode("utf-16"), "not UTF-8"),
+    ("UTF-16 without mark", '{"a":1}'.encode("utf-16-le"), "not JSON"),
+    ("byte order mark", b"\xef\xbb\xbf{}", "byte order mark"),
+    ("trailing text", b"{} x", "not JSON"),
+    ("second value", b"1 2", "not JSON"),
+    ("single quotes", b"{'a':1}", "not JSON"),
+    ("trailing comma", b"[1,]", "not JSON"),
+    ("comment", b"[1/**/]", "not JSON"),
+    ("leading zero", b"01", "not JSON"),
+    ("leading plus", b"+1", "not JSON"),
+    ("no digit before the point", b".5", "not JSON"),
+    ("no digit after the point", b"1.", "not JSON"),
+    ("hexadecimal", b"0x10", "not JSON"),
+    ("underscore", b"1_0", "not JSON"),
+    ("other digits", "١".encode(), "not JSON"),
+    ("Python's True", b"True", "not JSON"),
+    ("control character", b'"\x01"', "not JSON"),
+    ("unterminated", b'["abc', "not JSON"),
+    ("only a backslash", b"\\", "not JSON"),
+    ("key twice", b'{"a":1,"a":1}', "twice"),
+    ("key twice, escaped", b'{"a":1,"\\u0061":2}', "twice"),
+    ("key twice, deep", b'[{"b":{"a":1,"c":2,"a":3}}]', "twice"),
+    ("high surrogate alone", b'"\\ud800"', "surrogate"),
+    ("low surrogate alone", b'"\\uDC00x"', "surrogate"),
+    ("surrogates in the wrong order", b'"\\udc00\\ud800"', "surrogate"),
+    ("high surrogate twice", b'"\\ud800\\ud800\\udc00"', "surrogate"),
+    ("surrogate in a key", b'{"\\ud800":1}', "surrogate"),
+    ("surrogate after a backslash", b'"\\\\\\ud800"', "surrogate"),
+    ("NaN", b"[NaN]", "token NaN"),
+    ("Infinity", b"Infinity", "token Infinity"),
+    ("-Infinity", b"-Infinity", "token -Infinity"),
+    ("641 digits", b"1" * 641, "640 digits"),
+    ("beyond Python's digits", b"[-" + b"1" * 5000 + b"]", "640 digits"),
+    ("beyond float64", b"1e999", "range of float64"),
+    ("depth 5", b"[[[[[1]]]]]", "deeper than 4"),
+    ("depth 5, mixed", b'{"a":[{"a":[{}]}]}', "deeper than 4"),
+    ("depth without an end", b"[" * 100_000, "deeper than 4"),
+    ("depth after strings", b'["[[[","\\"","\\\\",[[[[1]]]]]', "deeper than 4"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
+def test_what_is_no_plain_json_is_refused_in_one_line(text: bytes, rule: str) -> None:
+    with pytest.raises(MalformedJSON) as caught:
+        strictjson.loads(text, max_depth=4)
+    assert rule in caught.value.detail
+    assert "\n" not in caught.value.detail
+    assert len(caught.value.detail) < 120
+
+
+READ: list[tuple[str, bytes, Any]] = [
+    ("number", b"1", 1),
+    ("zero", b"-0", 0),
+    ("float", b" 1.5e3 ", 1500.0),
+    ("64-bit integer", b"18446744073709551615", 2**64 - 1),
+    ("640 digits", b"9" * 640, int("9" * 640)),
+    ("string", '"é\U0001f600"'.encode(), "é\U0001f600"),
+    ("surrogate pair", b'"\\ud83d\\ude00"', "\U0001f600"),
+    ("escaped backslash before u", b'"\\\\ud800"', "\\ud800"),
+    ("depth 4", b'{"a":[{"a":[]}]}', {"a": [{"a": []}]}),
+    ("brackets in a string", b'"[[[[[[["', "[[[[[[["),
+    ("brackets after an escaped quote", b'["\\"[[[[[["]', ['"[[[[[[']),
+    ("brackets after an escaped backslash", b'["\\\\",["[[[[["]]', ["\\", ["[[[[["]]),
+    ("many shallow", b"[" + b",".join([b"[[]]"] * 9) + b"]", [[[]]] * 9),
+    ("other whitespace", b"\t\r\n[ ]", []),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [case[1:] for case in READ], ids=[case[0] for case in READ]
+)
+@pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
+def test_plain_json_is_read(text: bytes, value: Any, form: Any) -> None:
+    assert strictjson.loads(form(text), max_depth=4) == value
+
+
+def test_exact_numbers_are_their_own_text() -> None:
+    text = b'{"a":[-0,1.50,1E+400,9007199254740993],"b":"1.5","c":[true,null,NaN]}'
+    exact = strictjson.loads(text, max_depth=2, numbers="exact", nan_tokens=True)
+    assert exact == {
+        "a": [b"-0", b"1.50", b"1E+400", b"9007199254740993"],
+        "b": "1.5",
+        "c": [True, None, b"NaN"],
+    }
+
+
+def test_plain_turns_exact_values_into_numbers() -> None:
+    exact = [b"-0", b"1.50", b"1e2", b"-12", b"-Infinity", {"a": [b"1"]}, "1", None, True]
+    value = strictjson.plain(exact)
+    assert value == [0, 1.5, 100.0, -12, -math.inf, {"a": [1]}, "1", None, True]
+    assert [type(number) for number in value[:5]] == [int, float, float, int, float]
+    assert math.isnan(strictjson.plain(b"NaN"))
+
+
+@pytest.mark.parametrize("text", [b"1" * 5000, b"1e999"], ids=["digits", "range"])
+def test_plain_refuses_what_plain_reading_refuses(text: bytes) -> None:
+    with pytest.raises(MalformedJSON):
+        strictjson.plain([text])
+
+
+def test_nan_tokens_are_numbers_where_they_are_allowed() -> None:
+    value = strictjson.loads(b"[NaN,Infinity,-Infinity]", max_depth=1, nan_tokens=True)
+    assert math.isnan(value[0])
+    assert value[1:] == [math.inf, -math.inf]
+
+
+def test_dumps_is_compact_ascii() -> None:
+    assert strictjson.dumps({"é": [1, 2.0, None]}) == b'{"\\u00e9":[1,2.0,null]}'
+    with pytest.raises(ValueError, match="Out of range"):
+        strictjson.dumps(math.nan)
+
+
+SLOW: dict[str, bytes] = {
+    "opening brackets": b"[" * (16 * MIB),
+    "an unterminated string of escapes": b'"' + b'\\"' * (8 * MIB),
+    "quotes": b'"' * (16 * MIB),
+    "backslashes": b"\\" * (16 * MIB),
+    "surrogates": b'"' + b"\\ud800" * (16 * MIB // 6),
+    "digits": b"1" * (16 * MIB),
+    "digits of a float": b"0." + b"1" * (16 * MIB),
+    "one string": b'["' + b"a" * (16 * MIB) + b'",[[[[[]]]]]]',
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_hostile_text_of_16_mib_is_answered_soon(name: str) -> None:
+    began = time.process_time()
+    with contextlib.suppress(MalformedJSON):
+        strictjson.loads(SLOW[name], max_depth=4)
+    assert time.process_time() - began < 5
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.text() | st.floats(-1e300, 1e300),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def _depth(value: Any) -> int:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
+
+
+@given(VALUES, st.booleans())
+def test_any_value_is_read_at_its_depth_and_refused_below(value: Any, ascii: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii).encode("utf-8")
+    depth = _depth(value)
+    assert strictjson.loads(text, max_depth=depth) == value
+    assert strictjson.plain(strictjson.loads(text, max_depth=depth, numbers="exact")) == value
+    if depth:
+        with pytest.raises(MalformedJSON, match="deeper"):
+            strictjson.loads(text, max_depth=depth - 1)
+
+
+@given(
+    st.binary(max_size=40) | st.text('[]{}",:\\u0d89ab1e-.NaIfinty ', max_size=40).map(str.encode)
+)
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        strictjson.loads(data, max_depth=4, nan_tokens=True)
+    except MalformedJSON:
+        return
+    json.loads(data)

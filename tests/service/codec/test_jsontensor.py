@@ -1,0 +1,296 @@
+"""JSON tensors: numbers to bytes and back, and where a wrong one is."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.errors import InvalidDescriptor, PayloadSizeMismatch
+from tensor_round.contract.wire import strictjson
+from tensor_round_service.codec import jsontensor
+from tensor_round_verify.reference import all_patterns
+
+FLOATS = [d.name for d in DTYPES if d.is_float]
+INTEGERS = [d.name for d in DTYPES if not d.is_float]
+
+
+def exact(text: str | bytes) -> Any:
+    data = text.encode() if isinstance(text, str) else text
+    return strictjson.loads(data, max_depth=64, numbers="exact", nan_tokens=True)
+
+
+def read(text: str, name: str, shape: tuple[int, ...], *, any_nesting: bool = False) -> list[Any]:
+    payload = jsontensor.read(exact(text), BY_NAME[name], shape, any_nesting=any_nesting)
+    values: list[Any] = np.frombuffer(payload, BY_NAME[name].numpy).tolist()
+    return values
+
+
+NESTINGS: list[tuple[str, str, tuple[int, ...], bool, list[int]]] = [
+    ("rank 0", "7", (), False, [7]),
+    ("rank 0, flat", "[7]", (), False, [7]),
+    ("rank 1", "[1,2,3]", (3,), False, [1, 2, 3]),
+    ("rank 2", "[[1,2,3],[4,5,6]]", (2, 3), False, [1, 2, 3, 4, 5, 6]),
+    ("rank 2, flat", "[1,2,3,4,5,6]", (2, 3), False, [1, 2, 3, 4, 5, 6]),
+    ("sizes of 1", "[[[[5]]]]", (1, 1, 1, 1), False, [5]),
+    ("column", "[[1],[2],[3]]", (3, 1), False, [1, 2, 3]),
+    ("empty", "[]", (0,), False, []),
+    ("empty rows", "[[],[]]", (2, 0), False, []),
+    ("no rows", "[]", (0, 3), False, []),
+    ("empty, flat", "[]", (2, 0), False, []),
+    ("empty and vast, flat", "[]", (2**40, 0), False, []),
+    ("empty and vast, nested", "[]", (0, 2**40), False, []),
+    ("any: nested", "[[1,2],[3,4]]", (2, 2), True, [1, 2, 3, 4]),
+    ("any: flat", "[1,2,3,4]", (2, 2), True, [1, 2, 3, 4]),
+    ("any: otherwise", "[[1,2,3],[4]]", (2, 2), True, [1, 2, 3, 4]),
+    ("any: ragged and mixed", "[1,[[2],[]],[[[3]],4]]", (2, 2), True, [1, 2, 3, 4]),
+    ("any: too deep", "[[[[[1]]]]]", (1,), True, [1]),
+    ("any: rank 0", "7", (), True, [7]),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "any_nesting", "values"),
+    [case[1:] for case in NESTINGS],
+    ids=[case[0] for case in NESTINGS],
+)
+@pytest.mark.parametrize("name", ["int32", "float32"])
+def test_nestings_that_are_read(
+    text: str, shape: tuple[int, ...], any_nesting: bool, values: list[int], name: str
+) -> None:
+    assert read(text, name, shape, any_nesting=any_nesting) == values
+
+
+COUNTS: list[tuple[str, tuple[int, ...], bool, int, int]] = [
+    ("[1,2,3]", (2,), False, 3, 2),
+    ("[]", (2,), False, 0, 2),
+    ("[1]", (0,), False, 1, 0),
+    ("[[1,2],[3]]", (2, 2), False, 3, 4),
+    ("[[1,2],[3,4]]", (2, 3), False, 4, 6),
+    ("[1,2]", (), False, 2, 1),
+    ("[]", (2**40, 2**20), False, 0, 2**60),
+    ("[[1,2],[3]]", (2, 2), True, 3, 4),
+    ("[[]]", (1,), True, 0, 1),
+]
+
+
+@pytest.mark.parametrize(("text", "shape", "any_nesting", "got", "expected"), COUNTS)
+def test_a_wrong_count_names_both_counts(
+    text: str, shape: tuple[int, ...], any_nesting: bool, got: int, expected: int
+) -> None:
+    with pytest.raises(PayloadSizeMismatch) as caught:
+        read(text, "int8", shape, any_nesting=any_nesting)
+    assert f"has {got} elements" in caught.value.detail
+    assert f"has {expected}" in caught.value.detail
+
+
+FAULTS: list[tuple[str, str, str, tuple[int, ...], tuple[int, ...], str]] = [
+    ("no array", "null", "int8", (3,), (), "array of numbers"),
+    ("a number for an array", "5", "int8", (1,), (), "array of numbers"),
+    ("a string for an array", '"abc"', "int8", (3,), (), "array of numbers"),
+    ("an object for an array", "{}", "int8", (0,), (), "array of numbers"),
+    ("an object for a number", "{}", "int8", (), (), "an object"),
+    ("ragged", "[[1,2],[3,4,5,6]]", "int8", (2, 3), (0,), "3 entries"),
+    ("ragged later", "[[1,2,3],[4,5],[6]]", "int8", (2, 3), (), "2 entries"),
+    ("turned", "[[1,2],[3,4],[5,6]]", "int8", (2, 3), (), "2 entries"),
+    ("too deep", "[[[1],2],[3,4]]", "int8", (2, 2), (0, 0), "got an array"),
+    ("too deep for rank 0", "[[1]]", "int8", (), (), "got an array"),
+    ("too shallow", "[[1,2],3,4]", "int8", (2, 2), (), "2 entries"),
+    ("a number for a row", "[[1],2,[3]]", "int8", (3, 1), (1,), "1 entries"),
+    ("empty, otherwise", "[[]]", "int8", (2, 0), (), "2 entries"),
+    ("empty, deeper", "[[],[]]", "int8", (0,), (), "0 entries"),
+    ("null", "[[1,2],[null,4]]", "int8", (2, 2), (1, 0), "null"),
+    ("boolean", "[1,true]", "float32", (2,), (1,), "boolean"),
+    ("boolean for an integer", "[false]", "uint8", (1,), (0,), "boolean"),
+    ("object", "[[{}]]", "float32", (1, 1), (0, 0), "object"),
+    ("string", '[0,"1.5"]', "float32", (2,), (1,), "a string"),
+    ("other name", '["nan"]', "float32", (1,), (0,), "NaN"),
+    ("other infinity", '["+Infinity"]', "float32", (1,), (0,), "Infinity"),
+    ("NaN for an integer", '["NaN"]', "int8", (1,), (0,), "a string"),
+    ("token for an integer", "[1,NaN]", "int8", (2,), (1,), "-128 to 127"),
+    ("fraction", "[0,0,1.5]", "int8", (3,), (2,), "without fraction"),
+    ("fraction of zero", "[1.0]", "int64", (1,), (0,), "without fraction"),
+    ("exponent", "[1e2]", "uint8", (1,), (0,), "or exponent"),
+    ("flat in a shape", "[0,0,0,300]", "uint8", (2, 2), (3,), "0 to 255"),
+    ("not even a sign", "[1,-1]", "uint64", (2,), (1,), "0 to 18446744073709551615"),
+    ("5000 digits", f"[{'1' * 5000}]", "int64", (1,), (0,), "9223372036854775807"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "shape", "where", "why"),
+    [case[1:] for case in FAULTS],
+    ids=[case[0] for case in FAULTS],
+)
+def test_a_fault_is_named_with_its_place(
+    text: str, name: str, shape: tuple[int, ...], where: tuple[int, ...], why: str
+) -> None:
+    with pytest.raises(InvalidDescriptor) as caught:
+        read(text, name, shape)
+    (fault,) = caught.value.faults
+    assert fault.loc == ("data", *where)
+    assert why in fault.msg
+
+
+def test_a_fault_in_any_nesting_has_its_own_path() -> None:
+    data = exact("[1,[[2],[]],[[[null]],4]]")
+    with pytest.raises(InvalidDescriptor) as caught:
+        jsontensor.read(data, BY_NAME["int8"], (4,), any_nesting=True, loc=("inputs", 0, "data"))
+    assert caught.value.faults[0].loc == ("inputs", 0, "data", 2, 0, 0, 0)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_are_exact_to_both_ends(name: str) -> None:
+    info = np.iinfo(BY_NAME[name].numpy)
+    low, high = int(info.min), int(info.max)
+    values = [low, low + 1, 0, high - 1, high]
+    assert read(json.dumps(values), name, (5,)) == values
+    for beyond in (low - 1, high + 1):
+        with pytest.raises(InvalidDescriptor) as caught:
+            read(json.dumps([0, beyond]), name, (2,))
+        assert caught.value.faults[0].loc == ("data", 1)
+
+
+def test_a_wrong_integer_after_many_right_ones_is_found() -> None:
+    count = 200_000
+    with pytest.raises(InvalidDescriptor) as caught:
+        read(f"[{'1,' * count}128]", "int8", (count + 1,))
+    assert caught.value.faults[0].loc == ("data", count)
+
+
+def test_float_specials_as_strings_and_as_tokens() -> None:
+    text = '["NaN",NaN,"Infinity",Infinity,"-Infinity",-Infinity,-0,-0.0,0]'
+    values = np.array(read(text, "float32", (9,)))
+    assert np.isnan(values[:2]).all()
+    assert values[2:].tolist() == [math.inf, math.inf, -math.inf, -math.inf, 0, 0, 0]
+    assert np.signbit(values[6:]).tolist() == [True, True, False]
+
+
+# Writing
+
+
+WRITTEN: list[tuple[str, str, tuple[int, ...], list[Any], bytes]] = [
+    ("rank 0", "float32", (), [1.5], b"1.5"),
+    ("rank 1", "float32", (2,), [2, -0.0], b"[2.0,-0.0]"),
+    ("rank 2", "int8", (2, 2), [1, -2, 3, 4], b"[[1,-2],[3,4]]"),
+    ("rank 70", "int8", (1,) * 70, [1], b"[" * 70 + b"1" + b"]" * 70),
+    ("64 bits", "uint64", (2,), [2**64 - 1, 2**53 + 1], b"[18446744073709551615,9007199254740993]"),
+    ("large float", "float32", (1,), [2.0**100], b"[1.2676506002282294e+30]"),
+    ("special", "float16", (3,), [np.nan, np.inf, -np.inf], b'["NaN","Infinity","-Infinity"]'),
+    ("empty", "float32", (0,), [], b"[]"),
+    ("empty rows", "float32", (2, 0), [], b"[[],[]]"),
+    ("empty, deeper", "float32", (1, 2, 0, 5), [], b"[[[],[]]]"),
+    ("no rows", "float32", (0, 2**40), [], b"[]"),
+    ("vast and empty", "float32", (2**40, 0), [], b"[]"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "values", "text"),
+    [case[1:] for case in WRITTEN],
+    ids=[case[0] for case in WRITTEN],
+)
+def test_written_text(name: str, shape: tuple[int, ...], values: list[Any], text: bytes) -> None:
+    payload = np.array(values, BY_NAME[name].numpy).tobytes()
+    assert jsontensor.write(payload, BY_NAME[name], shape) == text
+    assert jsontensor.write(memoryview(payload), BY_NAME[name], shape) == text
+
+
+def test_specials_as_bare_tokens() -> None:
+    payload = np.array([np.nan, np.inf, -np.inf, 1], "<f8").tobytes()
+    text = jsontensor.write(payload, BY_NAME["float64"], (4,), nan_tokens=True)
+    assert text == b"[NaN,Infinity,-Infinity,1.0]"
+
+
+@pytest.mark.parametrize("name", [d.name for d in DTYPES if d.itemsize <= 2])
+def test_every_pattern_comes_back(name: str) -> None:
+    dtype, bits = BY_NAME[name], all_patterns(name)
+    values = bits.view(dtype.numpy)
+    with np.errstate(invalid="ignore"):
+        keeps = ~np.isnan(values.astype(np.float64))
+    text = jsontensor.write(bits.tobytes(), dtype, bits.shape)
+    back = np.frombuffer(jsontensor.read(exact(text), dtype, bits.shape), dtype.bits)
+    assert np.array_equal(back[keeps], bits[keeps])
+    if dtype.is_float:
+        with np.errstate(invalid="ignore"):
+            assert np.isnan(back.view(dtype.numpy)[~keeps].astype(np.float64)).all()
+
+
+@given(
+    st.sampled_from(DTYPES),
+    st.lists(st.integers(1, 4), max_size=5).map(tuple),
+    st.integers(0, 2**32),
+    st.booleans(),
+)
+def test_any_tensor_comes_back(dtype: Any, shape: tuple[int, ...], seed: int, tokens: bool) -> None:
+    raw = np.random.default_rng(seed).bytes(math.prod(shape) * dtype.itemsize)
+    array = np.frombuffer(raw, dtype.numpy).reshape(shape)
+    with np.errstate(invalid="ignore"):
+        nan = np.isnan(array.astype(np.float64))
+    text = jsontensor.write(raw, dtype, shape, nan_tokens=tokens)
+    assert np.shape(json.loads(text)) == shape
+    back = np.frombuffer(jsontensor.read(exact(text), dtype, shape), dtype.bits).reshape(shape)
+    assert np.array_equal(back[~nan], array.view(dtype.bits)[~nan])
+
+
+@pytest.mark.parametrize(
+    "shape", [(200_000,), (200_000, 1), (2, 100_000), (3, 65_536), (1, 2, 3, 40_000), (65_537, 3)]
+)
+def test_large_tensors_are_nested_as_small_ones(shape: tuple[int, ...]) -> None:
+    array = np.arange(math.prod(shape), dtype="<i4").reshape(shape)
+    text = jsontensor.write(array.tobytes(), BY_NAME["int32"], shape)
+    assert text == json.dumps(array.tolist(), separators=(",", ":")).encode()
+
+
+# Much of it
+
+HOSTILE: list[tuple[str, str, str, str, bool]] = [
+    ("ties", "2049,", "float16", "2049", True),
+    ("a wrong integer at the end", "1,", "int8", "128", False),
+    ("a fraction at the end", "1,", "int8", "1.5", False),
+    ("null at the end", "1,", "float32", "null", False),
+    ("rows and then a number", "[1],", "float32", "1", False),
+    ("rows and then a longer one", "[1],", "float32", "[[1]]", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "last", "sound"),
+    [case[1:] for case in HOSTILE],
+    ids=[case[0] for case in HOSTILE],
+)
+def test_4_mib_of_hostile_numbers_take_seconds_at_most(
+    item: str, name: str, last: str, sound: bool
+) -> None:
+    count = (4 << 20) // len(item)
+    data = exact(f"[{item * count}{last}]")
+    shape = (count + 1, 1) if item.startswith("[") else (count + 1,)
+    began = time.process_time()
+    try:
+        jsontensor.read(data, BY_NAME[name], shape)
+    except InvalidDescriptor:
+        assert not sound
+    else:
+        assert sound
+    assert time.process_time() - began < 5
+
+
+def test_no_memory_is_taken_for_what_a_shape_claims() -> None:
+    tracemalloc.start()
+    try:
+        for shape in [(2**40,), (2**40, 2**20), (1, 2**60)]:
+            with pytest.raises(PayloadSizeMismatch):
+                read("[[1]]", "float64", shape)
+        assert read("[]", "float64", (0, 2**60)) == []
+        assert jsontensor.write(b"", BY_NAME["float64"], (2**60, 0, 2**60)) == b"[]"
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()

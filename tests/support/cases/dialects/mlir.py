@@ -1,0 +1,117 @@
+"""``mlir``: five operations of MLIR's ``math`` dialect on its float types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensor_round as tr
+from support.cases.dialect import ABSENT, DialectCases, Example, Model
+from tensor_round.contract.rounding import Rounding
+
+TYPES = {
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
+    "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2",
+}  # fmt: skip
+OPS = {
+    "math.roundeven": Rounding.TIES_TO_EVEN,
+    "math.round": Rounding.TIES_TO_AWAY,
+    "math.trunc": Rounding.TOWARD_ZERO,
+    "math.ceil": Rounding.TOWARD_POSITIVE,
+    "math.floor": Rounding.TOWARD_NEGATIVE,
+}
+DATATYPES = "FP16,BF16,FP32,FP64,UINT8:float8_e4m3fn,UINT8:float8_e5m2"
+MODEL = Model("mlir_math", "operand", "result", "op", {"1": (DATATYPES, "0-32")})
+#: Called as by someone whom no type checker stops.
+ANY: Any = tr.MLIRRound
+#: The operands and results of MLIR's test-expand-math-approx.mlir; it has none for the other three.
+QUARTERS = tuple(n / 4 for n in range(1, 16))
+EVEN = (0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 4, 4)
+NUMBERS: dict[Any, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "math.roundeven": (
+        (*QUARTERS, *(-x for x in QUARTERS), -0.0, 0.0),
+        (*EVEN, *(-float(y) for y in EVEN), -0.0, 0.0),
+    ),
+    "math.round": (
+        (3.8, -3.8, -4.2, -495, 495, 8.5, -8.5, -0.4, -0.0, 0.0, 0.5),
+        (4, -4, -4, -495, 495, 9, -9, -0.0, -0.0, 0.0, 1),
+    ),
+    "math.trunc": ((-3.5, -2.25, -0.25, 0.75, 1.5, 7), (-3, -2, -0.0, 0, 1, 7)),
+    "math.ceil": ((-3.5, -2.25, -0.25, 0.75, 1.5, 7), (-3, -2, -0.0, 1, 2, 7)),
+    "math.floor": ((-3.5, -2.25, -0.25, 0.75, 1.5, 7), (-4, -3, -1, 0, 1, 7)),
+}
+
+CASES = DialectCases(
+    example={"dialect": "mlir", "op": "math.round", "element_type": "f32", "shape": [2, 3]},
+    made=tr.MLIRDescriptor(op="math.round", element_type="f32", shape=(2, 3)),
+    operator=(tr.MLIRRound("math.round"), "<f4"),
+    dtypes=TYPES,
+    modes=OPS,
+    accepted={
+        **{
+            f"{op} of {element_type}": (
+                {"op": op, "element_type": element_type},
+                {"input.dtype.name": dtype, "rounding": rounding, "is_in_place": True},
+            )
+            for element_type, dtype in TYPES.items()
+            for op, rounding in OPS.items()
+        },
+        **{
+            f"the shape {shape}": ({"shape": shape}, {"output.shape": tuple(shape)})
+            for shape in ([], [0], [3, 0], [2] * 9, [1] * 32)
+        },
+    },
+    refusals={
+        "an integer type": (
+            {"element_type": "i32"},
+            {"element_type": "mlir: math takes f16, bf16, f32, f64, f8E4M3FN, f8E5M2, got"},
+        ),
+        "the canonical name": ({"element_type": "float32"}, {"element_type": 'got "float32"'}),
+        "a float that is not here": ({"element_type": "f8E4M3"}, {"element_type": "takes f16"}),
+        "no type": ({"element_type": ABSENT}, {"element_type": "is required"}),
+        "an operation without its dialect": (
+            {"op": "round"},
+            {"op": "takes math.roundeven, math.round, math.trunc, math.ceil, math.floor, got"},
+        ),
+        "another dialect's operation": ({"op": "arith.truncf"}, {"op": 'got "arith.truncf"'}),
+        "no operation": ({"op": ABSENT}, {"op": "is required"}),
+        "no shape": ({"shape": ABSENT}, {"shape": "is required"}),
+        "a dynamic dimension": ({"shape": ["?"]}, {"shape.0": 'must be an integer, got "?"'}),
+        "a negative size": ({"shape": [-1]}, {"shape.0": "must be at least 0, got -1"}),
+        "33 dimensions": ({"shape": [1] * 33}, {"shape": "at most 32 dimensions, got 33"}),
+        "fast-math flags": ({"fastmath": "none"}, {"fastmath": "unknown field"}),
+    },
+    refused={
+        "op": (lambda: ANY("round"), ("op",), "math.roundeven, math.round"),
+        "integers": (
+            lambda: tr.MLIRRound().prepare("int32", (2,)),
+            ("element_type",),
+            'takes f16, .* got "int32"',
+        ),
+    },
+    words={
+        "mlir:math.round": tr.MLIRRound("math.round"),
+        "mlir:math.roundeven": tr.MLIRRound(),
+    },
+    wrong_words={
+        "mlir": "must be one of",
+        "mlir:round": 'math.ceil, math.floor, got "round"',
+        "mlir:math.round:f32": "must be one of",
+    },
+    spelling="mlir:OP (math.roundeven, math.round, math.trunc, math.ceil, math.floor)",
+    fields=("dialect", "op", "element_type", "shape"),
+    model=MODEL,
+    examples={
+        op: Example(
+            tr.MLIRRound(op),
+            source,
+            result,
+            ("float16", "float32", "float64")
+            if op == "math.round"
+            else ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn"),
+            MODEL,
+            "1",
+            op,
+        )
+        for op, (source, result) in NUMBERS.items()
+    },
+)

@@ -1,0 +1,170 @@
+"""``onnx``: Round-11 and Round-22, and what their specification refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensor_round as tr
+from support.cases.dialect import ABSENT, DialectCases, Example, Model, Whole
+from tensor_round.contract.rounding import Rounding
+
+# TensorProto.DataType, type string, canonical dtype, the oldest opset that takes it
+TYPES = [
+    ("FLOAT16", "tensor(float16)", "float16", 11),
+    ("FLOAT", "tensor(float)", "float32", 11),
+    ("DOUBLE", "tensor(double)", "float64", 11),
+    ("BFLOAT16", "tensor(bfloat16)", "bfloat16", 22),
+]
+OPSETS = range(11, 29)
+NOT_ROUND = [
+    *("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL", "STRING"),
+    *("COMPLEX64", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UNDEFINED", "tensor(int32)"),
+    *("float16", "Float", "tensor(FLOAT)", "float32", "seq(tensor(float))", "", 1, 10, None, True),
+]
+MODEL = Model(
+    *("onnx_round", "X", "Y", None),
+    {"11": ("FP16,FP32,FP64", "0-32"), "22": ("FP16,FP32,FP64,BF16", "0-32")},
+)
+#: Called as by someone whom no type checker stops.
+ANY: Any = tr.OnnxRound
+NUMBERS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "the five values": ((0.9, 2.5, 2.3, 1.5, -4.5), (1, 2, 2, 2, -4)),
+    # onnx.backend.test.case.node.round: the suite's test_round.
+    "the suite's node case": (
+        (0.1, 0.5, 0.9, 1.2, 1.5, 1.8, 2.3, 2.5, 2.7, -1.1, -1.5, -1.9, -2.2, -2.5, -2.8),
+        (0, 0, 1, 1, 2, 2, 2, 2, 3, -1, -2, -2, -2, -2, -3),
+    ),
+}
+ROUND_11 = ("float16", "float32", "float64")
+
+
+def of(opset: int, *spellings: str) -> list[dict[str, Any]]:
+    """The example of an opset, in each spelling of a type."""
+    return [{"opset_version": opset, "input.elem_type": spelling} for spelling in spellings]
+
+
+CASES = DialectCases(
+    example={
+        "dialect": "onnx",
+        "op_type": "Round",
+        "opset_version": 22,
+        "input": {"elem_type": "FLOAT16", "shape": [2, 3]},
+    },
+    made=tr.OnnxDescriptor(
+        op_type="Round",
+        opset_version=22,
+        input=tr.OnnxTensor(elem_type="FLOAT16", shape=(2, 3)),
+    ),
+    operator=(tr.OnnxRound(opset_version=22), "<f2"),
+    dtypes={name: dtype for name, _, dtype, _ in TYPES},
+    modes={},
+    accepted={
+        **{
+            f"{name} in opset {opset}": (
+                of(opset, name, type_string),
+                {
+                    "input.dtype.name": dtype,
+                    "rounding": Rounding.TIES_TO_EVEN,
+                    "is_in_place": True,
+                },
+            )
+            for opset in OPSETS
+            for name, type_string, dtype, since in TYPES
+            if opset >= since
+        },
+        **{
+            f"the shape {shape}": ({"input.shape": shape}, {"output.shape": tuple(shape)})
+            for shape in ([], [0], [3, 0], [2] * 9, [1] * 32)
+        },
+        "the default domain, by both names": ([{"domain": ""}, {"domain": "ai.onnx"}], None),
+    },
+    refusals={
+        **{
+            f"{name} in opset {opset}": (
+                of(opset, name, type_string),
+                {
+                    "input.elem_type": Whole(
+                        f"onnx Round-11 (opsets 11 to 21) takes FLOAT16, FLOAT, DOUBLE, got {name}"
+                    )
+                },
+            )
+            for opset in OPSETS
+            for name, type_string, _, since in TYPES
+            if opset < since
+        },
+        **{
+            f"the type {elem_type!r}": (
+                {"input.elem_type": elem_type},
+                {"input.elem_type": "onnx: Round takes FLOAT16, FLOAT, DOUBLE, BFLOAT16, got "},
+            )
+            for elem_type in NOT_ROUND
+        },
+        "before Round was": (
+            {"opset_version": 10},
+            {"opset_version": "onnx: Round was introduced in opset 11, got 10"},
+        ),
+        "opset 0": ({"opset_version": 0}, {"opset_version": "introduced in opset 11, got 0"}),
+        "a negative opset": ({"opset_version": -1}, {"opset_version": "introduced in opset 11"}),
+        "beyond the newest": (
+            {"opset_version": 29},
+            {"opset_version": "onnx: the newest opset known here is 28, got 29"},
+        ),
+        "far beyond": (
+            {"opset_version": 10**60},
+            {"opset_version": "got an integer of 200 bits"},
+        ),
+        "opset as text": ({"opset_version": "22"}, {"opset_version": "must be an integer"}),
+        "opset as float": ({"opset_version": 22.0}, {"opset_version": "must be an integer"}),
+        "opset as bool": ({"opset_version": True}, {"opset_version": "must be an integer"}),
+        "no opset": ({"opset_version": ABSENT}, {"opset_version": "is required"}),
+        "another operator": ({"op_type": "Ceil"}, {"op_type": "must be 'Round', got \"Ceil\""}),
+        "lower case": ({"op_type": "round"}, {"op_type": "must be 'Round'"}),
+        "no operator": ({"op_type": ABSENT}, {"op_type": "is required"}),
+        "no input": ({"input": ABSENT}, {"input": "is required"}),
+        "no type": ({"input.elem_type": ABSENT}, {"input.elem_type": "is required"}),
+        "no shape": ({"input.shape": ABSENT}, {"input.shape": "is required"}),
+        "a symbolic dimension": ({"input.shape": ["N"]}, {"input.shape.0": 'an integer, got "N"'}),
+        "a negative dimension": ({"input.shape": [-1]}, {"input.shape.0": "at least 0"}),
+        "33 dimensions": (
+            {"input.shape": [1] * 33},
+            {"input.shape": "at most 32 dimensions, got 33"},
+        ),
+        "strides, which ONNX has not": ({"input.strides": [1]}, {"input.strides": "unknown field"}),
+        "a mode, which Round has not": ({"mode": "half_to_even"}, {"mode": "unknown field"}),
+        "another domain": ({"domain": "com.microsoft"}, {"domain": "must be '' or 'ai.onnx', got"}),
+        "a null domain": ({"domain": None}, {"domain": "got null"}),
+    },
+    refused={
+        "opset-old": (lambda: ANY(10), ("opset_version",), "opset 11"),
+        "opset-new": (lambda: ANY(99), ("opset_version",), "newest"),
+        "opset-bool": (lambda: ANY(True), ("opset_version",), "integer"),
+        "bfloat16": (
+            lambda: tr.OnnxRound(opset_version=21).prepare("bfloat16", (2,)),
+            ("input", "elem_type"),
+            "Round-11",
+        ),
+    },
+    words={"onnx": tr.OnnxRound(), "onnx:11": tr.OnnxRound(11)},
+    wrong_words={
+        "onnx:": "onnx:OPSET (11 to 28)",
+        "onnx:x": "onnx:OPSET (11 to 28)",
+        "onnx:10": "introduced in opset 11, got 10",
+        "onnx:29": "newest opset known here is 28, got 29",
+        "onnx:22:x": "must be one of",
+    },
+    spelling="onnx or onnx:OPSET (11 to 28)",
+    fields=("dialect", "op_type", "opset_version", "input", "input.elem_type", "input.shape"),
+    model=MODEL,
+    examples={
+        f"Round-{opset}, {name}": Example(
+            tr.OnnxRound(opset_version=opset),
+            source,
+            result,
+            ROUND_11 if opset == 11 else (*ROUND_11, "bfloat16"),
+            MODEL,
+            str(opset),
+        )
+        for opset in (11, 22)
+        for name, (source, result) in NUMBERS.items()
+    },
+)

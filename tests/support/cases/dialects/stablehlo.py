@@ -1,0 +1,117 @@
+"""``stablehlo``: two operations, and operands as programs spell their types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensor_round as tr
+from support.cases.dialect import ABSENT, DialectCases, Example, Model
+from tensor_round.contract.rounding import Rounding
+
+TYPES = {
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
+    "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2",
+}  # fmt: skip
+OPS = {"round_nearest_even": Rounding.TIES_TO_EVEN, "round_nearest_afz": Rounding.TIES_TO_AWAY}
+SHAPES: dict[str, tuple[int, ...]] = {
+    "tensor<f32>": (),
+    "tensor<0xf32>": (0,),
+    "tensor<3x0x2xf32>": (3, 0, 2),
+    f"tensor<{'1x' * 32}f32>": (1,) * 32,
+    f"tensor<{2**63 - 1}xf8E5M2>": (2**63 - 1,),
+}
+NO_TYPE = "takes a tensor type such as tensor<2x3xf16>, got "
+NO_OPERANDS = {
+    "": NO_TYPE,
+    "f16": NO_TYPE,
+    "tensor<>": NO_TYPE,
+    "tensor<2x3>": NO_TYPE,
+    "tensor<2x3xf16": NO_TYPE,
+    "tensor<2x3xf16> ": NO_TYPE,
+    "tensor<2,3xf16>": NO_TYPE,
+    "tensor<-2xf16>": NO_TYPE,
+    "tensor<02xf16>": NO_TYPE,
+    "tensor<\u0662xf16>": NO_TYPE,
+    "tensor<*xf16>": NO_TYPE,
+    "tensor<?x3xf16>": "takes dimensions with sizes here, got",
+    f"tensor<{2**63}xf16>": "takes sizes of 0 to 2^63-1, got",
+    f"tensor<{'9' * 5000}xf16>": "takes sizes of 0 to 2^63-1, got",
+    f"tensor<{'1x' * 33}f16>": "takes at most 32 dimensions here, got 33",
+    "tensor<2xi32>": "takes f16, bf16, f32, f64, f8E4M3FN, f8E5M2, got i32",
+    "tensor<2xf8E4M3>": "got f8E4M3",
+    "tensor<2xf4E2M1FN>": "got f4E2M1FN",
+    "tensor<2xF32>": NO_TYPE,
+    f"tensor<2x{'f' * 5000}>": NO_TYPE,
+    "tensor<2x!quant.uniform<i8:f32, 0.5>>": NO_TYPE,
+    "tensor<2xf16, #stablehlo.bounds<2>>": NO_TYPE,
+}
+DATATYPES = "FP16,BF16,FP32,FP64,UINT8:float8_e4m3fn,UINT8:float8_e5m2"
+MODEL = Model("stablehlo_round_nearest", "operand", "result", "op", {"1": (DATATYPES, "0-32")})
+#: Called as by someone whom no type checker stops.
+ANY: Any = tr.StableHLORound
+#: The example that both of its operations have.
+RESULTS: dict[Any, tuple[float, ...]] = {
+    "round_nearest_even": (-2, 0, 0, 1, 2),
+    "round_nearest_afz": (-3, 0, 1, 1, 3),
+}
+
+CASES = DialectCases(
+    example={"dialect": "stablehlo", "op": "round_nearest_afz", "operand": "tensor<2x3xf16>"},
+    made=tr.StableHLODescriptor(op="round_nearest_afz", operand="tensor<2x3xf16>"),
+    operator=(tr.StableHLORound("stablehlo.round_nearest_afz"), "float16"),
+    dtypes=TYPES,
+    modes=OPS,
+    accepted={
+        **{
+            f"{prefix}{op} of {element}": (
+                {"op": prefix + op, "operand": f"tensor<5x{element}>"},
+                {"input.dtype.name": dtype, "rounding": rounding},
+            )
+            for element, dtype in TYPES.items()
+            for op, rounding in OPS.items()
+            for prefix in ("", "stablehlo.")
+        },
+        **{
+            operand[:40]: ({"operand": operand}, {"output.shape": shape})
+            for operand, shape in SHAPES.items()
+        },
+    },
+    refusals={
+        **{
+            f"the operand {operand[:40]}": ({"operand": operand}, {"operand": why})
+            for operand, why in NO_OPERANDS.items()
+        },
+        "another operation": (
+            {"op": "ceil"},
+            {"op": 'stablehlo takes round_nearest_even, round_nearest_afz, got "ceil"'},
+        ),
+        "no operation": ({"op": ABSENT}, {"op": "is required"}),
+        "no operand": ({"operand": ABSENT}, {"operand": "is required"}),
+        "a tensor as an object": ({"operand": {"shape": [2]}}, {"operand": "must be a string"}),
+        "a result": ({"result": "tensor<2x3xf16>"}, {"result": "unknown field"}),
+    },
+    refused={"op": (lambda: ANY("round"), ("op",), "round_nearest_afz")},
+    words={
+        "stablehlo:round_nearest_afz": tr.StableHLORound("round_nearest_afz"),
+        "stablehlo:stablehlo.round_nearest_even": tr.StableHLORound(),
+    },
+    wrong_words={
+        "stablehlo": "must be one of",
+        "stablehlo:floor": 'takes round_nearest_even, round_nearest_afz, got "floor"',
+    },
+    spelling="stablehlo:OP (round_nearest_even, round_nearest_afz)",
+    fields=("dialect", "op", "operand"),
+    model=MODEL,
+    examples={
+        op: Example(
+            tr.StableHLORound(op),
+            (-2.5, 0.4, 0.5, 0.6, 2.5),
+            result,
+            tuple(TYPES.values()),
+            MODEL,
+            "1",
+            op,
+        )
+        for op, result in RESULTS.items()
+    },
+)

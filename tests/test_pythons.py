@@ -1,0 +1,84 @@
+"""One list of supported Pythons: the package's classifiers. Everything that names some agrees."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import pythons
+
+ROOT = Path(__file__).parent.parent
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+VERSIONS = pythons.supported_versions()
+WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in ROOT.glob(".github/*/*.yml")}
+
+
+def test_the_oldest_is_what_the_package_requires_and_tools_check_for() -> None:
+    oldest = VERSIONS[0]
+    assert PROJECT["project"]["requires-python"] == f">={oldest}"
+    assert PROJECT["tool"]["mypy"]["python_version"] == oldest
+    assert PROJECT["tool"]["ruff"]["target-version"] == "py" + oldest.replace(".", "")
+
+
+def test_versions_have_no_gap() -> None:
+    minors = [int(version.removeprefix("3.")) for version in VERSIONS]
+    assert minors == list(range(minors[0], minors[-1] + 1))
+    assert sys.version_info[1] in minors
+
+
+def test_ci_runs_the_suite_on_each_version() -> None:
+    assert WORKFLOWS["ci.yml"]["jobs"]["check"]["strategy"]["matrix"]["python"] == VERSIONS
+
+
+def test_workflows_use_the_images_python_elsewhere() -> None:
+    named = {
+        step["with"]["python-version"]
+        for workflow in WORKFLOWS.values()
+        for job in workflow.get("jobs", {}).values()
+        for step in job.get("steps", ())
+        if "python-version" in step.get("with", {})
+    }
+    assert named == {"${{ matrix.python }}", pythons.image_version()}
+
+
+def test_ci_covers_the_images_python() -> None:
+    assert pythons.image_version() in VERSIONS
+    script = (ROOT / ".ci/run").read_text().splitlines()
+    assert "make test-image-python LOCKED=1" in script
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/api-policy.md"])
+def test_pages_name_all_versions(page: str) -> None:
+    named = re.findall(r"3\.\d+ to 3\.\d+", (ROOT / page).read_text())
+    assert set(named) == {f"{VERSIONS[0]} to {VERSIONS[-1]}"}
+
+
+@pytest.mark.parametrize(("command", "code"), [("true", 0), ("false", 1)])
+def test_each_version_is_run_or_named(command: str, code: int) -> None:
+    done = run(command)
+    assert done.returncode == code
+    lines = done.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [f"Python {v}" for v in VERSIONS]
+    result = "passed" if command == "true" else "FAILED (exit code 1)"
+    own = next(line for line in lines if line.startswith(f"Python {pythons.OWN}:"))
+    assert f": {result} in " in own
+    assert all(result in line or "it is not on this machine" in line for line in lines)
+
+
+def test_the_images_python_is_run_unless_it_is_this_one() -> None:
+    done, version = run("--image", "true"), pythons.image_version()
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Python {version}")
+    assert ("the images'" in done.stdout) is (version == pythons.OWN)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "tools/pythons.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)

@@ -1,0 +1,192 @@
+"""Known faults: the same pass, more fail, fewer fail; and the report as XML."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tensor_round_verify import (
+    Baseline,
+    CannotVerify,
+    Lacking,
+    NotTaken,
+    Report,
+    complaints,
+    junit_xml,
+    rounded,
+    verify,
+)
+from tensor_round_verify.runtimes.runtime import RoundBits
+from tensor_round_verify.verifying.baseline import Known
+
+Array = npt.NDArray[Any]
+PAIR = ("float16", "ties_to_even")
+
+
+def report(*wrong: int, got: int = 0x3C00, dtype: str = "float16") -> Report:
+    """Of a kernel that returns ``got`` for these patterns, and what is right for others."""
+
+    def kernel(x: Array) -> Array:
+        bits = x.view(f"<u{x.dtype.itemsize}")
+        results = rounded(bits, dtype, "ties_to_even")
+        results[np.isin(bits, wrong)] = got
+        return results.view(x.dtype)
+
+    return verify(kernel, dtypes=[dtype])
+
+
+THREE = report(0x4100, 0x4500, 0x4900)
+
+
+def saved(folder: Path, data: Any) -> Path:
+    path = folder / "faults.json"
+    path.write_text(data if isinstance(data, str) else json.dumps(data))
+    return path
+
+
+def test_without_a_baseline_every_fault_is_complained_of() -> None:
+    assert complaints(THREE) == {PAIR: THREE.verdicts[0].sentence}
+    assert complaints(report()) == {}
+
+
+def test_a_report_is_its_own_baseline(tmp_path: Path) -> None:
+    baseline = Baseline.read(saved(tmp_path, THREE.as_data()))
+    assert baseline == Baseline.of(THREE)
+    assert complaints(THREE, baseline) == {}
+
+
+@pytest.mark.parametrize(
+    ("now", "complaint"),
+    [
+        (
+            report(0x4100, 0x4500, 0x4900, 0x4D00),
+            "worse than the baseline, which has 3 wrong",
+        ),
+        (report(0x4100), "mended in part: 3 wrong in the baseline, now 1 of 65,536 wrong"),
+        (report(), "mended: 3 wrong in the baseline, none now; make the baseline anew"),
+        (report(0x4100, 0x4500, 0x4901), "other faults than the baseline's, as many"),
+        (report(0x4100, 0x4500, 0x4900, got=0), "other faults than the baseline's, as many"),
+    ],
+    ids=["more", "fewer", "none", "elsewhere", "other-results"],
+)
+def test_what_is_not_as_the_baseline_is_complained_of(now: Report, complaint: str) -> None:
+    found = complaints(now, Baseline.of(THREE))
+    assert list(found) == [PAIR]
+    assert found[PAIR].startswith(complaint)
+
+
+def test_a_right_baseline_knows_no_fault() -> None:
+    assert complaints(report(), Baseline.of(report())) == {}
+    (complaint,) = complaints(THREE, Baseline.of(report())).values()
+    assert complaint.startswith("worse than the baseline, which has 0 wrong: 3 of 65,536")
+
+
+def test_types_that_are_not_in_the_baseline_have_to_be_right() -> None:
+    baseline = Baseline.of(report(0x38, dtype="float8_e4m3fn", got=0))
+    assert list(complaints(THREE, baseline)) == [PAIR]
+    assert complaints(report(), baseline) == {}
+
+
+class Half:
+    """A runtime of one's own, which takes float16 and lacks bfloat16."""
+
+    name = "half 1.0"
+    dtypes = ("float16", "bfloat16")
+    roundings = ("ties_to_even",)
+    concurrent = True
+
+    def kernel(self, dtype: str, rounding: str) -> RoundBits:
+        if dtype != "float16":
+            raise NotTaken(f"there is no {dtype} here")
+        return lambda bits: rounded(bits, dtype, rounding)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_type_that_is_no_longer_taken_is_complained_of() -> None:
+    half = verify(Half())
+    assert half.lacking == (Lacking("bfloat16", "ties_to_even", "there is no bfloat16 here"),)
+    assert "bfloat16 ties_to_even: not taken: there is no bfloat16 here" in str(half)
+    assert complaints(half, Baseline.of(half)) == {}
+    both = Baseline({**Baseline.of(half).known, ("bfloat16", "ties_to_even"): Known(65536, 0, "")})
+    assert complaints(half, both) == {
+        ("bfloat16", "ties_to_even"): "no longer taken: there is no bfloat16 here"
+    }
+    suite = ElementTree.fromstring(junit_xml(half, {})).find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("skipped")) == ("2", "1")
+
+
+def test_other_patterns_are_not_compared() -> None:
+    data = THREE.as_data()
+    data["verdicts"][0]["tried"] = 1 << 32
+    with pytest.raises(CannotVerify, match=r"tried 4,294,967,296 patterns of float16 ties_to_even"):
+        complaints(THREE, Baseline.from_data(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[]", "a baseline is what verify --json prints"),
+        ("{}", "KeyError: 'verdicts'"),
+        ({"verdicts": [{"dtype": "float16"}]}, "KeyError: 'rounding'"),
+        ({"verdicts": 3}, "TypeError"),
+    ],
+    ids=["cut", "deep", "list", "empty", "row", "number"],
+)
+def test_what_is_no_baseline_is_refused(tmp_path: Path, data: Any, why: str) -> None:
+    with pytest.raises(CannotVerify) as caught:
+        Baseline.read(saved(tmp_path, data))
+    assert why in caught.value.detail
+    assert "faults.json" in caught.value.detail
+
+
+def test_a_baseline_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CannotVerify, match=r"faults.json: No such file"):
+        Baseline.read(tmp_path / "faults.json")
+
+
+def test_the_report_as_data_survives_json() -> None:
+    data = json.loads(json.dumps(THREE.as_data()))
+    assert data["right"] is False
+    (verdict,) = data["verdicts"]
+    assert (verdict["tried"], verdict["wrong"], verdict["models"]) == (65536, 3, [])
+    assert verdict["explained"] is False
+    assert verdict["classes"]["exact_tie"]["first"][0] == {
+        "x": {"value": "2.5", "bits": "0x4100"},
+        "got": {"value": "1.0", "bits": "0x3c00"},
+        "want": {"value": "2.0", "bits": "0x4000"},
+    }
+
+
+def test_junit_has_a_case_for_each_type_and_direction() -> None:
+    numpy = verify("numpy", dtypes=["float16", "float8_e4m3fn"], roundings=["ties_to_even"])
+    suite = ElementTree.fromstring(junit_xml(numpy, complaints(numpy))).find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "0")
+    wrong, right = suite.findall("testcase")
+    assert (wrong.get("name"), right.get("name")) == (
+        "float16 ties_to_even",
+        "float8_e4m3fn ties_to_even",
+    )
+    failure = wrong.find("failure")
+    assert failure is not None
+    assert "NaN quieted" in failure.get("message", "")
+    assert "x NaN (0x7c01): got NaN (0x7e01), want NaN (0x7c01)" in (failure.text or "")
+    assert list(right) == []
+
+
+def test_known_faults_do_not_fail_in_junit() -> None:
+    suite = ElementTree.fromstring(junit_xml(THREE, {})).find("testsuite")
+    assert suite is not None
+    assert suite.get("failures") == "0"
+    assert "known faults:\nx 2.5" in (suite.findtext("testcase/system-out") or "")

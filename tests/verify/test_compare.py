@@ -1,0 +1,253 @@
+"""What turned one array into another: rules named, exactly and but for some elements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensor_round as tr
+from support.cases.array_cases import LAYOUTS, bits, expected_bits, patterns
+from support.cases.descriptors import WORDS
+from support.cases.wrong_kernels import PLANTED, Array, right
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round_verify import MODELS, ROUNDINGS, rounded, samples
+from tensor_round_verify.comparing.quick import quick
+
+RULES = {model.name: model.rounds for model in MODELS}
+AWAY = WORDS["ties_to_away"]
+FORMULAS = {model.name for model in MODELS if model.aspect == "formula"}
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("dtype", BY_NAME)
+def test_quick_is_the_reference(dtype: str, rounding: str) -> None:
+    """On every pattern of 8 and 16 bits; of wider ones on the hard ones and a million others."""
+    x = samples(dtype, random_count=1 << 20)
+    np.testing.assert_array_equal(quick(x, dtype, rounding), rounded(x, dtype, rounding))
+
+
+@pytest.mark.parametrize(("kernel", "dtype", "asked", "names"), PLANTED.values(), ids=PLANTED)
+def test_a_planted_fault_is_named(
+    kernel: Callable[[Array], Array], dtype: str, asked: str, names: list[str]
+) -> None:
+    a = samples(dtype).view(BY_NAME[dtype].numpy)
+    with np.errstate(all="ignore"):
+        found = tr.compare(a, kernel(a))
+    directions = [RULES[name] for name in names if RULES[name]]
+    formulas = FORMULAS & set(names) and not directions
+    assert found.rounding == (directions[0] if directions else None if formulas else asked)
+    assert list(found.models) == [name for name in names if not RULES[name]]
+    assert (found.different, found.exact) == (0, bool(directions))
+    assert found.sentence.startswith(f"b is a under {found.rule}")
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("dtype", [name for name in BY_NAME if "int" not in name])
+def test_a_direction_is_named_in_every_float_type(dtype: str, rounding: str) -> None:
+    a = samples(dtype).view(BY_NAME[dtype].numpy)
+    found = tr.compare(a, right(a, rounding))
+    assert (found.rounding, found.models, found.also, found.exact) == (rounding, (), (), True)
+    assert found.sentence == f"b is a under {rounding}"
+
+
+@pytest.mark.parametrize("dtype", [name for name in BY_NAME if "int" in name])
+def test_integers_are_theirs_under_every_direction(dtype: str) -> None:
+    a = patterns(dtype, 1000)
+    found = tr.compare(a, a.copy())
+    assert found.exact
+    assert str(found).startswith(
+        "b is a under ties_to_even; ties_to_away, toward_zero, toward_positive and "
+        "toward_negative would do the same\noperators: openvino:half_to_even, array_api:round"
+    )
+    b = a.copy()
+    b[7] ^= 1
+    assert tr.compare(a, b).sentence.startswith(
+        "b is a under ties_to_even, but for 1 of 1,000 elements, 1 of the integers; first [7]: x "
+    )
+
+
+def test_ties_to_away_but_for_three_of_a_million() -> None:
+    a = (np.random.default_rng(1).integers(-400, 400, (1000, 1000)) / 4).astype(np.float32)
+    b = right(a, "ties_to_away")
+    for place, x in (((12, 7), 2.5), ((500, 0), -4.5), ((999, 999), 0.5)):
+        a[place], b[place] = x, np.rint(x)
+    found = tr.compare(a, b)
+    assert found.sentence == (
+        "b is a under ties_to_away, but for 3 of 1,000,000 elements, all exact ties; "
+        "first [12, 7]: x 2.5, b 2.0, expected 3.0"
+    )
+    assert (found.exact, found.explained, found.different) == (False, True, 3)
+    assert found.operators == AWAY
+    assert str(found).splitlines()[1:] == [
+        f"operators: {', '.join(AWAY)}",
+        "  exact ties: 3",
+        "    [12, 7]: x 2.5, b 2.0, expected 3.0",
+        "    [500, 0]: x -4.5, b -4.0, expected -5.0",
+        "    [999, 999]: x 0.5, b 0.0, expected 1.0",
+    ]
+    assert json.loads(json.dumps(found.as_data())) == {
+        "dtype": "float32",
+        "shape": [1000, 1000],
+        "elements": 1_000_000,
+        "rounding": "ties_to_away",
+        "models": [],
+        "also": [],
+        "operators": list(AWAY),
+        "different": 3,
+        "exact": False,
+        "explained": True,
+        "sentence": found.sentence,
+        "classes": {
+            "exact_tie": {
+                "name": "exact ties",
+                "different": 3,
+                "first": [
+                    {
+                        "index": [12, 7],
+                        "x": {"value": "2.5", "bits": "0x40200000"},
+                        "results": {
+                            "b": {"value": "2.0", "bits": "0x40000000"},
+                            "expected": {"value": "3.0", "bits": "0x40400000"},
+                        },
+                    },
+                    {
+                        "index": [500, 0],
+                        "x": {"value": "-4.5", "bits": "0xc0900000"},
+                        "results": {
+                            "b": {"value": "-4.0", "bits": "0xc0800000"},
+                            "expected": {"value": "-5.0", "bits": "0xc0a00000"},
+                        },
+                    },
+                    {
+                        "index": [999, 999],
+                        "x": {"value": "0.5", "bits": "0x3f000000"},
+                        "results": {
+                            "b": {"value": "0.0", "bits": "0x00000000"},
+                            "expected": {"value": "1.0", "bits": "0x3f800000"},
+                        },
+                    },
+                ],
+            }
+        },
+    }
+    assert "<td>[12, 7]: x 2.5, b 2.0, expected 3.0</td>" in found._repr_html_()
+
+
+def test_the_sign_of_a_zero_counts() -> None:
+    a = np.array([-0.0, -0.3, 2.5, 3.5], np.float16)
+    found = tr.compare(a, np.array([0.0, -0.0, 2, 4], np.float16))
+    assert found.rule == "ties_to_even and zero's sign lost by -0.0 alone"
+    assert not found.exact
+    b = np.array([-0.0, 0.0, 2, 4], np.float16)
+    assert tr.compare(a, b).models == ("zero's sign lost by all but -0.0",)
+    assert tr.compare(a, a.round()).exact
+
+
+def test_a_bit_of_a_nan_counts() -> None:
+    a = np.array([0x7FC00001, 0x40200000, 0x7FC00002, 0x3FC00000], np.uint32)
+    b = np.array([0x7FC00001, 0x40000000, 0x7FC00003, 0x40000000], np.uint32)
+    found = tr.compare(a.view(np.float32), b.view(np.float32))
+    assert found.sentence == (
+        "b is a under ties_to_even, but for 1 of 4 elements, 1 of the quiet NaNs with payload; "
+        "first [2]: x NaN (0x7fc00002), b NaN (0x7fc00003), expected NaN (0x7fc00002)"
+    )
+    b[0] = b[2] = 0x7FC00000
+    found = tr.compare(a.view(np.float32), b.view(np.float32))
+    assert found.rule == "ties_to_even and payload lost"
+
+
+def test_what_no_rule_explains() -> None:
+    a = np.linspace(-40, 40, 1000, dtype=np.float64)
+    found = tr.compare(a, a[::-1].copy())
+    assert (found.explained, found.models) == (False, ())
+    assert found.sentence.startswith("no operator and no named model turns a into b; nearest is ")
+    assert "but for 1,000 of 1,000 elements" in found.sentence
+    assert "operators" not in str(found)
+
+
+def test_a_model_is_named_for_much_alone() -> None:
+    """A clipped result is no misbehaviour that has a name, though some models fit a few more."""
+    a = (np.random.default_rng(0).standard_normal(100_000) * 3).astype(np.float32)
+    found = tr.compare(a, np.clip(np.rint(a), -2, 2))
+    assert (found.rule, found.explained) == ("ties_to_even", True)
+    b = np.rint(a.astype(np.float16)).astype(np.float32)
+    b[:9] = 7
+    found = tr.compare(a, b)
+    assert (found.rule, found.different) == ("ties_to_even and through float16", 9)
+
+
+def test_rules_that_do_the_same_are_told() -> None:
+    a = np.array([0.3, 1.0, 2.7], np.float32)
+    found = tr.compare(a, np.array([0, 1, 3], np.float32))
+    assert found.sentence == "b is a under ties_to_even; ties_to_away would do the same"
+    found = tr.compare(a, np.array([7, 1, 3], np.float32))
+    assert found.sentence.endswith("; ties_to_away and toward_positive would leave as many")
+    zeros = np.full(5, -0.0, np.float32)
+    assert tr.compare(zeros, abs(zeros)).sentence.endswith(" more would do the same")
+
+
+def test_what_comes_late_is_seen() -> None:
+    """Padding says nothing of the rule; what does lies behind a million elements."""
+    a = np.zeros(1_300_000, np.float32)
+    a[-1000:] = np.arange(-500, 500) / np.float32(4)
+    b = np.floor(a + np.float32(0.5))
+    assert tr.compare(a, b).rule == "floor(x + 0.5)"
+    b[-1] += 1
+    found = tr.compare(a, b)
+    assert (found.rule, found.different) == ("floor(x + 0.5)", 1)
+    assert "first [1299999]: x 124.75, b 126.0, expected 125.0" in found.sentence
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_any_layout_beside_any_other(layout: str) -> None:
+    a = LAYOUTS[layout](patterns("float32", 24 * 97))
+    packed = np.ascontiguousarray(a).reshape(a.shape)
+    b = right(packed.reshape(-1), "toward_positive").reshape(a.shape)
+    before = bits(a).copy()
+    found = tr.compare(a, np.array(b, order="F"))
+    assert found.exact
+    assert found.rounding == "toward_positive" or "toward_positive" in found.also
+    assert (found.shape, found.elements) == (a.shape, a.size)
+    assert np.array_equal(bits(a), before)
+    assert tr.compare(a) == tr.compare(packed)
+
+
+def test_big_endian_beside_little() -> None:
+    a = patterns("float64", 500)
+    b = expected_bits(a, "ties_to_away").astype(">u8").view(">f8")
+    assert tr.compare(a, b).rounding == "ties_to_away"
+    assert tr.compare(bits(a).astype(">u8").view(">f8")) == tr.compare(a)
+
+
+NOT_ALIKE: dict[str, tuple[Any, Any, type[Exception], str]] = {
+    "shape": (np.zeros((2, 3)), np.zeros(6), tr.InvalidArgument, "b has shape (6,), a has (2, 3)"),
+    "dtype": (
+        *(np.zeros(3, "f4"), np.zeros(3, "f2"), tr.InvalidArgument),
+        "b has dtype float16, a has float32",
+    ),
+    "no-array": (np.zeros(3), [1, 2, 3], tr.InvalidArgumentType, "b: list is no array"),
+    "complex": (np.zeros(3, complex), np.zeros(3, complex), tr.InvalidDescriptor, "complex128"),
+    "bool": (np.zeros(3, bool), None, tr.InvalidDescriptor, "bool"),
+    "rank": (np.zeros((1,) * 33), None, tr.InvalidDescriptor, "32"),
+}
+
+
+@pytest.mark.parametrize(("a", "b", "kind", "why"), NOT_ALIKE.values(), ids=NOT_ALIKE)
+def test_what_cannot_be_compared(a: Any, b: Any, kind: type[Exception], why: str) -> None:
+    with pytest.raises(kind) as caught:
+        tr.compare(a, b)
+    assert why in str(caught.value)
+
+
+def test_every_pass_tells_how_far_it_is() -> None:
+    a = np.full(100_000, 2.5, np.float32)
+    told: list[tuple[int, int]] = []
+    tr.compare(a, progress=lambda done, total: told.append((done, total)))
+    assert told[0] == (0, 400_000)
+    assert told[-1] == (400_000, 400_000)
+    assert all(some[0] < other[0] for some, other in pairwise(told))

@@ -1,0 +1,116 @@
+"""Wrong kernels, and the models that must name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.cases.wrong_kernels import PLANTED, Array, half_added, nans_as, right
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round_verify import MODELS, ROUNDINGS, is_nan, rounded, samples, verify
+
+
+@pytest.mark.parametrize(("kernel", "dtype", "rounding", "names"), PLANTED.values(), ids=PLANTED)
+def test_a_planted_fault_is_named(
+    kernel: Callable[[Array], Array], dtype: str, rounding: str, names: list[str]
+) -> None:
+    (verdict,) = verify(kernel, dtypes=[dtype], roundings=[rounding]).verdicts
+    assert verdict.wrong > 0
+    assert verdict.explanation.complete
+    assert [model.name for model in verdict.explanation.models] == names
+    assert all(name in str(verdict) for name in names)
+
+
+def test_every_model_is_planted() -> None:
+    planted = {name for *_, names in PLANTED.values() for name in names}
+    # Only its clamped infinities tell it from "through float16", as float32's do above.
+    assert {model.name for model in MODELS} - planted == {"through float16 clamped"}
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("dtype", BY_NAME)
+def test_a_right_kernel_passes(dtype: str, rounding: str) -> None:
+    report = verify(lambda x: right(x, rounding), dtypes=[dtype], roundings=[rounding])
+    (verdict,) = report.verdicts
+    assert report.right
+    assert (verdict.wrong, verdict.classes) == (0, ())
+    assert verdict.explanation.models == ()
+    assert verdict.explanation.complete
+
+
+def test_the_known_number_of_faults_of_half_added() -> None:
+    """1024 odd integers from 1024 to 2048 of both signs, and the number next below 0.5."""
+    (verdict,) = verify(half_added, dtypes=["float16"], roundings=["ties_to_away"]).verdicts
+    assert verdict.wrong == 1026
+    assert {count.pattern_class.label: (count.wrong, count.tried) for count in verdict.classes} == {
+        "next_below_a_tie": (2, 1024),
+        "last_odd_integer": (1024, 1024),
+    }
+    assert str(verdict) == (
+        "float16 ties_to_away: 1,026 of 65,536 wrong: 2 of 1,024 numbers next below a tie "
+        "(off by one), all 1,024 odd integers from 2^10 to 2^11 (off by one); "
+        "this is trunc(x + copysign(0.5, x))"
+    )
+
+
+def test_one_wrong_result_is_explained_by_no_model() -> None:
+    def kernel(x: Array) -> Array:
+        y = right(x, "ties_to_even")
+        y[x == 2.5] = 3
+        return y
+
+    (verdict,) = verify(kernel, dtypes=["float16"]).verdicts
+    assert (verdict.wrong, verdict.explanation.complete) == (1, False)
+    assert str(verdict).endswith("1 of 2,048 exact ties (off by one); no named model explains it")
+
+
+def test_numbers_may_be_explained_and_nans_not() -> None:
+    def kernel(x: Array) -> Array:
+        return np.where(np.isnan(x), x.dtype.type(0), half_added(x))
+
+    (verdict,) = verify(kernel, dtypes=["float16"], roundings=["ties_to_away"]).verdicts
+    assert not verdict.explanation.complete
+    assert str(verdict).endswith(
+        "for numbers this is trunc(x + copysign(0.5, x)); no named model explains the NaNs"
+    )
+
+
+#: By what a kernel makes of NaNs, how many of float16's 2,046 are wrong for bits, quiet, any.
+NANS: dict[str, tuple[Callable[[Array], Array], list[int]]] = {
+    "kept": (lambda b: b, [0, 0, 0]),
+    "quieted": (lambda b: b | 0x200, [1022, 0, 0]),
+    "payload-lost": (lambda b: (b & 0x8000) | 0x7E00, [2044, 2044, 0]),
+    "infinity": (lambda b: np.full_like(b, 0x7C00), [2046, 2046, 2046]),
+}
+
+
+@pytest.mark.parametrize(("change", "wrong"), NANS.values(), ids=NANS)
+def test_nans_have_to_come_back_as_asked_for(
+    change: Callable[[Array], Array], wrong: list[int]
+) -> None:
+    found = [
+        verify(nans_as(change), dtypes=["float16"], nans=nans).verdicts[0].wrong
+        for nans in ("bits", "quiet", "any")
+    ]
+    assert found == wrong
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_models_keep_what_is_not_theirs(model: Any) -> None:
+    """Models of numbers keep NaNs, those of NaNs keep numbers; each says where it was met."""
+    dtype, rounding = next(
+        pair
+        for pair in product(["float16", "float32", "float64", "int64"], ROUNDINGS)
+        if model.fits(*pair)
+    )
+    bits = samples(dtype, random_count=100)
+    kernel = model.around(lambda b, d, r: rounded(b, d, r))
+    got, want = kernel(bits, dtype, rounding), rounded(bits, dtype, rounding)
+    theirs = is_nan(dtype, bits) == (model.aspect == "nans")
+    np.testing.assert_array_equal(got[~theirs], want[~theirs])
+    assert model.about
+    assert model.source

@@ -1,0 +1,115 @@
+"""Programs as runtimes: what they are given, and what keeps them from a verdict."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.verifying import why_not
+from tensor_round_verify import (
+    FLOATS,
+    ROUNDINGS,
+    verify,
+)
+from tensor_round_verify.runtimes import open_runtime
+
+#: A program that rounds right; the type and the direction are its arguments.
+RIGHT = """
+import sys
+import numpy as np
+from tensor_round_verify.reference import bits_type, rounded
+
+dtype, rounding = sys.argv[1:]
+bits = np.frombuffer(sys.stdin.buffer.read(), bits_type(dtype))
+sys.stdout.buffer.write(rounded(bits, dtype, rounding).tobytes())
+"""
+
+
+def program(folder: Path, code: str) -> str:
+    path = folder / "kernel.py"
+    path.write_text(code)
+    return f"cmd:{sys.executable} {path}"
+
+
+def test_a_right_program_is_right_in_every_direction(tmp_path: Path) -> None:
+    runtime = program(tmp_path, RIGHT) + " {dtype} {rounding}"
+    report = verify(runtime, dtypes=["float16", "float64"], timeout=30)
+    assert report.right
+    assert [verdict.pair for verdict in report.verdicts] == [
+        *(("float16", rounding) for rounding in ROUNDINGS),
+        *(("float64", rounding) for rounding in ROUNDINGS),
+    ]
+    assert open_runtime(runtime).dtypes == tuple(FLOATS)
+
+
+def test_a_program_without_placeholders_rounds_float32_ties_to_even(tmp_path: Path) -> None:
+    report = verify(program(tmp_path, RIGHT) + " float32 ties_to_away", timeout=30)
+    (verdict,) = report.verdicts
+    assert verdict.pair == ("float32", "ties_to_even")
+    assert str(verdict.explanation) == "this is half away from zero"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
+def test_javascripts_math_round(tmp_path: Path) -> None:
+    """A runtime of the language whose rule the model is named after."""
+    (tmp_path / "kernel.mjs").write_text(
+        "import { readFileSync, writeSync } from 'node:fs';\n"
+        "const given = readFileSync(0);\n"
+        "const end = given.byteOffset + given.length;\n"
+        "const x = new Float64Array(given.buffer.slice(given.byteOffset, end));\n"
+        "const y = new Uint8Array(x.map(Math.round).buffer);\n"
+        "for (let at = 0; at < y.length; ) at += writeSync(1, y, at);\n"
+    )
+    (verdict,) = verify(f"cmd:node {tmp_path}/kernel.mjs", dtypes=["float64"], nans="any").verdicts
+    assert [model.name for model in verdict.explanation.models] == ["half toward +infinity"]
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import sys; sys.stdin.buffer.read(); print('done')", "wrote 5 bytes for 131,072"),
+        ("import sys; sys.stdin.buffer.read()", "wrote 0 bytes for 131,072"),
+        ("import sys; sys.exit('no such type')", "ended with exit code 1: no such type"),
+        (r"import sys; sys.exit('\033[31mred\007')", "ended with exit code 1: [31mred"),
+        ("import os; os.abort()", "was ended by SIGABRT"),
+        ("import time; time.sleep(100)", "was not done after 2 s"),
+        ("import sys\nwhile True: sys.stdout.write('x' * 65536)", "wrote more than 131,072 bytes"),
+        ("import os, time; os.close(1); time.sleep(100)", "was not done after 2 s"),
+    ],
+    ids=[
+        "few-bytes",
+        "no-bytes",
+        "exit-code",
+        "control-characters",
+        "abort",
+        "hangs",
+        "writes-without-end",
+        "hangs-at-its-end",
+    ],
+)
+def test_a_program_that_fails_gets_no_verdict(tmp_path: Path, code: str, why: str) -> None:
+    began = time.monotonic()
+    assert why in why_not(program(tmp_path, code), dtypes=["float16"], timeout=2)
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups are POSIX's")
+def test_a_program_that_hangs_leaves_no_process_behind(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    code = (
+        "import pathlib, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)'])\n"
+        f"pathlib.Path({str(pid_file)!r}).write_text(str(child.pid))\n"
+        "child.wait()\n"
+    )
+    why_not(program(tmp_path, code), dtypes=["float16"], timeout=3)
+    child = Path("/proc") / pid_file.read_text()
+    ends = time.monotonic() + 10
+    while child.exists() and "Z" not in (child / "stat").read_text().split(")")[1][:3]:
+        assert time.monotonic() < ends, "the program's child is still there"
+        time.sleep(0.05)

@@ -1,0 +1,79 @@
+"""The table of specifications: whole, in agreement with the dialects, and told by the CLI."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tensor_round.contract.operators import DIALECTS
+from tensor_round_cli.app import app
+from tensor_round_verify.specifications import SPECIFICATIONS, Specification, find
+
+IDS = [row.name for row in SPECIFICATIONS]
+each_row = pytest.mark.parametrize("row", SPECIFICATIONS, ids=IDS)
+
+
+def specs(*arguments: str) -> Any:
+    done = CliRunner().invoke(app, ["specs", *arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@each_row
+def test_a_row_says_everything_in_one_line(row: Specification) -> None:
+    assert row.name
+    assert all((row.zero, row.nan, row.source))
+    assert bool(row.dtypes and row.ranks) == (row.ties != "no operator")
+    assert not any("\n" in str(value) or "|" in str(value) for value in row.as_data().values())
+
+
+@each_row
+def test_a_dialect_rounds_as_its_row_says(row: Specification) -> None:
+    if row.dialect is None:
+        return
+    dialect = DIALECTS[row.dialect]
+    assert row.ties not in ("not defined", "no operator")
+    directions = {rounding.value for rounding in dialect.modes.values()}
+    if row.ties == "by mode":
+        assert len(directions) > 1
+    else:
+        assert f"ties_to_{row.ties}" in directions | {dialect.default_rounding.value}
+
+
+def test_names_are_distinct_and_every_dialect_has_a_row() -> None:
+    assert len(set(IDS)) == len(IDS)
+    assert {row.dialect for row in SPECIFICATIONS} - {None} == DIALECTS.keys()
+
+
+@pytest.mark.parametrize("name", ["coreml.round", "glsl.round", "onednn.eltwise_round"])
+def test_what_is_not_defined_is_no_dialect(name: str) -> None:
+    (row,) = find(name)
+    assert (row.ties, row.dialect) == ("not defined", None)
+
+
+def test_a_name_is_found_whole_or_by_its_family() -> None:
+    assert [row.name for row in find("DirectML.element_wise_round")] == [
+        "directml.ELEMENT_WISE_ROUND"
+    ]
+    assert len(find("stablehlo")) == 2
+    assert find("stable") == ()
+
+
+def test_the_command_tells_all_one_and_json() -> None:
+    lines = specs().splitlines()
+    assert [line.split()[0] for line in lines] == IDS
+    assert "ties: away" in specs("stablehlo.round_nearest_afz")
+    assert json.loads(specs("--json")) == [row.as_data() for row in SPECIFICATIONS]
+    assert [row["name"] for row in json.loads(specs("metal", "--json"))] == [
+        "metal.round",
+        "metal.rint",
+    ]
+
+
+def test_an_unknown_name_is_wrong_usage() -> None:
+    done = CliRunner().invoke(app, ["specs", "cuda"])
+    assert done.exit_code == 2
+    assert "directml" in done.output

@@ -1,0 +1,65 @@
+"""Verification of other runtimes: test patterns, an integer reference, and named faults.
+
+::
+
+    from tensor_round import conformance
+
+    report = conformance.verify("onnxruntime", dtypes=["float16"])
+    print(report)
+    assert conformance.verify(my_kernel, dtypes=["float32"]).right
+
+It needs no service and no network. The reference computes in integers, from IEEE 754 alone, and
+shares no code with the rounding of this package.
+"""
+
+from __future__ import annotations
+
+from tensor_round.contract.differences.classes import PatternClass, classify
+
+from .comparing.results import Comparison
+from .comparing.run import compare
+from .errors import CannotVerify, NotTaken
+from .explain import Explanation
+from .models import MODELS, Model
+from .patterns import blocks, edges, random_patterns, samples
+from .reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, WIDTHS, all_patterns, is_nan, rounded
+from .runtimes import RUNTIMES, Runtime
+from .verifying.baseline import Baseline, Complaints, complaints
+from .verifying.junit import junit_xml
+from .verifying.results import ClassCount, Example, Lacking, Report, Verdict
+from .verifying.run import verify
+
+__all__ = [
+    "FLOATS",
+    "INTEGER_WIDTHS",
+    "MODELS",
+    "ROUNDINGS",
+    "RUNTIMES",
+    "WIDTHS",
+    "Baseline",
+    "CannotVerify",
+    "ClassCount",
+    "Comparison",
+    "Complaints",
+    "Example",
+    "Explanation",
+    "Lacking",
+    "Model",
+    "NotTaken",
+    "PatternClass",
+    "Report",
+    "Runtime",
+    "Verdict",
+    "all_patterns",
+    "blocks",
+    "classify",
+    "compare",
+    "complaints",
+    "edges",
+    "is_nan",
+    "junit_xml",
+    "random_patterns",
+    "rounded",
+    "samples",
+    "verify",
+]

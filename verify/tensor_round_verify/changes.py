@@ -1,0 +1,186 @@
+"""The changes of the models of misbehaviour, which turn a right kernel into a wrong one.
+
+A change computes the results of the faulty kernel from the right kernel. Changes of numbers keep
+every NaN, and changes of NaNs keep every number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from tensor_round.contract.differences.classes import PatternClass, classify
+from tensor_round.contract.dtypes import BY_NAME
+
+from .reference import FLOATS, Bits, Flags, bits_type, is_nan, rounded
+
+Values = npt.NDArray[np.floating]
+#: Rounds a one-dimensional array of patterns: (bits, dtype, rounding) -> bits.
+Kernel = Callable[[Bits, str, str], Bits]
+#: Computes a faulty kernel's results: (bits, dtype, rounding, kernel) -> bits.
+Change = Callable[[Bits, str, str, Kernel], Bits]
+
+
+def exact(bits: Bits, dtype: str, rounding: str) -> Bits:
+    """The right kernel: the integer reference."""
+    return rounded(bits, dtype, rounding)
+
+
+def formula(compute: Callable[[Values], Values]) -> Change:
+    """Compute a formula in the tensor's own format; keep NaNs."""
+
+    def change(bits: Bits, dtype: str, _: str, __: Kernel) -> Bits:
+        with np.errstate(all="ignore"):
+            values = compute(bits.view(BY_NAME[dtype].numpy))
+        return np.where(is_nan(dtype, bits), bits, values.view(bits.dtype))
+
+    return change
+
+
+def trunc_of_half_added(x: Values) -> Values:
+    """Add a half with the sign of x, and truncate."""
+    results: Values = np.trunc(x + np.copysign(x.dtype.type(0.5), x))
+    return results
+
+
+def floor_of_half_added(x: Values) -> Values:
+    """Add a half, and take the floor."""
+    results: Values = np.floor(x + x.dtype.type(0.5))
+    return results
+
+
+def half_up(bits: Bits, dtype: str, _: str, __: Kernel) -> Bits:
+    """Round to nearest, and ties toward positive infinity."""
+    nearest = rounded(bits, dtype, "ties_to_even")
+    ties = classify(bits, dtype, nearest) == PatternClass.EXACT_TIE
+    return np.where(ties, rounded(bits, dtype, "toward_positive"), nearest)
+
+
+def direction(rounding: str) -> Change:
+    """Round always in the same direction, even if another one is asked for."""
+    return lambda bits, dtype, _, __: rounded(bits, dtype, rounding)
+
+
+def narrowed(narrow: str, *, clamped: bool) -> Change:
+    """Convert to a narrower float type, round in that type, convert back."""
+    target = BY_NAME[narrow].numpy
+
+    def change(bits: Bits, dtype: str, rounding: str, kernel: Kernel) -> Bits:
+        own = BY_NAME[dtype].numpy
+        with np.errstate(all="ignore"):
+            values = bits.view(own)
+            if clamped:
+                largest = _largest_finite(narrow).astype(own)
+                values = np.clip(values, -largest, largest)
+            there = values.astype(target).view(bits_type(narrow))
+            back = kernel(there, narrow, rounding).view(target).astype(own)
+        return np.where(is_nan(dtype, bits), bits, back.view(bits.dtype))
+
+    return change
+
+
+def _largest_finite(dtype: str) -> Values:
+    fmt = FLOATS[dtype]
+    pattern = fmt.sign_bit - (1 << fmt.fraction_bits) - 1
+    return np.array(pattern, bits_type(dtype)).view(BY_NAME[dtype].numpy)
+
+
+def loses_by(dtype: str, narrow: str) -> bool:
+    """Whether the first type has numbers that the second one lacks."""
+    wide, small = FLOATS[dtype], FLOATS[narrow]
+    return wide.fraction_bits > small.fraction_bits or wide.bias > small.bias
+
+
+def integers_through(width: int, narrow: str) -> Change:
+    """Wrap to signed integers of ``width`` bits, round as floats, convert back, sign-extend."""
+    signed, own = np.dtype(f"<i{width // 8}"), BY_NAME[narrow].numpy
+    least = np.iinfo(signed).min
+
+    def change(bits: Bits, dtype: str, rounding: str, kernel: Kernel) -> Bits:
+        wrapped = bits.view(f"<i{bits.dtype.itemsize}").astype(signed)
+        there = wrapped.astype(own).view(bits_type(narrow))
+        results = kernel(there, narrow, rounding).view(own)
+        # x86 converts a float out of range to the least integer.
+        fits = np.abs(results) < -float(least)
+        back = np.where(fits, np.where(fits, results, 0).astype(signed), least)
+        extended: Bits = back.astype(f"<i{bits.dtype.itemsize}").view(bits.dtype)
+        return extended
+
+    return change
+
+
+def flushed(bits: Bits, dtype: str, rounding: str, kernel: Kernel) -> Bits:
+    """Replace subnormals by zeros of the same sign before rounding."""
+    fmt = FLOATS[dtype]
+    sign = bits & bits.dtype.type(fmt.sign_bit)
+    subnormal = (bits ^ sign) < 1 << fmt.fraction_bits
+    return kernel(np.where(subnormal, sign, bits), dtype, rounding)
+
+
+def zeros_lost(which: Callable[[Bits, int], Flags]) -> Change:
+    """Replace the negative zeros among the results that ``which`` selects by +0.0."""
+
+    def change(bits: Bits, dtype: str, rounding: str, kernel: Kernel) -> Bits:
+        results = kernel(bits, dtype, rounding)
+        negative_zero = FLOATS[dtype].sign_bit
+        lost = (results == negative_zero) & which(bits, negative_zero)
+        return np.where(lost, bits.dtype.type(0), results)
+
+    return change
+
+
+def nans_become(become: Callable[[Bits, str], Bits]) -> Change:
+    """Change the results for NaN operands."""
+
+    def change(bits: Bits, dtype: str, rounding: str, kernel: Kernel) -> Bits:
+        results = kernel(bits, dtype, rounding)
+        return np.where(is_nan(dtype, bits), become(results, dtype), results)
+
+    return change
+
+
+def _quiet_nan(dtype: str) -> int:
+    """The positive quiet NaN without payload."""
+    fmt = FLOATS[dtype]
+    if not fmt.has_infinity:
+        return fmt.sign_bit - 1
+    return fmt.sign_bit - (1 << (fmt.fraction_bits - 1))
+
+
+def quieted(bits: Bits, dtype: str) -> Bits:
+    """NaNs with the quiet bit set."""
+    return bits | bits.dtype.type(1 << (FLOATS[dtype].fraction_bits - 1))
+
+
+def cut_to(narrow: str) -> Callable[[Bits, str], Bits]:
+    """Quiet NaNs, with the payload cut to the leading bits that a narrower type has."""
+
+    def become(bits: Bits, dtype: str) -> Bits:
+        dropped = FLOATS[dtype].fraction_bits - FLOATS[narrow].fraction_bits
+        return quieted(bits, dtype) & ~bits.dtype.type((1 << dropped) - 1)
+
+    return become
+
+
+def payload_lost(bits: Bits, dtype: str) -> Bits:
+    """Quiet NaNs of the same sign without payload."""
+    fmt = FLOATS[dtype]
+    return (bits & bits.dtype.type(fmt.sign_bit)) | bits.dtype.type(_quiet_nan(dtype))
+
+
+def sign_lost(bits: Bits, dtype: str) -> Bits:
+    """NaNs with the sign bit clear."""
+    return bits & bits.dtype.type(FLOATS[dtype].sign_bit - 1)
+
+
+def canonical(*, negative: bool, ones: bool) -> Change:
+    """One pattern for every NaN: all ones, or the quiet bit alone."""
+
+    def become(bits: Bits, dtype: str) -> Bits:
+        sign_bit = FLOATS[dtype].sign_bit
+        magnitude = sign_bit - 1 if ones else _quiet_nan(dtype)
+        return np.full_like(bits, magnitude | (sign_bit if negative else 0))
+
+    return nans_become(become)

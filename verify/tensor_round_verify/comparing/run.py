@@ -1,0 +1,134 @@
+"""Comparing arrays: the rule that turns one into another, or operators compared on one array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, overload
+
+import numpy as np
+
+from tensor_round.contract import host
+from tensor_round.contract.differences.classes import PatternClass, classify
+from tensor_round.contract.differences.directions import DirectionTally
+from tensor_round.contract.differences.document import Differences
+from tensor_round.contract.differences.tally import Tally, class_difference
+from tensor_round.contract.errors import InvalidArgument
+from tensor_round.contract.operators.dialects import IEEE754Round
+from tensor_round.contract.operators.text import operators_on
+from tensor_round.contract.progress import ProgressCallback, counted
+
+from ..reference import Bits, is_nan
+from .quick import quick
+from .results import Comparison
+from .rules import Race, Rule, all_rules, directions, nan_rules
+
+#: Elements compared at once: with all temporaries they stay in a core's cache.
+BLOCK = 1 << 15
+
+Progress = bool | ProgressCallback
+
+
+@overload
+def compare(a: Any, b: None = None, *, progress: Progress = False) -> Differences: ...
+@overload
+def compare(a: Any, b: object, *, progress: Progress = False) -> Comparison: ...
+def compare(a: Any, b: object = None, *, progress: Progress = False) -> Differences | Comparison:
+    """The operator or model of misbehaviour that turns ``a`` into ``b``.
+
+    With ``a`` alone: the differences of the rounding directions and dialects' operators on it.
+
+    ``a`` and ``b`` are arrays as for :meth:`Client.round`, of the same shape and dtype. Elements
+    are compared by their bits, masked ones included. Arrays are read in small blocks, so a mapped
+    file may be larger than memory. No service is needed.
+
+    ``progress`` is True for a bar on stderr for each pass, or a function that is called with the
+    bytes done and in total.
+
+    Raises :class:`InvalidDescriptor` for a dtype or rank that no operator accepts, and
+    :class:`InvalidArgument` for a value that is no array, or arrays of different shape or dtype.
+    """
+    first = host.read_array(a, "a")
+    shape = first.array.shape
+    IEEE754Round().prepare(first.dtype, shape)
+    if b is None:
+        tally = DirectionTally(first.dtype, quick)
+        for (bits,) in _blocks(progress, "comparing", first.array):
+            tally.add(bits)
+        return tally.differences(shape)
+    second = host.read_array(b, "b")
+    if second.array.shape != shape:
+        raise InvalidArgument(f"b has shape {second.array.shape}, a has {shape}")
+    if second.dtype != first.dtype:
+        raise InvalidArgument(f"b has dtype {second.dtype}, a has {first.dtype}")
+    return _Pair(first.array, second.array, first.dtype, progress).comparison()
+
+
+class _Pair:
+    """Two arrays of one shape and dtype."""
+
+    def __init__(self, a: host.Array, b: host.Array, dtype: str, progress: Progress) -> None:
+        self._arrays = a, b
+        self._dtype = dtype
+        self._progress = progress
+
+    def comparison(self) -> Comparison:
+        """The nearest rule, and the elements that differ from its results."""
+        race = self._raced(directions(), nan_rules(self._dtype)[:1])
+        if race.best()[0].wrong or race.best_of_nans().wrong:
+            race = self._raced(list(all_rules(self._dtype)), nan_rules(self._dtype))
+        rules, nans = race.best(), race.best_of_nans()
+        models = (*rules[0].models, *nans.models)
+        shape = self._arrays[0].shape
+        operators = operators_on(self._dtype, shape)
+        wrong = rules[0].wrong + nans.wrong
+        right = [] if models else [r.rounding for r in rules[: 1 if wrong else None] if r.rounding]
+        tally = self._left_over(rules[0], nans) if wrong else Tally()
+        return Comparison(
+            self._dtype,
+            shape,
+            self._arrays[0].size,
+            rules[0].rounding,
+            tuple(model.name for model in models),
+            tuple(rule.name for rule in rules[1:]),
+            tuple(word for rounding in right for word in operators[rounding]),
+            tally.counts.total(),
+            {
+                kind.label: class_difference(
+                    kind,
+                    tally.counts[kind],
+                    tally.first([kind]),
+                    ("b", "expected"),
+                    self._dtype,
+                    shape,
+                )
+                for kind in PatternClass
+                if tally.counts[kind]
+            },
+        )
+
+    def _raced(self, rules: list[Rule], nans: list[Rule]) -> Race:
+        race = Race(self._dtype, rules, nans)
+        for bits, got in _blocks(self._progress, "comparing", *self._arrays):
+            race.add(bits, got)
+        return race
+
+    def _left_over(self, rule: Rule, nans: Rule) -> Tally:
+        """The elements that differ from the rules' results."""
+        tally, seen = Tally(), 0
+        for bits, got in _blocks(self._progress, "counting", *self._arrays):
+            nan = is_nan(self._dtype, bits)
+            want = np.where(nan, nans.apply(bits, self._dtype), rule.apply(bits, self._dtype))
+            wrong = np.flatnonzero(want != got)
+            x, want = bits[wrong], want[wrong]
+            codes = classify(x, self._dtype, want)
+            tally.add(codes, wrong + seen, x, got[wrong], want)
+            seen += bits.size
+        return tally
+
+
+def _blocks(progress: Progress, doing: str, *arrays: host.Array) -> Iterator[tuple[Bits, ...]]:
+    """Yield blocks of the arrays' elements in C order, as patterns."""
+    with counted(progress, arrays[0].nbytes, doing) as done:
+        for blocks in zip(*(host.patterns(array, BLOCK) for array in arrays), strict=True):
+            yield blocks
+            done(blocks[0].nbytes)

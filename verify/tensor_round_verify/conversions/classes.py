@@ -1,0 +1,92 @@
+"""The classes of the operands of conversions: the kinds of hard cases."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from tensor_round.contract.differences.classes import Codes, PatternClass, classify
+
+from ..reference import FLOATS, Bits, is_nan, rounded
+from .reference import Integers, decoded, divided, encoded, ends, infinity, integers_of, largest
+
+
+class ConversionClass(IntEnum):
+    """The classes; the first that fits an operand applies."""
+
+    NAN = 0
+    INFINITY = 1
+    NEGATIVE_ZERO = 2
+    POSITIVE_ZERO = 3
+    #: The rounded magnitude is above the target's largest number.
+    BEYOND_THE_LARGEST = 4
+    EXACT_TIE = 5
+    #: The distance to the tie is one place of the operand's own format.
+    NEXT_TO_A_TIE = 6
+    SUBNORMAL_RESULT = 7
+    REPRESENTABLE = 8
+    OTHER = 9
+
+    @property
+    def label(self) -> str:
+        """The name in JSON: lower case, with underscores."""
+        return self.name.lower()
+
+    def plural(self, _: str) -> str:
+        """The name of several operands of this class, in a sentence."""
+        return _PLURALS[self]
+
+
+_PLURALS = {
+    ConversionClass.NAN: "NaNs",
+    ConversionClass.INFINITY: "infinities",
+    ConversionClass.NEGATIVE_ZERO: "-0.0",
+    ConversionClass.POSITIVE_ZERO: "+0.0",
+    ConversionClass.BEYOND_THE_LARGEST: "numbers beyond the largest",
+    ConversionClass.EXACT_TIE: "exact ties",
+    ConversionClass.NEXT_TO_A_TIE: "numbers next to a tie",
+    ConversionClass.SUBNORMAL_RESULT: "other numbers with a subnormal result",
+    ConversionClass.REPRESENTABLE: "numbers that the target has",
+    ConversionClass.OTHER: "other numbers",
+}
+
+
+def of_cast(bits: Bits, source: str, target: str) -> Codes:
+    """The class of each operand of a cast, as its number."""
+    fmt = FLOATS[target]
+    nearest = encoded(decoded(bits, source), fmt, "ties_to_even")
+    codes = np.full(bits.shape, ConversionClass.OTHER, np.uint8)
+    codes[nearest.exact] = ConversionClass.REPRESENTABLE
+    subnormal = (nearest.pattern < 1 << fmt.fraction_bits) & ~nearest.exact
+    codes[subnormal] = ConversionClass.SUBNORMAL_RESULT
+    codes[nearest.near] = ConversionClass.NEXT_TO_A_TIE
+    codes[nearest.tie] = ConversionClass.EXACT_TIE
+    codes[nearest.pattern > largest(target)] = ConversionClass.BEYOND_THE_LARGEST
+    return _with_specials(codes, bits, source)
+
+
+def of_quotient(bits: Bits, scales: Bits, zero_points: Integers, source: str, target: str) -> Codes:
+    """The class of each operand of a quantization, by its quotient."""
+    quotients = divided(bits, scales, source)
+    integral = rounded(quotients, source, "ties_to_even")
+    sums = integers_of(integral, source) + zero_points
+    least, most = ends(target)
+    kinds = classify(quotients, source, integral)
+    before = classify(quotients - quotients.dtype.type(1), source, integral)
+    codes = np.full(bits.shape, ConversionClass.OTHER, np.uint8)
+    codes[quotients == integral] = ConversionClass.REPRESENTABLE
+    near = (kinds == PatternClass.NEXT_BELOW_A_TIE) | (before == PatternClass.EXACT_TIE)
+    codes[near] = ConversionClass.NEXT_TO_A_TIE
+    codes[kinds == PatternClass.EXACT_TIE] = ConversionClass.EXACT_TIE
+    codes[(sums < least) | (sums > most)] = ConversionClass.BEYOND_THE_LARGEST
+    return _with_specials(codes, bits, source)
+
+
+def _with_specials(codes: Codes, bits: Bits, source: str) -> Codes:
+    fmt = FLOATS[source]
+    codes[bits == 0] = ConversionClass.POSITIVE_ZERO
+    codes[bits == fmt.sign_bit] = ConversionClass.NEGATIVE_ZERO
+    codes[(bits & bits.dtype.type(fmt.sign_bit - 1)) == infinity(fmt)] = ConversionClass.INFINITY
+    codes[is_nan(source, bits)] = ConversionClass.NAN
+    return codes

@@ -1,0 +1,221 @@
+"""Named deviations: the ways in which conversions go wrong in real runtimes.
+
+A deviation changes rules of a conversion. Several deviations can be combined if each changes
+another aspect. ``source`` is as in the models of misbehaviour.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensor_round.contract.dtypes import BY_NAME
+
+from ..reference import FLOATS, Bits, bits_type
+from .conversion import Cast, How, Quantization, Quotient
+from .reference import cast, divided
+
+_NO_REPORT = "no report known"
+
+
+def _by_reciprocal(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
+    own = BY_NAME[dtype].numpy
+    with np.errstate(all="ignore"):
+        products: npt.NDArray[Any] = bits.view(own) * (own.type(1) / scales.view(own))
+    return products.view(bits.dtype), dtype
+
+
+def _quotient_in(wide: str) -> Quotient:
+    def quotient(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
+        own, other = BY_NAME[dtype].numpy, BY_NAME[wide].numpy
+        with np.errstate(all="ignore"):
+            found = bits.view(own).astype(other) / scales.view(own).astype(other)
+        return found.view(bits_type(wide)), wide
+
+    return quotient
+
+
+def _narrowed_to(narrow: str) -> Quotient:
+    def quotient(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
+        found = divided(bits, scales, dtype)
+        return cast(found, dtype, narrow, "ties_to_even", saturate=False), narrow
+
+    return quotient
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """One wrong way to convert: its name, its effect in words, and where it was found.
+
+    ``changes`` are the fields of the conversion that it sets. A runtime has at most one deviation
+    of each ``aspect``.
+    """
+
+    name: str
+    aspect: str
+    about: str
+    source: str
+    changes: Mapping[str, Any] = field(repr=False)  # a value of each field's own type
+
+    def changes_nothing(self, how: How) -> bool:
+        """Whether the conversion has these values already."""
+        return all(getattr(how, name) == value for name, value in self.changes.items())
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _rounds(name: str, rounding: str, source: str = _NO_REPORT) -> Deviation:
+    about = f"rounds {rounding}, whatever is asked for"
+    return Deviation(name, "rounding", about, source, {"rounding": rounding})
+
+
+def _through(narrow: str, source: str) -> Deviation:
+    about = f"converts to {narrow} first, and so rounds twice"
+    return Deviation(f"through {narrow}", "path", about, source, {"via": narrow})
+
+
+def _quotient(name: str, about: str, source: str, quotient: Quotient) -> Deviation:
+    return Deviation(name, "quotient", about, source, {"quotient": quotient})
+
+
+ROUNDINGS = (
+    _rounds("half away from zero", "ties_to_away", "gh:sonos/tract#2850"),
+    _rounds("half to even", "ties_to_even"),
+    _rounds("truncation", "toward_zero", "gh:microsoft/onnxruntime#18576 (QuantizeLinear)"),
+    _rounds("floor", "toward_negative"),
+    _rounds("ceil", "toward_positive"),
+)
+CASTS = (
+    *ROUNDINGS,
+    _through("float32", "gh:ROCm/rocm-libraries#11787, ml_dtypes' float64"),
+    _through("float16", _NO_REPORT),
+    _through("bfloat16", "gh:flashinfer-ai/flashinfer#5128"),
+    Deviation(
+        "half added to odd patterns alone",
+        "rounding",
+        "(bits + ((bits & 0x10000) >> 1)) >> 16: ties are right; if the last kept bit is 0, "
+        "numbers above a tie are truncated",
+        "OpenVINO's CPU plugin, to bfloat16",
+        {"half_for_odd": True},
+    ),
+    Deviation(
+        *("saturates", "overflow"),
+        "gives the largest number, even if saturation is not asked for",
+        *("gh:jax-ml/ml_dtypes#400", {"saturate": True}),
+    ),
+    Deviation(
+        *("does not saturate", "overflow"),
+        "gives infinity or NaN, even if saturation is asked for",
+        *("gh:pytorch/pytorch#178817", {"saturate": False}),
+    ),
+    Deviation(
+        *("infinities do not saturate", "overflow", "saturates finite numbers, but not infinities"),
+        *("gh:onnx/onnx#6220", {"infinities_saturate": False}),
+    ),
+    Deviation(
+        *("infinities saturate", "overflow"),
+        "gives the largest number for infinities, but not for finite numbers",
+        *(_NO_REPORT, {"infinities_saturate": True}),
+    ),
+    Deviation(
+        *("flush subnormals", "zeros", "treats subnormal operands as zeros of the same sign"),
+        *("gh:jax-ml/jax#38995", {"flushed": "operands"}),
+    ),
+    Deviation(
+        *("flush subnormal results", "zeros"),
+        "replaces subnormal results by zeros of the same sign",
+        *("gh:ahrefs/ocannl#646", {"flushed": "results"}),
+    ),
+    Deviation(
+        *("zero's sign lost", "zeros", "every result that is zero is +0.0"),
+        *("gh:ahrefs/ocannl#646", {"zero_signed": False}),
+    ),
+)
+QUANTIZATIONS = (
+    *ROUNDINGS,
+    _rounds("half toward +infinity", "half_up", "gh:tenstorrent/tt-metal#56525"),
+    _quotient(
+        *("reciprocal", "multiplies by 1 / scale, rounded, in place of the division"),
+        *("gh:arch-hdl-lang/arch-com#905, ggml's quantiser", _by_reciprocal),
+    ),
+    _quotient(
+        *("double rounding through float16", "rounds the quotient to float16 first"),
+        *(_NO_REPORT, _narrowed_to("float16")),
+    ),
+    _quotient(
+        *("double rounding through bfloat16", "rounds the quotient to bfloat16 first"),
+        *(_NO_REPORT, _narrowed_to("bfloat16")),
+    ),
+    _quotient(
+        *("quotient in float32", "divides in float32, whatever the scale's type"),
+        *(_NO_REPORT, _quotient_in("float32")),
+    ),
+    _quotient(
+        *("quotient in float64", "divides in float64, whatever the scale's type"),
+        *(_NO_REPORT, _quotient_in("float64")),
+    ),
+    Deviation(
+        *("zero point inside", "zero point", "adds the zero point before it rounds"),
+        *("gh:pytorch/pytorch#58130", {"zero_point_inside": True}),
+    ),
+    Deviation(
+        *("reciprocal, fused with the zero point", "quotient"),
+        "fma(x, 1 / scale, zero point), rounded once more",
+        *("PyTorch's quantize_per_tensor on CPUs", {"fused": True}),
+    ),
+    Deviation(
+        *("through int32", "overflow"),
+        "gives the least value for a quotient that does not fit into int32",
+        *("ONNX's reference evaluator", {"through_int32": True}),
+    ),
+    Deviation(
+        *("no saturation", "overflow", "keeps the last bits of numbers beyond the largest"),
+        *(_NO_REPORT, {"wraps": True}),
+    ),
+)
+
+
+def _fits(deviation: Deviation, how: How) -> bool:
+    if deviation.changes_nothing(how):
+        return False
+    if isinstance(how, Quantization):
+        return True
+    if "half_for_odd" in deviation.changes:
+        return how.target == "bfloat16"
+    has_saturation = FLOATS[how.target].width == 8
+    if deviation.aspect == "path":
+        via = FLOATS[str(deviation.changes["via"])]
+        own, fmt = FLOATS[how.source], FLOATS[how.target]
+        return own.fraction_bits > via.fraction_bits > fmt.fraction_bits
+    return deviation.aspect != "overflow" or has_saturation
+
+
+def combinations(how: How) -> Iterator[tuple[Deviation, ...]]:
+    """Every combination of deviations that can occur together, those with the fewest first."""
+    table = CASTS if isinstance(how, Cast) else QUANTIZATIONS
+    fitting = [deviation for deviation in table if _fits(deviation, how)]
+    for count in (1, 2, 3):
+        for some in itertools.combinations(fitting, count):
+            if len({deviation.aspect for deviation in some}) == count and _agree(how, some):
+                yield some
+
+
+def _agree(how: How, some: Iterable[Deviation]) -> bool:
+    # The formula on bits is for float32 only.
+    other = deviated(how, some)
+    return (
+        not (isinstance(other, Cast) and other.half_for_odd)
+        or (other.via or other.source) == "float32"
+    )
+
+
+def deviated(how: How, deviations: Iterable[Deviation]) -> How:
+    """The conversion, changed by these deviations."""
+    changes = {name: value for found in deviations for name, value in found.changes.items()}
+    return replace(how, **changes)

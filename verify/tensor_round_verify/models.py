@@ -1,0 +1,224 @@
+"""Named models of misbehaviour: the ways in which real runtimes round wrong.
+
+A model turns a right kernel into a wrong one. Models compose: a runtime may add a half, lose the
+sign of -0.0, and quiet NaNs. ``source`` is where each was found: an issue on GitHub as
+gh:owner/name#number, or a runtime in which this package finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from . import changes
+from .changes import Change, Kernel
+from .reference import FLOATS, INTEGER_WIDTHS
+
+#: A ``formula`` replaces the kernel, a ``path`` changes its operand and its format, ``zeros`` and
+#: ``nans`` change these among its results.
+Aspect = Literal["formula", "path", "zeros", "nans"]
+#: Whether a model can apply: (dtype, rounding) -> bool.
+Fits = Callable[[str, str], bool]
+
+_NO_REPORT = "no report known"
+
+
+def _floats(dtype: str, _: str) -> bool:
+    return dtype in FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model of misbehaviour: its name, its effect in words, and where it was found."""
+
+    name: str
+    aspect: Aspect
+    about: str
+    source: str
+    change: Change = field(repr=False, compare=False)
+    #: Whether the model can apply to a dtype and a direction.
+    fits: Fits = field(default=_floats, repr=False, compare=False)
+    #: The dtype that the kernel computes in; None is the tensor's own.
+    computes_in: str | None = None
+    #: The direction that the kernel rounds in, if that is the whole fault.
+    rounds: str | None = None
+
+    def around(self, kernel: Kernel) -> Kernel:
+        """The kernel with this fault."""
+        return lambda bits, dtype, rounding: self.change(bits, dtype, rounding, kernel)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _direction(name: str, rounding: str, source: str) -> Model:
+    return Model(
+        name,
+        "formula",
+        f"rounds {rounding}, whatever is asked for",
+        source,
+        changes.direction(rounding),
+        lambda dtype, asked: dtype in FLOATS and asked != rounding,
+        rounds=rounding,
+    )
+
+
+def _path(narrow: str, source: str, *, clamped: bool = False) -> Model:
+    return Model(
+        f"through {narrow}" + (" clamped" if clamped else ""),
+        "path",
+        f"converts to {narrow}, {'clamped to its range, ' if clamped else ''}rounds, converts back",
+        source,
+        changes.narrowed(narrow, clamped=clamped),
+        lambda dtype, _: dtype in FLOATS and changes.loses_by(dtype, narrow),
+        computes_in=narrow,
+    )
+
+
+def _integer_path(width: int, narrow: str, source: str) -> Model:
+    return Model(
+        f"integers through {narrow}",
+        "path",
+        f"takes the low {width} bits as a signed integer, rounds it in {narrow}, converts back",
+        source,
+        changes.integers_through(width, narrow),
+        lambda dtype, _: INTEGER_WIDTHS.get(dtype, 0) >= width,
+        computes_in=narrow,
+    )
+
+
+FORMULAS = (
+    _direction(
+        "half away from zero",
+        "ties_to_away",
+        "gh:apache/tvm#18590, gh:llvm/torch-mlir#1811, gh:sonos/tract#2672",
+    ),
+    _direction("half to even", "ties_to_even", _NO_REPORT),
+    _direction(
+        "truncation",
+        "toward_zero",
+        "gh:microsoft/onnxruntime#18576 (QuantizeLinear), gh:ARM-software/ComputeLibrary#834",
+    ),
+    _direction("floor", "toward_negative", _NO_REPORT),
+    _direction("ceil", "toward_positive", _NO_REPORT),
+    Model(
+        "half toward +infinity",
+        "formula",
+        "rounds to nearest, and exact ties up, as JavaScript's Math.round",
+        "gh:tensorflow/tfjs#7373, gh:tenstorrent/tt-metal#56525",
+        changes.half_up,
+    ),
+    Model(
+        "trunc(x + copysign(0.5, x))",
+        "formula",
+        "adds a half in the tensor's own format, where the sum is itself rounded, and truncates; "
+        "x >= 0 ? floor(x + 0.5) : ceil(x - 0.5) is the same but for -0.0",
+        "OpenVINO's CPU plugin (half_away_from_zero), ggml's Vulkan shader unary.comp",
+        changes.formula(changes.trunc_of_half_added),
+    ),
+    Model(
+        "floor(x + 0.5)",
+        "formula",
+        "adds a half in the tensor's own format, where the sum is itself rounded, and floors",
+        "gh:KhronosGroup/SPIRV-Cross#1530, gh:WebKit/WebKit#63337, gh:odin-lang/Odin#2675",
+        changes.formula(changes.floor_of_half_added),
+    ),
+    Model(
+        "no rounding",
+        "formula",
+        "returns every element as it is",
+        _NO_REPORT,
+        lambda bits, *_: bits,
+    ),
+)
+PATHS = (
+    Model(
+        "flush subnormals",
+        "path",
+        "takes subnormals for zeros of their sign",
+        "JAX on the CPU (gh:jax-ml/jax#38995), LiteRT by XNNPACK: ceil and floor",
+        changes.flushed,
+    ),
+    _path("float32", _NO_REPORT),
+    _path("float32", "OpenVINO's CPU plugin, float64", clamped=True),
+    _path("float16", _NO_REPORT),
+    _path("float16", _NO_REPORT, clamped=True),
+    _path("bfloat16", "gh:flashinfer-ai/flashinfer#5128, of a cast"),
+    _integer_path(32, "float32", "OpenVINO's CPU plugin: 32 and 64 bits, with sign and without"),
+    _integer_path(64, "float64", "np.rint of int64, converted back"),
+)
+ZEROS = (
+    Model(
+        "zero's sign lost",
+        "zeros",
+        "every result that is zero is +0.0",
+        "gh:gpuweb/gpuweb#1381 (WGSL lets the sign go), gh:moonbitlang/core#3912",
+        changes.zeros_lost(lambda bits, _: np.ones(bits.shape, np.bool_)),
+    ),
+    Model(
+        "zero's sign lost by -0.0 alone",
+        "zeros",
+        "-0.0 becomes +0.0; negatives that round to zero keep their sign",
+        "OpenVINO's CPU plugin, ggml's Vulkan shader: the sign is that of x >= 0",
+        changes.zeros_lost(lambda bits, negative_zero: bits == negative_zero),
+    ),
+    Model(
+        "zero's sign lost by all but -0.0",
+        "zeros",
+        "negatives that round to zero become +0.0; -0.0 is kept",
+        "LiteRT's own kernel of ROUND, by floor and difference (reference/round.h)",
+        changes.zeros_lost(lambda bits, negative_zero: bits != negative_zero),
+    ),
+)
+QUIETED = Model(
+    "NaN quieted",
+    "nans",
+    "sets the quiet bit of signalling NaNs; sign and payload stay",
+    "NumPy, ONNX's reference evaluator, OpenVINO, PyTorch, JAX",
+    changes.nans_become(changes.quieted),
+    lambda dtype, _: dtype in FLOATS and FLOATS[dtype].has_infinity,
+)
+PAYLOAD_LOST = Model(
+    "payload lost",
+    "nans",
+    "every NaN becomes the quiet NaN without payload, of its sign",
+    "ONNX Runtime's float16, ml_dtypes' bfloat16",
+    changes.nans_become(changes.payload_lost),
+)
+PAYLOAD_CUT = Model(
+    "payload cut to float32's",
+    "nans",
+    "quiets NaNs, and keeps of the payload the leading bits that float32 has",
+    "OpenVINO's CPU plugin, float64",
+    changes.nans_become(changes.cut_to("float32")),
+    lambda dtype, _: dtype == "float64",
+)
+SIGN_LOST = Model(
+    "NaN's sign lost",
+    "nans",
+    "clears the sign of NaNs",
+    "OpenVINO's CPU plugin (half_away_from_zero)",
+    changes.nans_become(changes.sign_lost),
+)
+CANONICAL = tuple(
+    Model(
+        f"NaN canonical ({pattern})",
+        "nans",
+        f"every NaN becomes one pattern: {pattern}",
+        source,
+        changes.canonical(negative=negative, ones=ones),
+    )
+    for negative, ones, pattern, source in (
+        (False, False, "quiet, no payload", "the default NaN of RISC-V and ARM"),
+        (True, False, "negative, quiet, no payload", "the default NaN of x86"),
+        (False, True, "all ones but the sign", "CUDA's conversions; JAX's float8_e5m2"),
+        (True, True, "all ones", "PyTorch's bfloat16 on CPUs"),
+    )
+)
+NANS = (QUIETED, PAYLOAD_LOST, PAYLOAD_CUT, *CANONICAL, SIGN_LOST)
+
+#: All models, formulas first.
+MODELS: tuple[Model, ...] = (*FORMULAS, *PATHS, *ZEROS, *NANS)

@@ -1,0 +1,110 @@
+"""ONNX's backend interface: models of ONNX Round run on a service.
+
+``onnx.backend.test.BackendTest(OnnxBackend, __name__)`` runs ONNX's conformance suite on a service.
+This module needs ``onnx``, which ``tensor_round`` does not. It is imported on the first access to
+``tensor_round.OnnxBackend``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, checker, defs, numpy_helper
+from onnx.backend.base import Backend, BackendRep, Device, DeviceType
+from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
+
+from tensor_round.contract.errors import InvalidArgument, InvalidDescriptor
+from tensor_round.contract.operators.readers import from_onnx
+from tensor_round.sdk.client import Client
+
+_DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+class NotOnlyRound(InvalidDescriptor, BackendIsNotSupposedToImplementIt):
+    """The model has other operators than Round; ONNX's suite skips such cases."""
+
+
+class OnnxBackend(Backend):
+    """Runs models with Round nodes only on a service.
+
+    ``options`` of every method are the arguments of :class:`~tensor_round.Client`, ``url`` and
+    ``api_key`` included; the URL defaults to ``TENSOR_ROUND_URL``.
+    """
+
+    @classmethod
+    def prepare(cls, model: ModelProto, device: str = "CPU", **options: Any) -> RoundModel:
+        """The model, ready to run; nothing is sent yet.
+
+        Raises ``onnx.checker.ValidationError`` for an invalid model, :class:`NotOnlyRound` for
+        other operators, and :class:`InvalidDescriptor` for an opset that has no Round or is newer
+        than the newest known one.
+        """
+        checker.check_model(model)
+        try:
+            return RoundModel(model, options)
+        except InvalidDescriptor as refusal:
+            if all(node.op_type == "Round" for node in model.graph.node):
+                raise
+            raise NotOnlyRound(refusal.detail, faults=refusal.faults) from None
+
+    @classmethod
+    def is_compatible(cls, model: ModelProto, device: str = "CPU", **options: Any) -> bool:
+        """Whether every node of the model is a Round of a known opset."""
+        try:
+            RoundModel(model, options)
+        except InvalidDescriptor:
+            return False
+        return True
+
+    @classmethod
+    def run_node(
+        cls,
+        node: NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
+        **options: Any,
+    ) -> tuple[Any, ...]:
+        """The output of one node; ``opset_version`` defaults to onnx's newest opset."""
+        opset = options.pop("opset_version", defs.onnx_opset_version())
+        operator = from_onnx(node, opset)
+        with Client(**options) as client:
+            return (client.round(np.asarray(inputs[0]), operator),)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Only the CPU: tensors are exchanged in host memory, whatever device the service uses."""
+        return bool(Device(device).type == DeviceType.CPU)
+
+
+class RoundModel(BackendRep):
+    """A model of Round nodes, made by :meth:`OnnxBackend.prepare`."""
+
+    def __init__(self, model: ModelProto, options: Mapping[str, Any]) -> None:
+        opset = next((i.version for i in model.opset_import if i.domain in _DEFAULT_DOMAINS), 1)
+        self._graph = model.graph
+        self._options = options
+        self._operators = [from_onnx(node, opset) for node in model.graph.node]
+        self._constants = {
+            tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer
+        }
+        #: The names of a run's inputs, in order.
+        self._inputs = [i.name for i in model.graph.input if i.name not in self._constants]
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The model's outputs for these inputs: arrays in the graph's order, or by name."""
+        if not isinstance(inputs, Mapping):
+            if len(inputs) != len(self._inputs):
+                raise InvalidArgument(
+                    f"the model has {len(self._inputs)} inputs, got {len(inputs)}"
+                )
+            inputs = dict(zip(self._inputs, inputs, strict=True))
+        values: dict[str, Any] = {**self._constants, **inputs}
+        with Client(**self._options) as client:
+            # onnx's checker has verified that the nodes are topologically sorted.
+            for node, operator in zip(self._graph.node, self._operators, strict=True):
+                source = np.asarray(values[node.input[0]])
+                values[node.output[0]] = client.round(source, operator)
+        return tuple(values[output.name] for output in self._graph.output)

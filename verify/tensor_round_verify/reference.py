@@ -1,0 +1,153 @@
+"""The reference: roundToIntegral of IEEE 754-2019 on patterns, in integer arithmetic.
+
+The product's results are compared with it, so it shares nothing with the product: it computes no
+float, and reads none of the product's tables. A float's pattern is a sign, an exponent field E and
+a fraction of p bits. Its value is
+
+    (-1)^sign * significand * 2^-shift,    shift = bias + p - E,
+
+where the significand is the fraction with the implicit bit above it, or for subnormals the
+fraction alone, with E = 1. If shift <= 0 the value is an integer, an infinity or a NaN, and is
+returned unchanged. Otherwise the significand's lowest ``shift`` bits are behind the binary point,
+and are rounded by section 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Bits = npt.NDArray[np.unsignedinteger]
+Flags = npt.NDArray[np.bool_]
+
+#: Patterns computed at once: temporary arrays stay in a core's cache.
+BLOCK = 1 << 15
+
+ROUNDINGS = ("ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A binary floating-point format: its width and its stored fraction bits.
+
+    Without infinity, all patterns but one are numbers: the last of each sign is a quiet NaN.
+    """
+
+    width: int
+    fraction_bits: int
+    has_infinity: bool = True
+
+    @property
+    def bias(self) -> int:
+        """The exponent field of 1.0."""
+        return (1 << (self.width - self.fraction_bits - 2)) - 1
+
+    @property
+    def sign_bit(self) -> int:
+        """The pattern of -0.0."""
+        return 1 << (self.width - 1)
+
+
+# IEEE 754-2019 table 3.5; bfloat16; OCP 8-bit floating point, where E4M3 has no
+# infinity and 0x7F alone is its NaN: both are "shift <= 0" like any IEEE special.
+FLOATS: dict[str, Format] = {
+    "float16": Format(16, 10),
+    "bfloat16": Format(16, 7),
+    "float32": Format(32, 23),
+    "float64": Format(64, 52),
+    "float8_e4m3fn": Format(8, 3, has_infinity=False),
+    "float8_e5m2": Format(8, 2),
+}
+INTEGER_WIDTHS: dict[str, int] = {
+    f"{sign}int{width}": width for width in (8, 16, 32, 64) for sign in ("", "u")
+}
+WIDTHS: dict[str, int] = {
+    **{name: fmt.width for name, fmt in FLOATS.items()},
+    **INTEGER_WIDTHS,
+}
+
+
+def bits_type(dtype: str) -> np.dtype[np.unsignedinteger]:
+    """The little-endian unsigned type that holds patterns of ``dtype``."""
+    return np.dtype(f"<u{WIDTHS[dtype] // 8}")
+
+
+def all_patterns(dtype: str) -> Bits:
+    """Every bit pattern of an 8- or 16-bit type, ascending."""
+    return np.arange(1 << WIDTHS[dtype], dtype=bits_type(dtype))
+
+
+def is_nan(dtype: str, bits: Bits) -> Flags:
+    """Which patterns are NaNs; integer dtypes have none."""
+    if dtype in INTEGER_WIDTHS:
+        return np.zeros(bits.shape, np.bool_)
+    fmt = FLOATS[dtype]
+    infinity = fmt.sign_bit - (1 << fmt.fraction_bits)
+    last_number = infinity if fmt.has_infinity else fmt.sign_bit - 2
+    nans: Flags = (bits & bits.dtype.type(fmt.sign_bit - 1)) > last_number
+    return nans
+
+
+def rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
+    """The patterns rounded to integral values; those of integer dtypes are returned unchanged."""
+    if dtype in INTEGER_WIDTHS:
+        return bits.copy()
+    fmt, decide = FLOATS[dtype], DECISIONS[rounding]
+    patterns = np.ascontiguousarray(bits, bits_type(dtype)).reshape(-1)
+    results = np.empty_like(patterns)
+    for start in range(0, patterns.size, BLOCK):
+        block = slice(start, start + BLOCK)
+        results[block] = _rounded_block(patterns[block], fmt, decide)
+    return results.reshape(bits.shape)
+
+
+def _rounded_block(patterns: Bits, fmt: Format, decide: Decision) -> Bits:
+    number = patterns.dtype.type
+    sign = patterns & number(fmt.sign_bit)
+    magnitude = patterns ^ sign
+    field = magnitude >> number(fmt.fraction_bits)
+    if field.min() == field.max():
+        # Neighbouring patterns mostly have one exponent: compute with it alone.
+        field = field[:1]
+    return sign | _rounded_magnitude(magnitude, field, sign != 0, fmt, decide)
+
+
+def _rounded_magnitude(
+    magnitude: Bits, field: Bits, negative: Flags, fmt: Format, decide: Decision
+) -> Bits:
+    number = magnitude.dtype.type
+    p, one = fmt.fraction_bits, number(1)
+    shift = fmt.bias + p - np.maximum(field.astype(np.int16), 1)
+    if (shift <= 0).all():
+        return magnitude
+    implicit = np.where(field > 0, number(1 << p), number(0))
+    significand = (magnitude & number((1 << p) - 1)) | implicit
+    # A significand has p + 1 bits, so for shifts of p + 2 and more every value is between 0 and
+    # 1/2, and rounds alike. Shifts below 1 need no rounding.
+    places = np.clip(shift, 1, p + 2).astype(number)
+    integer = significand >> places
+    rest = significand - (integer << places)
+    integer += decide(integer, rest, one << (places - one), negative)
+    # Under the old exponent, a carry out of the integer increments the exponent field, which is
+    # then right. Values below 1 become 0 or 1.
+    below_one = integer * number(fmt.bias << p)
+    base = (np.maximum(field, one) - one) << number(p)
+    moved = np.where(shift > p, below_one, base + (integer << places))
+    return np.where(shift <= 0, magnitude, moved)
+
+
+#: (integer, rest, half, negative) -> where the magnitude is rounded up; elsewhere it is truncated.
+Decision = Callable[[Bits, Bits, Bits, Flags], Flags]
+
+DECISIONS: dict[str, Decision] = {
+    "ties_to_even": lambda integer, rest, half, _: (
+        (rest + (integer & integer.dtype.type(1))) > half
+    ),
+    "ties_to_away": lambda _, rest, half, __: rest >= half,
+    "toward_zero": lambda _, rest, half, negative: np.zeros_like(negative),
+    "toward_positive": lambda _, rest, half, negative: (rest > 0) & ~negative,
+    "toward_negative": lambda _, rest, half, negative: (rest > 0) & negative,
+}

@@ -1,0 +1,92 @@
+"""``openvino[:DEVICE]``: OpenVINO's Round-5, compiled for a device."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensor_round.contract.operators.dialects import openvino as dialect
+from tensor_round.contract.operators.tensor_arguments import name_in
+
+from ..errors import CannotVerify, NotTaken
+from ..reference import WIDTHS, Bits, bits_type
+from .runtime import RoundBits, failures_of, probed, version
+
+MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
+
+
+class OpenVINO:
+    """OpenVINO on one device, with the execution mode ACCURACY."""
+
+    dtypes = tuple(WIDTHS)
+    roundings = tuple(MODES)
+    # An infer request belongs to one thread.
+    concurrent = False
+
+    def __init__(self, device: str) -> None:
+        import openvino
+
+        self._core = openvino.Core()
+        self._device = device or "CPU"
+        available = self._core.available_devices
+        if self._device.partition(".")[0] not in {name.partition(".")[0] for name in available}:
+            raise CannotVerify(
+                f"openvino has no device {self._device} here; it has {', '.join(available)}"
+            )
+        # The version is followed by the build and the branch.
+        self.name = f"openvino {version(openvino).partition('-')[0]}, {self._device}"
+
+    def kernel(self, dtype: str, rounding: str) -> RoundBits:
+        """An infer request of Round-5; raises :class:`NotTaken` if it does not compile."""
+        if rounding not in MODES:
+            raise NotTaken(f"it has no mode {rounding}")
+        return self.compiled(dtype, dtype, lambda ops, x: ops.round(x, MODES[rounding]))
+
+    # OpenVINO's nodes, and the modules that make them, have no annotations.
+    def compiled(self, dtype: str, target: str, make: Callable[[Any, Any], Any]) -> RoundBits:
+        """Compile the node that ``make`` returns for opset5 and a parameter, for this device.
+
+        The result turns patterns of ``dtype`` into patterns of ``target``. Raises
+        :class:`NotTaken` if the node does not compile.
+        """
+        import openvino
+        from openvino import opset5
+
+        element = getattr(openvino.Type, name_in(dialect.DTYPES, dtype), None)
+        try:
+            parameter = opset5.parameter([-1], element)
+            node = make(opset5, parameter)
+            model = openvino.Model([node], [parameter])
+            # Without the hint a CPU with bfloat16 instructions may round float32 in bfloat16.
+            hint = {"EXECUTION_MODE_HINT": "ACCURACY"}
+            request = self._core.compile_model(model, self._device, hint).create_infer_request()
+        except Exception as error:  # of classes that the bindings do not document
+            raise NotTaken(_last_line(error)) from error
+
+        def kernel(bits: Bits) -> Bits:
+            given = openvino.Tensor(element, openvino.Shape([bits.size]))
+            with failures_of(self.name, dtype, _last_line):
+                given.data.view(np.uint8).reshape(-1)[:] = bits.view(np.uint8)
+                request.set_input_tensor(given)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # NumPy warns of converted NaNs
+                    request.infer()
+                result = np.array(request.get_output_tensor().data).reshape(-1)
+            own = bits_type(target)
+            if result.nbytes != bits.size * own.itemsize:
+                raise CannotVerify(f"{self.name} returned {result.dtype} for {dtype} to {target}")
+            return result.view(own)
+
+        return probed(kernel, dtype)
+
+    def close(self) -> None:
+        """Do nothing: infer requests end with their kernels."""
+
+
+def _last_line(error: Exception) -> str:
+    """The reason of an error: its last line; those before are places in OpenVINO's source."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

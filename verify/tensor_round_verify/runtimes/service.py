@@ -1,0 +1,42 @@
+"""``service:URL``: a tensor-round service, through this package's client."""
+
+from __future__ import annotations
+
+from tensor_round.contract.errors import TensorRoundError
+from tensor_round.contract.rounding import Rounding
+from tensor_round.sdk.client import Client
+
+from ..errors import CannotVerify
+from ..reference import ROUNDINGS, WIDTHS, Bits
+from .runtime import RoundBits, patterns, values
+
+
+class Service:
+    """A service, called with the key in TENSOR_ROUND_API_KEY."""
+
+    dtypes = tuple(WIDTHS)
+    roundings = ROUNDINGS
+    concurrent = True
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self.name = f"service:{url}"
+        try:
+            self._client = Client(url, timeout=timeout)
+        except TensorRoundError as error:
+            raise CannotVerify(f"{self.name}: {error.detail}") from error
+
+    def kernel(self, dtype: str, rounding: str) -> RoundBits:
+        """The client's ``round``."""
+
+        def kernel(bits: Bits) -> Bits:
+            try:
+                result = self._client.round(values(bits, dtype), Rounding(rounding))
+            except TensorRoundError as error:
+                raise CannotVerify(f"{self.name}: {error.detail}") from error
+            return patterns(result, bits, dtype, self.name)
+
+        return kernel
+
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._client.close()

@@ -1,0 +1,14 @@
+/** Makes the pictures in docs/images with a real service. */
+
+import { launch, Watched } from "./browser/browser.js";
+import { Service, TREE } from "./service.js";
+
+const service = await Service.start();
+const browser = await launch("--disable-lcd-text"); // grey letters make small files
+const on = await Watched.open(browser, `${service.url}/#values=-0.5,-0.3,0.5,2.5`, { viewport: { width: 1000, height: 800 } });
+await on.results("-0.5", "-0.3", "0.5", "2.5");
+await on.range();
+await on.page.screenshot({ path: `${TREE}docs/images/page.png`, fullPage: true });
+await on.close();
+await browser.close();
+await service.stop();
