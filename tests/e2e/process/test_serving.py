@@ -225,7 +225,7 @@ def test_idle_connections_are_closed_after_keep_alive() -> None:
     with Service("--keep-alive", "0.4") as service, kept(service) as caller:
         began = time.monotonic()
         assert caller.sock.recv(1) == b""
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 4.5
     with Service("--keep-alive", "60") as service, kept(service) as caller:
         caller.sock.settimeout(6)  # more than the default
         with pytest.raises(TimeoutError):

@@ -92,9 +92,10 @@ def test_a_stuck_backend_is_told_of_in_time_and_may_recover() -> None:
             asyncio.run(ready.check())
         return time.monotonic() - began
 
-    assert seconds_to_refusal() < 2
+    first = seconds_to_refusal()
+    assert first < 10
     # Known by now, and not asked again as long as it does not come back.
-    assert seconds_to_refusal() < 0.5
+    assert seconds_to_refusal() < first / 2
     backend.free.set()
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:

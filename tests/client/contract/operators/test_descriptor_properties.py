@@ -59,7 +59,7 @@ def outcome(data: bytes) -> RoundCall | RequestRefused:
         result = parse(data).resolve()
     except (InvalidDescriptor, MalformedJSON) as refusal:
         result = refusal
-    assert time.thread_time() - start < 0.02
+    assert time.thread_time() - start < 0.2
     return result
 
 

@@ -130,7 +130,7 @@ def assert_refused(data: bytes, error: type[RequestRefused]) -> None:
     began = time.process_time()
     with pytest.raises(error) as caught:
         npy.read_header(data)
-    assert time.process_time() - began < 0.02
+    assert time.process_time() - began < 0.2
     assert caught.value.detail.isprintable()
     assert len(caught.value.detail) < 120
 

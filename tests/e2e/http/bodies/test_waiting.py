@@ -135,4 +135,4 @@ def test_a_refusal_does_not_wait_for_the_body(service: HostedService) -> None:
             began = time.monotonic()
             plug.sendall(sent)
             assert Answers(plug).next()[0] == 422
-            assert time.monotonic() - began < 0.5
+            assert time.monotonic() - began < 2
