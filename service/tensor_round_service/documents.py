@@ -33,10 +33,20 @@ class ServiceInfo(TypedDict):
     links: Links
 
 
+class OperatorModel(TypedDict):
+    """A dialect's model in ``/v2``: its name, and those of its tensors and of its mode."""
+
+    name: str
+    input: str
+    output: str
+    mode_parameter: str | None
+
+
 class OperatorVersion(TypedDict):
     """A version of a dialect's operator, with the dtypes and ranks that it accepts."""
 
     name: str
+    model_version: str
     selected_by: list[str | int]
     dtypes: list[str]
     min_rank: int
@@ -44,9 +54,15 @@ class OperatorVersion(TypedDict):
 
 
 class DialectInfo(TypedDict):
-    """A dialect: the versions of its operator, and its names for dtypes and modes."""
+    """A dialect: the versions of its operator, and its names for dtypes and modes.
 
+    ``word`` is the operator in one word, in which ``{mode}`` and ``{version}`` are replaced.
+    """
+
+    title: str
     operator: str
+    word: str
+    model: OperatorModel
     version_field: str | None
     versions: list[OperatorVersion]
     dtypes: dict[str, str]

@@ -1,18 +1,30 @@
 /** The document of `GET /operators`, and choices that are valid according to it. */
 
-/** @import { DType, Operator, Rounding } from "./client/index.js" */
+/** @import { DType, Rounding } from "./client/index.js" */
 
 /**
  * @typedef {object} Version
  * @property {string} name
+ * @property {string} model_version
  * @property {readonly (string | number)[]} selected_by
  * @property {readonly string[]} dtypes
  * @property {number} min_rank
  */
 
 /**
+ * @typedef {object} Model
+ * @property {string} name
+ * @property {string} input
+ * @property {string} output
+ * @property {string | null} mode_parameter
+ */
+
+/**
  * @typedef {object} Dialect
+ * @property {string} title
  * @property {string} operator
+ * @property {string} word The operator in one word, with `{mode}` and `{version}`.
+ * @property {Model} model
  * @property {string | null} version_field
  * @property {readonly Version[]} versions Oldest first; there is at least one.
  * @property {Readonly<Record<string, DType>>} dtypes
@@ -38,25 +50,6 @@
  * @property {string} mode
  * @property {DType} dtype
  */
-
-/** @type {Readonly<Record<string, string>>} */
-const NAMES = {
-  ieee754: "IEEE 754",
-  onnx: "ONNX",
-  openvino: "OpenVINO",
-  directml: "DirectML",
-  webnn: "WebNN",
-  stablehlo: "StableHLO",
-  mlir: "MLIR",
-  array_api: "Array API",
-};
-
-/**
- * A dialect's name as people write it.
- *
- * @param {string} dialect
- */
-export const dialectName = (dialect) => NAMES[dialect] ?? dialect;
 
 /**
  * @param {Catalog} catalog
@@ -131,45 +124,13 @@ export function roundingOf(catalog, { dialect, mode }) {
 }
 
 /**
- * The operator of a choice, as the client takes it.
+ * The operator of a choice in one word.
  *
+ * @param {Catalog} catalog
  * @param {Choice} choice
  */
-export function operatorOf({ dialect, version, mode }) {
-  /** @type {Record<string, object>} */
-  const fields = {
-    ieee754: { rounding: mode },
-    onnx: { opset_version: Number(version) },
-    openvino: { version, mode },
-    directml: { feature_level: version, rounding_mode: mode },
-    stablehlo: { op: mode },
-    mlir: { op: mode },
-    array_api: { op: mode },
-  };
-  return /** @type {Operator} */ ({ dialect, ...fields[dialect] }); // the names come from the service
-}
-
-/**
- * The operator in one word, as queries and command lines take it.
- *
- * @param {Choice} choice
- */
-export function wordOf({ dialect, version, mode }) {
-  switch (dialect) {
-    case "onnx":
-      return `onnx:${version}`;
-    case "openvino":
-    case "stablehlo":
-    case "mlir":
-    case "array_api":
-      return `${dialect}:${mode}`;
-    case "webnn":
-      return dialect;
-    case "directml":
-      return `directml:${mode}:${version}`;
-    default:
-      return mode;
-  }
+export function wordOf(catalog, { dialect, version, mode }) {
+  return dialectOf(catalog, dialect).word.replace("{mode}", mode).replace("{version}", version);
 }
 
 /**
@@ -181,9 +142,9 @@ export function wordOf({ dialect, version, mode }) {
  * @returns {string[]}
  */
 export function operatorsBy(catalog, rounding, dtype) {
-  return Object.entries(catalog.dialects).flatMap(([name, { modes, dtypes, default_rounding }]) => {
+  return Object.entries(catalog.dialects).flatMap(([name, { title, modes, dtypes, default_rounding }]) => {
     if (name === "ieee754" || !Object.values(dtypes).includes(dtype)) return [];
-    if (Object.keys(modes).length === 0) return default_rounding === rounding ? [dialectName(name)] : [];
-    return Object.keys(modes).filter((mode) => modes[mode] === rounding).map((mode) => `${dialectName(name)} ${mode}`);
+    if (Object.keys(modes).length === 0) return default_rounding === rounding ? [title] : [];
+    return Object.keys(modes).filter((mode) => modes[mode] === rounding).map((mode) => `${title} ${mode}`);
   });
 }

@@ -1,6 +1,6 @@
 /** The choice of operator and dtype, in the words of its dialect. */
 
-import { dialectName, dialectOf, dtypesOf, versionsOf } from "./catalog.js";
+import { dialectOf, dtypesOf, versionsOf } from "./catalog.js";
 import { find, make } from "./elements.js";
 import { mayBe } from "./npy.js";
 
@@ -36,10 +36,10 @@ export class ChoiceLists {
   show(choice, file) {
     const { dialect, version, mode, dtype } = this.#lists;
     const { version_field, modes } = dialectOf(this.#catalog, choice.dialect);
-    const dialects = Object.keys(this.#catalog.dialects);
+    const dialects = Object.entries(this.#catalog.dialects);
     const dtypes = dtypesOf(this.#catalog, choice).filter(([, own]) => !file || mayBe(file, own));
     const versions = version_field ? versionsOf(this.#catalog, choice.dialect) : [];
-    fill(dialect, dialects.map((name) => [name, dialectName(name)]), choice.dialect);
+    fill(dialect, dialects.map(([name, { title }]) => [name, title]), choice.dialect);
     fill(version, versions.map((name) => [name, name]), choice.version);
     fill(mode, Object.entries(modes).map(([name, own]) => [name, named(name, own)]), choice.mode);
     fill(dtype, dtypes.map(([name, own]) => [own, named(name, own)]), choice.dtype);

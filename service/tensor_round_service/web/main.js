@@ -1,6 +1,6 @@
 /** The page: its state, what is made of it, and the sections that show it. */
 
-import { operatorOf, roundingOf, settle, versionOf } from "./catalog.js";
+import { roundingOf, settle, versionOf, wordOf } from "./catalog.js";
 import { ChoiceLists } from "./choice.js";
 import { descriptorOf } from "./client/index.js";
 import { COMPARED, DifferencesSection } from "./differences.js";
@@ -163,7 +163,7 @@ class Page {
    * @param {AbortSignal} signal
    */
   async #rounded(x, choice, signal) {
-    const done = await execute(this.#client, descriptorOf(operatorOf(choice), x.dtype, x.shape), x, signal);
+    const done = await execute(this.#client, descriptorOf(wordOf(this.#catalog, choice), x.dtype, x.shape), x, signal);
     const some = head(x, COMPARED);
     const [found, results] = await Promise.all([
       differences(this.#client, x, signal),

@@ -1,7 +1,7 @@
 /** Programs that make the shown call. */
 
-import { operatorOf, versionOf, wordOf } from "./catalog.js";
-import { descriptorOf, DTYPES } from "./client/index.js";
+import { dialectOf, versionOf, wordOf } from "./catalog.js";
+import { DTYPES } from "./client/index.js";
 import { format, FORMATS, isNaNPattern, nanOf, numberOf } from "./numbers.js";
 import { length, patternAt } from "./tensor.js";
 
@@ -39,13 +39,13 @@ export const snippet = (language, shown) => WRITERS[language](shown);
  * @returns {string}
  */
 function curl(shown) {
-  const { url, x, choice, file } = shown;
+  const { url, x, file } = shown;
   const key = needsKey(shown) ? ` -H "Authorization: Bearer $${KEY}"` : "";
   if (file) {
     const type = "-H 'Content-Type: application/x-npy'";
     return `curl --fail-with-body${key} --data-binary @${quoted(file.name)} ${type} \\\n  '${url}round?${query(shown)}' -o rounded.npy`;
   }
-  const descriptor = JSON.stringify(descriptorOf(operatorOf(choice), x.dtype, x.shape));
+  const descriptor = JSON.stringify({ operator: word(shown), dtype: x.dtype, shape: x.shape });
   if (patterns(x).some((bits) => !isPlain(bits, x.dtype))) {
     const octets = Array.from(x.bytes, (byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
     return `# JSON cannot carry the bits of a NaN, so the tensor is sent as bytes.\nprintf '${octets}' | curl --fail-with-body${key} --data-binary @- \\\n  -H 'Operator-Descriptor: ${descriptor}' \\\n  ${url}round | od -An -v -tx1`;
@@ -59,25 +59,14 @@ function curl(shown) {
  * @returns {string}
  */
 function python(shown) {
-  const { url, choice } = shown;
-  /** @type {Record<string, string>} */
-  const operators = {
-    ieee754: `"${choice.mode}"`,
-    onnx: `tr.OnnxRound(opset_version=${choice.version})`,
-    openvino: `tr.OpenVINORound(mode="${choice.mode}")`,
-    directml: `tr.DirectMLRound(rounding_mode="${choice.mode}", feature_level="${choice.version}")`,
-    webnn: "tr.WebNNRoundEven()",
-    stablehlo: `tr.StableHLORound("${choice.mode}")`,
-    mlir: `tr.MLIRRound("${choice.mode}")`,
-    array_api: `tr.ArrayAPIRound("${choice.mode}")`,
-  };
+  const { url } = shown;
   return [
     `import ${imports(shown.x)}numpy as np, tensor_round as tr`,
     "",
     ...(needsKey(shown) ? [`# The client reads the key from ${KEY}.`] : []),
     `x = ${numpyArray(shown)}`,
     `with tr.Client("${url}") as client:`,
-    `    print(client.round(x, ${operators[choice.dialect]}))`,
+    `    print(client.round(x, "${word(shown)}"))`,
   ].join("\n");
 }
 
@@ -86,7 +75,7 @@ function python(shown) {
  * @returns {string}
  */
 function javascript(shown) {
-  const { url, x, choice, file } = shown;
+  const { url, x, file } = shown;
   const key = needsKey(shown);
   if (file) {
     const fields = { "Content-Type": "application/x-npy" };
@@ -103,13 +92,12 @@ function javascript(shown) {
   }
   const { array, isBits } = typedArray(x);
   const options = [...(isBits ? [`dtype: "${x.dtype}"`] : []), ...(x.shape.length === 1 ? [] : [`shape: [${x.shape.join(", ")}]`])];
-  const operator = choice.dialect === "ieee754" ? `"${choice.mode}"` : JSON.stringify(operatorOf(choice));
   return [
     'import { Client } from "tensor-round";',
     "",
     `const client = new Client("${url}"${key ? `, { apiKey: process.env.${KEY} }` : ""});`,
     `const x = ${array};`,
-    `console.log(await client.round(x, ${operator}${options.length ? `, { ${options.join(", ")} }` : ""}));`,
+    `console.log(await client.round(x, "${word(shown)}"${options.length ? `, { ${options.join(", ")} }` : ""}));`,
   ].join("\n");
 }
 
@@ -119,21 +107,9 @@ function javascript(shown) {
  */
 function tritonclient(shown) {
   const { url, choice, x, catalog } = shown;
-  /** @type {Record<string, [string, string, string, string]>} */
-  const models = {
-    onnx: ["onnx_round", "X", "Y", versionOf(catalog, choice).name.replace(/\D+/, "")],
-    openvino: ["openvino_round", "X", "Y", "5"],
-    directml: ["directml_element_wise_round", "InputTensor", "OutputTensor", choice.version],
-    webnn: ["webnn_round_even", "input", "output", "1"],
-    stablehlo: ["stablehlo_round_nearest", "operand", "result", "1"],
-    mlir: ["mlir_math", "operand", "result", "1"],
-    array_api: ["array_api_round", "x", "out", "2021.12"],
-  };
-  const [model, name, output, version] = models[choice.dialect] ?? ["round", "X", "Y", "1"];
+  const { name: model, input, output, mode_parameter: mode } = dialectOf(catalog, choice.dialect).model;
+  const { model_version: version } = versionOf(catalog, choice);
   const isSmall = FORMATS[x.dtype].kind === "float" && FORMATS[x.dtype].bits === 8;
-  /** @type {Record<string, string>} */
-  const modes = { ieee754: "rounding", openvino: "mode", directml: "rounding_mode", stablehlo: "op", mlir: "op", array_api: "op" };
-  const mode = modes[choice.dialect];
   const parameters = { ...(mode ? { [mode]: choice.mode } : {}), ...(isSmall ? { dtype: x.dtype } : {}) };
   const host = new URL(url);
   const ssl = host.protocol === "https:" ? ", ssl=True" : "";
@@ -142,7 +118,7 @@ function tritonclient(shown) {
     `import ${needsKey(shown) ? "os, " : ""}${imports(x)}numpy as np, tritonclient.http as triton`,
     "",
     `x = ${numpyArray(shown)}`,
-    `tensor = triton.InferInput("${name}", x.shape, "${tritonType(x.dtype)}")`,
+    `tensor = triton.InferInput("${input}", x.shape, "${tritonType(x.dtype)}")`,
     `tensor.set_data_from_numpy(${isSmall ? "x.view(np.uint8)" : "x"})`,
     `with triton.InferenceServerClient("${host.host}${host.pathname.replace(/\/$/, "")}"${ssl}) as client:`,
     `    answer = client.infer("${model}", [tensor], "${version}", parameters=${JSON.stringify(parameters)}${headers})`,
@@ -174,9 +150,12 @@ const hex = (bits) => `0x${bits.toString(16)}`;
 const quoted = (name) => (/^[\w.-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
 
 /** @param {Shown} shown */
-function query({ choice, file }) {
-  const dtype = file?.dtype === undefined ? `&dtype=${choice.dtype}` : "";
-  return `operator=${encodeURIComponent(wordOf(choice))}${dtype}`;
+const word = ({ catalog, choice }) => wordOf(catalog, choice);
+
+/** @param {Shown} shown */
+function query(shown) {
+  const dtype = shown.file?.dtype === undefined ? `&dtype=${shown.choice.dtype}` : "";
+  return `operator=${encodeURIComponent(word(shown))}${dtype}`;
 }
 
 /** @param {Tensor} x */

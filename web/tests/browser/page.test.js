@@ -263,7 +263,7 @@ const CALLS = {
   "#dtype=int64&values=9223372036854775807+-5": "integers",
   "#dialect=onnx&version=11&dtype=float32&values=0.1+16777217+1e-45": "an opset",
   "#dialect=mlir&mode=math.round&dtype=bfloat16&values=2.5+-0.3": "MLIR",
-  "#dialect=webnn&dtype=float16&values=0.5": "WebNN",
+  "#dialect=openvino&mode=half_to_even&dtype=float16&values=0.5": "OpenVINO",
 };
 
 for (const [fragment, name] of Object.entries(CALLS)) {

@@ -65,9 +65,10 @@ test("operators speak their dialects' words", async () => {
   assert.deepEqual([...(await client.round(X, "ties_to_away"))], away);
   assert.deepEqual([...(await client.round(X, { dialect: "openvino", mode: "half_away_from_zero" }))], away);
   assert.deepEqual([...(await client.round(X, { dialect: "onnx", opset_version: 11 }))], [-2, -0, 0, 2, 2]);
-  assert.deepEqual([...(await client.round(X, { dialect: "webnn" }))], [-2, -0, 0, 2, 2]);
+  assert.deepEqual([...(await client.round(X, "openvino"))], [-2, -0, 0, 2, 2]);
+  assert.deepEqual([...(await client.round(X, "directml:TOWARD_INFINITY"))], away);
   assert.deepEqual([...(await client.round(X, { dialect: "stablehlo", op: "round_nearest_afz" }))], away);
-  const scalar = await client.round(Float64Array.of(2.5), { dialect: "stablehlo" }, { shape: [] });
+  const scalar = await client.round(Float64Array.of(2.5), { dialect: "stablehlo", op: "round_nearest_even" }, { shape: [] });
   assert.deepEqual([...scalar], [2]);
   assert.deepEqual([...(await client.round(X, { dialect: "mlir", op: "math.round" }))], away);
   assert.deepEqual([...(await client.round(X, { dialect: "array_api", op: "floor" }))], [-3, -1, 0, 1, 2]);
@@ -179,6 +180,7 @@ test("refusals are classes by code", async () => {
   assert.equal(error.status, 422);
   assert.equal(error.code, "invalid_descriptor");
   assert.match(error.message, /exactly 4 dimensions, got 1/);
+  await assert.rejects(client.round(X, "ties_to_odd"), /operator: must be one of ties_to_even, /);
   assert.ok(error.faults.length > 0 && error.requestId);
   const descriptor = descriptorOf("ties_to_even", "float32", [2]);
   await assert.rejects(client.execute(descriptor, new Uint8Array(7)), PayloadSizeMismatch);

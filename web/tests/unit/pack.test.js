@@ -19,8 +19,7 @@ export const result: Promise<Result> = client.execute(descriptor, new Uint8Array
 export const differences: Promise<Differences> = client.compare(descriptor, new Uint8Array(2));
 export const get: Promise<{ roundings: Rounding[] }> = client.get<{ roundings: Rounding[] }>("operators");
 export const code = (error: InvalidDescriptor): string => error.code + error.faults.map(({ msg }) => msg).join();
-// @ts-expect-error there is no such direction
-client.round(Float32Array.of(0.5), "ties_to_odd");
+export const away: Promise<Float32Array> = client.round(Float32Array.of(0.5), "directml:TOWARD_INFINITY");
 // @ts-expect-error lists are no typed arrays
 client.round([0.5]);
 `;

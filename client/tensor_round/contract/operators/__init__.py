@@ -6,7 +6,7 @@ Each dialect has the names and rules of its own specification. Each descriptor r
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +21,7 @@ from ..wire import strictjson
 from .dialects import DIALECTS, IEEE754Round
 from .model import OperatorDescriptor
 from .operator import PreparedDescriptor, RoundOperator, prepare_descriptor
+from .text import operator_from_text, read_short
 
 __all__ = [
     "DIALECTS",
@@ -60,10 +61,14 @@ def validate(document: object) -> Descriptor:
     """The descriptor in a parsed JSON document.
 
     Raises :class:`InvalidDescriptor` with every wrong field, type and name. Rules on several
-    fields (rank, agreement of input and output, overlap) are checked by ``resolve``.
+    fields (rank, agreement of input and output, overlap) are checked by ``resolve``. A document
+    with ``operator`` is in the short form, see :func:`.text.read_short`.
     """
     if not isinstance(document, dict):
         raise _refusal(("dialect",), f"{_NO_DIALECT}, in an object, got {shown(document)}")
+    if "operator" in document:
+        refuse_oversized(document)
+        return read_short(document)
     if "dialect" not in document:
         raise _refusal(("dialect",), _NO_DIALECT)
     name = document["dialect"]
@@ -102,10 +107,10 @@ def catalog() -> dict[str, Any]:
 
 
 def as_operator(
-    operator: RoundOperator | RoundingName | Rounding | None,
+    operator: RoundOperator | str | None,
     rounding: RoundingName | Rounding | None = None,
 ) -> RoundOperator:
-    """The operator that a caller gave, or that of a direction; by default ``ties_to_even``.
+    """The operator that a caller gave, also as one word; by default ``ties_to_even``.
 
     Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` if both are given.
     """
@@ -117,17 +122,12 @@ def as_operator(
         operator = "ties_to_even"
     if isinstance(operator, RoundOperator):
         return operator
-    return _by_rounding(operator) if isinstance(operator, str) else IEEE754Round(operator)
+    return operator_from_text(operator) if isinstance(operator, str) else IEEE754Round(operator)
 
 
 def operator_of(descriptor: Descriptor) -> RoundOperator:
     """The operator of a descriptor."""
     return DIALECTS[descriptor.dialect].object.of(descriptor)
-
-
-@lru_cache(maxsize=len(Rounding))
-def _by_rounding(rounding: RoundingName | Rounding) -> IEEE754Round:
-    return IEEE754Round(rounding)
 
 
 def _refusal(loc: tuple[str, ...], msg: str) -> InvalidDescriptor:

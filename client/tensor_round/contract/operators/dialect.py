@@ -7,7 +7,7 @@ catalog, schemas, operators in one word, the models of ``/v2``, public names, te
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import Fault
@@ -106,12 +106,14 @@ class Dialect:
     attribute is the mode, if there are modes. ``model`` has its names in ``/v2``, and ``words``
     its form as one word; None if it has none. ``specifications`` are the rows of its operators.
 
-    ``version_field`` and ``mode_field`` are the paths of the descriptor's fields that select a
-    version and a rounding direction; None where there is no choice. ``dtypes`` and ``modes`` map
-    the dialect's names to the canonical ones. ``default_rounding`` applies without a mode.
+    ``title`` is the name that people write. ``version_field`` and ``mode_field`` are the paths of
+    the descriptor's fields that select a version and a rounding direction; None where there is no
+    choice. ``dtypes`` and ``modes`` map the dialect's names to the canonical ones.
+    ``default_rounding`` applies without a mode.
     """
 
     name: str
+    title: str
     operator: str
     descriptor: type[OperatorDescriptor]
     object: type[RoundOperator]
@@ -132,14 +134,28 @@ class Dialect:
         example: dict[str, Any] = extra["examples"][0]
         return example
 
+    @property
+    def word(self) -> str:
+        """The operator in one word, with ``{mode}`` and ``{version}`` where they stand."""
+        if self.words is None:
+            return "{mode}"
+        parts = ["{mode}"] if self.modes else []
+        if len(self.words.attributes) > len(parts):
+            parts.append("{version}")
+        return ":".join((self.name, *parts))
+
     def describe(self) -> dict[str, Any]:
         """The dialect as ``GET /operators`` shows it, as JSON values."""
         return {
+            "title": self.title,
             "operator": self.operator,
+            "word": self.word,
+            "model": asdict(self.model),
             "version_field": self.version_field,
             "versions": [
                 {
                     "name": version.name,
+                    "model_version": version.model_version,
                     "selected_by": list(version.selected_by),
                     "dtypes": list(version.dtypes),
                     "min_rank": version.min_rank,

@@ -17,6 +17,9 @@ from .model import OperatorDescriptor
 #: Prepared descriptors that are cached; each has a few hundred bytes.
 _CACHE_SIZE = 1024
 
+#: The shape of a tensor that every version of every dialect accepts.
+ANY_SHAPE = (1, 1, 1, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedDescriptor:
@@ -58,10 +61,15 @@ class RoundOperator(abc.ABC):
 
     def __post_init__(self) -> None:
         # Attributes are checked on a tensor that every version of every dialect accepts.
-        descriptor = self.descriptor("float32", (1, 1, 1, 1))
+        descriptor = self.descriptor("float32", ANY_SHAPE)
         descriptor.resolve()
         for attribute, path in self._paths.items():
             object.__setattr__(self, attribute, attrgetter(path)(descriptor))
+
+    @classmethod
+    def attributes(cls) -> tuple[str, ...]:
+        """The names of the attributes that select a version or a mode."""
+        return tuple(cls._paths)
 
     @classmethod
     def of(cls, descriptor: OperatorDescriptor) -> Self:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
+from ..dtypes import BY_NAME
 from ..errors import Fault, InvalidDescriptor
-from ..quoting import shown
+from ..quoting import shown, suggestion
 from ..rounding import Rounding
 from .dialects import DIALECTS, IEEE754Round
-from .operator import RoundOperator
+from .model import OperatorDescriptor
+from .operator import ANY_SHAPE, RoundOperator
 
 #: The accepted texts, for help and error messages.
 SPELLINGS = "; ".join(
@@ -49,7 +52,8 @@ def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> Round
     except InvalidDescriptor as error:
         faults = [Fault(loc, fault.msg) for fault in error.faults]
     except LookupError:
-        faults = [Fault(loc, f"must be one of {SPELLINGS}, got {shown(text)}")]
+        rule = f"must be one of {SPELLINGS}, got {shown(text)}"
+        faults = [Fault(loc, rule + suggestion(text, (*Rounding, *DIALECTS, *WORDS)))]
     raise InvalidDescriptor.of(faults)
 
 
@@ -61,6 +65,70 @@ def operators_on(dtype: str, shape: tuple[int, ...]) -> dict[str, tuple[str, ...
             rounding = operator_from_text(text).prepare(dtype, shape).call.rounding.value
             found[rounding] = (*found[rounding], text)
     return found
+
+
+def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
+    """The descriptor in its short form: ``operator``, ``dtype`` and ``shape`` of a packed tensor.
+
+    ``operator`` is one word, or an object with ``dialect`` and the operator's attributes; ``dtype``
+    is a canonical name. Raises :class:`InvalidDescriptor` with the members that are wrong.
+    """
+    faults = [
+        Fault((name,), f"unknown member; the short form has {', '.join(_SHORT)}")
+        for name in document
+        if name not in _SHORT
+    ]
+    faults += [Fault((name,), "is missing") for name in _SHORT if name not in document]
+    if faults:
+        raise InvalidDescriptor.of(faults)
+    given, dtype, shape = (document[name] for name in _SHORT)
+    operator = operator_from_text(given) if isinstance(given, str) else _from_attributes(given)
+    if not isinstance(dtype, str) or dtype not in BY_NAME:
+        rule = (
+            f"must be one of {', '.join(BY_NAME)}, got {shown(dtype)}{suggestion(dtype, BY_NAME)}"
+        )
+        raise InvalidDescriptor.of([Fault(("dtype",), rule)])
+    if not isinstance(shape, list) or not all(type(size) is int for size in shape):
+        rule = f"must be a list of integers, got {shown(shape)}"
+        raise InvalidDescriptor.of([Fault(("shape",), rule)])
+    with _faults_at("dtype"):
+        operator.descriptor(cast(Any, dtype), ANY_SHAPE).resolve()
+    with _faults_at("shape"):
+        descriptor = operator.descriptor(cast(Any, dtype), shape)
+        descriptor.resolve()
+    return descriptor
+
+
+#: The members of the short form.
+_SHORT = ("operator", "dtype", "shape")
+
+
+def _from_attributes(document: Any) -> RoundOperator:
+    """The operator in ``{"dialect": NAME, ATTRIBUTE: VALUE, ...}``, with its object's defaults."""
+    name = document.get("dialect") if isinstance(document, Mapping) else None
+    if not isinstance(name, str) or name not in DIALECTS:
+        rule = f"must be a word, or an object whose dialect is one of {', '.join(DIALECTS)}"
+        raise InvalidDescriptor.of([Fault(("operator",), f"{rule}, got {shown(document)}")])
+    kind = DIALECTS[name].object
+    names = kind.attributes()
+    given = {key: value for key, value in document.items() if key != "dialect"}
+    rule = f"unknown attribute; {name} has {', '.join(names) or 'none'}"
+    unknown = [Fault(("operator", key), rule) for key in given if key not in names]
+    if unknown:
+        raise InvalidDescriptor.of(unknown)
+    with _faults_at("operator"):
+        return kind(**given)
+
+
+@contextlib.contextmanager
+def _faults_at(member: str) -> Iterator[None]:
+    """Name a member of the short form in refusals of the descriptor that is made from it."""
+    try:
+        yield
+    except InvalidDescriptor as error:
+        raise InvalidDescriptor.of(
+            [Fault((member,), fault.msg) for fault in error.faults]
+        ) from None
 
 
 def _operator(name: str, words: list[str]) -> RoundOperator:

@@ -1,36 +1,25 @@
-/** Data types: sizes, names in each dialect, and typed arrays. */
+/** Data types: sizes, and typed arrays. */
 
 /**
- * Size in bytes, and the name in each dialect that has one.
+ * Every data type of the service, with its size in bytes.
  *
- * @typedef {object} Names
- * @property {number} bytes
- * @property {string} openvino
- * @property {string} [onnx]
- * @property {string} [directml]
- * @property {string} [stablehlo]
- */
-
-/**
- * Every data type of the service.
- *
- * @satisfies {Record<string, Names>}
+ * @satisfies {Record<string, { bytes: number }>}
  */
 export const DTYPES = /** @type {const} */ ({
-  float16: { bytes: 2, openvino: "f16", onnx: "FLOAT16", directml: "FLOAT16", stablehlo: "f16" },
-  bfloat16: { bytes: 2, openvino: "bf16", onnx: "BFLOAT16", stablehlo: "bf16" },
-  float32: { bytes: 4, openvino: "f32", onnx: "FLOAT", directml: "FLOAT32", stablehlo: "f32" },
-  float64: { bytes: 8, openvino: "f64", onnx: "DOUBLE", stablehlo: "f64" },
-  float8_e4m3fn: { bytes: 1, openvino: "f8e4m3", stablehlo: "f8E4M3FN" },
-  float8_e5m2: { bytes: 1, openvino: "f8e5m2", stablehlo: "f8E5M2" },
-  int8: { bytes: 1, openvino: "i8" },
-  int16: { bytes: 2, openvino: "i16" },
-  int32: { bytes: 4, openvino: "i32" },
-  int64: { bytes: 8, openvino: "i64" },
-  uint8: { bytes: 1, openvino: "u8" },
-  uint16: { bytes: 2, openvino: "u16" },
-  uint32: { bytes: 4, openvino: "u32" },
-  uint64: { bytes: 8, openvino: "u64" },
+  float16: { bytes: 2 },
+  bfloat16: { bytes: 2 },
+  float32: { bytes: 4 },
+  float64: { bytes: 8 },
+  float8_e4m3fn: { bytes: 1 },
+  float8_e5m2: { bytes: 1 },
+  int8: { bytes: 1 },
+  int16: { bytes: 2 },
+  int32: { bytes: 4 },
+  int64: { bytes: 8 },
+  uint8: { bytes: 1 },
+  uint16: { bytes: 2 },
+  uint32: { bytes: 4 },
+  uint64: { bytes: 8 },
 });
 
 /** @typedef {keyof typeof DTYPES} DType */

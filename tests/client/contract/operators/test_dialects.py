@@ -152,9 +152,12 @@ def test_an_object_refuses_with_where_and_why(dialect: str, case: Any) -> None:
 ANY_OPERATOR: Any = as_operator
 
 
-@pytest.mark.parametrize(("given", "why"), [("round", 'got "round"'), (7, "got 7")])
-def test_what_is_no_operator_is_refused_as_a_direction(given: Any, why: str) -> None:
-    refuses(lambda: ANY_OPERATOR(given), ("rounding",), why)
+@pytest.mark.parametrize(
+    ("given", "loc", "why"),
+    [("round", "operator", 'got "round"'), (7, "rounding", "got 7")],
+)
+def test_what_is_no_operator_is_refused(given: Any, loc: str, why: str) -> None:
+    refuses(lambda: ANY_OPERATOR(given), (loc,), why)
 
 
 @each(lambda cases: {text: (text, operator) for text, operator in cases.words.items()})

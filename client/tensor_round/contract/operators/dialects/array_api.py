@@ -97,6 +97,7 @@ class ArrayAPIRound(RoundOperator):
 
 DIALECT = Dialect(
     name="array_api",
+    title="Array API",
     operator="round",
     descriptor=ArrayAPIDescriptor,
     object=ArrayAPIRound,

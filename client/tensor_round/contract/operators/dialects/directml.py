@@ -382,6 +382,7 @@ class DirectMLRound(RoundOperator):
 
 DIALECT = Dialect(
     name="directml",
+    title="DirectML",
     operator="ELEMENT_WISE_ROUND",
     descriptor=DirectMLDescriptor,
     object=DirectMLRound,

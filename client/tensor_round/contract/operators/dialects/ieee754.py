@@ -127,6 +127,7 @@ class IEEE754Round(RoundOperator):
 
 DIALECT = Dialect(
     name="ieee754",
+    title="IEEE 754",
     operator="roundToIntegral",
     descriptor=IEEE754Descriptor,
     object=IEEE754Round,

@@ -84,6 +84,7 @@ class MLIRRound(RoundOperator):
 
 DIALECT = Dialect(
     name="mlir",
+    title="MLIR",
     operator="math",
     descriptor=MLIRDescriptor,
     object=MLIRRound,

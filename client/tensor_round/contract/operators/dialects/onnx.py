@@ -154,6 +154,7 @@ class OnnxRound(RoundOperator):
 
 DIALECT = Dialect(
     name="onnx",
+    title="ONNX",
     operator="Round",
     descriptor=OnnxDescriptor,
     object=OnnxRound,

@@ -140,6 +140,7 @@ class OpenVINORound(RoundOperator):
 
 DIALECT = Dialect(
     name="openvino",
+    title="OpenVINO",
     operator="Round",
     descriptor=OpenVINODescriptor,
     object=OpenVINORound,

@@ -123,6 +123,7 @@ class StableHLORound(RoundOperator):
 
 DIALECT = Dialect(
     name="stablehlo",
+    title="StableHLO",
     operator="round_nearest",
     descriptor=StableHLODescriptor,
     object=StableHLORound,

@@ -75,6 +75,7 @@ class WebNNRoundEven(RoundOperator):
 
 DIALECT = Dialect(
     name="webnn",
+    title="WebNN",
     operator="roundEven",
     descriptor=WebNNDescriptor,
     object=WebNNRoundEven,

@@ -1,0 +1,70 @@
+"""Descriptors in their short form: one word, a dtype and a shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tensor_round as tr
+from tensor_round.contract import operators
+from tensor_round.contract.operators import DIALECTS
+from tensor_round.contract.operators.text import WORDS, operator_from_text
+
+
+def read(operator: object, dtype: object = "float32", shape: object = (2, 2, 1, 1)) -> Any:
+    sizes = list(shape) if isinstance(shape, tuple) else shape
+    return operators.validate({"operator": operator, "dtype": dtype, "shape": sizes})
+
+
+@pytest.mark.parametrize("word", [*tr.Rounding, *WORDS, "onnx:13", "directml:TOWARD_ZERO:3_0"])
+def test_a_word_is_the_descriptor_of_its_operator(word: str) -> None:
+    expected = operator_from_text(word).descriptor("float32", (2, 2, 1, 1))
+    assert read(word) == expected
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_an_object_has_the_attributes_of_the_dialects_operator(name: str) -> None:
+    dialect = DIALECTS[name]
+    # The example's operator, by its attributes alone.
+    operator = dialect.object.of(dialect.descriptor.read(dialect.example))
+    attributes = {key: getattr(operator, key) for key in operator.attributes()}
+    assert read({"dialect": name, **attributes}) == operator.descriptor("float32", (2, 2, 1, 1))
+
+
+def test_what_is_missing_has_the_dialects_default() -> None:
+    assert read({"dialect": "directml", "rounding_mode": "TOWARD_ZERO"}).feature_level == "3_0"
+    assert read({"dialect": "onnx"}) == tr.OnnxRound().descriptor("float32", (2, 2, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("given", "loc", "why"),
+    [
+        (("onnx", "int8"), "dtype", "Round takes FLOAT16, FLOAT, DOUBLE, BFLOAT16"),
+        (("onnx", "float33"), "dtype", "did you mean float32"),
+        (("onnx", ["float32"]), "dtype", "must be one of float16"),
+        (("onnx", "float32", [True]), "shape", "must be a list of integers"),
+        (("onnx", "float32", 3), "shape", "must be a list of integers"),
+        (("webnn", "float32", [0]), "shape", "must be at least 1"),
+        (("directml:TOWARD_ZERO:2_1", "float32", [2]), "shape", "exactly 4 dimensions, got 1"),
+        (("webn",), "operator", "did you mean webnn"),
+        ((None,), "operator", "must be a word, or an object"),
+        (({"dialect": ["onnx"]},), "operator", "must be a word, or an object"),
+        (({"dialect": "onnx", "opset_version": 99},), "operator", "newest opset known here is 28"),
+        (({"dialect": "onnx", "opset": 13},), "operator.opset", "onnx has opset_version"),
+        (({"dialect": "webnn", "op": "x"},), "operator.op", "webnn has none"),
+    ],
+)
+def test_faults_name_the_member(given: tuple[Any, ...], loc: str, why: str) -> None:
+    with pytest.raises(tr.InvalidDescriptor, match=why) as caught:
+        read(*given)
+    assert {".".join(map(str, fault.loc)) for fault in caught.value.faults} == {loc}
+
+
+def test_the_members_are_these_three() -> None:
+    with pytest.raises(tr.InvalidDescriptor) as caught:
+        operators.validate({"operator": "onnx", "dialect": "onnx", "dtype": "float32"})
+    assert [(fault.loc, fault.msg) for fault in caught.value.faults] == [
+        (("dialect",), "unknown member; the short form has operator, dtype, shape"),
+        (("shape",), "is missing"),
+    ]
