@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from .dtypes import BY_NAME, from_numpy
 from .errors import InvalidArgument, InvalidArgumentType
-from .layout import Layout
+from .layout import Layout, are_distinct
 from .operators.dialects.openvino import DTYPES as OPENVINO_DTYPES
 
 Array = npt.NDArray[Any]
@@ -102,7 +102,9 @@ def check_writable(out: Array) -> None:
     """Raise :class:`InvalidArgument` for a read-only array, or one whose elements overlap."""
     if not out.flags.writeable:
         raise InvalidArgument("out is read-only")
-    if not _is_free_of_overlap(out):
+    # Its bytes, as one more dimension: strides of NumPy need not be multiples of an element.
+    shape, strides = (*out.shape, out.itemsize), (*map(abs, out.strides), 1)
+    if out.size and not are_distinct(shape, strides):
         raise InvalidArgument("out has elements that share memory with each other")
 
 
@@ -257,17 +259,3 @@ _FROM_BUFFER: dict[type, Callable[[Any], Callable[[Array], Any]]] = {
     memoryview: lambda _: lambda y: y.data,
     array.array: _array_array,
 }
-
-
-def _is_free_of_overlap(target: Array) -> bool:
-    """Whether each stride, from the smallest, exceeds the bytes spanned by the smaller ones."""
-    reach = target.itemsize - 1
-    for stride, size in sorted(
-        (abs(stride), size)
-        for stride, size in zip(target.strides, target.shape, strict=True)
-        if size > 1
-    ):
-        if stride <= reach:
-            return target.size == 0
-        reach += (size - 1) * stride
-    return True

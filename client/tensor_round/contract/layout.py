@@ -20,6 +20,9 @@ from .quoting import shown
 #: Sizes and strides are below this limit, so that they fit a signed 64-bit integer.
 SIZE_LIMIT = 2**63
 
+#: The most work of the exact test for overlap: 10,000 steps take some milliseconds.
+_EXACT_DIMENSIONS, _EXACT_STEPS = 8, 10_000
+
 
 def packed_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """The strides, in elements, of a C-order tensor without gaps."""
@@ -93,7 +96,7 @@ class Layout:
         Such a tensor can be rounded as a flat array, whatever the order of its elements.
         """
         step = 1
-        for stride, size in self._by_stride():
+        for stride, size in self._dimensions():
             if stride != step:
                 return False
             step *= size
@@ -117,27 +120,13 @@ class Layout:
 
     @cached_property
     def is_free_of_overlap(self) -> bool:
-        """Whether it is proven that no two elements share bytes.
+        """Whether it is proven that no two elements share bytes; see :func:`are_distinct`."""
+        return self.element_count == 0 or are_distinct(self.shape, self.strides)
 
-        With dimensions sorted by stride, each stride must exceed the distance that the smaller
-        ones span. The condition is sufficient, not necessary: a few layouts without overlap do not
-        meet it. The exact test takes exponential time.
-        """
-        reach = 0
-        for stride, size in self._by_stride():
-            if stride <= reach:
-                return False
-            reach += (size - 1) * stride
-        return True
-
-    def _by_stride(self) -> list[tuple[int, int]]:
+    def _dimensions(self) -> list[tuple[int, int]]:
         if self.element_count == 0:
             return []
-        return sorted(
-            (stride, size)
-            for stride, size in zip(self.strides, self.shape, strict=True)
-            if size > 1
-        )
+        return _by_stride(self.shape, self.strides)
 
     def describe(self) -> dict[str, Any]:
         """The layout as JSON values, as in ``Output-Descriptor`` and the ``ieee754`` dialect."""
@@ -183,6 +172,74 @@ def span(shape: Sequence[int], strides: Sequence[int]) -> int:
     if 0 in shape:
         return 0
     return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+
+
+def are_distinct(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether it is proven that a tensor, not an empty one, has each element at a place of its own.
+
+    It has if each stride, sorted, exceeds the distance that the smaller ones span. Otherwise, two
+    elements share a place if and only if some differences of their indices, not all zero, weighted
+    by the strides sum to zero. These are searched for in up to 8 dimensions and 10,000 steps; a
+    layout that takes more is not proven.
+    """
+    dimensions = _by_stride(shape, strides)
+    reach = 0
+    for stride, size in dimensions:
+        if stride <= reach:
+            break
+        reach += (size - 1) * stride
+    else:
+        return True
+    if len(dimensions) > _EXACT_DIMENSIONS or dimensions[0][0] == 0:
+        return False
+    return _Collision(dimensions[::-1]).is_excluded()
+
+
+class _Collision:
+    """The search for two indices of one place, from the largest stride to the smallest."""
+
+    def __init__(self, dimensions: list[tuple[int, int]]) -> None:
+        self._dimensions = dimensions
+        self._steps = _EXACT_STEPS
+        # What the dimensions from each one on can sum to: at most so much, and multiples of this.
+        self._reaches, self._divisors = [0], [0]
+        for stride, size in reversed(dimensions):
+            self._reaches.insert(0, self._reaches[0] + (size - 1) * stride)
+            self._divisors.insert(0, math.gcd(self._divisors[0], stride))
+
+    def is_excluded(self) -> bool:
+        """Whether the search has ended without a collision."""
+        return not self._is_possible(0, 0, is_zero=True) and self._steps > 0
+
+    def _is_possible(self, at: int, distance: int, *, is_zero: bool) -> bool:
+        """Whether the dimensions from ``at`` on can bring a distance back to zero."""
+        if at == len(self._dimensions):
+            return distance == 0 and not is_zero
+        stride, size = self._dimensions[at]
+        reach = self._reaches[at + 1]
+        # Of two opposite collisions, the one whose first difference is positive.
+        lowest = max(-((reach + distance) // stride), 0 if is_zero else 1 - size)
+        highest = min((reach - distance) // stride, size - 1)
+        # The rest must be a multiple of the smaller strides' divisor; 0 if there are none.
+        divisor = self._divisors[at + 1] or stride
+        common = math.gcd(stride, divisor)
+        if distance % common:
+            return False
+        step = divisor // common
+        first = -distance // common * pow(stride // common, -1, step)
+        for difference in range(lowest + (first - lowest) % step, highest + 1, step):
+            self._steps -= 1
+            if self._steps <= 0:
+                return False
+            rest = distance + difference * stride
+            if self._is_possible(at + 1, rest, is_zero=is_zero and difference == 0):
+                return True
+        return False
+
+
+def _by_stride(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Strides and sizes of the dimensions that have more than one index, sorted by stride."""
+    return sorted((stride, size) for stride, size in zip(strides, shape, strict=True) if size > 1)
 
 
 def check_size(layout: Layout, limit_bytes: int, what: str) -> None:

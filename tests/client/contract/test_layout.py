@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,7 @@ def test_elements_are_as_many_as_indices(layout: Layout) -> None:
 @given(layouts())
 def test_free_of_overlap_means_no_two_elements_share_a_place(layout: Layout) -> None:
     taken = places(layout)
-    if len(set(taken)) < len(taken):
-        assert not layout.is_free_of_overlap
+    assert layout.is_free_of_overlap == (len(set(taken)) == len(taken))
 
 
 @given(layouts())
@@ -95,11 +95,31 @@ def test_overlap_tells_nothing_of_width(layout: Layout, factor: int) -> None:
     assert wide.is_free_of_overlap == layout.is_free_of_overlap
 
 
-def test_a_lawful_layout_that_the_overlap_test_does_not_prove() -> None:
-    layout = Layout.of(I8, [2, 3], [3, 2])
+@pytest.mark.parametrize(
+    ("shape", "strides", "is_free"),
+    [
+        ([2, 3], [3, 2], True),  # 0 2 3 4 5 7
+        ([3, 4], [3, 2], False),  # 6 twice
+        ([10**6, 10**6], [10**6 + 1, 10**6 - 1], True),
+        ([10**6, 10**6 + 2], [10**6 + 1, 10**6 - 1], False),
+        ([2] * 8, [81, 27, 9, 3, 1, 243, 729, 2187], True),
+        ([2] * 8, [32, 16, 8, 4, 2, 1, 64, 127], False),
+    ],
+)
+def test_layouts_whose_dimensions_interlock(
+    shape: list[int], strides: list[int], is_free: bool
+) -> None:
+    assert Layout.of(I8, shape, strides).is_free_of_overlap is is_free
 
-    assert sorted(places(layout)) == [0, 2, 3, 4, 5, 7]
-    assert not layout.is_free_of_overlap
+
+def test_what_takes_too_many_steps_or_dimensions_is_not_proven() -> None:
+    primes = [10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079]
+    began = time.process_time()
+    assert not Layout.of(I8, [5000] * 8, primes).is_free_of_overlap
+    assert not Layout.of(
+        I8, [2, 3] + [2] * 7, [3, 2, *(2**k for k in range(4, 11))]
+    ).is_free_of_overlap
+    assert time.process_time() - began < 1
 
 
 # shape, strides -> least length in elements, dense, free of overlap

@@ -55,8 +55,9 @@ def overlap_fault(title: str, loc: tuple[str | int, ...]) -> Fault:
     """The fault of an output whose elements may share bytes."""
     return Fault(
         loc,
-        f"{title}: elements of the output must not overlap: with dimensions larger than 1 sorted "
-        "by stride, each stride must exceed the sum of (size-1)*stride of the smaller ones",
+        f"{title}: elements of the output must not overlap; they do not if, with dimensions "
+        "larger than 1 sorted by stride, each stride exceeds the sum of (size-1)*stride of the "
+        "smaller ones",
     )
 
 

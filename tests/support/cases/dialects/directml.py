@@ -51,7 +51,7 @@ LENGTHS: dict[str, tuple[str, list[int], list[int] | None, int | None, int, int]
     "two halves": ("FLOAT16", [2], None, None, 4, 4),
     "one half": ("FLOAT16", [1], None, None, 4, 2),
     "three halves with length": ("FLOAT16", [3], None, 8, 8, 8),
-    "three halves with room": ("FLOAT16", [3], None, 9, 9, 9),
+    "three halves with room": ("FLOAT16", [3], None, 12, 12, 12),
     "floats need no rounding": ("FLOAT32", [3], None, None, 12, 12),
     "rows apart": ("FLOAT32", [2, 3], [5, 1], None, 32, 32),
     "rows of halves apart": ("FLOAT16", [2, 3], [4, 1], None, 16, 14),
@@ -203,7 +203,12 @@ CASES = DialectCases(
         },
         **{
             f"null {field}": ({f"{IN}.{field}": None}, IN_PLACE)
-            for field in ("Strides", "DimensionCount", "TotalTensorSizeInBytes")
+            for field in (
+                "Strides",
+                "DimensionCount",
+                "TotalTensorSizeInBytes",
+                "GuaranteedBaseOffsetAlignment",
+            )
         },
     },
     refusals={
@@ -308,16 +313,23 @@ CASES = DialectCases(
             {f"{IN}.Strides.0": "at most 4294967295"},
         ),
         "a length too short": (
-            {f"{IN}.TotalTensorSizeInBytes": 23},
+            {f"{IN}.TotalTensorSizeInBytes": 20},
             {f"{IN}.TotalTensorSizeInBytes": "must be at least 24, the end of the last element"},
         ),
+        **{
+            f"a length of {length}, no multiple of 4": (
+                {f"{IN}.TotalTensorSizeInBytes": length},
+                {f"{IN}.TotalTensorSizeInBytes": f"must be a multiple of 4, got {length}"},
+            )
+            for length in (13, 23, 25, 26, 27)
+        },
         "a length not rounded up": (
             {
                 side + field: value
                 for side in (IN, OUT)
                 for field, value in ((".DataType", 2), (".Sizes", [3]))
             }
-            | {f"{IN}.TotalTensorSizeInBytes": 6},
+            | {f"{IN}.TotalTensorSizeInBytes": 4},
             {f"{IN}.TotalTensorSizeInBytes": "at least 8, the end of the last element rounded"},
         ),
         "a length of 0": (

@@ -114,10 +114,10 @@ class BufferDesc(Strict):
         description="Bytes of the whole buffer; null is the end of the last element, rounded up to "
         "a multiple of 4.",
     )
-    GuaranteedBaseOffsetAlignment: _UInt32 = Field(
-        default=0,
-        description="0 (the default), or a power of two of at least the element's size. It has no "
-        "effect here.",
+    GuaranteedBaseOffsetAlignment: _UInt32 | None = Field(
+        default=None,
+        description="null (the default) or 0, or a power of two of at least the element's size. It "
+        "has no effect here.",
     )
 
     @property
@@ -156,7 +156,9 @@ class BufferDesc(Strict):
         total = self.TotalTensorSizeInBytes
         if total is not None and not faults:
             least = _round_up_to_4(self.unrounded_bytes)
-            if total < least:
+            if total % 4:
+                broken["TotalTensorSizeInBytes"] = f"must be a multiple of 4, got {total}"
+            elif total < least:
                 broken["TotalTensorSizeInBytes"] = (
                     f"must be at least {least}, the end of the last element rounded up to 4, "
                     f"got {total}"
