@@ -7,10 +7,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..contract.differences.document import Differences
-from ..contract.names import RoundingName
 from ..contract.operators import RoundOperator, as_operator
 from ..contract.progress import ProgressCallback
-from ..contract.rounding import Rounding
+from ..contract.rounding import Rounding, RoundingName
 from ..transport.tls import Cert, Verify
 from .copyable import Copyable
 from .execution import AnyDescriptor
