@@ -57,10 +57,9 @@ LIBRARIES: dict[str, set[str]] = {
 #: The rooms of each package, each with those that it may import beside the root's modules.
 ARROWS: dict[Path, dict[str, set[str]]] = {
     CLIENT: {
-        "sdk": {"cuda", "transport", "messages", "arrays", "contract"},
-        "cuda": {"transport", "messages", "arrays", "contract"},
-        "transport": {"messages", "contract"},
-        "messages": {"arrays", "contract"},
+        "sdk": {"cuda", "transport", "arrays", "contract"},
+        "cuda": {"transport", "arrays", "contract"},
+        "transport": {"arrays", "contract"},
         "arrays": {"contract"},
         "contract": set(),
     },

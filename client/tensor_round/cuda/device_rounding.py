@@ -13,7 +13,7 @@ from ..contract.errors import InvalidArgument
 from ..contract.host import Array
 from ..contract.operators import PreparedDescriptor, RoundOperator
 from ..contract.progress import ProgressCallback
-from ..transport.deadline import Deadline
+from ..transport.concurrency import Deadline
 from . import driver
 from .ipc import CannotShare, SendForDocument, TooLarge, round_shared
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from ..contract.call import RoundCall
 from ..contract.errors import RequestRefused, TensorRoundError, TensorTooLarge
-from ..messages.request import Request, json_request
-from ..transport.deadline import Deadline
+from ..transport.concurrency import Deadline
+from ..transport.exchange import Request, json_request
 from .driver import Driver, DriverFailed, Export
 
 #: Sends a request with retries; the response's JSON object. Each try makes the request anew.

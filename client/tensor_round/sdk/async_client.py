@@ -10,7 +10,7 @@ from ..contract.differences.document import Differences
 from ..contract.operators import RoundOperator, as_operator
 from ..contract.progress import ProgressCallback
 from ..contract.rounding import Rounding, RoundingName
-from ..transport.tls import Cert, Verify
+from ..transport.factory import Cert, Verify
 from .copyable import Copyable
 from .execution import AnyDescriptor
 from .output import Output

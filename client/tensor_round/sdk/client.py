@@ -11,7 +11,7 @@ from ..contract.operators import RoundOperator, as_operator
 from ..contract.progress import ProgressCallback
 from ..contract.rounding import Rounding, RoundingName
 from ..transport.concurrency import run
-from ..transport.tls import Cert, Verify
+from ..transport.factory import Cert, Verify
 from .copyable import Copyable
 from .execution import AnyDescriptor
 from .output import Output

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ..contract.errors import InvalidArgument
 from ..contract.version import __version__
-from ..messages.request import Headers
+from ..transport.exchange import Headers
 
 #: Field names are tokens (RFC 9110, 5.6.2). Values are visible ASCII, with inner spaces and tabs.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", re.ASCII)

@@ -11,9 +11,8 @@ from ..contract.differences.document import Differences, joined
 from ..contract.host import Array, runs
 from ..contract.operators.dialects import IEEE754Round
 from ..contract.progress import ProgressCallback, counted
-from ..messages.request import Request, document_reader, tensor_request
-from ..transport.concurrency import Work
-from ..transport.deadline import Deadline
+from ..transport.concurrency import Deadline, Work
+from ..transport.exchange import Request, document_reader, tensor_request
 from .execution import Send
 
 _OPERATOR = IEEE754Round()

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, Self
 
 from ..transport.address import Address
+from ..transport.asynchronous import Tasks
+from ..transport.blocking import Threads
 from ..transport.concurrency import Concurrency
-from ..transport.concurrency.tasks import Tasks
-from ..transport.concurrency.threads import Threads
-from ..transport.select import client_transport
+from ..transport.factory import client_transport
 from .common_headers import headers_from
 from .session import Session
 from .settings import Settings

@@ -21,10 +21,8 @@ from ..contract.progress import ProgressCallback, counted
 from ..contract.quoting import shown
 from ..contract.wire import native
 from ..cuda.device_rounding import RoundTiles
-from ..messages.request import Request, tensor_reader, tensor_request
-from ..messages.response_readers import ResponseReader
-from ..transport.concurrency import Concurrency
-from ..transport.deadline import Deadline
+from ..transport.concurrency import Concurrency, Deadline
+from ..transport.exchange import Request, ResponseReader, tensor_reader, tensor_request
 from . import tensors
 from .output import Output
 from .tensors import Exporter, Tensor

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 
 from ..contract.errors import DigestMismatch, ProtocolViolation, RequestRefused, TensorRoundError
-from ..transport.deadline import Deadline
+from ..transport.concurrency import Deadline
 
 #: Seconds before the first retry, which double with each further one, and their maximum.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0

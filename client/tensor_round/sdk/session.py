@@ -30,11 +30,16 @@ from ..contract.host import (
 from ..contract.operators import PreparedDescriptor, RoundOperator
 from ..contract.progress import ProgressCallback, counted
 from ..cuda.device_rounding import DeviceRounder
-from ..messages.request import Request, document_reader, get_request, tensor_reader, tensor_request
-from ..messages.response_readers import ResponseReader
-from ..transport.concurrency import Concurrency, Work
-from ..transport.deadline import Deadline
-from ..transport.interface import Transport
+from ..transport.concurrency import Concurrency, Deadline, Work
+from ..transport.exchange import (
+    Request,
+    ResponseReader,
+    document_reader,
+    get_request,
+    tensor_reader,
+    tensor_request,
+)
+from ..transport.http import Transport
 from .comparisons import Comparisons
 from .execution import AnyDescriptor, DescriptorExecutor
 from .output import Output

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..contract.errors import InvalidArgument, InvalidArgumentType
-from ..transport.tls import Cert, Verify
+from ..transport.factory import Cert, Verify
 
 #: The types of each argument, and their description. A ``bool`` is not accepted as a number.
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {

@@ -15,11 +15,10 @@ from ..contract.errors import RequestRefused, TensorRoundError
 from ..contract.operators import RoundOperator
 from ..contract.progress import ProgressCallback
 from ..contract.version import __version__
-from ..messages.request import Request
 from ..transport.address import LOCAL, Address, is_spread
-from ..transport.concurrency import Concurrency
-from ..transport.deadline import Deadline
-from ..transport.interface import Transport
+from ..transport.concurrency import Concurrency, Deadline
+from ..transport.exchange import Request
+from ..transport.http import Transport
 from .execution import AnyDescriptor
 from .output import Output
 from .retries import Retries

@@ -13,7 +13,7 @@ from tensor_round.sdk.retries import (
     Retries,
     RetryBudget,
 )
-from tensor_round.transport.deadline import Deadline
+from tensor_round.transport.concurrency import Deadline
 
 NEVER = Deadline(None)
 

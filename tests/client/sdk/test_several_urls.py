@@ -13,10 +13,8 @@ import pytest
 import tensor_round as tr
 from tensor_round.sdk.tracing import server_attributes
 from tensor_round.transport.address import Address
-from tensor_round.transport.http_transport import HTTPTransport
-from tensor_round.transport.interface import Transport
-from tensor_round.transport.several.directory import MAX_REPLICAS, Directory
-from tensor_round.transport.several.transport import SeveralTransport
+from tensor_round.transport.http import HTTPTransport, Transport
+from tensor_round.transport.several import MAX_REPLICAS, Directory, SeveralTransport
 
 KINDS = [tr.Client, tr.AsyncClient]
 A, B = "http://a", "https://b:8443/c"

@@ -26,7 +26,7 @@ from support.clients import AnyClient
 from support.http.proxy import FAULTLESS, Fault, Proxy
 from support.services.server import Service
 from tensor_round.sdk import retries
-from tensor_round.transport.several import balancer
+from tensor_round.transport import balancer
 
 X = patterns("float32", 50_000)
 EXPECTED = expected_bits(X)

@@ -13,14 +13,17 @@ from tensor_round import ConnectionFailed, IEEE754Round, ProtocolViolation, Requ
 from tensor_round.arrays.sinks import DirectSink
 from tensor_round.contract.errors import UnknownRefusal
 from tensor_round.contract.wire import native
-from tensor_round.messages.refusal import parse_retry_after, refusal
-from tensor_round.messages.request import (
+from tensor_round.transport.exchange import (
+    MAX_DOCUMENT_BYTES,
+    ResponseReader,
+    copy_into,
     document_reader,
     get_request,
+    parse_retry_after,
+    refusal,
     tensor_reader,
     tensor_request,
 )
-from tensor_round.messages.response_readers import MAX_DOCUMENT_BYTES, ResponseReader, copy_into
 
 PREPARED = IEEE754Round().prepare("float32", (3,))
 BODY = np.array([1, 2, 3], "<f4").tobytes()

@@ -1,18 +1,57 @@
-"""A stream in an asyncio event loop, which receives directly into the caller's memory.
-
-Its waits ignore the deadline: :class:`.concurrency.tasks.Tasks` cancels them.
-"""
+"""The asynchronous client's waits: tasks, pools and streams of an event loop in asyncio."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import cast
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar, cast
 
-from ..address import Address
-from ..deadline import Deadline
-from ..resolver import resolve_host
-from . import coalesce
+from ..contract.errors import DeadlineExceeded, InvalidArgument
+from .address import Address, resolve_host
+from .concurrency import C, Deadline, Task, Work
+from .http import coalesce
+
+T = TypeVar("T")
+
+
+class Tasks:
+    """Runs in the caller's asyncio event loop."""
+
+    async def within(self, deadline: Deadline, work: Task[T]) -> T:
+        """The result of the work, which is cancelled at the deadline."""
+        try:
+            async with asyncio.timeout(deadline.remaining()):
+                return await work()
+        except TimeoutError as error:
+            deadline.remaining()
+            raise DeadlineExceeded("the call was not over in time") from error
+
+    async def sleep(self, seconds: float, deadline: Deadline) -> None:
+        """Wait for so many seconds."""
+        await asyncio.sleep(seconds)
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """The result of the work, done in a thread."""
+        return await asyncio.to_thread(work)
+
+    async def for_each(
+        self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
+    ) -> None:
+        """Work on the items in tasks, which end before this returns."""
+
+        async def loop() -> None:
+            for item in items:
+                await work(item)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(workers):
+                    group.create_task(loop())
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
 
 #: Bytes of one write. asyncio before 3.12 copies the part of a write that it cannot send at once.
 _PIECE_BYTES = 256 << 10
@@ -20,6 +59,71 @@ _PIECE_BYTES = 256 << 10
 _COALESCE_BYTES = 128 << 10
 #: The buffer for bytes that arrive while no call receives, in bytes.
 _BUFFER_BYTES = 64 << 10
+
+
+class AsyncPool(Generic[C]):
+    """At most ``size`` connections, made by ``make``, for the tasks of one event loop.
+
+    Connections belong to their loop. In another loop (a forked child's, or the next
+    ``asyncio.run``) the pool is empty again.
+    """
+
+    def __init__(self, make: Callable[[], C], size: int) -> None:
+        self._make = make
+        self._size = size
+        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._made = 0
+        self._idle: list[C] = []
+        self._waiting: deque[asyncio.Future[C]] = deque()
+
+    async def acquire(self, deadline: Deadline) -> C:
+        """Wait for a connection for the caller alone; the caller's timeout applies."""
+        if self._closed:
+            raise InvalidArgument("the client is closed")
+        loop = self._enter()
+        if self._idle:
+            return self._idle.pop()
+        if self._made < self._size:
+            self._made += 1
+            return self._make()
+        waiter: asyncio.Future[C] = loop.create_future()
+        self._waiting.append(waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            # A connection may have been assigned before the cancellation was delivered.
+            if waiter.done() and not waiter.cancelled():
+                self.release(waiter.result())
+            raise
+
+    def release(self, connection: C) -> None:
+        """Return a connection; the task that has waited longest gets it."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
+                return
+        if self._closed:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Close idle connections now, and the others when they are released."""
+        self._enter()
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+        # The loop closes sockets in its next iteration, which may be its last.
+        await asyncio.sleep(0)
+
+    def _enter(self) -> asyncio.AbstractEventLoop:
+        """The running loop; drops the connections of another loop."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._made, self._idle, self._waiting = loop, 0, [], deque()
+        return loop
 
 
 async def open_stream(

@@ -1,20 +1,141 @@
-"""A stream on a blocking socket, which sends the caller's memory without copies."""
+"""The synchronous client's waits: threads, pools and streams that block."""
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import ssl
-from collections.abc import Callable
-from typing import Any
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from typing import Any, Generic, TypeVar
 
-from ..address import Address
-from ..deadline import Deadline
-from ..resolver import SocketAddress, resolve_host
-from . import coalesce
+from ..contract.errors import InvalidArgument
+from .address import Address, SocketAddress, resolve_host
+from .concurrency import FORKABLES, LONGEST_WAIT, C, Deadline, Task, Work, run
+from .http import coalesce
+
+T = TypeVar("T")
+
+
+class Threads:
+    """Blocks the calling thread, and starts further ones for the tiles of a call."""
+
+    def within(self, deadline: Deadline, work: Task[T]) -> Awaitable[T]:
+        """The result of the work, which checks the deadline at every wait."""
+        return work()
+
+    async def sleep(self, seconds: float, deadline: Deadline) -> None:
+        """Wait for so many seconds, or until the deadline expires."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            deadline.remaining()
+            time.sleep(min(left, LONGEST_WAIT))
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """The result of the work, done in this thread."""
+        return work()
+
+    async def for_each(
+        self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
+    ) -> None:
+        """Work on the items in threads, which end before this returns."""
+        lock = threading.Lock()
+
+        def next_item() -> T:
+            with lock:
+                return next(items)
+
+        def loop() -> None:
+            with contextlib.suppress(StopIteration):
+                while True:
+                    run(work(next_item()))
+
+        with ThreadPoolExecutor(workers, thread_name_prefix="tensor-round") as threads:
+            # Each thread has the caller's context variables, of traces and logs, say.
+            futures = [threads.submit(copy_context().run, loop) for _ in range(workers)]
+            try:
+                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+            except BaseException:
+                deadline.expire()
+                raise
+
 
 #: TLS copies anyway; a request up to this size is sent as one record.
 _ONE_RECORD_BYTES = 16 << 10
+
+
+class Pool(Generic[C]):
+    """At most ``size`` connections, made by ``make``; thread-safe.
+
+    The connection released last is acquired first. A forked child's pool is empty: two processes
+    on one connection would receive each other's responses.
+    """
+
+    def __init__(self, make: Callable[[], C], size: int) -> None:
+        self._make = make
+        self._size = size
+        self._closed = False
+        self._all: list[C] = []
+        self._idle: list[C] = []
+        self._make_lock()
+        FORKABLES.add(self)
+
+    def _make_lock(self) -> None:
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
+
+    async def acquire(self, deadline: Deadline) -> C:
+        """Wait for a connection for the caller alone; raises :class:`DeadlineExceeded`."""
+        with self._lock:
+            while True:
+                if self._closed:
+                    raise InvalidArgument("the client is closed")
+                if self._idle:
+                    return self._idle.pop()
+                if len(self._all) < self._size:
+                    self._all.append(self._make())
+                    return self._all[-1]
+                self._wait(deadline.next_wait())
+
+    def release(self, connection: C) -> None:
+        """Return a connection to the pool."""
+        with self._lock:
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
+                if self._waiting:
+                    self._changed.notify()
+
+    async def close(self) -> None:
+        """Close idle connections now, and the others when they are released."""
+        with self._lock:
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close()
+            self._changed.notify_all()
+
+    def _wait(self, seconds: float) -> None:
+        self._waiting += 1
+        try:
+            self._changed.wait(seconds)
+        finally:
+            self._waiting -= 1
+
+    def reset_after_fork(self) -> None:
+        """In a forked child: close the copies of the parent's sockets, which stay open there."""
+        for connection in self._all:
+            connection.close()
+        self._all, self._idle = [], []
+        # The old lock may be held by a thread that the child does not have.
+        self._make_lock()
 
 
 async def open_stream(

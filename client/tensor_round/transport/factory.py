@@ -1,27 +1,60 @@
-"""Selects a client's transport: its own, for one address or several, the engine, or httpx2's."""
+"""Makes a client's transport: its own, for one address or several, the engine's, or httpx2's."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from ..contract.errors import InvalidArgument
-from ..messages.request import Headers
 from .address import FLEET, LOCAL, Address, is_spread
+from .asynchronous import AsyncPool
+from .asynchronous import open_stream as open_async_stream
+from .blocking import Pool
+from .blocking import open_stream as open_blocking_stream
 from .concurrency import Concurrency
-from .connection import Connection
-from .http_transport import HTTPTransport
-from .interface import Transport
+from .exchange import Headers
+from .http import Connection, HTTPTransport, Opener, Transport, bounded
 from .local_transport import LocalTransport
-from .pools import AsyncPool, Pool
-from .several.directory import Directory
-from .several.transport import SeveralTransport
-from .streams import Opener, bounded
-from .streams.asynchronous import open_stream as open_async_stream
-from .streams.blocking import open_stream as open_blocking_stream
-from .tls import Cert, Verify, tls_context
+from .several import Directory, SeveralTransport
+
+#: As in httpx and requests: True, False, a file or folder of certificates, or a context.
+Verify = bool | str | Path | ssl.SSLContext
+#: A file with certificate and key, or a tuple of their two files and perhaps the key's password.
+Cert = str | Path | tuple[str | Path, str | Path] | tuple[str | Path, str | Path, str]
+
+
+def tls_context(verify: Verify, cert: Cert | None) -> ssl.SSLContext:
+    """The context that verifies the service's certificate and presents the client's.
+
+    Raises :class:`InvalidArgument` if a file cannot be read.
+    """
+    import httpx2  # only here: its import takes as long as NumPy's
+
+    given: object = verify
+    try:
+        if isinstance(verify, bool):
+            context = httpx2.create_ssl_context(verify)
+        elif isinstance(verify, ssl.SSLContext):
+            context = verify
+        elif Path(verify).is_dir():
+            context = ssl.create_default_context(capath=verify)
+        else:
+            context = ssl.create_default_context(cafile=verify)
+        given = cert[:2] if isinstance(cert, tuple) else cert
+        if isinstance(cert, tuple):
+            context.load_cert_chain(*cert)
+        elif cert is not None:
+            context.load_cert_chain(cert)
+    except OSError as error:
+        files = map(str, given if isinstance(given, tuple) else (given,))
+        raise InvalidArgument(
+            f"verify or cert cannot be used: {' and '.join(files)}: {error.strerror or error}"
+        ) from error
+    return context
 
 
 def client_transport(

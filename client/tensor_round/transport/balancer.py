@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ..pools import FORKABLES
+from .concurrency import FORKABLES
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
