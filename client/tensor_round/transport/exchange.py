@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ..arrays.sinks import Sink, TensorSink
+from ..arrays.tiles import Sink, TensorSink
 from ..contract import errors
 from ..contract.errors import (
     ConnectionFailed,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tensor_round import ConnectionFailed, IEEE754Round, ProtocolViolation, RequestRefused
-from tensor_round.arrays.sinks import DirectSink
+from tensor_round.arrays.tiles import DirectSink
 from tensor_round.contract.errors import UnknownRefusal
 from tensor_round.contract.wire import native
 from tensor_round.transport.exchange import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tensor_round as tr
-from tensor_round.sdk.retries import (
+from tensor_round.clients.session import (
     FIRST_PAUSE,
     LONGEST_KNOCK,
     LONGEST_PAUSE,

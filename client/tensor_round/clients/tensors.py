@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
-from ..arrays.sinks import DirectSink, StagedSink, StridedSink, TensorSink
+from ..arrays.tiles import DirectSink, StagedSink, StridedSink, TensorSink
 from ..contract.call import RoundCall, wrong_size
 from ..contract.errors import InvalidArgument
 from ..contract.host import Array, bits, check_writable, read_array, strided_view
@@ -210,3 +211,56 @@ def _memory(tensor: Tensor) -> Array:
 def _effective_strides(array: Array) -> list[int]:
     """The strides in bytes, without those of dimensions of size 1."""
     return [step for step, size in zip(array.strides, array.shape, strict=True) if size > 1]
+
+
+class OutputLayout(NamedTuple):
+    """An output's layout: ``strides`` in elements; ``byte_length`` with gaps and padding."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    byte_length: int
+
+
+class Output:
+    """The output of an executed descriptor: its bytes and their layout."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    @property
+    def layout(self) -> OutputLayout:
+        """Dtype, shape, strides (in elements) and length (in bytes)."""
+        stated = self._tensor.layout
+        return OutputLayout(stated.dtype.numpy, stated.shape, stated.strides, stated.byte_length)
+
+    @property
+    def data(self) -> memoryview:
+        """The output's ``layout.byte_length`` bytes; bytes that no element covers are zero.
+
+        They are the memory of ``out``, if it has this layout.
+        """
+        return self._memory.data
+
+    def numpy(self) -> Array:
+        """The elements as an array with the output's strides; ``out`` itself if it is an array."""
+        return self._tensor.elements
+
+    @cached_property
+    def _memory(self) -> Bytes:
+        tensor = self._tensor
+        if tensor.memory is not None:
+            return tensor.memory
+        if tensor.layout.is_dense and tensor.has_stated_layout:
+            extent = tensor.extent()
+            if extent.size == tensor.layout.byte_length:
+                return extent
+        memory = np.zeros(tensor.layout.byte_length, np.uint8)
+        bits(strided_view(memory, tensor.layout))[...] = bits(tensor.elements)
+        return memory
+
+    def __repr__(self) -> str:
+        dtype, shape, strides, byte_length = self.layout
+        return (
+            f"<Output dtype={dtype.name} shape={shape} strides={strides} byte_length={byte_length}>"
+        )

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 import tensor_round as tr
-from tensor_round.sdk.tracing import server_attributes
+from tensor_round.clients.tracing import server_attributes
 from tensor_round.transport.address import Address
 from tensor_round.transport.http import HTTPTransport, Transport
 from tensor_round.transport.several import MAX_REPLICAS, Directory, SeveralTransport

@@ -20,10 +20,9 @@ from ..transport.concurrency import Concurrency, Deadline
 from ..transport.exchange import Request
 from ..transport.http import Transport
 from .execution import AnyDescriptor
-from .output import Output
-from .retries import Retries
-from .session import MakeReader, Session
-from .settings import Settings
+from .options import Settings
+from .session import MakeReader, Retries, Session
+from .tensors import Output
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span

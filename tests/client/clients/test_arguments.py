@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import tensor_round as tr
-from tensor_round.sdk.common_headers import headers_from
-from tensor_round.sdk.settings import with_environment
+from tensor_round.clients.options import headers_from, with_environment
 from tensor_round.transport.address import Address
 
 ADDRESSES: dict[str, tuple[Address, str]] = {

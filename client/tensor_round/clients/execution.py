@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
-from ..arrays.sinks import TensorSink
+from ..arrays.tiles import TensorSink
 from ..contract import operators
 from ..contract.errors import HeadersTooLarge, InvalidArgumentType
 from ..contract.operators import (
@@ -20,12 +20,11 @@ from ..contract.operators.model import OperatorDescriptor
 from ..contract.progress import ProgressCallback, counted
 from ..contract.quoting import shown
 from ..contract.wire import native
-from ..cuda.device_rounding import RoundTiles
 from ..transport.concurrency import Concurrency, Deadline
 from ..transport.exchange import Request, ResponseReader, tensor_reader, tensor_request
 from . import tensors
-from .output import Output
-from .tensors import Exporter, Tensor
+from .devices import RoundTiles
+from .tensors import Exporter, Output, Tensor
 
 T = TypeVar("T")
 #: A descriptor: a model of any dialect, a mapping, or its JSON text.
