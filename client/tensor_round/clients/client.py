@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from ..contract.differences.document import Differences
 from ..contract.operators import RoundOperator, as_operator
 from ..contract.progress import ProgressCallback
 from ..contract.rounding import Rounding, RoundingName
 from ..transport.address import Address
-from ..transport.asynchronous import Tasks
-from ..transport.blocking import Threads
-from ..transport.concurrency import Concurrency, run
-from ..transport.factory import Cert, Verify, client_transport
+from ..transport.blocking import BLOCKING
+from ..transport.concurrency import run
+from ..transport.factory import client_transport
+from ..transport.http import Waits
 from .execution import AnyDescriptor
-from .options import Settings, headers_from, with_environment
-from .session import Session
+from .options import Arguments, Options, headers_from, names_options
 from .tensors import Output
 from .tracing import open_session
 
@@ -26,49 +25,47 @@ if TYPE_CHECKING:
     import httpx2
 
 
-class Copyable:
-    """A client whose copies are new clients of the same settings."""
+class BaseClient:
+    """What both clients have: their arguments and their session. Copies are new clients."""
 
-    _settings: Settings
-    _session: Session
-
-    def _open(self, settings: Settings, *, is_async: bool) -> None:
+    def __init__(self, arguments: Arguments, waits: Waits) -> None:
         """Make the session; nothing is connected yet."""
-        concurrency: Concurrency = Tasks() if is_async else Threads()
+        options = arguments.options
         transport = client_transport(
-            Address.parse_all(settings.url),
-            headers_from(settings.api_key, settings.headers),
-            settings.transport,
-            concurrency,
-            is_async=is_async,
-            connections=settings.connections,
-            verify=settings.verify,
-            cert=settings.cert,
+            Address.parse_all(arguments.url),
+            headers_from(options["api_key"], options["headers"]),
+            arguments.transport,
+            waits,
+            connections=options["connections"],
+            verify=options["verify"],
+            cert=options["cert"],
         )
-        self._settings = settings
-        self._session = open_session(transport, concurrency, settings)
+        self._arguments = arguments
+        self._session = open_session(transport, waits.concurrency, arguments)
 
     def __repr__(self) -> str:
         state = "closed" if self._session.is_closed else "open"
-        return f"<tensor_round.{type(self).__name__} {self._settings.url} {state}>"
+        return f"<tensor_round.{type(self).__name__} {self._arguments.url} {state}>"
 
     def __copy__(self) -> Self:
-        make: Callable[..., Self] = type(self)
-        return make(self._settings.url, **self._settings.options())
+        make: Callable[..., Any] = type(self)
+        copy: Self = make(self._arguments.url, **self._arguments.copied_options())
+        return copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
-        options = self._settings.picklable_options()
-        return partial(type(self), **options), (self._settings.url,)
+        make: Callable[..., Any] = type(self)
+        options = self._arguments.copied_options(may_leave_process=True)
+        return partial(make, **options), (self._arguments.url,)
 
 
 #: The type of an array argument, and of its result.
 A = TypeVar("A")
 
 
-class Client(Copyable):
+class Client(BaseClient):
     """Rounds arrays through a service; threads may share it.
 
     ``url`` is ``http://``, ``https://``, ``unix://`` with a socket's path, or ``local:`` for the
@@ -99,24 +96,15 @@ class Client(Copyable):
     ``transport`` can be neither copied nor pickled.
     """
 
+    @names_options
     def __init__(
         self,
         url: str | Sequence[str] | None = None,
         *,
-        api_key: str | None = None,
-        verify: Verify = True,
-        cert: Cert | None = None,
-        timeout: float | None = 30.0,
-        retries: int = 3,
-        connections: int = 4,
-        tile_bytes: int = 64 << 20,
-        headers: Mapping[str, str] | None = None,
         transport: httpx2.BaseTransport | None = None,
-        digest: bool = False,
+        **options: Unpack[Options],
     ) -> None:
-        urls, api_key = with_environment(url, api_key)
-        options = timeout, retries, connections, tile_bytes, headers, transport, digest
-        self._open(Settings(urls, api_key, verify, cert, *options), is_async=False)
+        super().__init__(Arguments.of(url, transport, options), BLOCKING)
 
     def round(
         self,
@@ -224,31 +212,24 @@ class Client(Copyable):
         self.close()
 
 
-class AsyncClient(Copyable):
+class AsyncClient(BaseClient):
     """:class:`~tensor_round.Client` for asyncio: the same arguments, and the same calls, awaited.
 
     ``transport`` is an ``httpx2.AsyncBaseTransport``; ``httpx2.ASGITransport`` calls an ASGI
     application in this process. A client belongs to one event loop.
     """
 
+    @names_options
     def __init__(
         self,
         url: str | Sequence[str] | None = None,
         *,
-        api_key: str | None = None,
-        verify: Verify = True,
-        cert: Cert | None = None,
-        timeout: float | None = 30.0,
-        retries: int = 3,
-        connections: int = 4,
-        tile_bytes: int = 64 << 20,
-        headers: Mapping[str, str] | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
-        digest: bool = False,
+        **options: Unpack[Options],
     ) -> None:
-        urls, api_key = with_environment(url, api_key)
-        options = timeout, retries, connections, tile_bytes, headers, transport, digest
-        self._open(Settings(urls, api_key, verify, cert, *options), is_async=True)
+        from ..transport.asynchronous import ASYNCHRONOUS  # imports asyncio, which is slow
+
+        super().__init__(Arguments.of(url, transport, options), ASYNCHRONOUS)
 
     async def round(
         self,

@@ -12,10 +12,9 @@ from __future__ import annotations
 import base64
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,14 +23,13 @@ from ..arrays.cuda_driver import Driver, DriverFailed, Export
 from ..arrays.device import ArrayLibrary, library_of
 from ..contract.call import RoundCall
 from ..contract.errors import InvalidArgument, RequestRefused, TensorRoundError, TensorTooLarge
-from ..contract.host import Array
 from ..contract.operators import PreparedDescriptor, RoundOperator
 from ..contract.progress import ProgressCallback
 from ..transport.concurrency import Deadline
-from ..transport.exchange import Request, json_request
+from ..transport.exchange import Request, document_reader, json_request
 
-#: Sends a request with retries; the response's JSON object. Each try makes the request anew.
-SendForDocument = Callable[[Callable[[], Request], Deadline], Coroutine[Any, Any, dict[str, Any]]]
+if TYPE_CHECKING:
+    from .session import Session
 
 #: Statuses of a service without CUDA shared memory, or without access to this memory.
 _CANNOT = frozenset({400, 404, 405, 501})
@@ -48,7 +46,7 @@ class TooLarge(CannotShare):
 
 
 async def round_shared(
-    send: SendForDocument,
+    session: Session,
     driver: Driver,
     call: RoundCall,
     source: int,
@@ -57,7 +55,7 @@ async def round_shared(
 ) -> None:
     """Round the packed tensor at one device address into the one at another.
 
-    Raises :class:`CannotShare`, and the errors of ``send``.
+    Raises :class:`CannotShare`, and the errors of :meth:`Session.send`.
     """
     try:
         driver.wait(source)
@@ -68,9 +66,10 @@ async def round_shared(
     try:
         for export in exports:
             if export.handle not in names:
-                names[export.handle] = await _register(send, export, deadline)
+                names[export.handle] = await _register(session, export, deadline)
         document = _inference(call, exports, names)
-        await send(partial(json_request, "/v2/models/round/infer", document), deadline)
+        request = partial(json_request, "/v2/models/round/infer", document)
+        await session.send(request, document_reader, deadline)
     except RequestRefused as refusal:
         if refusal.status == TensorTooLarge.status:
             raise TooLarge(refusal.detail) from refusal
@@ -80,10 +79,10 @@ async def round_shared(
             # A failure is ignored: the call's result counts, and a restart unregisters too.
             with suppress(TensorRoundError):
                 path = f"/v2/cudasharedmemory/region/{name}/unregister"
-                await send(partial(json_request, path, {}), deadline)
+                await session.send(partial(json_request, path, {}), document_reader, deadline)
 
 
-async def _register(send: SendForDocument, export: Export, deadline: Deadline) -> str:
+async def _register(session: Session, export: Export, deadline: Deadline) -> str:
     """Register an allocation with the service; return the name of the registration."""
     name = ""
 
@@ -99,7 +98,7 @@ async def _register(send: SendForDocument, export: Export, deadline: Deadline) -
         return json_request(f"/v2/cudasharedmemory/region/{name}/register", document)
 
     try:
-        await send(request, deadline)
+        await session.send(request, document_reader, deadline)
     except RequestRefused as refusal:
         if refusal.status in _CANNOT:
             raise CannotShare(refusal.detail) from refusal
@@ -134,31 +133,13 @@ def _inference(call: RoundCall, exports: list[Export], names: dict[bytes, str]) 
 logger = logging.getLogger(__name__)
 
 
-class RoundTiles(Protocol):
-    """Rounds every tile of a host array into another array, which may be the same memory."""
-
-    def __call__(
-        self,
-        operator: RoundOperator,
-        prepared: PreparedDescriptor,
-        source: Array,
-        target: Array,
-        progress: bool | ProgressCallback,
-        deadline: Deadline,
-        *,
-        is_fresh: bool = False,
-    ) -> Awaitable[None]:
-        """Round the array; ``is_fresh`` means that the target is new and shares no memory."""
-
-
 class DeviceRounder:
     """Rounds the GPU arrays of one session."""
 
-    def __init__(self, send: SendForDocument, round_tiles: RoundTiles, *, is_spread: bool) -> None:
-        self._send = send
-        self._round_tiles = round_tiles
+    def __init__(self, session: Session) -> None:
+        self._session = session
         #: Whether requests go to several services: none of them has the registrations of all.
-        self._is_spread = is_spread
+        self._is_spread = session.transport.addresses != 1
         #: False once the service has failed to open this process's GPU memory.
         self._can_share = True
 
@@ -197,7 +178,7 @@ class DeviceRounder:
             if self._is_spread:
                 raise CannotShare("the client has several addresses")
             gpu = driver.open_driver()
-            await round_shared(self._send, gpu, prepared.call, source, target, deadline)
+            await round_shared(self._session, gpu, prepared.call, source, target, deadline)
         except (CannotShare, driver.DriverFailed) as reason:
             logger.warning("GPU arrays are copied to the service and back: %s", reason)
             self._can_share = isinstance(reason, TooLarge)
@@ -221,7 +202,7 @@ class DeviceRounder:
             gpu = driver.open_driver()
             gpu.wait(source)
             gpu.read(source, flat)
-            await self._round_tiles(operator, prepared, memory, memory, progress, deadline)
+            await self._session.round_tiles(operator, prepared, memory, memory, progress, deadline)
             gpu.write(flat, target)
         except driver.DriverFailed as error:
             raise InvalidArgument(f"the array cannot be read or written: {error}") from error

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..arrays.tiles import TensorSink
 from ..contract import operators
@@ -20,11 +20,13 @@ from ..contract.operators.model import OperatorDescriptor
 from ..contract.progress import ProgressCallback, counted
 from ..contract.quoting import shown
 from ..contract.wire import native
-from ..transport.concurrency import Concurrency, Deadline
+from ..transport.concurrency import Deadline
 from ..transport.exchange import Request, ResponseReader, tensor_reader, tensor_request
 from . import tensors
-from .devices import RoundTiles
 from .tensors import Exporter, Output, Tensor
+
+if TYPE_CHECKING:
+    from .session import Session
 
 T = TypeVar("T")
 #: A descriptor: a model of any dialect, a mapping, or its JSON text.
@@ -36,123 +38,93 @@ _CACHE_SIZE = 256
 _LARGE_BYTES = 256 << 10
 
 
-class Send(Protocol[T]):
-    """Sends a request with retries until a response is complete."""
-
-    def __call__(
-        self,
-        make_request: Callable[[], Request],
-        make_reader: Callable[[int, Mapping[str, str]], ResponseReader[T]],
-        deadline: Deadline,
-        *,
-        computes: bool = False,
-    ) -> Awaitable[T]:
-        """Send it; each try makes a new request and a new reader."""
-
-
-class DescriptorExecutor:
-    """Executes the descriptors of one session.
+async def execute(
+    session: Session,
+    descriptor: AnyDescriptor,
+    data: Exporter,
+    out: Exporter,
+    progress: bool | ProgressCallback,
+    deadline: Deadline,
+) -> Output:
+    """Execute a descriptor of a session; see :meth:`Client.execute`.
 
     A tensor over ``tile_bytes`` is cut into tiles if its input and output have the same layout
     without gaps. Every other tensor is sent whole.
     """
+    stated, prepared = read_descriptor(descriptor)
+    call = prepared.call
+    source = tensors.read_input(data, call)
+    target = None if out is None else tensors.read_output(out, call)
+    in_place = target is not None and tensors.is_in_place(source, target)
+    is_flat = call.input.is_dense and call.input.lies_like(call.output.strides)
+    if is_flat and call.input.element_bytes > session.tile_bytes:
+        is_fresh = target is None
+        target = target or tensors.allocate(call.output)
+        await _in_tiles(session, stated, source, target, progress, deadline, is_fresh=is_fresh)
+    else:
+        target = await _whole(session, prepared, source, target, in_place, progress, deadline)
+    return Output(target)
 
-    def __init__(
-        self,
-        send: Send[None],
-        round_tiles: RoundTiles,
-        concurrency: Concurrency,
-        tile_bytes: int,
-        *,
-        digest: bool,
-    ) -> None:
-        self._send = send
-        self._round_tiles = round_tiles
-        self._concurrency = concurrency
-        self._tile_bytes = tile_bytes
-        self._digest = digest
 
-    async def execute(
-        self,
-        descriptor: AnyDescriptor,
-        data: Exporter,
-        out: Exporter,
-        progress: bool | ProgressCallback,
-        deadline: Deadline,
-    ) -> Output:
-        """Execute a descriptor; see :meth:`Client.execute`."""
-        stated, prepared = read_descriptor(descriptor)
-        call = prepared.call
-        source = tensors.read_input(data, call)
-        target = None if out is None else tensors.read_output(out, call)
-        in_place = target is not None and tensors.is_in_place(source, target)
-        is_flat = call.input.is_dense and call.input.lies_like(call.output.strides)
-        if is_flat and call.input.element_bytes > self._tile_bytes:
-            is_fresh = target is None
-            target = target or tensors.allocate(call.output)
-            await self._in_tiles(stated, source, target, progress, deadline, is_fresh=is_fresh)
-        else:
-            target = await self._whole(prepared, source, target, in_place, progress, deadline)
-        return Output(target)
+async def _in_tiles(
+    session: Session,
+    stated: Descriptor,
+    source: Tensor,
+    target: Tensor,
+    progress: bool | ProgressCallback,
+    deadline: Deadline,
+    *,
+    is_fresh: bool,
+) -> None:
+    operator, layout = operator_of(stated), target.layout
+    prepared = operator.prepare(layout.dtype.name, layout.shape)
+    await session.round_tiles(
+        operator,
+        prepared,
+        source.elements,
+        target.elements,
+        progress,
+        deadline,
+        is_fresh=is_fresh,
+    )
+    if target.memory is not None:
+        target.memory[layout.element_bytes :] = 0
 
-    async def _in_tiles(
-        self,
-        stated: Descriptor,
-        source: Tensor,
-        target: Tensor,
-        progress: bool | ProgressCallback,
-        deadline: Deadline,
-        *,
-        is_fresh: bool,
-    ) -> None:
-        operator, layout = operator_of(stated), target.layout
-        prepared = operator.prepare(layout.dtype.name, layout.shape)
-        await self._round_tiles(
-            operator,
-            prepared,
-            source.elements,
-            target.elements,
-            progress,
-            deadline,
-            is_fresh=is_fresh,
-        )
-        if target.memory is not None:
-            target.memory[layout.element_bytes :] = 0
 
-    async def _whole(
-        self,
-        prepared: PreparedDescriptor,
-        source: Tensor,
-        target: Tensor | None,
-        in_place: bool,
-        progress: bool | ProgressCallback,
-        deadline: Deadline,
-    ) -> Tensor:
-        call, digest, result = prepared.call, self._digest, target
+async def _whole(
+    session: Session,
+    prepared: PreparedDescriptor,
+    source: Tensor,
+    target: Tensor | None,
+    in_place: bool,
+    progress: bool | ProgressCallback,
+    deadline: Deadline,
+) -> Tensor:
+    call, digest, result = prepared.call, session.digest, target
 
-        def make_payload() -> memoryview:
-            return tensors.payload(source, call)
+    def make_payload() -> memoryview:
+        return tensors.payload(source, call)
 
-        def make_request() -> Request:
-            return tensor_request(prepared, payload, digest=digest)
+    def make_request() -> Request:
+        return tensor_request(prepared, payload, digest=digest)
 
-        def make_reader(status: int, fields: Mapping[str, str]) -> ResponseReader[None]:
-            return tensor_reader(status, fields, prepared, make_sink, digest=digest)
+    def make_reader(status: int, fields: Mapping[str, str]) -> ResponseReader[None]:
+        return tensor_reader(status, fields, prepared, make_sink, digest=digest)
 
-        def make_sink() -> TensorSink:
-            # Memory is allocated once the service has accepted the tensor.
-            nonlocal result
-            if result is None:
-                result = tensors.allocate(call.output)
-            return tensors.sink(result, in_place=in_place, verified=digest)
+    def make_sink() -> TensorSink:
+        # Memory is allocated once the service has accepted the tensor.
+        nonlocal result
+        if result is None:
+            result = tensors.allocate(call.output)
+        return tensors.sink(result, in_place=in_place, verified=digest)
 
-        is_large = call.input.byte_length >= _LARGE_BYTES
-        payload = await self._concurrency.compute(make_payload) if is_large else make_payload()
-        with counted(progress, len(payload)) as add:
-            await self._send(make_request, make_reader, deadline, computes=digest and is_large)
-            add(len(payload))
-        assert result is not None
-        return result
+    is_large = call.input.byte_length >= _LARGE_BYTES
+    payload = await session.concurrency.compute(make_payload) if is_large else make_payload()
+    with counted(progress, len(payload)) as add:
+        await session.send(make_request, make_reader, deadline, computes=digest and is_large)
+        add(len(payload))
+    assert result is not None
+    return result
 
 
 def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, PreparedDescriptor]:

@@ -7,7 +7,7 @@ request may be sent again; the retry policy decides whether that can succeed.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -45,10 +45,10 @@ from ..transport.exchange import (
     tensor_request,
 )
 from ..transport.http import Transport
-from .comparisons import Comparisons
+from .comparisons import compare
 from .devices import DeviceRounder
-from .execution import AnyDescriptor, DescriptorExecutor
-from .options import Settings
+from .execution import AnyDescriptor, execute
+from .options import Arguments
 from .tensors import Output
 
 #: Seconds before the first retry, which double with each further one, and their maximum.
@@ -153,22 +153,22 @@ MakeReader = Callable[[int, Mapping[str, str]], ResponseReader[T]]
 class Session:
     """The calls of one client over one transport."""
 
-    def __init__(self, transport: Transport, concurrency: Concurrency, settings: Settings) -> None:
-        self._transport = transport
-        self._concurrency = concurrency
-        self._settings = settings
-        self._digest = settings.digest and not transport.is_in_process
-        self._retries = Retries(settings.retries, verified=self._digest)
+    def __init__(
+        self, transport: Transport, concurrency: Concurrency, arguments: Arguments
+    ) -> None:
+        options = arguments.options
+        self.transport = transport
+        self.concurrency = concurrency
+        #: The most bytes of a tile.
+        self.tile_bytes = options["tile_bytes"]
+        #: Whether payloads are verified.
+        self.digest = options["digest"] and not transport.is_in_process
         self.is_closed = False
-        self._comparisons = Comparisons(
-            self._send, self._for_each, settings.tile_bytes, digest=self._digest
-        )
-        self._devices = DeviceRounder(
-            self._send_for_document, self._round_tiles, is_spread=transport.addresses != 1
-        )
-        self._executor = DescriptorExecutor(
-            self._send, self._round_tiles, concurrency, settings.tile_bytes, digest=self._digest
-        )
+        self._url = arguments.url
+        self._timeout = options["timeout"]
+        self._connections = options["connections"]
+        self._retries = Retries(options["retries"], verified=self.digest)
+        self._devices = DeviceRounder(self)
 
     async def round(
         self,
@@ -187,7 +187,7 @@ class Session:
         prepared = operator.prepare(operand.dtype, source.shape)
         if out is None:
             target = empty_like(source)
-            await self._round_tiles(
+            await self.round_tiles(
                 operator, prepared, source, target, progress, deadline, is_fresh=True
             )
             return operand.wrap(target)
@@ -196,12 +196,12 @@ class Session:
         if _overlap_out_of_step(source, target):
             # Written at once, results would overwrite elements that are still to be sent.
             copy = empty_like(target)
-            await self._round_tiles(
+            await self.round_tiles(
                 operator, prepared, source, copy, progress, deadline, is_fresh=True
             )
             bits(target)[...] = bits(copy)
         else:
-            await self._round_tiles(operator, prepared, source, target, progress, deadline)
+            await self.round_tiles(operator, prepared, source, target, progress, deadline)
         return out
 
     async def compare(self, x: Any, progress: bool | ProgressCallback) -> Differences:
@@ -209,7 +209,7 @@ class Session:
         deadline = self._start()
         _check_progress(progress)
         operand = read_array(x)
-        return await self._comparisons.compare(operand.array, operand.dtype, progress, deadline)
+        return await compare(self, operand.array, operand.dtype, progress, deadline)
 
     async def execute(
         self,
@@ -221,18 +221,18 @@ class Session:
         """Execute a descriptor; see :meth:`Client.execute`."""
         deadline = self._start()
         _check_progress(progress)
-        return await self._executor.execute(descriptor, data, out, progress, deadline)
+        return await execute(self, descriptor, data, out, progress, deadline)
 
     async def document(self, path: str) -> dict[str, Any]:
         """The JSON object at a path."""
         deadline = self._start()
-        return await self._send_for_document(lambda: get_request(path), deadline)
+        return await self.send(lambda: get_request(path), document_reader, deadline)
 
     async def ready(self) -> bool:
         """Whether a service is reachable and ready, by one request to each, without retries."""
         deadline = self._start()
         tries = 0
-        while tries < max(1, self._transport.addresses):  # the first try may read them
+        while tries < max(1, self.transport.addresses):  # the first try may read them
             tries += 1
             try:
                 await self._send_once(get_request("/readyz"), document_reader, deadline)
@@ -240,7 +240,7 @@ class Session:
             except (ConnectionFailed, DeadlineExceeded):
                 continue
             except (ProtocolViolation, RequestRefused) as error:
-                if not error.transient and self._transport.addresses == 1:
+                if not error.transient and self.transport.addresses == 1:
                     raise
         return False
 
@@ -248,14 +248,14 @@ class Session:
         """Close the transport; further calls of this method do nothing."""
         if not self.is_closed:
             self.is_closed = True
-            await self._transport.close()
+            await self.transport.close()
 
     def _start(self) -> Deadline:
         if self.is_closed:
             raise InvalidArgument("the client is closed")
-        return Deadline(self._settings.timeout)
+        return Deadline(self._timeout)
 
-    async def _round_tiles(
+    async def round_tiles(
         self,
         operator: RoundOperator,
         prepared: PreparedDescriptor,
@@ -271,7 +271,7 @@ class Session:
         ``is_fresh`` tells that the target is new and shares no memory.
         """
         aliased = not is_fresh and np.may_share_memory(source, target)
-        tile_bytes = self._settings.tile_bytes
+        tile_bytes = self.tile_bytes
         tiling = cut(operator, prepared, source, target, tile_bytes, aliased=aliased)
         if tiling.is_whole and progress is False:
             (tile,) = tiling.tiles
@@ -287,19 +287,19 @@ class Session:
                 (tile,) = tiling.tiles
                 await work(tile)
             else:
-                await self._for_each(work, iter(tiling.tiles), deadline)
+                await self.for_each(work, iter(tiling.tiles), deadline)
 
-    async def _for_each(self, work: Work[T], items: Iterator[T], deadline: Deadline) -> None:
+    async def for_each(self, work: Work[T], items: Iterator[T], deadline: Deadline) -> None:
         """Work on every item, several at a time; the first error cancels the rest."""
-        connections = self._settings.connections
+        connections = self._connections
         most = max(connections, MAX_PARTS)
         # The number of addresses is 0 while it is not known.
-        workers = min(connections * self._transport.addresses or most, most)
-        await self._concurrency.for_each(work, items, workers, deadline)
+        workers = min(connections * self.transport.addresses or most, most)
+        await self.concurrency.for_each(work, items, workers, deadline)
 
     def _round_tile(self, tile: Tile, deadline: Deadline) -> Awaitable[None]:
-        digest, can_tear = self._digest, not self._transport.is_in_process
-        return self._send(
+        digest, can_tear = self.digest, not self.transport.is_in_process
+        return self.send(
             lambda: tensor_request(tile.prepared, tile.payload(), digest=digest),
             lambda status, fields: tensor_reader(
                 status,
@@ -312,12 +312,7 @@ class Session:
             computes=digest and tile.nbytes >= LARGE_DIGEST_BYTES,
         )
 
-    def _send_for_document(
-        self, make_request: Callable[[], Request], deadline: Deadline
-    ) -> Coroutine[Any, Any, dict[str, Any]]:
-        return self._send(make_request, document_reader, deadline)
-
-    async def _send(
+    async def send(
         self,
         make_request: Callable[[], Request],
         make_reader: MakeReader[T],
@@ -333,7 +328,7 @@ class Session:
         """
         retries = knocks = 0
         while True:
-            request = await self._concurrency.compute(make_request) if computes else make_request()
+            request = await self.concurrency.compute(make_request) if computes else make_request()
             try:
                 result = await self._send_once(request, make_reader, deadline)
             except TensorRoundError as error:
@@ -349,27 +344,27 @@ class Session:
                 self._retries.has_answered = True
                 self._retries.budget.record_success(retries)
                 return result
-            await self._concurrency.sleep(pause, deadline)
+            await self.concurrency.sleep(pause, deadline)
 
     def _send_once(
         self, request: Request, make_reader: MakeReader[T], deadline: Deadline
     ) -> Awaitable[T]:
-        return self._concurrency.within(
+        return self.concurrency.within(
             deadline, lambda: self._send_and_read(request, make_reader, deadline)
         )
 
     async def _send_and_read(
         self, request: Request, make_reader: MakeReader[T], deadline: Deadline
     ) -> T:
-        response = await self._transport.send(request, deadline)
+        response = await self.transport.send(request, deadline)
         try:
             reader = make_reader(response.status, response.fields)
             await response.receive(reader, deadline)
             return reader.finish()
         except TensorRoundError as error:
-            url = self._transport.record_failure(response, error)
+            url = self.transport.record_failure(response, error)
             if error.is_foreign:
-                url = url or self._settings.url
+                url = url or self._url
                 error.restate(f"no tensor-round service answers at {url}: {error.detail}")
             elif url is not None:
                 error.restate(f"{url}: {error.detail}")

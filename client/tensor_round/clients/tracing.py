@@ -20,7 +20,7 @@ from ..transport.concurrency import Concurrency, Deadline
 from ..transport.exchange import Request
 from ..transport.http import Transport
 from .execution import AnyDescriptor
-from .options import Settings
+from .options import Arguments
 from .session import MakeReader, Retries, Session
 from .tensors import Output
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def open_session(transport: Transport, concurrency: Concurrency, settings: Settings) -> Session:
+def open_session(transport: Transport, concurrency: Concurrency, arguments: Arguments) -> Session:
     """A session, whose calls are spans if the application uses OpenTelemetry."""
     kind = TracedSession if "opentelemetry.trace" in sys.modules else Session
-    return kind(transport, concurrency, settings)
+    return kind(transport, concurrency, arguments)
 
 
 class TracedSession(Session):
@@ -43,17 +43,19 @@ class TracedSession(Session):
     Each retry is an event.
     """
 
-    def __init__(self, transport: Transport, concurrency: Concurrency, settings: Settings) -> None:
+    def __init__(
+        self, transport: Transport, concurrency: Concurrency, arguments: Arguments
+    ) -> None:
         from opentelemetry import propagate, trace
 
-        super().__init__(transport, concurrency, settings)
+        super().__init__(transport, concurrency, arguments)
         self._trace = trace
         self._inject = propagate.inject
         self._tracer = trace.get_tracer("tensor-round", __version__)
-        self._server = server_attributes(settings.url)
-        self._own_fields = {name.lower() for name in settings.headers or {}}
+        self._server = server_attributes(arguments.url)
+        self._own_fields = {name.lower() for name in arguments.options["headers"] or {}}
         self._retries = _TracedRetries(
-            settings.retries, verified=self._digest, span=trace.get_current_span
+            arguments.options["retries"], verified=self.digest, span=trace.get_current_span
         )
 
     async def round(

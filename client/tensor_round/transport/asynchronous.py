@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, cast
 from ..contract.errors import DeadlineExceeded, InvalidArgument
 from .address import Address, resolve_host
 from .concurrency import C, Deadline, Task, Work
-from .http import coalesce
+from .http import Waits, coalesce
 
 T = TypeVar("T")
 
@@ -271,3 +271,7 @@ class AsyncStream(asyncio.BufferedProtocol):
 def _wake(waiter: asyncio.Future[None] | None) -> None:
     if waiter is not None and not waiter.done():
         waiter.set_result(None)
+
+
+#: The waits of an asynchronous client.
+ASYNCHRONOUS = Waits(True, Tasks(), open_stream, AsyncPool)

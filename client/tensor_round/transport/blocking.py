@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from ..contract.errors import InvalidArgument
 from .address import Address, SocketAddress, resolve_host
 from .concurrency import FORKABLES, LONGEST_WAIT, C, Deadline, Task, Work, run
-from .http import coalesce
+from .http import Waits, coalesce
 
 T = TypeVar("T")
 
@@ -264,3 +264,7 @@ def _connect(family: int, sockaddr: Any, deadline: Deadline) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+#: The waits of a synchronous client.
+BLOCKING = Waits(False, Threads(), open_stream, Pool)

@@ -11,13 +11,8 @@ from typing import Any
 
 from ..contract.errors import InvalidArgument
 from .address import FLEET, LOCAL, Address, is_spread
-from .asynchronous import AsyncPool
-from .asynchronous import open_stream as open_async_stream
-from .blocking import Pool
-from .blocking import open_stream as open_blocking_stream
-from .concurrency import Concurrency
 from .exchange import Headers
-from .http import Connection, HTTPTransport, Opener, Transport, bounded
+from .http import Connection, HTTPTransport, Transport, Waits, bounded
 from .local_transport import LocalTransport
 from .several import Directory, SeveralTransport
 
@@ -61,9 +56,8 @@ def client_transport(
     addresses: Sequence[Address],
     common: Headers,
     given: Any,  # an httpx2 transport of the client's kind, whose signature says so
-    concurrency: Concurrency,
+    waits: Waits,
     *,
-    is_async: bool,
     connections: int,
     verify: Verify,
     cert: Cert | None,
@@ -79,19 +73,18 @@ def client_transport(
         # Imported only here: the import of httpx2 takes as long as NumPy's.
         from .httpx2_transport import AsyncHttpx2Transport, Httpx2Transport, Requests
 
-        adapter = AsyncHttpx2Transport if is_async else Httpx2Transport
+        adapter = AsyncHttpx2Transport if waits.is_async else Httpx2Transport
         return adapter(given, Requests(first, common))
     if first.scheme == LOCAL:
-        return LocalTransport(is_async=is_async)
-    opener: Opener = open_async_stream if is_async else open_blocking_stream
+        return LocalTransport(is_async=waits.is_async)
+    opener, concurrency = waits.open_stream, waits.concurrency
     if has_several:
         opener = bounded(opener, concurrency)
     tls = cache(lambda: tls_context(verify, cert))
 
     def connect(address: Address) -> Transport:
         context = tls() if address.scheme == "https" else None
-        make_pool = AsyncPool if is_async else Pool
-        pool = make_pool(lambda: Connection(address, context, opener), connections)
+        pool = waits.make_pool(lambda: Connection(address, context, opener), connections)
         return HTTPTransport(address, common, pool)
 
     if not has_several:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..contract.errors import ConnectionFailed, DeadlineExceeded, TensorRoundError
 from ..contract.wire import http1
@@ -274,6 +274,15 @@ class Connections(Protocol):
 
     async def close(self) -> None:
         """Close all connections."""
+
+
+class Waits(NamedTuple):
+    """How a client waits: in threads that block, or in tasks of asyncio."""
+
+    is_async: bool
+    concurrency: Concurrency
+    open_stream: Opener
+    make_pool: Callable[[Callable[[], Connection], int], Connections]
 
 
 class HTTPTransport(Transport):

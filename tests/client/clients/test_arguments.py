@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,12 @@ def test_wrong_types_are_type_errors_too(argument: dict[str, Any]) -> None:
             kind(**{"url": "http://host", **argument})
         assert isinstance(caught.value, TypeError)
         assert isinstance(caught.value, tr.TensorRoundError)
+
+
+@pytest.mark.parametrize("kind", [tr.Client, tr.AsyncClient])
+def test_an_unknown_option_is_a_type_error_that_names_the_nearest(kind: Callable[..., Any]) -> None:
+    with pytest.raises(tr.InvalidArgumentType, match="no option tiemout; did you mean timeout"):
+        kind("http://host", tiemout=5)
 
 
 def test_a_key_of_the_wrong_type_is_not_shown() -> None:

@@ -33,13 +33,13 @@ KINDS = [tr.Client, tr.AsyncClient]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_a_copy_has_the_settings_and_connections_of_its_own(
+def test_a_copy_has_the_arguments_and_connections_of_its_own(
     kind: type[tr.Client | tr.AsyncClient], way: Callable[[Any], Any]
 ) -> None:
     client = kind("http://host/a", **OPTIONS)
     other = way(client)
     assert type(other) is kind
-    assert other._settings == client._settings
+    assert other._arguments == client._arguments
     assert other._session is not client._session
 
 
@@ -50,7 +50,10 @@ def test_the_environment_is_read_where_a_client_is_made(monkeypatch: pytest.Monk
     monkeypatch.delenv("TENSOR_ROUND_URL")
     monkeypatch.delenv("TENSOR_ROUND_API_KEY")
     client = pickle.loads(pickled)
-    assert (client._settings.url, client._settings.api_key) == ("http://from.env", "env-key")
+    assert (client._arguments.url, client._arguments.options["api_key"]) == (
+        "http://from.env",
+        "env-key",
+    )
 
 
 def test_a_closed_client_s_copy_is_open() -> None:
@@ -64,12 +67,12 @@ def test_a_closed_client_s_copy_is_open() -> None:
 def test_no_repr_shows_a_key(kind: type[tr.Client | tr.AsyncClient]) -> None:
     client = kind("http://a:9/b", api_key="s3cret", headers={"X-Key": "s3cret"})
     assert repr(client) == f"<tensor_round.{kind.__name__} http://a:9/b open>"
-    assert "s3cret" not in repr(client._settings)
+    assert "s3cret" not in repr(client._arguments)
 
 
 def test_an_ssl_context_is_shared_by_copies_and_cannot_be_pickled() -> None:
     client = tr.Client("https://host", verify=ssl.create_default_context())
-    assert copy.deepcopy(client)._settings.verify is client._settings.verify
+    assert copy.deepcopy(client)._arguments.options["verify"] is client._arguments.options["verify"]
     with pytest.raises(tr.InvalidArgumentType, match="verify"):
         pickle.dumps(client)
 

@@ -51,7 +51,7 @@ def test_several_urls_by_any_way(
     monkeypatch.setenv("TENSOR_ROUND_URL", f"{A},{B}")
     for each in (client, copy.copy(client), pickle.loads(pickle.dumps(client)), kind()):
         assert repr(each) == f"<tensor_round.{kind.__name__} {A},{B} open>"
-        transport = each._session._transport
+        transport = each._session.transport
         assert isinstance(transport, SeveralTransport)
         assert transport.addresses == 2
 
@@ -61,7 +61,7 @@ def test_several_urls_by_any_way(
 def test_one_url_has_nothing_in_between(
     kind: type[tr.Client | tr.AsyncClient], url: str | list[str]
 ) -> None:
-    assert type(kind(url)._session._transport) is HTTPTransport
+    assert type(kind(url)._session.transport) is HTTPTransport
 
 
 ONCE = "several URLs must be http, https or unix URLs, each only once"

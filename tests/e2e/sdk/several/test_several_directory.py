@@ -121,7 +121,7 @@ def test_replicas_come_and_go_under_load(proxies: tuple[Proxy, Proxy]) -> None:
 
 def urls(client: tr.Client) -> set[str]:
     """The addresses in use."""
-    transport: Any = client._session._transport
+    transport: Any = client._session.transport
     return set(transport.balancer.endpoints)
 
 
