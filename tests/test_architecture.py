@@ -40,7 +40,10 @@ EXCEPTIONS: dict[Path, set[str]] = {
         CLIENT / name: {"tensor_round_verify"}
         for name in ("__init__.py", "conformance.py", "specifications.py")
     },
-    **{VERIFY / name: {"tensor_round.sdk"} for name in ("onnx_backend.py", "runtimes/service.py")},
+    **{
+        VERIFY / name: {"tensor_round.clients"}
+        for name in ("onnx_backend.py", "runtimes/service.py")
+    },
 }
 #: What must be installed for a package to be imported, of the extras that it needs.
 LIBRARIES: dict[str, set[str]] = {
@@ -57,10 +60,8 @@ LIBRARIES: dict[str, set[str]] = {
 #: The rooms of each package, each with those that it may import beside the root's modules.
 ARROWS: dict[Path, dict[str, set[str]]] = {
     CLIENT: {
-        "sdk": {"cuda", "transport", "messages", "arrays", "contract"},
-        "cuda": {"transport", "messages", "arrays", "contract"},
-        "transport": {"messages", "contract"},
-        "messages": {"arrays", "contract"},
+        "clients": {"transport", "arrays", "contract"},
+        "transport": {"arrays", "contract"},
         "arrays": {"contract"},
         "contract": set(),
     },

@@ -31,7 +31,7 @@ from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators.dialects.onnx import NUMBERS
 from tensor_round.contract.operators.dialects.openvino import DTYPES as OPENVINO_DTYPES
-from tensor_round.contract.operators.tensor_arguments import name_in
+from tensor_round.contract.operators.operator import name_in
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.select import compiled_kernels

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import typer
 
+from tensor_round.clients.client import Client
 from tensor_round.contract.errors import InvalidArgument, TensorRoundError
-from tensor_round.sdk.client import Client
 
 from .errors import print_error, print_file_error
 

@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 
 from tensor_round.arrays import npy_files
+from tensor_round.clients.execution import read_descriptor
 from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.errors import MalformedJSON
 from tensor_round.contract.host import Array
-from tensor_round.sdk.execution import read_descriptor
 
 from .connecting import connected
 from .files import check_target

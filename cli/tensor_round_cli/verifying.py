@@ -10,7 +10,8 @@ from typing import Annotated, cast
 
 import typer
 
-from tensor_round.contract.names import DTypeName, RoundingName
+from tensor_round.contract.dtypes import DTypeName
+from tensor_round.contract.rounding import RoundingName
 from tensor_round_verify import (
     ROUNDINGS,
     RUNTIMES,

@@ -14,6 +14,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .clients.client import AsyncClient as AsyncClient
+from .clients.client import Client as Client
+from .clients.tensors import Output as Output
 from .contract import errors
 from .contract.differences.document import Differences as Differences
 from .contract.errors import *
@@ -25,9 +28,6 @@ from .contract.operators.readers import from_onnx as from_onnx
 from .contract.operators.readers import from_openvino as from_openvino
 from .contract.rounding import Rounding as Rounding
 from .contract.version import __version__ as __version__
-from .sdk.async_client import AsyncClient as AsyncClient
-from .sdk.client import Client as Client
-from .sdk.output import Output as Output
 
 # What type checkers read are the stars, and names imported as themselves.
 if TYPE_CHECKING:

@@ -44,6 +44,7 @@ client.round(zeros, rounding="half_to_even")  # type: ignore[arg-type]  # pyrigh
 client.round(zeros, 2)  # type: ignore[arg-type]  # pyright: ignore
 print(client.settings)  # type: ignore[attr-defined]  # pyright: ignore
 tr.Client("local:", timeout="5")  # type: ignore[arg-type]  # pyright: ignore
+tr.Client("local:", tiemout=5)  # type: ignore[call-arg]  # pyright: ignore
 tr.Client(["http://a", 8000])  # type: ignore[list-item]  # pyright: ignore
 tr.Client("local:", retries=None)  # type: ignore[arg-type]  # pyright: ignore
 tr.IEEE754Round("up")  # type: ignore[arg-type]  # pyright: ignore

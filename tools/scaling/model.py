@@ -18,7 +18,7 @@ from typing import Any
 
 import simpy
 
-from tensor_round.transport.several.balancer import REQUEST_BYTES
+from tensor_round.transport.balancer import REQUEST_BYTES
 
 #: Tensors on a link take turns of this size: what a connection has in the link's queue. Measured
 #: times of small tensors beside large ones fit 128 to 256 KiB.

@@ -15,9 +15,9 @@ from onnx import ModelProto, NodeProto, checker, defs, numpy_helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 
+from tensor_round.clients.client import Client
 from tensor_round.contract.errors import InvalidArgument, InvalidDescriptor
 from tensor_round.contract.operators.readers import from_onnx
-from tensor_round.sdk.client import Client
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 

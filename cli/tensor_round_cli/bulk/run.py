@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from tensor_round.clients.client import Client
 from tensor_round.contract.errors import DeadlineExceeded, TensorRoundError
 from tensor_round.contract.host import Array
 from tensor_round.contract.operators import RoundOperator
 from tensor_round.contract.progress import ProgressCallback, counted
-from tensor_round.sdk.client import Client
 
 from .journal import Journal
 from .places import PlaceError

@@ -15,10 +15,10 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from tensor_round.clients.client import Client
 from tensor_round.contract.digests import DIGESTS, differing
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.version import __version__
-from tensor_round.sdk.client import Client
 
 from . import loopback
 from .report import Figures, Finding, Level, Report

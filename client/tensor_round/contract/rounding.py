@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Literal
+
+#: The names of :class:`Rounding`, so that type checkers find wrong ones; a test compares both.
+RoundingName = Literal[
+    "ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative"
+]
 
 
 class Rounding(str, Enum):

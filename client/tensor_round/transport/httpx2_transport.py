@@ -10,11 +10,10 @@ import httpx2
 
 from ..contract.errors import ConnectionFailed, DeadlineExceeded, InvalidArgument, ProtocolViolation
 from ..contract.wire.http1 import fields
-from ..messages.request import Headers, Request
-from ..messages.response_readers import ResponseReader, copy_into
 from .address import Address
-from .deadline import Deadline
-from .interface import Transport
+from .concurrency import Deadline
+from .exchange import Headers, Request, ResponseReader, copy_into
+from .http import Transport
 
 #: Pieces of a request's body, in bytes; so large that the cost of each is negligible.
 _PIECE_BYTES = 1 << 20

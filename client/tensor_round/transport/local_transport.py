@@ -14,10 +14,9 @@ from typing import Any, Protocol
 from ..contract.call import RoundCall
 from ..contract.errors import InvalidArgument
 from ..contract.wire import native, strictjson
-from ..messages.request import Request
-from ..messages.response_readers import ResponseReader, copy_into
-from .deadline import Deadline
-from .interface import Transport
+from .concurrency import Deadline
+from .exchange import Request, ResponseReader, copy_into
+from .http import Transport
 
 #: Bytes rounded between two checks of the deadline: 10 to 60 ms, and enough for all cores.
 _PIECE_BYTES = 32 << 20

@@ -13,11 +13,9 @@ from hypothesis.extra import numpy as hnp
 
 from support.cases.array_cases import LAYOUTS, Array, bits, patterns
 from tensor_round import DirectMLRound, IEEE754Round, OnnxRound, RoundOperator
-from tensor_round.arrays.sinks import Sink, StagedSink
-from tensor_round.arrays.tiles import Tiling, cut
+from tensor_round.arrays.tiles import Sink, StagedSink, Tiling, cut
 from tensor_round.contract.host import empty_like
-from tensor_round.messages.request import tensor_reader
-from tensor_round.messages.response_readers import copy_into
+from tensor_round.transport.exchange import copy_into, tensor_reader
 
 EVEN = IEEE754Round()
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tensor_round.transport.address import Address
-from tensor_round.transport.deadline import Deadline
-from tensor_round.transport.streams.asynchronous import AsyncStream, open_stream
+from tensor_round.transport.asynchronous import AsyncStream, open_stream
+from tensor_round.transport.concurrency import Deadline
 
 SOON = Deadline(10)
 

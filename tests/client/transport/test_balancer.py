@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tensor_round.transport.several.balancer import (
+from tensor_round.transport.balancer import (
     FIRST_EJECTION,
     LONGEST_EJECTION,
     REQUEST_BYTES,

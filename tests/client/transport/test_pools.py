@@ -10,9 +10,9 @@ import time
 import pytest
 
 from tensor_round import DeadlineExceeded, InvalidArgument
-from tensor_round.transport.concurrency import run
-from tensor_round.transport.deadline import LONGEST_WAIT, Deadline
-from tensor_round.transport.pools import AsyncPool, Pool
+from tensor_round.transport.asynchronous import AsyncPool
+from tensor_round.transport.blocking import Pool
+from tensor_round.transport.concurrency import LONGEST_WAIT, Deadline, run
 
 
 class Held:

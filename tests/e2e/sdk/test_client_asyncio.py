@@ -19,7 +19,7 @@ import tensor_round as tr
 from support.cases.array_cases import LAYOUTS, bits, expected_bits, patterns
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
-from tensor_round.sdk.session import LARGE_DIGEST_BYTES
+from tensor_round.clients.session import LARGE_DIGEST_BYTES
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 

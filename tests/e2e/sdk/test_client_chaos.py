@@ -19,7 +19,7 @@ from support.cases.array_cases import Array, bits, expected_bits, patterns
 from support.clients import AnyClient
 from support.http.proxy import FAULTLESS, Fault, Proxy
 from support.services.server import Service
-from tensor_round.sdk import retries
+from tensor_round.clients import session as retries
 
 UNAVAILABLE = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 0\r\n"

@@ -16,9 +16,9 @@ from support.devices.host_kernels import NO_COMPILER, compiler
 from support.devices.shared_arrays import DeviceArray, SharedPool, pretend_imported
 from support.services.device_service import DeviceService
 from support.services.server import Service
+from tensor_round.arrays import cuda_driver
 from tensor_round.arrays import device as device_arrays
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round.cuda import driver as cuda_driver
 from tensor_round_verify.reference import FLOATS, all_patterns, rounded
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)

@@ -10,8 +10,7 @@ import numpy as np
 
 import tensor_round as tr
 from support.cases.array_cases import Array
-from tensor_round.contract.dtypes import BY_NAME
-from tensor_round.contract.names import AnyDType
+from tensor_round.contract.dtypes import BY_NAME, AnyDType
 from tensor_round.contract.operators.model import OperatorDescriptor
 from tensor_round.contract.rounding import Rounding
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from support.segments import Segment, segment
+from tensor_round.arrays.cuda_driver import DriverFailed, Export
 from tensor_round.contract.dtypes import from_numpy
-from tensor_round.cuda.driver import DriverFailed, Export
 
 MODULE = "hostcuda"
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from tensor_round.contract import host
 from tensor_round.contract.differences.classes import PatternClass, classify
-from tensor_round.contract.differences.directions import DirectionTally
+from tensor_round.contract.differences.directions import DirectionTally, Tally, class_difference
 from tensor_round.contract.differences.document import Differences
-from tensor_round.contract.differences.tally import Tally, class_difference
 from tensor_round.contract.errors import InvalidArgument
 from tensor_round.contract.operators.dialects import IEEE754Round
 from tensor_round.contract.operators.text import operators_on

@@ -11,7 +11,7 @@ import numpy as np
 
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.operators.dialects.openvino import DTYPES as OPENVINO_DTYPES
-from tensor_round.contract.operators.tensor_arguments import name_in
+from tensor_round.contract.operators.operator import name_in
 
 from ..errors import NotTaken
 from ..reference import Bits, bits_type

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensor_round.contract.operators.dialects import openvino as dialect
-from tensor_round.contract.operators.tensor_arguments import name_in
+from tensor_round.contract.operators.operator import name_in
 
 from ..errors import CannotVerify, NotTaken
 from ..reference import WIDTHS, Bits, bits_type

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tensor_round.clients.client import Client
 from tensor_round.contract.errors import TensorRoundError
 from tensor_round.contract.rounding import Rounding
-from tensor_round.sdk.client import Client
 
 from ..errors import CannotVerify
 from ..reference import ROUNDINGS, WIDTHS, Bits

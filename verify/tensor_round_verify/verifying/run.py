@@ -10,10 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Literal, get_args
 
+from tensor_round.contract.dtypes import DTypeName
 from tensor_round.contract.errors import InvalidArgument
-from tensor_round.contract.names import DTypeName, RoundingName
 from tensor_round.contract.progress import ProgressCallback, counted
-from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.rounding import Rounding, RoundingName
 
 from ..conversions.run import verify_conversions
 from ..errors import CannotVerify, NotTaken

@@ -14,9 +14,8 @@ from pydantic import Field
 
 from ..call import RoundCall
 from ..errors import Fault, InvalidArgument, InvalidDescriptor
-from ..names import RoundingName
 from ..quoting import shown, suggestion
-from ..rounding import Rounding
+from ..rounding import Rounding, RoundingName
 from ..wire import strictjson
 from .dialects import DIALECTS, IEEE754Round
 from .model import OperatorDescriptor

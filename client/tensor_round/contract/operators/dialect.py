@@ -1,4 +1,4 @@
-"""The tables of a dialect: its names, and what each version of its operator accepts.
+"""The tables of a dialect: its names, versions and rules, and what specifications say of it.
 
 Everything else that knows the dialects is derived from these: the reader of descriptors, the
 catalog, schemas, operators in one word, the models of ``/v2``, public names, tests and fuzzers.
@@ -8,13 +8,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import Fault
 from ..rounding import Rounding
 from .model import OperatorDescriptor
 from .operator import RoundOperator
-from .specification import Specification
+
+#: The rule for halves. ``not defined``: the text has no rule. ``no operator``: it has no operator.
+Ties = Literal["even", "away", "toward +infinity", "by mode", "not defined", "no operator"]
+
+#: The rules for zero and NaN, ``*IEEE`` or ``*SILENT`` in a row.
+IEEE = ("keeps the operand's sign", "a quiet NaN")
+SILENT = ("silent", "silent")
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """One operator and its rules.
+
+    ``zero`` is the rule for a zero's sign, ``nan`` that for NaN; ``silent`` if the text has none.
+    ``source`` is the text; gh:owner/name#number is a thread on GitHub.
+    """
+
+    name: str
+    ties: Ties
+    about: str
+    dtypes: str
+    ranks: str
+    zero: str
+    nan: str
+    source: str
+    dialect: str | None = None
+
+    def as_data(self) -> dict[str, str | None]:
+        """The row as JSON values."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,181 @@
-"""The base of all descriptor models: strict, immutable, and written as JSON."""
+"""The base of all descriptor models: strict, immutable, with bounded fields, written as JSON.
+
+Their errors are the faults of a refusal, with this project's messages.
+"""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
-from pydantic_core import CoreSchema
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+)
+from pydantic_core import (
+    CoreSchema,
+    ErrorDetails,
+    PydanticCustomError,
+    PydanticKnownError,
+    core_schema,
+)
 
 from ..call import RoundCall
-from ..errors import InvalidDescriptor
+from ..errors import Fault, InvalidDescriptor
+from ..layout import SIZE_LIMIT
+from ..quoting import shown, shown_key, suggestion
 from ..wire import strictjson
-from .faults import faults_of
+
+#: Further faults are counted, not listed, so that a response stays small.
+LISTED_FAULTS = 32
+
+#: Tags of unions begin with this character, which no field name does.
+UNION_TAG = "|"
+
+_MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "missing": lambda context: "is required",
+    "extra_forbidden": lambda context: "unknown field",
+    "model_type": lambda context: "must be an object",
+    "list_type": lambda context: "must be an array",
+    "int_type": lambda context: "must be an integer",
+    "string_type": lambda context: "must be a string",
+    "too_long": lambda context: f"must have at most {context['max_length']} dimensions",
+    "greater_than_equal": lambda context: f"must be at least {context['ge']}",
+    "less_than_equal": lambda context: f"must be at most {context['le']}",
+    "less_than": lambda context: f"must be less than {context['lt']}",
+    "string_unicode": lambda context: "has a field name that is no Unicode text",
+    # An error of this package; pydantic's own message would begin with its class.
+    "value_error": lambda context: str(context["error"]),
+    "literal_error": lambda context: f"must be {context['expected']}",
+}
+_WITHOUT_INPUT = frozenset({"missing", "extra_forbidden", "string_unicode", "value_error"})
+
+
+def faults_of(error: ValidationError) -> list[Fault]:
+    """The faults of a document, at most 33 of them; long values are shortened."""
+    findings = error.errors(include_url=False)
+    faults = [
+        Fault(_loc(finding["loc"]), _message(finding)) for finding in findings[:LISTED_FAULTS]
+    ]
+    if len(findings) > LISTED_FAULTS:
+        faults.append(Fault((), f"and {len(findings) - LISTED_FAULTS} more faults"))
+    return faults
+
+
+def _message(finding: ErrorDetails) -> str:
+    kind, context = finding["type"], finding.get("ctx", {})
+    if kind not in _MESSAGES:
+        return finding["msg"]
+    rule = _MESSAGES[kind](context)
+    if kind in _WITHOUT_INPUT:
+        return rule
+    if kind == "too_long":
+        return f"{rule}, got {context['actual_length']}"
+    return f"{rule}, got {shown(finding['input'])}"
+
+
+def _loc(parts: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    return tuple(
+        shown_key(part) if isinstance(part, str) else part
+        for part in parts
+        if not (isinstance(part, str) and part.startswith(UNION_TAG))
+    )
+
+
+#: The highest rank of any dialect. ONNX and OpenVINO specify no limit; this project sets it.
+RANK_LIMIT = 32
+
+
+@dataclass(frozen=True)
+class PerDimension:
+    """Annotates a field with one integer per dimension: a list or tuple, stored as a tuple.
+
+    ``item`` is the type of each integer. The length is checked before any item is.
+    """
+
+    item: Any  # an annotated type, which is no type to a type checker
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        items = core_schema.tuple_schema(
+            [handler.generate_schema(self.item)], variadic_item_index=0, max_length=RANK_LIMIT
+        )
+        return core_schema.no_info_before_validator_function(_as_tuple, items)
+
+
+def _as_tuple(value: object) -> tuple[object, ...]:
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    raise PydanticKnownError("list_type")
+
+
+Size = Annotated[int, Field(ge=0, lt=SIZE_LIMIT)]
+#: Sizes or strides.
+Sizes = Annotated[Sequence[int], PerDimension(Size)]
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Annotates a field with an enumeration, each value in any spelling of the dialect.
+
+    ``spellings`` maps each accepted spelling to its canonical value, which the model stores.
+    ``title`` begins the error message. ``rejected`` maps spellings of known but unsupported values
+    to their error messages.
+    """
+
+    title: str
+    spellings: Mapping[str | int, str]
+    rejected: Mapping[str | int, str] | None = None
+
+    def read(self, value: object) -> str:
+        """The canonical value; raises an error that lists all values for any other one."""
+        # True and 1.0 equal the key 1, but are no spellings of it.
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            known = self.spellings.get(value)
+            if known is not None:
+                return known
+            if self.rejected and value in self.rejected:
+                raise _error(self.rejected[value])
+        canonical = dict.fromkeys(self.spellings.values())
+        hint = suggestion(value, canonical)
+        raise _error(f"{self.title} takes {', '.join(canonical)}, got {shown(value)}{hint}")
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        # Client generators do not support an enumeration of mixed types.
+        names = [name for name in self.spellings if isinstance(name, str)]
+        numbers = [number for number in self.spellings if isinstance(number, int)]
+        document = {"type": "string", "enum": names}
+        if not numbers:
+            return document
+        return {"anyOf": [document, {"type": "integer", "enum": numbers}]}
+
+
+def _error(message: str) -> PydanticCustomError:
+    return PydanticCustomError("one_of", "{message}", {"message": message})
+
+
+def c_enumeration(prefix: str, values: Mapping[str, int]) -> dict[str | int, str]:
+    """The spellings of a C enumeration: the name without its prefix, with it, and the integer."""
+    return {
+        **{name: name for name in values},
+        **{prefix + name: name for name in values},
+        **{value: name for name, value in values.items()},
+    }
+
 
 if TYPE_CHECKING:
     # Type checkers derive a model's constructor from its fields.

@@ -1,18 +1,54 @@
-"""The base of all operators: immutable values that make descriptors."""
+"""The base of all operators: immutable values that make descriptors; callers' tensor arguments."""
 
 from __future__ import annotations
 
 import abc
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from typing import ClassVar, Self, cast
 
+import numpy as np
+
 from ..call import RoundCall
-from ..names import AnyDType, DTypeName
+from ..dtypes import BY_NAME, AnyDType, DTypeName, from_numpy
+from ..errors import InvalidArgument
 from ..wire import native
 from .model import OperatorDescriptor
+
+
+def canonical_name(dtype: AnyDType | None) -> str:
+    """The canonical name of a dtype; an unsupported dtype keeps its own name."""
+    if dtype is None:
+        raise InvalidArgument("dtype is needed: the operator states none")
+    if isinstance(dtype, str) and dtype in BY_NAME:
+        return dtype
+    try:
+        numpy = np.dtype(dtype)
+    except (TypeError, ValueError, SyntaxError):
+        if isinstance(dtype, str):
+            return dtype  # the dialect's model refuses it with the list of accepted ones
+        raise InvalidArgument(f"dtype must be a name or a NumPy type, got {dtype!r}") from None
+    row = from_numpy(numpy)
+    return numpy.name if row is None else row.name
+
+
+def sizes_of(shape: Sequence[int] | None) -> tuple[int, ...]:
+    """The sizes of a shape, as Python integers."""
+    if shape is None:
+        raise InvalidArgument("shape is needed: the operator states none")
+    try:
+        return tuple(map(operator.index, shape))
+    except TypeError:
+        raise InvalidArgument("shape must be a sequence of integers") from None
+
+
+def name_in(names: Mapping[str, str], dtype: str) -> str:
+    """The name of a dtype in ``names``; without one, the canonical name, which models refuse."""
+    return next((name for name, canonical in names.items() if canonical == dtype), dtype)
+
 
 #: Prepared descriptors that are cached; each has a few hundred bytes.
 _CACHE_SIZE = 1024

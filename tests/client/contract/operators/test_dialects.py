@@ -27,7 +27,7 @@ from support.cases.specifications import CASES as NUMBERS
 from support.cases.specifications import EXAMPLES
 from tensor_round.contract import operators
 from tensor_round.contract.operators import DIALECTS, as_operator, operator_of
-from tensor_round.contract.operators.fields import OneOf
+from tensor_round.contract.operators.model import OneOf
 from tensor_round.contract.operators.text import SPELLINGS, operator_from_text
 from tensor_round_verify.reference import bits_type, rounded
 

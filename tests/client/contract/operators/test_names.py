@@ -6,13 +6,12 @@ from typing import Any, get_args
 
 import pytest
 
-from tensor_round.contract import names
-from tensor_round.contract.dtypes import DTYPES
-from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.dtypes import DTYPES, DTypeName
+from tensor_round.contract.rounding import Rounding, RoundingName
 
 TABLES: dict[str, tuple[Any, set[str]]] = {
-    "directions": (names.RoundingName, {rounding.value for rounding in Rounding}),
-    "dtypes": (names.DTypeName, {dtype.name for dtype in DTYPES}),
+    "directions": (RoundingName, {rounding.value for rounding in Rounding}),
+    "dtypes": (DTypeName, {dtype.name for dtype in DTYPES}),
 }
 
 

@@ -19,7 +19,7 @@ from support.cases.array_cases import bits, expected_bits, patterns
 from support.clients import AnyClient
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
-from tensor_round.transport.several import directory as directories
+from tensor_round.transport import several as directories
 
 X = patterns("float32", 10_000)
 EXPECTED = expected_bits(X)
@@ -121,7 +121,7 @@ def test_replicas_come_and_go_under_load(proxies: tuple[Proxy, Proxy]) -> None:
 
 def urls(client: tr.Client) -> set[str]:
     """The addresses in use."""
-    transport: Any = client._session._transport
+    transport: Any = client._session.transport
     return set(transport.balancer.endpoints)
 
 

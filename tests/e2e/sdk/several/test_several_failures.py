@@ -25,8 +25,8 @@ from support.cases.array_cases import Array, bits, expected_bits, patterns
 from support.clients import AnyClient
 from support.http.proxy import FAULTLESS, Fault, Proxy
 from support.services.server import Service
-from tensor_round.sdk import retries
-from tensor_round.transport.several import balancer
+from tensor_round.clients import session as retries
+from tensor_round.transport import balancer
 
 X = patterns("float32", 50_000)
 EXPECTED = expected_bits(X)

@@ -12,16 +12,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME
+from ...dtypes import BY_NAME, AnyDType
 from ...layout import Layout
-from ...names import AnyDType
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, Words
-from ..fields import RANK_LIMIT, OneOf, Sizes
-from ..model import OperatorDescriptor, Strict
-from ..operator import RoundOperator
-from ..specification import Specification
-from ..tensor_arguments import canonical_name, sizes_of
+from ..dialect import Dialect, ModelNames, Specification, Version, Words
+from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
+from ..operator import RoundOperator, canonical_name, sizes_of
 
 __all__ = ["ArrayAPIArray", "ArrayAPIDescriptor", "ArrayAPIRound"]
 

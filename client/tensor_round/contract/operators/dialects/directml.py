@@ -16,19 +16,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME, DType
+from ...dtypes import BY_NAME, AnyDType, DType
 from ...errors import Fault, InvalidDescriptor
 from ...layout import FieldNames, Layout, layout_faults, packed_strides, span
-from ...names import AnyDType
 from ...quoting import shown
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, Words, overlap_fault
-from ..faults import UNION_TAG
-from ..fields import OneOf, PerDimension, c_enumeration
-from ..model import OperatorDescriptor, Strict
-from ..operator import RoundOperator
-from ..specification import SILENT, Specification
-from ..tensor_arguments import canonical_name, name_in, sizes_of
+from ..dialect import SILENT, Dialect, ModelNames, Specification, Version, Words, overlap_fault
+from ..model import UNION_TAG, OneOf, OperatorDescriptor, PerDimension, Strict, c_enumeration
+from ..operator import RoundOperator, canonical_name, name_in, sizes_of
 
 __all__ = ["BufferTensorDesc", "DirectMLDescriptor", "DirectMLRound", "ElementWiseRoundDesc"]
 

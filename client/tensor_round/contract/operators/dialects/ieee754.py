@@ -13,17 +13,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME
+from ...dtypes import BY_NAME, AnyDType
 from ...errors import Fault, InvalidDescriptor
 from ...layout import Layout, layout_faults
-from ...names import AnyDType, RoundingName
-from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, overlap_fault
-from ..fields import RANK_LIMIT, OneOf, Size, Sizes
-from ..model import OperatorDescriptor, Strict
-from ..operator import RoundOperator
-from ..specification import IEEE, Specification
-from ..tensor_arguments import canonical_name, sizes_of
+from ...rounding import Rounding, RoundingName
+from ..dialect import IEEE, Dialect, ModelNames, Specification, Version, overlap_fault
+from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Size, Sizes, Strict
+from ..operator import RoundOperator, canonical_name, sizes_of
 
 __all__ = ["IEEE754Descriptor", "IEEE754Round", "IEEE754Tensor"]
 

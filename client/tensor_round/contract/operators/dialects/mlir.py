@@ -12,16 +12,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME
+from ...dtypes import BY_NAME, AnyDType
 from ...layout import Layout
-from ...names import AnyDType
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, Words
-from ..fields import RANK_LIMIT, OneOf, Sizes
-from ..model import OperatorDescriptor
-from ..operator import RoundOperator
-from ..specification import SILENT, Specification
-from ..tensor_arguments import canonical_name, name_in, sizes_of
+from ..dialect import SILENT, Dialect, ModelNames, Specification, Version, Words
+from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes
+from ..operator import RoundOperator, canonical_name, name_in, sizes_of
 
 __all__ = ["MLIRDescriptor", "MLIRRound"]
 

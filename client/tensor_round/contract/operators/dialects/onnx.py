@@ -14,18 +14,14 @@ from pydantic import AfterValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME
+from ...dtypes import BY_NAME, AnyDType
 from ...errors import InvalidDescriptor
 from ...layout import Layout
-from ...names import AnyDType
 from ...quoting import shown
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, Words
-from ..fields import RANK_LIMIT, OneOf, Sizes
-from ..model import OperatorDescriptor, Strict
-from ..operator import RoundOperator
-from ..specification import Specification
-from ..tensor_arguments import canonical_name, name_in, sizes_of
+from ..dialect import Dialect, ModelNames, Specification, Version, Words
+from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, Sizes, Strict
+from ..operator import RoundOperator, canonical_name, name_in, sizes_of
 
 __all__ = ["OnnxDescriptor", "OnnxRound", "OnnxTensor"]
 

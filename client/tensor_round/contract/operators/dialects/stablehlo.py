@@ -13,18 +13,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME
+from ...dtypes import BY_NAME, AnyDType
 from ...errors import InvalidDescriptor
 from ...layout import SIZE_LIMIT, Layout
-from ...names import AnyDType
 from ...quoting import shown
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, Words
-from ..fields import RANK_LIMIT, OneOf
-from ..model import OperatorDescriptor
-from ..operator import RoundOperator
-from ..specification import IEEE, Specification
-from ..tensor_arguments import canonical_name, name_in, sizes_of
+from ..dialect import IEEE, Dialect, ModelNames, Specification, Version, Words
+from ..model import RANK_LIMIT, OneOf, OperatorDescriptor
+from ..operator import RoundOperator, canonical_name, name_in, sizes_of
 
 __all__ = ["StableHLODescriptor", "StableHLORound"]
 

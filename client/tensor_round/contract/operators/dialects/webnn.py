@@ -13,16 +13,12 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from ...call import RoundCall
-from ...dtypes import BY_NAME
+from ...dtypes import BY_NAME, AnyDType
 from ...layout import Layout
-from ...names import AnyDType
 from ...rounding import Rounding
-from ..dialect import Dialect, ModelNames, Version, Words
-from ..fields import RANK_LIMIT, OneOf, PerDimension
-from ..model import OperatorDescriptor, Strict
-from ..operator import RoundOperator
-from ..specification import SILENT, Specification
-from ..tensor_arguments import canonical_name, sizes_of
+from ..dialect import SILENT, Dialect, ModelNames, Specification, Version, Words
+from ..model import RANK_LIMIT, OneOf, OperatorDescriptor, PerDimension, Strict
+from ..operator import RoundOperator, canonical_name, sizes_of
 
 __all__ = ["WebNNDescriptor", "WebNNRoundEven", "WebNNTensor"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import cast
 from xml.parsers import expat
 
+from ...dtypes import DTypeName
 from ...errors import Fault, InvalidArgumentType, InvalidDescriptor
-from ...names import DTypeName
 from ...quoting import shown
 from ..dialects import OpenVINODescriptor, OpenVINORound
 from ..dialects.openvino import DTYPES, VERSION, OpenVINOMode

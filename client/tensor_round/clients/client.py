@@ -1,0 +1,287 @@
+"""The synchronous and the asynchronous client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+
+from ..contract.differences.document import Differences
+from ..contract.operators import RoundOperator, as_operator
+from ..contract.progress import ProgressCallback
+from ..contract.rounding import Rounding, RoundingName
+from ..transport.address import Address
+from ..transport.blocking import BLOCKING
+from ..transport.concurrency import run
+from ..transport.factory import client_transport
+from ..transport.http import Waits
+from .execution import AnyDescriptor
+from .options import Arguments, Options, headers_from, names_options
+from .tensors import Output
+from .tracing import open_session
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+class BaseClient:
+    """What both clients have: their arguments and their session. Copies are new clients."""
+
+    def __init__(self, arguments: Arguments, waits: Waits) -> None:
+        """Make the session; nothing is connected yet."""
+        options = arguments.options
+        transport = client_transport(
+            Address.parse_all(arguments.url),
+            headers_from(options["api_key"], options["headers"]),
+            arguments.transport,
+            waits,
+            connections=options["connections"],
+            verify=options["verify"],
+            cert=options["cert"],
+        )
+        self._arguments = arguments
+        self._session = open_session(transport, waits.concurrency, arguments)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._session.is_closed else "open"
+        return f"<tensor_round.{type(self).__name__} {self._arguments.url} {state}>"
+
+    def __copy__(self) -> Self:
+        make: Callable[..., Any] = type(self)
+        copy: Self = make(self._arguments.url, **self._arguments.copied_options())
+        return copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        make: Callable[..., Any] = type(self)
+        options = self._arguments.copied_options(may_leave_process=True)
+        return partial(make, **options), (self._arguments.url,)
+
+
+#: The type of an array argument, and of its result.
+A = TypeVar("A")
+
+
+class Client(BaseClient):
+    """Rounds arrays through a service; threads may share it.
+
+    ``url`` is ``http://``, ``https://``, ``unix://`` with a socket's path, or ``local:`` for the
+    service's engine in this process. Several URLs, in a sequence or separated by commas, are
+    used as one service; ``ray://HOST:PORT`` gets them from the directory of a fleet. All of them
+    get the API key. ``url`` defaults to the environment variable TENSOR_ROUND_URL, and
+    ``api_key`` to TENSOR_ROUND_API_KEY.
+
+    ``verify`` selects the trusted certificates: True for the system's, a file, a folder or an
+    ``ssl.SSLContext``; False turns verification off. ``cert`` is the client's own certificate: a
+    file, or a pair with its key.
+
+    ``timeout`` limits a whole call in seconds, tiles and retries included; None is no limit.
+    ``retries`` is the number of times that a request (each tile is one) is sent again after a
+    connection error, a response cut short, or a busy service (408, 429, 502, 503, 504; its
+    Retry-After is respected). A service that has answered before and refuses connections is waited
+    for as long as ``timeout`` allows, unless ``retries`` is 0. ``connections`` is the most
+    connections to an address, and so the most tiles under way there. Arrays of more than
+    ``tile_bytes`` bytes are cut into tiles.
+
+    ``digest`` verifies every payload end to end by SHA-256 (RFC 9530). ``headers`` are added to
+    every request. ``transport`` is an ``httpx2.BaseTransport`` to use in place of the client's
+    own, for a proxy, say. It is closed with the client; ``verify``, ``cert`` and ``connections``
+    have no effect on it.
+
+    In a forked child the client opens connections of its own. A copied or unpickled client is a
+    new client with the same settings; a pickle contains the API key. A client with a
+    ``transport`` can be neither copied nor pickled.
+    """
+
+    @names_options
+    def __init__(
+        self,
+        url: str | Sequence[str] | None = None,
+        *,
+        transport: httpx2.BaseTransport | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(Arguments.of(url, transport, options), BLOCKING)
+
+    def round(
+        self,
+        x: A,
+        operator: RoundOperator | RoundingName | Rounding | None = None,
+        *,
+        rounding: RoundingName | Rounding | None = None,
+        out: A | None = None,
+        progress: bool | ProgressCallback = False,
+    ) -> A:
+        """Round every element of ``x``; returns an array of the same type, dtype and shape.
+
+        ``x`` is a NumPy array, a torch tensor, a CuPy array, or an object that exports
+        ``__array_interface__``, the buffer protocol or CPU DLPack. A masked array keeps its mask.
+        A GPU array is rounded in GPU memory if the service is on the same host and has CUDA shared
+        memory enabled. Otherwise it is copied through host memory, and the client logs that once.
+
+        ``operator`` is an operator object or an IEEE 754 rounding direction: ``ties_to_even`` (the
+        default), ``ties_to_away``, ``toward_zero``, ``toward_positive`` or ``toward_negative``.
+        ``rounding`` is a direction too; give one of the two.
+
+        ``out``, of the same shape and dtype, is filled and returned; it may be ``x``. After an
+        error each element of an ``out`` that is ``x`` has its old or its new value, so the call
+        can be repeated. The content of any other ``out`` is then undefined.
+
+        ``progress`` is True for a bar on stderr, or a function that is called with the bytes done
+        and the bytes in total.
+
+        Raises :class:`InvalidDescriptor` for a tensor that the operator does not accept, before
+        anything is sent; :class:`InvalidArgument`, :class:`ConnectionFailed`,
+        :class:`DeadlineExceeded`, :class:`ProtocolViolation`, and the other subclasses of
+        :class:`RequestRefused`.
+        """
+        rounded: A = run(self._session.round(x, as_operator(operator, rounding), out, progress))
+        return rounded
+
+    def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
+        """Where the dialects' operators, and the rounding directions, differ on ``x``.
+
+        ``x`` is an array in host memory, as for :meth:`round`; masked elements count too. The
+        result has the number of differing elements, and the first of them, for each pair of
+        directions and class of elements. Arrays over ``tile_bytes`` are sent in tiles.
+        ``progress`` is as in :meth:`round`. :func:`tensor_round.compare` does the same without a
+        service, and can also explain the difference of two arrays.
+
+        Raises the errors of :meth:`round`.
+        """
+        return run(self._session.compare(x, progress))
+
+    def execute(
+        self,
+        descriptor: AnyDescriptor,
+        data: object,
+        *,
+        out: object = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Output:
+        """Execute an operator descriptor, with the layouts that it states.
+
+        ``descriptor`` is a model of any dialect, such as :class:`OnnxDescriptor`, a mapping of the
+        same fields, or JSON text. ``data`` is the input's buffer as bytes, or an array of its dtype
+        and shape. An array with the input's strides is sent without a copy, the bytes between its
+        elements included; any other is copied into the stated layout.
+
+        ``out`` is a writable buffer of the output's length, or an array of its dtype and shape;
+        the memory between an array's elements is not changed. ``out`` may be the input's memory if
+        both layouts have the same strides and length. Any other overlap is refused, as in
+        DirectML. Its state after an error is as for :meth:`round`. A refused call changes nothing.
+
+        A tensor over ``tile_bytes`` is sent in tiles if input and output have the same layout
+        without gaps. Any other tensor is sent whole, and must be within the service's limit.
+        ``progress`` is as in :meth:`round`.
+
+        Raises :class:`InvalidDescriptor`, :class:`MalformedJSON`,
+        :class:`PayloadSizeMismatch` and :class:`InvalidArgument` before anything is sent, and the
+        errors of :meth:`round`.
+        """
+        return run(self._session.execute(descriptor, data, out, progress))
+
+    def operators(self) -> dict[str, Any]:
+        """The service's operators as JSON values: dialects, versions, modes, dtypes and limits."""
+        return run(self._session.document("/operators"))
+
+    def conformance(self) -> dict[str, Any]:
+        """The digests of the service's results for all patterns, by backend, as JSON values."""
+        return run(self._session.document("/conformance"))
+
+    def ready(self) -> bool:
+        """Whether the service, or any of several, is reachable and ready to serve."""
+        return run(self._session.ready())
+
+    def close(self) -> None:
+        """Close every connection; later calls raise :class:`InvalidArgument`."""
+        run(self._session.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class AsyncClient(BaseClient):
+    """:class:`~tensor_round.Client` for asyncio: the same arguments, and the same calls, awaited.
+
+    ``transport`` is an ``httpx2.AsyncBaseTransport``; ``httpx2.ASGITransport`` calls an ASGI
+    application in this process. A client belongs to one event loop.
+    """
+
+    @names_options
+    def __init__(
+        self,
+        url: str | Sequence[str] | None = None,
+        *,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        from ..transport.asynchronous import ASYNCHRONOUS  # imports asyncio, which is slow
+
+        super().__init__(Arguments.of(url, transport, options), ASYNCHRONOUS)
+
+    async def round(
+        self,
+        x: A,
+        operator: RoundOperator | RoundingName | Rounding | None = None,
+        *,
+        rounding: RoundingName | Rounding | None = None,
+        out: A | None = None,
+        progress: bool | ProgressCallback = False,
+    ) -> A:
+        """Round every element of ``x``; see :meth:`Client.round`."""
+        rounded: A = await self._session.round(x, as_operator(operator, rounding), out, progress)
+        return rounded
+
+    async def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
+        """Where operators and directions differ on ``x``; see :meth:`Client.compare`."""
+        return await self._session.compare(x, progress)
+
+    async def execute(
+        self,
+        descriptor: AnyDescriptor,
+        data: object,
+        *,
+        out: object = None,
+        progress: bool | ProgressCallback = False,
+    ) -> Output:
+        """Execute an operator descriptor; see :meth:`Client.execute`."""
+        return await self._session.execute(descriptor, data, out, progress)
+
+    async def operators(self) -> dict[str, Any]:
+        """The service's operators as JSON values: dialects, versions, modes, dtypes and limits."""
+        return await self._session.document("/operators")
+
+    async def conformance(self) -> dict[str, Any]:
+        """The digests of the service's results for all patterns, by backend, as JSON values."""
+        return await self._session.document("/conformance")
+
+    async def ready(self) -> bool:
+        """Whether the service, or any of several, is reachable and ready to serve."""
+        return await self._session.ready()
+
+    async def close(self) -> None:
+        """Close every connection; later calls raise :class:`InvalidArgument`."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()

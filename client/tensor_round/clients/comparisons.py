@@ -1,0 +1,76 @@
+"""Comparing rounding directions on an array: its tiles are sent, and their responses joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..arrays.tiles import Tile
+from ..contract.differences.document import Differences, joined
+from ..contract.host import Array, runs
+from ..contract.operators.dialects import IEEE754Round
+from ..contract.progress import ProgressCallback, counted
+from ..transport.concurrency import Deadline
+from ..transport.exchange import Request, document_reader, tensor_request
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_OPERATOR = IEEE754Round()
+
+
+class Part(NamedTuple):
+    """A run of elements, and the number of elements before it."""
+
+    start: int
+    elements: Array
+
+
+async def compare(
+    session: Session,
+    array: Array,
+    dtype: str,
+    progress: bool | ProgressCallback,
+    deadline: Deadline,
+) -> Differences:
+    """Compare the directions; a small array is sent whole, in its own shape."""
+    shape = array.shape
+    _OPERATOR.prepare(dtype, shape)
+    limit = max(1, session.tile_bytes // array.itemsize)
+    with counted(progress, array.nbytes, "comparing") as add:
+        if array.size <= limit:
+            whole = await _compare_run(session, array, dtype, shape, deadline)
+            add(array.nbytes)
+            return whole
+        found: list[tuple[int, Differences]] = []
+
+        async def work(part: Part) -> None:
+            flat = (part.elements.size,)
+            differences = await _compare_run(session, part.elements, dtype, flat, deadline)
+            found.append((part.start, differences))
+            add(part.elements.nbytes)
+
+        await session.for_each(work, _parts(array, limit), deadline)
+    return joined(found, dtype, shape)
+
+
+async def _compare_run(
+    session: Session, elements: Array, dtype: str, shape: tuple[int, ...], deadline: Deadline
+) -> Differences:
+    tile = Tile(_OPERATOR.prepare(dtype, shape), elements, elements, False)
+    digest = session.digest
+
+    def make_request() -> Request:
+        return tensor_request(tile.prepared, tile.payload(), digest=digest, path="/compare")
+
+    make_reader = partial(document_reader, digest=digest)
+    document = await session.send(make_request, make_reader, deadline, computes=digest)
+    return Differences.from_data(document)
+
+
+def _parts(array: Array, limit: int) -> Iterator[Part]:
+    start = 0
+    for elements in runs(array, limit):
+        yield Part(start, elements)
+        start += elements.size

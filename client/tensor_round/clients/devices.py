@@ -1,0 +1,225 @@
+"""Rounding arrays in a GPU's memory: in place through CUDA IPC, or else through host memory.
+
+A service on the same host gets only JSON: the handles of the allocations, which are registered by
+the Open Inference Protocol's CUDA shared-memory extension, and the inference. Registrations end
+with the call, since an allocation must not be freed while another process has it mapped. The model
+is always ``round``: the operator was validated here, and every dialect's resolves to a dtype and a
+direction.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import secrets
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays import cuda_driver as driver
+from ..arrays.cuda_driver import Driver, DriverFailed, Export
+from ..arrays.device import ArrayLibrary, library_of
+from ..contract.call import RoundCall
+from ..contract.errors import InvalidArgument, RequestRefused, TensorRoundError, TensorTooLarge
+from ..contract.operators import PreparedDescriptor, RoundOperator
+from ..contract.progress import ProgressCallback
+from ..transport.concurrency import Deadline
+from ..transport.exchange import Request, document_reader, json_request
+
+if TYPE_CHECKING:
+    from .session import Session
+
+#: Statuses of a service without CUDA shared memory, or without access to this memory.
+_CANNOT = frozenset({400, 404, 405, 501})
+#: The protocol's datatype for dtypes that it has no name for.
+_CARRIER = "UINT8"
+
+
+class CannotShare(Exception):
+    """The service cannot access the memory; the message gives its reason. Nothing was changed."""
+
+
+class TooLarge(CannotShare):
+    """The tensor is over the service's limit."""
+
+
+async def round_shared(
+    session: Session,
+    driver: Driver,
+    call: RoundCall,
+    source: int,
+    target: int,
+    deadline: Deadline,
+) -> None:
+    """Round the packed tensor at one device address into the one at another.
+
+    Raises :class:`CannotShare`, and the errors of :meth:`Session.send`.
+    """
+    try:
+        driver.wait(source)
+        exports = [driver.export(address) for address in (source, target)]
+    except DriverFailed as error:
+        raise CannotShare(str(error)) from error
+    names: dict[bytes, str] = {}
+    try:
+        for export in exports:
+            if export.handle not in names:
+                names[export.handle] = await _register(session, export, deadline)
+        document = _inference(call, exports, names)
+        request = partial(json_request, "/v2/models/round/infer", document)
+        await session.send(request, document_reader, deadline)
+    except RequestRefused as refusal:
+        if refusal.status == TensorTooLarge.status:
+            raise TooLarge(refusal.detail) from refusal
+        raise
+    finally:
+        for name in names.values():
+            # A failure is ignored: the call's result counts, and a restart unregisters too.
+            with suppress(TensorRoundError):
+                path = f"/v2/cudasharedmemory/region/{name}/unregister"
+                await session.send(partial(json_request, path, {}), document_reader, deadline)
+
+
+async def _register(session: Session, export: Export, deadline: Deadline) -> str:
+    """Register an allocation with the service; return the name of the registration."""
+    name = ""
+
+    def request() -> Request:
+        nonlocal name
+        # A new name for each try: an earlier one may be registered, with its response lost.
+        name = f"tensor-round-{secrets.token_hex(8)}"
+        document = {
+            "raw_handle": {"b64": base64.b64encode(export.handle).decode()},
+            "device_id": export.device,
+            "byte_size": export.nbytes,
+        }
+        return json_request(f"/v2/cudasharedmemory/region/{name}/register", document)
+
+    try:
+        await session.send(request, document_reader, deadline)
+    except RequestRefused as refusal:
+        if refusal.status in _CANNOT:
+            raise CannotShare(refusal.detail) from refusal
+        raise
+    return name
+
+
+def _inference(call: RoundCall, exports: list[Export], names: dict[bytes, str]) -> dict[str, Any]:
+    layout = call.input
+    parts = [
+        {
+            "shared_memory_region": names[export.handle],
+            "shared_memory_byte_size": layout.element_bytes,
+            "shared_memory_offset": export.offset,
+        }
+        for export in exports
+    ]
+    carried = {} if layout.dtype.oip else {"dtype": layout.dtype.name}
+    tensor = {
+        "name": "X",
+        "datatype": layout.dtype.oip or _CARRIER,
+        "shape": [layout.element_count],
+        "parameters": {**carried, **parts[0]},
+    }
+    return {
+        "parameters": {"rounding": call.rounding},
+        "inputs": [tensor],
+        "outputs": [{"name": "Y", "parameters": parts[1]}],
+    }
+
+
+logger = logging.getLogger(__name__)
+
+
+class DeviceRounder:
+    """Rounds the GPU arrays of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        #: Whether requests go to several services: none of them has the registrations of all.
+        self._is_spread = session.transport.addresses != 1
+        #: False once the service has failed to open this process's GPU memory.
+        self._can_share = True
+
+    async def round(
+        self,
+        library: ArrayLibrary,
+        x: Any,
+        operator: RoundOperator,
+        out: Any,
+        progress: bool | ProgressCallback,
+        deadline: Deadline,
+    ) -> Any:
+        """Round an array of that library; see :meth:`Client.round`."""
+        prepared = operator.prepare(library.dtype(x), tuple(x.shape))
+        if out is not None:
+            _check_out(library, x, out)
+        source = x if library.is_packed(x) else library.packed_copy(x)
+        target = out if _can_be_target(library, source, out) else library.empty_like(x)
+        if library.nbytes(source):
+            addresses = library.address(source), library.address(target)
+            if not await self._round_shared(prepared, *addresses, deadline):
+                await self._round_copied(operator, prepared, *addresses, progress, deadline)
+        if out is None:
+            return target
+        if target is not out:
+            library.assign(out, target)
+        return out
+
+    async def _round_shared(
+        self, prepared: PreparedDescriptor, source: int, target: int, deadline: Deadline
+    ) -> bool:
+        """Round in GPU memory; False if the service cannot."""
+        if not self._can_share:
+            return False
+        try:
+            if self._is_spread:
+                raise CannotShare("the client has several addresses")
+            gpu = driver.open_driver()
+            await round_shared(self._session, gpu, prepared.call, source, target, deadline)
+        except (CannotShare, driver.DriverFailed) as reason:
+            logger.warning("GPU arrays are copied to the service and back: %s", reason)
+            self._can_share = isinstance(reason, TooLarge)
+            return False
+        return True
+
+    async def _round_copied(
+        self,
+        operator: RoundOperator,
+        prepared: PreparedDescriptor,
+        source: int,
+        target: int,
+        progress: bool | ProgressCallback,
+        deadline: Deadline,
+    ) -> None:
+        """Round a copy in host memory."""
+        layout = prepared.call.input
+        memory = np.empty(layout.shape, layout.dtype.numpy)
+        flat = memory.reshape(-1).view(np.uint8)
+        try:
+            gpu = driver.open_driver()
+            gpu.wait(source)
+            gpu.read(source, flat)
+            await self._session.round_tiles(operator, prepared, memory, memory, progress, deadline)
+            gpu.write(flat, target)
+        except driver.DriverFailed as error:
+            raise InvalidArgument(f"the array cannot be read or written: {error}") from error
+
+
+def _check_out(library: ArrayLibrary, x: Any, out: Any) -> None:
+    if library_of(out) is not library:
+        raise InvalidArgument(f"out must be an array of {library.module} on a GPU, as x is")
+    if tuple(out.shape) != tuple(x.shape):
+        raise InvalidArgument(f"out has shape {tuple(out.shape)}, x has {tuple(x.shape)}")
+    if library.dtype(out) != library.dtype(x):
+        raise InvalidArgument(f"out has dtype {library.dtype(out)}, x has {library.dtype(x)}")
+
+
+def _can_be_target(library: ArrayLibrary, source: Any, out: Any) -> bool:
+    """Whether ``out`` is packed, and is ``source``'s memory or does not overlap it."""
+    if out is None or not library.is_packed(out):
+        return False
+    distance = abs(library.address(out) - library.address(source))
+    return distance == 0 or distance >= library.nbytes(source)

@@ -1,0 +1,159 @@
+"""Executing descriptors of any dialect, with every layout that they can state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..arrays.tiles import TensorSink
+from ..contract import operators
+from ..contract.errors import HeadersTooLarge, InvalidArgumentType
+from ..contract.operators import (
+    Descriptor,
+    PreparedDescriptor,
+    RoundOperator,
+    operator_of,
+    prepare_descriptor,
+)
+from ..contract.operators.model import OperatorDescriptor
+from ..contract.progress import ProgressCallback, counted
+from ..contract.quoting import shown
+from ..contract.wire import native
+from ..transport.concurrency import Deadline
+from ..transport.exchange import Request, ResponseReader, tensor_reader, tensor_request
+from . import tensors
+from .tensors import Exporter, Output, Tensor
+
+if TYPE_CHECKING:
+    from .session import Session
+
+T = TypeVar("T")
+#: A descriptor: a model of any dialect, a mapping, or its JSON text.
+AnyDescriptor = Descriptor | Mapping[str, Any] | str | bytes
+
+#: Parsed descriptors that are cached; each has at most 16 KiB.
+_CACHE_SIZE = 256
+#: From this size on, copying a payload takes longer than starting a thread for it.
+_LARGE_BYTES = 256 << 10
+
+
+async def execute(
+    session: Session,
+    descriptor: AnyDescriptor,
+    data: Exporter,
+    out: Exporter,
+    progress: bool | ProgressCallback,
+    deadline: Deadline,
+) -> Output:
+    """Execute a descriptor of a session; see :meth:`Client.execute`.
+
+    A tensor over ``tile_bytes`` is cut into tiles if its input and output have the same layout
+    without gaps. Every other tensor is sent whole.
+    """
+    stated, prepared = read_descriptor(descriptor)
+    call = prepared.call
+    source = tensors.read_input(data, call)
+    target = None if out is None else tensors.read_output(out, call)
+    in_place = target is not None and tensors.is_in_place(source, target)
+    is_flat = call.input.is_dense and call.input.lies_like(call.output.strides)
+    if is_flat and call.input.element_bytes > session.tile_bytes:
+        is_fresh = target is None
+        target = target or tensors.allocate(call.output)
+        await _in_tiles(session, stated, source, target, progress, deadline, is_fresh=is_fresh)
+    else:
+        target = await _whole(session, prepared, source, target, in_place, progress, deadline)
+    return Output(target)
+
+
+async def _in_tiles(
+    session: Session,
+    stated: Descriptor,
+    source: Tensor,
+    target: Tensor,
+    progress: bool | ProgressCallback,
+    deadline: Deadline,
+    *,
+    is_fresh: bool,
+) -> None:
+    operator, layout = operator_of(stated), target.layout
+    prepared = operator.prepare(layout.dtype.name, layout.shape)
+    await session.round_tiles(
+        operator,
+        prepared,
+        source.elements,
+        target.elements,
+        progress,
+        deadline,
+        is_fresh=is_fresh,
+    )
+    if target.memory is not None:
+        target.memory[layout.element_bytes :] = 0
+
+
+async def _whole(
+    session: Session,
+    prepared: PreparedDescriptor,
+    source: Tensor,
+    target: Tensor | None,
+    in_place: bool,
+    progress: bool | ProgressCallback,
+    deadline: Deadline,
+) -> Tensor:
+    call, digest, result = prepared.call, session.digest, target
+
+    def make_payload() -> memoryview:
+        return tensors.payload(source, call)
+
+    def make_request() -> Request:
+        return tensor_request(prepared, payload, digest=digest)
+
+    def make_reader(status: int, fields: Mapping[str, str]) -> ResponseReader[None]:
+        return tensor_reader(status, fields, prepared, make_sink, digest=digest)
+
+    def make_sink() -> TensorSink:
+        # Memory is allocated once the service has accepted the tensor.
+        nonlocal result
+        if result is None:
+            result = tensors.allocate(call.output)
+        return tensors.sink(result, in_place=in_place, verified=digest)
+
+    is_large = call.input.byte_length >= _LARGE_BYTES
+    payload = await session.concurrency.compute(make_payload) if is_large else make_payload()
+    with counted(progress, len(payload)) as add:
+        await session.send(make_request, make_reader, deadline, computes=digest and is_large)
+        add(len(payload))
+    assert result is not None
+    return result
+
+
+def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, PreparedDescriptor]:
+    """A caller's descriptor as a model, and as a prepared descriptor.
+
+    Raises :class:`InvalidDescriptor` with every fault, :class:`MalformedJSON`, and
+    :class:`InvalidArgumentType` for a value that is no descriptor.
+    """
+    if isinstance(descriptor, str):
+        # An unpaired surrogate becomes malformed UTF-8, which is refused later.
+        text = descriptor.encode("utf-8", "surrogatepass")
+    elif isinstance(descriptor, bytes):
+        text = descriptor
+    elif isinstance(descriptor, OperatorDescriptor):
+        text = descriptor.to_json()
+    elif isinstance(descriptor, Mapping):
+        text = operators.validate(dict(descriptor)).to_json()
+    elif isinstance(descriptor, RoundOperator):
+        raise InvalidArgumentType("an operator has no tensor yet: give operator.descriptor(...)")
+    else:
+        raise InvalidArgumentType(
+            f"a descriptor is a model, a mapping or JSON text, got {shown(descriptor)}"
+        )
+    if len(text) > native.MAX_DESCRIPTOR_LENGTH:
+        raise HeadersTooLarge(f"the descriptor has more than {native.MAX_DESCRIPTOR_LENGTH} bytes")
+    return _read_text(text)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _read_text(text: bytes) -> tuple[Descriptor, PreparedDescriptor]:
+    stated = operators.parse(text)
+    return stated, prepare_descriptor(stated)

@@ -1,0 +1,197 @@
+"""The options of a client: its arguments, checked, with defaults from the environment."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar
+
+from ..contract.errors import InvalidArgument, InvalidArgumentType
+from ..contract.quoting import suggestion
+from ..contract.version import __version__
+from ..transport.exchange import Headers
+from ..transport.factory import Cert, Verify
+
+F = TypeVar("F", bound=Callable[..., None])
+
+#: Field names are tokens (RFC 9110, 5.6.2). Values are visible ASCII, with inner spaces and tabs.
+_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", re.ASCII)
+_VALUE = re.compile(r"([!-~]([ \t!-~]*[!-~])?)?", re.ASCII)
+#: Headers that the client itself sets for each request.
+_OWN = {
+    "content-digest",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "host",
+    "operator-descriptor",
+    "transfer-encoding",
+    "want-content-digest",
+    "x-request-id",
+}
+
+
+def headers_from(api_key: str | None, headers: Mapping[str, str] | None) -> Headers:
+    """The headers of every request of a client; raises :class:`InvalidArgument`.
+
+    No error message contains the key.
+    """
+    fields = {"User-Agent": f"tensor-round/{__version__}"}
+    if api_key:
+        if not _VALUE.fullmatch(api_key):
+            raise InvalidArgument("the API key has characters that are not allowed in a header")
+        fields["Authorization"] = f"Bearer {api_key}"
+    known = {name.lower(): name for name in fields}
+    for name, value in (headers or {}).items():
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise InvalidArgument(f"the header {name!r} has characters that are not allowed")
+        if name.lower() in _OWN:
+            raise InvalidArgument(f"the header {name} is set by the client itself")
+        fields.pop(known.get(name.lower(), name), None)
+        fields[name] = value
+    return [(name.encode(), value.encode()) for name, value in fields.items()]
+
+
+class Options(TypedDict, total=False):
+    """The options of a client, by keyword; :class:`~tensor_round.Client` tells what they mean."""
+
+    api_key: str | None
+    verify: Verify
+    cert: Cert | None
+    timeout: float | None
+    retries: int
+    connections: int
+    tile_bytes: int
+    headers: Mapping[str, str] | None
+    digest: bool
+
+
+DEFAULTS: Options = {
+    "api_key": None,
+    "verify": True,
+    "cert": None,
+    "timeout": 30.0,
+    "retries": 3,
+    "connections": 4,
+    "tile_bytes": 64 << 20,
+    "headers": None,
+    "digest": False,
+}
+#: The types of each argument, and their description. A ``bool`` is not accepted as a number.
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "url": ((str,), "a string, or a sequence of strings"),
+    "api_key": ((str, type(None)), "a string"),
+    "verify": ((bool, str, Path, ssl.SSLContext), "True, False, a path or an ssl.SSLContext"),
+    "cert": ((str, Path, tuple, type(None)), "a path, or a tuple of two and perhaps a password"),
+    "timeout": ((int, float, type(None)), "seconds as a number, or None for no limit"),
+    "retries": ((int,), "an integer"),
+    "connections": ((int,), "an integer"),
+    "tile_bytes": ((int,), "an integer"),
+    "headers": ((Mapping, type(None)), "a mapping of strings to strings"),
+    "digest": ((bool,), "True or False"),
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Arguments:
+    """The arguments of a client, checked and complete.
+
+    ``url`` is one URL, or several separated by commas. ``transport`` is an httpx2 transport,
+    blocking or asynchronous as the client is; None for the client's own.
+    """
+
+    url: str
+    options: Options
+    transport: Any
+
+    @classmethod
+    def of(cls, url: str | Sequence[str] | None, transport: Any, given: Options) -> Arguments:
+        """The arguments of a call, with the defaults of options that are not given.
+
+        Raises :class:`InvalidArgument`, which is an :class:`InvalidArgumentType` for a wrong type.
+        """
+        if unknown := given.keys() - DEFAULTS.keys():
+            name = min(unknown)
+            raise InvalidArgumentType(f"there is no option {name}{suggestion(name, DEFAULTS)}")
+        found, key = with_environment(url, given.get("api_key"))
+        options: Options = {**DEFAULTS, **given, "api_key": key}
+        for name, value in {"url": found, **options}.items():
+            _check(name, value)
+        for part in options["cert"] if isinstance(options["cert"], tuple) else ():
+            _check("cert", part, (str, Path))
+        for pair in (options["headers"] or {}).items():
+            for part in pair:
+                _check("headers", part, (str,))
+        if options["timeout"] is not None and not options["timeout"] > 0:
+            raise InvalidArgument("timeout must be more than 0 seconds, or None for no limit")
+        if options["retries"] < 0:
+            raise InvalidArgument("retries must be 0 or more")
+        if options["connections"] < 1:
+            raise InvalidArgument("connections must be 1 or more")
+        if options["tile_bytes"] < 1:
+            raise InvalidArgument("tile_bytes must be 1 or more")
+        return cls(found, options, transport)
+
+    def copied_options(self, *, may_leave_process: bool = False) -> Options:
+        """The options of a copy of the client, in this process or also in another.
+
+        Raises :class:`InvalidArgumentType` if there is a transport, since each client closes its
+        own, and for another process if there is an ``ssl.SSLContext``.
+        """
+        if may_leave_process and isinstance(self.options["verify"], ssl.SSLContext):
+            raise InvalidArgumentType(
+                "a client whose verify is an ssl.SSLContext cannot be pickled: give a path instead"
+            )
+        if self.transport is not None:
+            raise InvalidArgumentType(
+                "a client with a transport of its own can be neither copied nor pickled"
+            )
+        return self.options
+
+
+def names_options(init: F) -> F:
+    """Have ``help`` and :mod:`inspect` show each option of a constructor, with its default."""
+    *own, _ = inspect.signature(init).parameters.values()
+    types = Options.__annotations__
+    options = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=types[name].__forward_arg__,
+        )
+        for name, default in DEFAULTS.items()
+    ]
+    init.__dict__["__signature__"] = inspect.Signature([*own, *options], return_annotation="None")
+    return init
+
+
+def with_environment(
+    url: str | Sequence[str] | None, api_key: str | None
+) -> tuple[str, str | None]:
+    """Both arguments, with the defaults TENSOR_ROUND_URL and TENSOR_ROUND_API_KEY.
+
+    URLs in a sequence are joined by commas. Raises :class:`InvalidArgument` if there is none.
+    """
+    if isinstance(url, Sequence) and not isinstance(url, str | bytes):
+        for each in url:
+            _check("url", each)
+        url = ",".join(url) or ","
+    found = os.environ.get("TENSOR_ROUND_URL") if url in (None, "") else url
+    if found in (None, ""):
+        raise InvalidArgument("no url was given, and TENSOR_ROUND_URL is not set")
+    key = os.environ.get("TENSOR_ROUND_API_KEY") or None if api_key in (None, "") else api_key
+    return found, key
+
+
+def _check(name: str, value: object, kinds: tuple[type, ...] | None = None) -> None:
+    known, rule = _KINDS[name]
+    kinds = kinds or known
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        # The value may be a secret: the message has its type only.
+        raise InvalidArgumentType(f"{name} must be {rule}, got {type(value).__name__}")

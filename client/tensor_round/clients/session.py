@@ -1,0 +1,387 @@
+"""The calls of both clients, written once: tiles, requests, retries.
+
+Requests change nothing in the service, and rounding a result again does not change it. So every
+request may be sent again; the retry policy decides whether that can succeed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..arrays.device import library_of
+from ..arrays.tiles import Tile, cut
+from ..contract.differences.document import Differences
+from ..contract.errors import (
+    ConnectionFailed,
+    DeadlineExceeded,
+    DigestMismatch,
+    InvalidArgument,
+    InvalidArgumentType,
+    ProtocolViolation,
+    RequestRefused,
+    TensorRoundError,
+)
+from ..contract.host import (
+    Array,
+    bits,
+    empty_like,
+    read_array,
+    refuse_loss_of_mask,
+    writable_array,
+)
+from ..contract.operators import PreparedDescriptor, RoundOperator
+from ..contract.progress import ProgressCallback, counted
+from ..transport.concurrency import Concurrency, Deadline, Work
+from ..transport.exchange import (
+    Request,
+    ResponseReader,
+    document_reader,
+    get_request,
+    tensor_reader,
+    tensor_request,
+)
+from ..transport.http import Transport
+from .comparisons import compare
+from .devices import DeviceRounder
+from .execution import AnyDescriptor, execute
+from .options import Arguments
+from .tensors import Output
+
+#: Seconds before the first retry, which double with each further one, and their maximum.
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+#: The longest pause between two attempts to connect to a service that is being replaced, and the
+#: longest time for which a call without a timeout makes them.
+LONGEST_KNOCK, PATIENCE = 1.0, 60.0
+
+#: The retries that a new client may spend (:class:`RetryBudget`).
+BUDGET = 100
+#: The retries that a success at the first try earns: one for each ten requests.
+EARNED = 0.1
+
+
+class RetryBudget:
+    """The retries that all calls of one client share, so that retries do not worsen an outage.
+
+    Each retry spends one. A success after retries returns them, and a success at the first try
+    earns a tenth of one. There is no lock, which a fork could leave locked; concurrent threads may
+    make the count slightly wrong, which does no harm.
+    """
+
+    def __init__(self, size: float = BUDGET) -> None:
+        self._size = size
+        self._left = size
+
+    def spend(self) -> bool:
+        """Spend one retry; False if none is left."""
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+    def record_success(self, retries: int) -> None:
+        """Record a request that succeeded, and the number of its retries."""
+        self._left = min(self._size, self._left + (retries or EARNED))
+
+
+class Retries:
+    """The policy of one client: at most ``limit`` retries of each request.
+
+    With ``verified`` (Content-Digest) garbled messages count as transient errors too.
+    """
+
+    def __init__(self, limit: int, *, verified: bool) -> None:
+        self.budget = RetryBudget()
+        self._limit = limit
+        self._verified = verified
+        #: Whether a service has ever answered: then one that refuses connections is expected back.
+        self.has_answered = False
+
+    def knock(self, error: TensorRoundError, knocks: int, deadline: Deadline) -> float | None:
+        """Seconds to wait before connecting again; None if ``error`` is another matter.
+
+        A service that has answered before and refuses connections is being replaced. Connecting
+        again does not load it, so this is limited by the deadline alone, and spends no retry. The
+        wait doubles with each of the ``knocks`` made so far, up to :data:`LONGEST_KNOCK`.
+        """
+        is_expected = self.has_answered and self._limit
+        if not (error.is_refused_connection and is_expected) or error.can_fail_over:
+            return None
+        if not deadline.is_limited and knocks * LONGEST_KNOCK > PATIENCE:
+            return None
+        seconds = min(FIRST_PAUSE * 2.0 ** min(knocks, 16), LONGEST_KNOCK)
+        seconds *= random.uniform(0.5, 1)
+        return seconds if deadline.allows(seconds) else None
+
+    def backoff(self, error: TensorRoundError, retries: int, deadline: Deadline) -> float:
+        """Seconds to wait before the next try; raises ``error`` if there must be no further try.
+
+        The wait doubles with each of the ``retries`` made so far, from :data:`FIRST_PAUSE`, with
+        random jitter of up to one half. The service's Retry-After is added. Another address is
+        tried at once. There is no next try that the deadline does not allow.
+        """
+        if not self._is_transient(error) or retries >= self._limit:
+            raise error
+        seconds = min(FIRST_PAUSE * 2.0 ** min(retries, 16), LONGEST_PAUSE)
+        seconds *= random.uniform(0.5, 1)
+        if isinstance(error, RequestRefused) and error.retry_after is not None:
+            seconds += error.retry_after
+        if error.can_fail_over:
+            seconds = 0.0
+        if not deadline.allows(seconds) or not self.budget.spend():
+            raise error
+        return seconds
+
+    def _is_transient(self, error: TensorRoundError) -> bool:
+        garbled = self._verified and isinstance(error, DigestMismatch | ProtocolViolation)
+        return error.transient or error.can_fail_over or garbled
+
+
+T = TypeVar("T")
+#: The most tiles under way at several addresses, unless ``connections`` is more.
+MAX_PARTS = 16
+#: From this size on, computing a digest takes longer than starting a thread for it.
+LARGE_DIGEST_BYTES = 256 << 10
+
+#: Makes the reader of a response from its status and headers.
+MakeReader = Callable[[int, Mapping[str, str]], ResponseReader[T]]
+
+
+class Session:
+    """The calls of one client over one transport."""
+
+    def __init__(
+        self, transport: Transport, concurrency: Concurrency, arguments: Arguments
+    ) -> None:
+        options = arguments.options
+        self.transport = transport
+        self.concurrency = concurrency
+        #: The most bytes of a tile.
+        self.tile_bytes = options["tile_bytes"]
+        #: Whether payloads are verified.
+        self.digest = options["digest"] and not transport.is_in_process
+        self.is_closed = False
+        self._url = arguments.url
+        self._timeout = options["timeout"]
+        self._connections = options["connections"]
+        self._retries = Retries(options["retries"], verified=self.digest)
+        self._devices = DeviceRounder(self)
+
+    async def round(
+        self,
+        x: Any,
+        operator: RoundOperator,
+        out: Any,
+        progress: bool | ProgressCallback,
+    ) -> Any:
+        """Round ``x``; see :meth:`Client.round`."""
+        deadline = self._start()
+        _check_progress(progress)
+        if (library := library_of(x)) is not None:
+            return await self._devices.round(library, x, operator, out, progress, deadline)
+        operand = read_array(x)
+        source = operand.array
+        prepared = operator.prepare(operand.dtype, source.shape)
+        if out is None:
+            target = empty_like(source)
+            await self.round_tiles(
+                operator, prepared, source, target, progress, deadline, is_fresh=True
+            )
+            return operand.wrap(target)
+        refuse_loss_of_mask(x, out)
+        target = writable_array(out, operand)
+        if _overlap_out_of_step(source, target):
+            # Written at once, results would overwrite elements that are still to be sent.
+            copy = empty_like(target)
+            await self.round_tiles(
+                operator, prepared, source, copy, progress, deadline, is_fresh=True
+            )
+            bits(target)[...] = bits(copy)
+        else:
+            await self.round_tiles(operator, prepared, source, target, progress, deadline)
+        return out
+
+    async def compare(self, x: Any, progress: bool | ProgressCallback) -> Differences:
+        """Compare the rounding directions on ``x``; see :meth:`Client.compare`."""
+        deadline = self._start()
+        _check_progress(progress)
+        operand = read_array(x)
+        return await compare(self, operand.array, operand.dtype, progress, deadline)
+
+    async def execute(
+        self,
+        descriptor: AnyDescriptor,
+        data: Any,
+        out: Any,
+        progress: bool | ProgressCallback,
+    ) -> Output:
+        """Execute a descriptor; see :meth:`Client.execute`."""
+        deadline = self._start()
+        _check_progress(progress)
+        return await execute(self, descriptor, data, out, progress, deadline)
+
+    async def document(self, path: str) -> dict[str, Any]:
+        """The JSON object at a path."""
+        deadline = self._start()
+        return await self.send(lambda: get_request(path), document_reader, deadline)
+
+    async def ready(self) -> bool:
+        """Whether a service is reachable and ready, by one request to each, without retries."""
+        deadline = self._start()
+        tries = 0
+        while tries < max(1, self.transport.addresses):  # the first try may read them
+            tries += 1
+            try:
+                await self._send_once(get_request("/readyz"), document_reader, deadline)
+                return True
+            except (ConnectionFailed, DeadlineExceeded):
+                continue
+            except (ProtocolViolation, RequestRefused) as error:
+                if not error.transient and self.transport.addresses == 1:
+                    raise
+        return False
+
+    async def close(self) -> None:
+        """Close the transport; further calls of this method do nothing."""
+        if not self.is_closed:
+            self.is_closed = True
+            await self.transport.close()
+
+    def _start(self) -> Deadline:
+        if self.is_closed:
+            raise InvalidArgument("the client is closed")
+        return Deadline(self._timeout)
+
+    async def round_tiles(
+        self,
+        operator: RoundOperator,
+        prepared: PreparedDescriptor,
+        source: Array,
+        target: Array,
+        progress: bool | ProgressCallback,
+        deadline: Deadline,
+        *,
+        is_fresh: bool = False,
+    ) -> None:
+        """Round every tile of ``source`` into ``target``, which may be the same memory.
+
+        ``is_fresh`` tells that the target is new and shares no memory.
+        """
+        aliased = not is_fresh and np.may_share_memory(source, target)
+        tile_bytes = self.tile_bytes
+        tiling = cut(operator, prepared, source, target, tile_bytes, aliased=aliased)
+        if tiling.is_whole and progress is False:
+            (tile,) = tiling.tiles
+            await self._round_tile(tile, deadline)
+            return
+        with counted(progress, source.nbytes) as add:
+
+            async def work(tile: Tile) -> None:
+                await self._round_tile(tile, deadline)
+                add(tile.nbytes)
+
+            if tiling.is_whole:
+                (tile,) = tiling.tiles
+                await work(tile)
+            else:
+                await self.for_each(work, iter(tiling.tiles), deadline)
+
+    async def for_each(self, work: Work[T], items: Iterator[T], deadline: Deadline) -> None:
+        """Work on every item, several at a time; the first error cancels the rest."""
+        connections = self._connections
+        most = max(connections, MAX_PARTS)
+        # The number of addresses is 0 while it is not known.
+        workers = min(connections * self.transport.addresses or most, most)
+        await self.concurrency.for_each(work, items, workers, deadline)
+
+    def _round_tile(self, tile: Tile, deadline: Deadline) -> Awaitable[None]:
+        digest, can_tear = self.digest, not self.transport.is_in_process
+        return self.send(
+            lambda: tensor_request(tile.prepared, tile.payload(), digest=digest),
+            lambda status, fields: tensor_reader(
+                status,
+                fields,
+                tile.prepared,
+                lambda: tile.sink(verified=digest, can_tear=can_tear),
+                digest=digest,
+            ),
+            deadline,
+            computes=digest and tile.nbytes >= LARGE_DIGEST_BYTES,
+        )
+
+    async def send(
+        self,
+        make_request: Callable[[], Request],
+        make_reader: MakeReader[T],
+        deadline: Deadline,
+        *,
+        computes: bool = False,
+    ) -> T:
+        """Send a request with retries, and return the reader's result.
+
+        Each try makes its request anew: some elements of an operand that is rounded in place may
+        be results already, and rounding them again does not change them. ``computes`` tells that
+        making the request takes much CPU time.
+        """
+        retries = knocks = 0
+        while True:
+            request = await self.concurrency.compute(make_request) if computes else make_request()
+            try:
+                result = await self._send_once(request, make_reader, deadline)
+            except TensorRoundError as error:
+                if error.request_id is None:
+                    error.request_id = request.id
+                pause = self._retries.knock(error, knocks, deadline)
+                if pause is not None:
+                    knocks += 1
+                else:
+                    pause = self._retries.backoff(error, retries, deadline)
+                    retries += 1
+            else:
+                self._retries.has_answered = True
+                self._retries.budget.record_success(retries)
+                return result
+            await self.concurrency.sleep(pause, deadline)
+
+    def _send_once(
+        self, request: Request, make_reader: MakeReader[T], deadline: Deadline
+    ) -> Awaitable[T]:
+        return self.concurrency.within(
+            deadline, lambda: self._send_and_read(request, make_reader, deadline)
+        )
+
+    async def _send_and_read(
+        self, request: Request, make_reader: MakeReader[T], deadline: Deadline
+    ) -> T:
+        response = await self.transport.send(request, deadline)
+        try:
+            reader = make_reader(response.status, response.fields)
+            await response.receive(reader, deadline)
+            return reader.finish()
+        except TensorRoundError as error:
+            url = self.transport.record_failure(response, error)
+            if error.is_foreign:
+                url = url or self._url
+                error.restate(f"no tensor-round service answers at {url}: {error.detail}")
+            elif url is not None:
+                error.restate(f"{url}: {error.detail}")
+            raise
+        finally:
+            await response.close()
+
+
+def _check_progress(progress: object) -> None:
+    if not (isinstance(progress, bool) or callable(progress)):
+        raise InvalidArgumentType("progress must be True, False or a function of two integers")
+
+
+def _overlap_out_of_step(source: Array, target: Array) -> bool:
+    """Whether the arrays share memory, but some element has different places in the two."""
+    return np.may_share_memory(source, target) and not (
+        source.ctypes.data == target.ctypes.data
+        and source.strides == target.strides
+        and source.dtype == target.dtype
+    )

@@ -1,0 +1,156 @@
+"""OpenTelemetry spans of a client's calls, in applications that use OpenTelemetry.
+
+Nothing is imported on behalf of traces: a client traces its calls if the application had imported
+``opentelemetry.trace`` when the client was created. Spans have no elements, keys or descriptors.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..contract.differences.document import Differences
+from ..contract.errors import RequestRefused, TensorRoundError
+from ..contract.operators import RoundOperator
+from ..contract.progress import ProgressCallback
+from ..contract.version import __version__
+from ..transport.address import LOCAL, Address, is_spread
+from ..transport.concurrency import Concurrency, Deadline
+from ..transport.exchange import Request
+from ..transport.http import Transport
+from .execution import AnyDescriptor
+from .options import Arguments
+from .session import MakeReader, Retries, Session
+from .tensors import Output
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+T = TypeVar("T")
+
+
+def open_session(transport: Transport, concurrency: Concurrency, arguments: Arguments) -> Session:
+    """A session, whose calls are spans if the application uses OpenTelemetry."""
+    kind = TracedSession if "opentelemetry.trace" in sys.modules else Session
+    return kind(transport, concurrency, arguments)
+
+
+class TracedSession(Session):
+    """A session whose calls are spans of kind CLIENT.
+
+    Each try sends the context of its call (``traceparent``), unless the client's ``headers`` do.
+    Each retry is an event.
+    """
+
+    def __init__(
+        self, transport: Transport, concurrency: Concurrency, arguments: Arguments
+    ) -> None:
+        from opentelemetry import propagate, trace
+
+        super().__init__(transport, concurrency, arguments)
+        self._trace = trace
+        self._inject = propagate.inject
+        self._tracer = trace.get_tracer("tensor-round", __version__)
+        self._server = server_attributes(arguments.url)
+        self._own_fields = {name.lower() for name in arguments.options["headers"] or {}}
+        self._retries = _TracedRetries(
+            arguments.options["retries"], verified=self.digest, span=trace.get_current_span
+        )
+
+    async def round(
+        self, x: Any, operator: RoundOperator, out: Any, progress: bool | ProgressCallback
+    ) -> Any:
+        """See :meth:`Session.round`."""
+        return await self._traced("round", super().round(x, operator, out, progress))
+
+    async def compare(self, x: Any, progress: bool | ProgressCallback) -> Differences:
+        """See :meth:`Session.compare`."""
+        return await self._traced("compare", super().compare(x, progress))
+
+    async def execute(
+        self, descriptor: AnyDescriptor, data: Any, out: Any, progress: bool | ProgressCallback
+    ) -> Output:
+        """See :meth:`Session.execute`."""
+        return await self._traced("execute", super().execute(descriptor, data, out, progress))
+
+    async def document(self, path: str) -> dict[str, Any]:
+        """See :meth:`Session.document`."""
+        return await self._traced(path.strip("/"), super().document(path))
+
+    async def ready(self) -> bool:
+        """See :meth:`Session.ready`."""
+        return await self._traced("ready", super().ready())
+
+    def _send_once(
+        self, request: Request, make_reader: MakeReader[T], deadline: Deadline
+    ) -> Awaitable[T]:
+        if _is_valid(self._trace.get_current_span()):
+            context: dict[str, str] = {}
+            self._inject(context)
+            fields = [
+                (name.encode(), value.encode())
+                for name, value in context.items()
+                if name.lower() not in self._own_fields
+            ]
+            request = request._replace(varying=[*request.varying, *fields])
+        return super()._send_once(request, make_reader, deadline)
+
+    async def _traced(self, call: str, work: Coroutine[Any, Any, T]) -> T:
+        """The result of a call, with a span, which is the current one for its tries."""
+        kind = self._trace.SpanKind.CLIENT
+        span = self._tracer.start_span(f"tensor_round.{call}", kind=kind, attributes=self._server)
+        if not _is_valid(span):  # the application exports no spans
+            return await work
+        with self._trace.use_span(
+            span, end_on_exit=True, record_exception=False, set_status_on_exception=False
+        ):
+            try:
+                return await work
+            except BaseException as error:
+                text = str(error) if isinstance(error, TensorRoundError) else None
+                span.set_attribute("error.type", _kind(error))
+                span.set_status(self._trace.StatusCode.ERROR, text)
+                raise
+
+
+class _TracedRetries(Retries):
+    """Makes each retry an event of the current span."""
+
+    def __init__(self, limit: int, *, verified: bool, span: Callable[[], Span]) -> None:
+        super().__init__(limit, verified=verified)
+        self._span = span
+
+    def backoff(self, error: TensorRoundError, retries: int, deadline: Deadline) -> float:
+        """See :meth:`Retries.backoff`."""
+        return self._told(error, super().backoff(error, retries, deadline))
+
+    def knock(self, error: TensorRoundError, knocks: int, deadline: Deadline) -> float | None:
+        """See :meth:`Retries.knock`."""
+        seconds = super().knock(error, knocks, deadline)
+        return None if seconds is None else self._told(error, seconds)
+
+    def _told(self, error: TensorRoundError, seconds: float) -> float:
+        self._span().add_event("retry", {"error.type": _kind(error), "seconds": seconds})
+        return seconds
+
+
+def _is_valid(span: Span) -> bool:
+    """Whether a span belongs to a trace."""
+    return span.get_span_context().is_valid
+
+
+def _kind(error: BaseException) -> str:
+    """The code of a refusal, or the name of another error."""
+    return error.code if isinstance(error, RequestRefused) else type(error).__name__
+
+
+def server_attributes(url: str) -> dict[str, str | int]:
+    """The attributes of the service's address; none for several services, or this process."""
+    addresses = Address.parse_all(url)
+    address = addresses[0]
+    if is_spread(addresses) or address.scheme == LOCAL:
+        return {}
+    if address.uds is not None:
+        return {"server.address": address.uds}
+    return {"server.address": address.host, "server.port": address.port}

@@ -1,1 +1,0 @@
-"""Rounding arrays in GPU memory: the CUDA driver, CUDA IPC, and copies through the host."""

@@ -1,1 +1,0 @@
-"""The clients, and the layers between their calls and a transport."""

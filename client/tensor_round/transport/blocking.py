@@ -1,0 +1,270 @@
+"""The synchronous client's waits: threads, pools and streams that block."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from typing import Any, Generic, TypeVar
+
+from ..contract.errors import InvalidArgument
+from .address import Address, SocketAddress, resolve_host
+from .concurrency import FORKABLES, LONGEST_WAIT, C, Deadline, Task, Work, run
+from .http import Waits, coalesce
+
+T = TypeVar("T")
+
+
+class Threads:
+    """Blocks the calling thread, and starts further ones for the tiles of a call."""
+
+    def within(self, deadline: Deadline, work: Task[T]) -> Awaitable[T]:
+        """The result of the work, which checks the deadline at every wait."""
+        return work()
+
+    async def sleep(self, seconds: float, deadline: Deadline) -> None:
+        """Wait for so many seconds, or until the deadline expires."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            deadline.remaining()
+            time.sleep(min(left, LONGEST_WAIT))
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """The result of the work, done in this thread."""
+        return work()
+
+    async def for_each(
+        self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
+    ) -> None:
+        """Work on the items in threads, which end before this returns."""
+        lock = threading.Lock()
+
+        def next_item() -> T:
+            with lock:
+                return next(items)
+
+        def loop() -> None:
+            with contextlib.suppress(StopIteration):
+                while True:
+                    run(work(next_item()))
+
+        with ThreadPoolExecutor(workers, thread_name_prefix="tensor-round") as threads:
+            # Each thread has the caller's context variables, of traces and logs, say.
+            futures = [threads.submit(copy_context().run, loop) for _ in range(workers)]
+            try:
+                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+            except BaseException:
+                deadline.expire()
+                raise
+
+
+#: TLS copies anyway; a request up to this size is sent as one record.
+_ONE_RECORD_BYTES = 16 << 10
+
+
+class Pool(Generic[C]):
+    """At most ``size`` connections, made by ``make``; thread-safe.
+
+    The connection released last is acquired first. A forked child's pool is empty: two processes
+    on one connection would receive each other's responses.
+    """
+
+    def __init__(self, make: Callable[[], C], size: int) -> None:
+        self._make = make
+        self._size = size
+        self._closed = False
+        self._all: list[C] = []
+        self._idle: list[C] = []
+        self._make_lock()
+        FORKABLES.add(self)
+
+    def _make_lock(self) -> None:
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
+
+    async def acquire(self, deadline: Deadline) -> C:
+        """Wait for a connection for the caller alone; raises :class:`DeadlineExceeded`."""
+        with self._lock:
+            while True:
+                if self._closed:
+                    raise InvalidArgument("the client is closed")
+                if self._idle:
+                    return self._idle.pop()
+                if len(self._all) < self._size:
+                    self._all.append(self._make())
+                    return self._all[-1]
+                self._wait(deadline.next_wait())
+
+    def release(self, connection: C) -> None:
+        """Return a connection to the pool."""
+        with self._lock:
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
+                if self._waiting:
+                    self._changed.notify()
+
+    async def close(self) -> None:
+        """Close idle connections now, and the others when they are released."""
+        with self._lock:
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close()
+            self._changed.notify_all()
+
+    def _wait(self, seconds: float) -> None:
+        self._waiting += 1
+        try:
+            self._changed.wait(seconds)
+        finally:
+            self._waiting -= 1
+
+    def reset_after_fork(self) -> None:
+        """In a forked child: close the copies of the parent's sockets, which stay open there."""
+        for connection in self._all:
+            connection.close()
+        self._all, self._idle = [], []
+        # The old lock may be held by a thread that the child does not have.
+        self._make_lock()
+
+
+async def open_stream(
+    address: Address, tls: ssl.SSLContext | None, deadline: Deadline
+) -> BlockingStream:
+    """Connect to the first of the host's addresses that accepts the connection."""
+    sock = _connected(address, deadline)
+    if tls is None:
+        return BlockingStream(sock, is_tls=False)
+    try:
+        # One limit for the whole handshake.
+        sock.settimeout(deadline.remaining())
+        return BlockingStream(tls.wrap_socket(sock, server_hostname=address.host), is_tls=True)
+    except BaseException:
+        sock.close()
+        raise
+
+
+class BlockingStream:
+    """Blocks the calling thread, for short waits between which it checks the deadline."""
+
+    def __init__(self, sock: socket.socket, *, is_tls: bool) -> None:
+        self._socket = sock
+        self._is_tls = is_tls
+        # Windows has no sendmsg.
+        self._has_sendmsg = not is_tls and hasattr(sock, "sendmsg")
+        self._is_readable = _readiness_check(sock)
+        self._timeout: float | None = None
+
+    def is_idle(self) -> bool:
+        """Whether the stream is open and no received bytes are waiting."""
+        return not self._is_readable()
+
+    async def send(self, parts: list[memoryview], deadline: Deadline) -> bool:
+        """Send the parts; stop when bytes are received. Returns whether everything was sent."""
+        if self._is_tls:
+            parts = coalesce(parts, _ONE_RECORD_BYTES)
+        left = sum(map(len, parts))
+        while True:
+            self._set_timeout(deadline.next_wait())
+            try:
+                sent = (
+                    self._socket.sendmsg(parts)
+                    if self._has_sendmsg
+                    else self._socket.send(parts[0])
+                )
+            except TimeoutError:
+                sent = 0
+            left -= sent
+            if not left:
+                return True
+            parts = _unsent(parts, sent)
+            # Under TLS the received bytes may be session tickets.
+            if not self._is_tls and not self.is_idle():
+                return False
+
+    async def receive_into(self, memory: memoryview, deadline: Deadline) -> int:
+        """Receive at least one byte; the number of bytes, 0 at the end of the stream."""
+        while True:
+            self._set_timeout(deadline.next_wait())
+            try:
+                return self._socket.recv_into(memory)
+            except TimeoutError:
+                continue
+
+    def _set_timeout(self, seconds: float) -> None:
+        """Set the socket's timeout, unless it is set: each change is a system call."""
+        if seconds != self._timeout:
+            self._socket.settimeout(seconds)
+            self._timeout = seconds
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+def _unsent(parts: list[memoryview], sent: int) -> list[memoryview]:
+    rest = []
+    for part in parts:
+        if sent < len(part):
+            rest.append(part[sent:])
+        sent = max(0, sent - len(part))
+    return rest
+
+
+def _readiness_check(sock: socket.socket) -> Callable[[], bool]:
+    """A function that tells at once whether a socket is readable or at its end."""
+    if not hasattr(select, "poll"):  # Windows has select only, without a limit on descriptors
+        return lambda: bool(select.select([sock], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return lambda: bool(poll.poll(0))
+
+
+def _connected(address: Address, deadline: Deadline) -> socket.socket:
+    if address.uds is not None:
+        return _connect(socket.AF_UNIX, address.uds, deadline)
+    failure = OSError("the host has no address")
+    for family, sockaddr in _resolved(address, deadline):
+        try:
+            sock = _connect(family, sockaddr, deadline)
+        except OSError as error:
+            failure = error
+            continue
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+    raise failure
+
+
+def _resolved(address: Address, deadline: Deadline) -> list[SocketAddress]:
+    found = resolve_host(address)
+    while True:
+        try:
+            return found.result(deadline.next_wait())
+        except TimeoutError:
+            if found.done():  # getaddrinfo itself timed out, or has just ended
+                return found.result()
+
+
+def _connect(family: int, sockaddr: Any, deadline: Deadline) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(deadline.remaining())
+        sock.connect(sockaddr)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+#: The waits of a synchronous client.
+BLOCKING = Waits(False, Threads(), open_stream, Pool)

@@ -1,0 +1,143 @@
+"""Waiting and parallel work of a client, in threads or in tasks, and the deadline of a call."""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, Protocol, TypeVar
+
+from ..contract.errors import ConnectionFailed, DeadlineExceeded
+
+#: The longest uninterrupted wait in seconds, so that a call that failed in one thread soon ends in
+#: the others.
+LONGEST_WAIT = 0.25
+
+
+class CallAbandoned(DeadlineExceeded):
+    """The call has failed in another of its threads; no service was late."""
+
+
+class Deadline:
+    """The time by which a call must end; shared by the call's threads."""
+
+    __slots__ = ("_at", "_seconds")
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._at = float("inf") if seconds is None else time.monotonic() + seconds
+
+    def remaining(self) -> float | None:
+        """Seconds left, more than 0; None without a limit. Raises :class:`DeadlineExceeded`."""
+        left = self._at - time.monotonic()
+        if left == float("-inf"):
+            raise CallAbandoned("the call has failed")
+        if left <= 0:
+            raise DeadlineExceeded(f"the call was not over within {self._seconds} seconds")
+        return None if left == float("inf") else left
+
+    def next_wait(self) -> float:
+        """Seconds to wait before the next check; raises :class:`DeadlineExceeded`."""
+        if self._at - time.monotonic() > LONGEST_WAIT:
+            return LONGEST_WAIT
+        left = self.remaining()
+        return LONGEST_WAIT if left is None else left
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return self._seconds is not None
+
+    def allows(self, seconds: float) -> bool:
+        """Whether more than ``seconds`` are left."""
+        return time.monotonic() + seconds < self._at
+
+    def expire(self) -> None:
+        """Move the deadline to now: the call has failed, and its other threads must end."""
+        self._at = float("-inf")
+
+
+T = TypeVar("T")
+#: Work that is done once.
+Task = Callable[[], Coroutine[Any, Any, T]]
+#: Work on one of many items.
+Work = Callable[[T], Coroutine[Any, Any, None]]
+
+
+class Closable(Protocol):
+    """What a pool has: a connection, which may be closed at any time."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+C = TypeVar("C", bound=Closable)
+
+
+class Forkable(Protocol):
+    """What keeps threads or sockets, which a forked child does not share with its parent."""
+
+    def reset_after_fork(self) -> None:
+        """In a forked child: forget the parent's."""
+
+
+#: What each forked child resets: it has no other thread of its parent, and no use of its sockets.
+FORKABLES: weakref.WeakSet[Forkable] = weakref.WeakSet()
+
+
+def _reset_all_after_fork() -> None:
+    for forkable in list(FORKABLES):
+        forkable.reset_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_all_after_fork)
+
+
+class Concurrency(Protocol):
+    """How a client waits, and does several things at once."""
+
+    def within(self, deadline: Deadline, work: Task[T]) -> Awaitable[T]:
+        """The result of the work; raises :class:`DeadlineExceeded`."""
+
+    async def sleep(self, seconds: float, deadline: Deadline) -> None:
+        """Wait for so many seconds."""
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """The result of CPU-bound work, which must not block the client's other work."""
+
+    async def for_each(
+        self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
+    ) -> None:
+        """Work on every item, ``workers`` at a time; the first error cancels the rest."""
+
+
+async def within(
+    seconds: float,
+    deadline: Deadline,
+    concurrency: Concurrency,
+    work: Callable[[Deadline], Coroutine[Any, Any, T]],
+) -> T:
+    """The result of work that may take so many seconds, and a quarter of the remaining time.
+
+    Raises :class:`ConnectionFailed` if it takes longer, and the errors of the work.
+    """
+    left = deadline.remaining()
+    limit = seconds if left is None else min(seconds, left / 4)
+    part = Deadline(limit)
+    try:
+        return await concurrency.within(part, lambda: work(part))
+    except (DeadlineExceeded, TimeoutError) as error:
+        raise ConnectionFailed(f"no response within {limit:.2g} seconds") from error
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never suspends, and so ends in one step."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise AssertionError("a coroutine of the synchronous client waited for an event loop")

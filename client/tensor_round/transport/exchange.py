@@ -1,0 +1,356 @@
+"""One exchange: a request as a value, and the reader of its response. Pure functions: no I/O here.
+
+A prepared descriptor and memory become a :class:`Request`. The status and headers of a response
+select the :class:`ResponseReader` for its body: a sink that ends in a value, or in an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from ..arrays.tiles import Sink, TensorSink
+from ..contract import errors
+from ..contract.errors import (
+    ConnectionFailed,
+    DigestMismatch,
+    MalformedJSON,
+    ProtocolViolation,
+    RequestRefused,
+)
+from ..contract.layout import Layout
+from ..contract.operators import PreparedDescriptor
+from ..contract.quoting import shown
+from ..contract.wire import native, strictjson
+
+#: The deepest nesting of objects and arrays in a document of the service.
+MAX_DOCUMENT_DEPTH = 32
+#: Bytes of a problem document, also after decoding. The service lists at most 33 faults in one.
+MAX_PROBLEM_BYTES = 64 << 10
+#: JSON values in a problem document.
+_MAX_PROBLEM_VALUES = 2048
+#: Statuses that load balancers, gateways and authenticators in front of a service send.
+_GATEWAY = frozenset({401, 403, 407, 408, 413, 414, 421, 425, 429, 431, 500, 502, 503, 504, 511})
+#: The longest Retry-After that is believed, in seconds.
+_MAX_RETRY_AFTER = 86_400.0
+
+
+def refusal(status: int, headers: Mapping[str, str], body: bytes) -> RequestRefused:
+    """The error that a response with another status than 200 stands for.
+
+    At most :data:`MAX_PROBLEM_BYTES` of the body are read, before and after decoding.
+    """
+    kind = native.media_type(headers.get("content-type", ""))
+    document: dict[str, Any] = {}
+    if kind in (native.PROBLEM_JSON, native.JSON):
+        document = _document(_decoded(body, headers.get("content-encoding", "identity")))
+    if kind == native.JSON:  # an error of the Open Inference Protocol
+        document = {"detail": document.get("error")}
+    retry_after = parse_retry_after(headers.get("retry-after"))
+    error = errors.from_problem(document, status=status, retry_after=retry_after)
+    if isinstance(error, errors.MethodNotAllowed):
+        error.allow = headers.get("allow", "")
+    error.request_id = headers.get("x-request-id")
+    if not (error.code or isinstance(document.get("detail"), str) or status in _GATEWAY):
+        error.is_foreign = True
+        if location := headers.get("location"):
+            error.restate(f"{error.detail}, to {shown(location)}")
+    return error
+
+
+def _document(text: bytes) -> dict[str, Any]:
+    """The JSON object; an empty one if a proxy sent something else or the text was cut short."""
+    try:
+        value = strictjson.loads(text, max_depth=MAX_DOCUMENT_DEPTH, max_values=_MAX_PROBLEM_VALUES)
+    except MalformedJSON:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _decoded(body: bytes, coding: str) -> bytes:
+    """The body without its coding, which was not asked for; empty if it cannot be decoded."""
+    if coding == "identity":
+        return body[:MAX_PROBLEM_BYTES]
+    try:
+        # 32 makes zlib detect the gzip or zlib header.
+        return zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(body, MAX_PROBLEM_BYTES)
+    except zlib.error:
+        return b""
+
+
+def parse_retry_after(value: str | None) -> float | None:
+    """Seconds to wait, from either form of Retry-After (RFC 9110, 10.2.3); None if malformed."""
+    if value is None:
+        return None
+    if value.isascii() and value.isdigit():
+        return min(float(value[:20]), _MAX_RETRY_AFTER)
+    try:
+        until = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return min(max(0.0, until.timestamp() - time.time()), _MAX_RETRY_AFTER)
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+#: The longest JSON document that is read, in bytes: ``/conformance`` has 30 KiB.
+MAX_DOCUMENT_BYTES = 4 << 20
+_TEXT_BUFFER_BYTES = 16 << 10
+
+
+class ResponseReader(Sink, Protocol[T_co]):
+    """A sink for the body of one response; ``advance`` raises if the body is too long."""
+
+    def finish(self) -> T_co:
+        """The value of the complete body; raises the error that it stands for."""
+
+
+def copy_into(sink: Sink, data: bytes | memoryview) -> None:
+    """Write bytes into a sink."""
+    rest = memoryview(data)
+    while rest:
+        buffer = sink.get_buffer()
+        count = min(len(rest), len(buffer))
+        buffer[:count] = rest[:count]
+        sink.advance(count)
+        rest = rest[count:]
+
+
+class TensorReader:
+    """Reads an output of ``total`` bytes into a sink, and drops the padding behind it."""
+
+    __slots__ = ("_buffer", "_digest", "_expected", "_nbytes", "_received", "_sink", "_total")
+
+    def __init__(self, sink: TensorSink, total: int, sha256: bytes | None) -> None:
+        self._sink = sink
+        self._nbytes = sink.nbytes
+        self._total = total
+        self._received = 0
+        self._buffer = memoryview(b"")
+        self._expected = sha256
+        self._digest = None if sha256 is None else hashlib.sha256()
+
+    def get_buffer(self) -> memoryview:
+        """The sink's buffer; behind the sink, memory for the padding and one excess byte."""
+        if self._received < self._nbytes:
+            self._buffer = self._sink.get_buffer()
+        else:
+            self._buffer = memoryview(bytearray(max(1, self._total - self._received)))
+        return self._buffer
+
+    def advance(self, count: int) -> None:
+        """Digest and count the bytes."""
+        if self._digest is not None:
+            self._digest.update(self._buffer[:count])
+        if self._received < self._nbytes:
+            self._sink.advance(count)
+        self._received += count
+        if self._received > self._total:
+            raise ProtocolViolation(f"the response has more than the output's {self._total} bytes")
+
+    def finish(self) -> None:
+        """Commit the sink if the body is complete and matches its digest."""
+        if self._received < self._total:
+            raise ConnectionFailed(
+                f"the response was cut off after {self._received} of {self._total} bytes"
+            )
+        if self._digest is not None and self._digest.digest() != self._expected:
+            raise ProtocolViolation("the response's bytes do not match its Content-Digest")
+        self._sink.commit()
+
+
+class DocumentReader:
+    """Reads a JSON object, and compares its digest if one is given."""
+
+    __slots__ = ("_buffer", "_expected", "_text")
+
+    def __init__(self, sha256: bytes | None = None) -> None:
+        self._text = bytearray()
+        self._buffer = bytearray(_TEXT_BUFFER_BYTES)
+        self._expected = sha256
+
+    def get_buffer(self) -> memoryview:
+        """A buffer that is used again for each piece."""
+        return memoryview(self._buffer)
+
+    def advance(self, count: int) -> None:
+        """Keep the bytes, up to :data:`MAX_DOCUMENT_BYTES`."""
+        if len(self._text) + count > MAX_DOCUMENT_BYTES:
+            raise ProtocolViolation(f"the response has more than {MAX_DOCUMENT_BYTES} bytes")
+        self._text += self._buffer[:count]
+
+    def finish(self) -> dict[str, Any]:
+        """The object; raises :class:`ProtocolViolation` for anything else."""
+        if self._expected not in (None, hashlib.sha256(self._text).digest()):
+            raise ProtocolViolation("the response's bytes do not match its Content-Digest")
+        try:
+            value = strictjson.loads(self._text, max_depth=MAX_DOCUMENT_DEPTH)
+        except MalformedJSON as error:
+            raise ProtocolViolation(f"the response is no JSON document: {error.detail}") from None
+        if not isinstance(value, dict):
+            raise ProtocolViolation("the response is no JSON document: it must be an object")
+        return value
+
+
+class RefusalReader(DocumentReader):
+    """Reads a problem document (RFC 9457), or the page that a proxy sends in its place."""
+
+    __slots__ = ("_headers", "_received", "_status")
+
+    def __init__(self, status: int, headers: Mapping[str, str]) -> None:
+        super().__init__()
+        self._status = status
+        self._headers = headers
+        self._received = 0
+
+    def advance(self, count: int) -> None:
+        """Keep the first :data:`MAX_PROBLEM_BYTES`; a page beyond the limit is read no further."""
+        self._received += count
+        left = MAX_PROBLEM_BYTES - len(self._text)
+        self._text += self._buffer[: min(count, left)]
+        if self._received > MAX_DOCUMENT_BYTES:
+            self.finish()
+
+    def finish(self) -> Any:
+        """Raise the refusal."""
+        raise refusal(self._status, self._headers, bytes(self._text))
+
+
+Headers = list[tuple[bytes, bytes]]
+_JSON_TYPE = native.JSON.encode()
+
+
+class Request(NamedTuple):
+    """One HTTP request, without the headers that all requests of a client share.
+
+    ``id`` is its X-Request-ID, which the service's log repeats. ``fixed`` are the headers that
+    similar requests have in common, so that their text can be cached; ``varying`` are the rest.
+    """
+
+    method: str
+    path: str
+    id: str
+    fixed: tuple[tuple[bytes, bytes], ...]
+    varying: Headers
+    body: memoryview
+
+    @property
+    def headers(self) -> Headers:
+        """All headers."""
+        return [*self.fixed, *self.varying]
+
+
+def tensor_request(
+    prepared: PreparedDescriptor, payload: memoryview, *, digest: bool, path: str = "/round"
+) -> Request:
+    """``POST /round``, or another path that accepts a tensor, with an octet-stream body."""
+    id = _new_id()
+    varying = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(payload))]
+    if digest:
+        stated = native.content_digest(hashlib.sha256(payload).digest())
+        varying.append((b"Content-Digest", stated.encode()))
+        varying.append((b"Want-Content-Digest", b"sha-256=1"))
+    return Request("POST", path, id, prepared.headers, varying, payload)
+
+
+def json_request(path: str, document: Mapping[str, Any]) -> Request:
+    """A ``POST`` with a JSON body and a JSON response."""
+    id = _new_id()
+    body = memoryview(strictjson.dumps(document))
+    fixed = ((b"Accept", _JSON_TYPE), (b"Content-Type", _JSON_TYPE))
+    varying = [(b"X-Request-ID", id.encode()), (b"Content-Length", b"%d" % len(body))]
+    return Request("POST", path, id, fixed, varying, body)
+
+
+def get_request(path: str) -> Request:
+    """A ``GET`` with a JSON response."""
+    id = _new_id()
+    fixed = ((b"Accept", _JSON_TYPE),)
+    return Request("GET", path, id, fixed, [(b"X-Request-ID", id.encode())], memoryview(b""))
+
+
+def _new_id() -> str:
+    # An id is no secret, so no secure source is needed. Python reseeds in a forked child.
+    return f"{random.getrandbits(64):016x}"
+
+
+def tensor_reader(
+    status: int,
+    headers: Mapping[str, str],
+    prepared: PreparedDescriptor,
+    make_sink: Callable[[], TensorSink],
+    *,
+    digest: bool,
+) -> ResponseReader[None]:
+    """The reader of the response to :func:`tensor_request` on ``/round``.
+
+    ``make_sink`` is called once the headers are found right. Raises :class:`ProtocolViolation`
+    for headers that do not belong to the output of ``prepared``.
+    """
+    if status != 200:
+        return RefusalReader(status, headers)
+    _check_media_type(headers, native.OCTET_STREAM)
+    output = prepared.call.output
+    stated = headers.get("output-descriptor")
+    if stated is None:
+        raise ProtocolViolation("the response has no Output-Descriptor")
+    if stated != prepared.output_descriptor and not _describes(stated, output):
+        raise ProtocolViolation("the response's Output-Descriptor is not the one asked for")
+    length = headers.get("content-length")
+    if length is not None and length != str(output.byte_length):
+        raise ProtocolViolation(
+            f"the response's Content-Length is not the {output.byte_length} bytes of the output"
+        )
+    sha256 = _stated_digest(headers) if digest else None
+    return TensorReader(make_sink(), output.byte_length, sha256)
+
+
+def document_reader(
+    status: int, headers: Mapping[str, str], *, digest: bool = False
+) -> ResponseReader[dict[str, Any]]:
+    """The reader of a JSON response; raises :class:`ProtocolViolation` for another type."""
+    if status != 200:
+        return RefusalReader(status, headers)
+    _check_media_type(headers, native.JSON)
+    return DocumentReader(_stated_digest(headers) if digest else None)
+
+
+def _check_media_type(headers: Mapping[str, str], expected: str) -> None:
+    content_type = headers.get("content-type", "")
+    if content_type != expected and (got := native.media_type(content_type)) != expected:
+        violation = ProtocolViolation(f"the response is {got or 'of no type'!r}, not {expected}")
+        violation.is_foreign = True
+        raise violation
+    if headers.get("content-encoding", "identity") != "identity":
+        raise ProtocolViolation("the response has a Content-Encoding that was not asked for")
+
+
+@lru_cache(maxsize=1024)
+def _described(stated: str) -> Layout:
+    return native.parse_output_descriptor(stated.encode())
+
+
+def _describes(stated: str, output: Layout) -> bool:
+    layout = _described(stated)
+    return (
+        layout.dtype is output.dtype
+        and layout.shape == output.shape
+        and layout.byte_length == output.byte_length
+        and layout.lies_like(output.strides)
+    )
+
+
+def _stated_digest(headers: Mapping[str, str]) -> bytes:
+    try:
+        stated = native.parse_content_digest([headers.get("content-digest", "")])
+    except DigestMismatch as error:
+        raise ProtocolViolation(f"the response's digest: {error.detail}") from None
+    if stated is None:
+        raise ProtocolViolation("the response has no Content-Digest, though one was asked for")
+    return stated

@@ -1,0 +1,356 @@
+"""The interface of a transport, and the client's own: HTTP/1.1 without copies of payloads.
+
+httpx2 copies each body three times, in pieces of 64 KiB. At 64 MiB that takes longer than the rest
+of the call.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+from ..contract.errors import ConnectionFailed, DeadlineExceeded, TensorRoundError
+from ..contract.wire import http1
+from .address import Address
+from .concurrency import Concurrency, Deadline, within
+from .exchange import Headers, Request, ResponseReader
+
+
+class Response(Protocol):
+    """A response whose head was received; its receiver must close it."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status code."""
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """Its headers by lower-case name; several of one name are joined by commas."""
+
+    def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> Awaitable[None]:
+        """Receive the whole body into a reader."""
+
+    async def close(self) -> None:
+        """Release the response, read or not."""
+
+
+class Transport(Protocol):
+    """Sends requests to one service, or to several of which one is as good as another.
+
+    Its methods raise :class:`ConnectionFailed`, :class:`DeadlineExceeded`,
+    :class:`ProtocolViolation` and :class:`InvalidArgument`; in process also
+    :class:`RequestRefused`.
+    """
+
+    #: Whether responses come from this process, so that none can be cut off or garbled.
+    is_in_process: bool = False
+
+    @property
+    def addresses(self) -> int:
+        """The number of services; 0 if it is not known yet."""
+        return 1
+
+    async def send(self, request: Request, deadline: Deadline) -> Response:
+        """Send a request, and receive the head of its response."""
+
+    def record_failure(self, response: Response, error: TensorRoundError) -> str | None:
+        """Record the error that a response ended in; its service's URL, if there are several."""
+        return None
+
+    async def close(self) -> None:
+        """Close every connection."""
+
+
+class Stream(Protocol):
+    """A connected stream to a service. Its methods raise OSError when the connection breaks."""
+
+    def is_idle(self) -> bool:
+        """Whether the stream is open and no received bytes are waiting."""
+
+    async def send(self, parts: list[memoryview], deadline: Deadline) -> bool:
+        """Send the parts; stop when bytes are received. Returns whether everything was sent."""
+
+    async def receive_into(self, memory: memoryview, deadline: Deadline) -> int:
+        """Receive at least one byte; the number of bytes, 0 at the end of the stream."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+#: Connects to an address, with TLS if a context is given; raises OSError, or ValueError for an
+#: invalid host name.
+Opener = Callable[[Address, ssl.SSLContext | None, Deadline], Awaitable[Stream]]
+#: The most seconds of a :func:`bounded` opener: a host that drops packets refuses nothing.
+CONNECT_SECONDS = 2.0
+
+
+def bounded(opener: Opener, concurrency: Concurrency) -> Opener:
+    """The opener, which raises OSError after :data:`CONNECT_SECONDS`."""
+
+    async def open_stream(
+        address: Address, tls: ssl.SSLContext | None, deadline: Deadline
+    ) -> Stream:
+        async def connect(part: Deadline) -> Stream:
+            return await opener(address, tls, part)
+
+        try:
+            return await within(CONNECT_SECONDS, deadline, concurrency, connect)
+        except ConnectionFailed as error:
+            raise OSError(error.detail) from error
+
+    return open_stream
+
+
+def coalesce(parts: list[memoryview], limit: int) -> list[memoryview]:
+    """The parts, copied into one if they have at most ``limit`` bytes together."""
+    if sum(map(len, parts)) <= limit:
+        return [memoryview(b"".join(parts))]
+    return parts
+
+
+#: The buffer for heads and chunk framing, in bytes; a small body is received with its head.
+_BUFFER_BYTES = 16 << 10
+#: Errors of connecting while nobody listens, or whoever did so ends: ENOENT is that of a Unix
+#: socket, EAGAIN one with too many waiting, and an end within the TLS handshake has its own class.
+_REFUSALS = ConnectionError, FileNotFoundError, BlockingIOError, ssl.SSLEOFError
+#: OpenSSL's reasons, by version, when the peer does not speak TLS.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+
+
+class Connection:
+    """A connection to one address, opened on first use, and again after it was closed."""
+
+    def __init__(self, address: Address, tls: ssl.SSLContext | None, opener: Opener) -> None:
+        self._address = address
+        self._tls = tls
+        self._opener = opener
+        self._stream: Stream | None = None
+        self._deadline = Deadline(None)
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._body: http1.BodyReader | None = None
+        self._is_persistent = False
+        self._has_received = False
+
+    async def send_request(
+        self, head: bytes, body: memoryview, deadline: Deadline
+    ) -> http1.ResponseHead:
+        """Send a request, and receive the head of its response.
+
+        An idle connection that the service has closed is replaced once. Raises
+        :class:`ConnectionFailed`, :class:`DeadlineExceeded` and :class:`ProtocolViolation`.
+        """
+        self._deadline = deadline
+        if self._stream is not None and self._stream.is_idle():
+            try:
+                return await self._attempt(self._stream, head, body)
+            except ConnectionFailed:
+                if self._has_received:
+                    raise
+        self.close()
+        self._stream = await self._open()
+        return await self._attempt(self._stream, head, body)
+
+    async def receive_body(self, reader: ResponseReader[Any]) -> None:
+        """Receive the response's body into the reader's buffers."""
+        body = self._body
+        assert body is not None
+        while not body.is_whole:
+            buffer = reader.get_buffer()
+            if count := body.read_into(buffer) or await self._receive(body, buffer):
+                reader.advance(count)
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether another request may be sent: the response was read to its end, and no further."""
+        body = self._body
+        return self._is_persistent and body is not None and body.is_whole and not body.surplus
+
+    def close(self) -> None:
+        """Close the stream, if it is open."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    async def _attempt(self, stream: Stream, head: bytes, body: memoryview) -> http1.ResponseHead:
+        self._has_received = self._is_persistent = False
+        is_sent, send_error = False, None
+        try:
+            is_sent = await stream.send([memoryview(head), body], self._deadline)
+        except OSError as error:
+            # The service may have refused the request before it was received whole.
+            send_error = error
+        try:
+            response, buffered = await self._receive_head(stream)
+        except EOFError:
+            reason = send_error or "it closed the connection"
+            raise ConnectionFailed(f"the service sent no response: {reason}") from send_error
+        except OSError as error:
+            hint = "; cert= gives the client's certificate" if _asks_for_certificate(error) else ""
+            raise ConnectionFailed(f"the service sent no response: {error}{hint}") from error
+        self._body = http1.BodyReader(response, buffered)
+        self._is_persistent = is_sent and not response.is_last
+        return response
+
+    async def _receive_head(self, stream: Stream) -> tuple[http1.ResponseHead, bytearray]:
+        """The head of the final response, and the bytes behind it."""
+        received = bytearray()
+        while count := await stream.receive_into(self._buffer, self._deadline):
+            self._has_received = True
+            received += self._buffer[:count]
+            while found := http1.split_head(received):
+                head, length = found
+                del received[:length]
+                if not head.is_interim:
+                    return head, received
+        raise EOFError
+
+    async def _receive(self, body: http1.BodyReader, memory: memoryview) -> int:
+        """Receive bytes of the body, at least one; 0 at its end."""
+        assert self._stream is not None
+        try:
+            while not body.is_whole:
+                if limit := body.direct_bytes:
+                    count = await self._stream.receive_into(memory[:limit], self._deadline)
+                    body.advance(count)
+                    if count:
+                        return count
+                    body.feed_eof()
+                elif count := await self._stream.receive_into(self._buffer, self._deadline):
+                    body.feed(self._buffer[:count])
+                    if count := body.read_into(memory):
+                        return count
+                else:
+                    body.feed_eof()
+        except EOFError:
+            raise ConnectionFailed(
+                "the service closed the connection within its response"
+            ) from None
+        except OSError as error:
+            raise ConnectionFailed(f"the connection broke within the response: {error}") from error
+        return 0
+
+    async def _open(self) -> Stream:
+        try:
+            return await self._opener(self._address, self._tls, self._deadline)
+        except (OSError, ValueError) as error:
+            where = self._address.uds or self._address.host_header
+            if isinstance(error, TimeoutError) and error.errno is None:
+                # The deadline's; the kernel's ETIMEDOUT has a number.
+                raise DeadlineExceeded(f"{where} was not connected to in time") from error
+            failure = ConnectionFailed(f"cannot connect to {where}: {error}{_advice(error)}")
+            failure.was_sent = False
+            failure.is_refused_connection = isinstance(error, _REFUSALS)
+            # The service's certificate will be the same at the next try.
+            failure.transient = not isinstance(error, ssl.SSLCertVerificationError)
+            raise failure from error
+
+
+def _asks_for_certificate(error: OSError) -> bool:
+    return isinstance(error, ssl.SSLError) and "CERTIFICATE_REQUIRED" in (error.reason or "")
+
+
+def _advice(error: OSError | ValueError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "; verify= names the certificates to trust"
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+        return "; the service may speak http://"
+    return ""
+
+
+#: Cached beginnings of request heads; each has a few hundred bytes.
+_CACHED_HEADS = 256
+
+
+class Connections(Protocol):
+    """A pool of connections."""
+
+    async def acquire(self, deadline: Deadline) -> Connection:
+        """A connection for the caller alone."""
+
+    def release(self, connection: Connection) -> None:
+        """Return a connection to the pool."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
+class Waits(NamedTuple):
+    """How a client waits: in threads that block, or in tasks of asyncio."""
+
+    is_async: bool
+    concurrency: Concurrency
+    open_stream: Opener
+    make_pool: Callable[[Callable[[], Connection], int], Connections]
+
+
+class HTTPTransport(Transport):
+    """Sends requests to one address over a pool of connections, blocking or asynchronous.
+
+    ``common`` are the headers of every request.
+    """
+
+    def __init__(self, address: Address, common: Headers, pool: Connections) -> None:
+        self._head_start = _head_start_cache(
+            address.prefix.encode(), _lines([(b"Host", address.host_header.encode()), *common])
+        )
+        self._pool = pool
+
+    async def send(self, request: Request, deadline: Deadline) -> HTTPResponse:
+        """Send a request, and receive the head of its response."""
+        start = self._head_start(request.method, request.path, request.fixed)
+        head = b"%s%s\r\n" % (start, _lines(request.varying))
+        connection = await self._pool.acquire(deadline)
+        try:
+            response = await connection.send_request(head, request.body, deadline)
+        except BaseException:
+            connection.close()
+            self._pool.release(connection)
+            raise
+        return HTTPResponse(response.status, response.fields, connection, self._pool)
+
+    async def close(self) -> None:
+        """Close idle connections now, and the others when their responses are closed."""
+        await self._pool.close()
+
+
+class HTTPResponse:
+    """A response, with the connection that its body is received on."""
+
+    __slots__ = ("_connection", "_pool", "fields", "status")
+
+    def __init__(
+        self, status: int, fields: Mapping[str, str], connection: Connection, pool: Connections
+    ) -> None:
+        self.status = status
+        self.fields = fields
+        self._connection = connection
+        self._pool = pool
+
+    def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> Awaitable[None]:
+        """Receive the body into the reader's buffers; the request's deadline applies."""
+        return self._connection.receive_body(reader)
+
+    async def close(self) -> None:
+        """Release the connection; close it unless the response was read to its end."""
+        if not self._connection.is_reusable:
+            self._connection.close()
+        self._pool.release(self._connection)
+
+
+def _head_start_cache(
+    prefix: bytes, common: bytes
+) -> Callable[[str, str, tuple[tuple[bytes, bytes], ...]], bytes]:
+    """A cached function that writes the fixed part of a request head; one for each client."""
+
+    @lru_cache(maxsize=_CACHED_HEADS)
+    def head_start(method: str, path: str, fixed: tuple[tuple[bytes, bytes], ...]) -> bytes:
+        request_line = b"%s %s%s HTTP/1.1\r\n" % (method.encode(), prefix, path.encode())
+        return b"".join((request_line, common, _lines(fixed)))
+
+    return head_start
+
+
+def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join([b"%s: %s\r\n" % field for field in headers])

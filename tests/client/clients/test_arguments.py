@@ -1,0 +1,165 @@
+"""What a client may be made from, and what it may not."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tensor_round as tr
+from tensor_round.clients.options import headers_from, with_environment
+from tensor_round.transport.address import Address
+
+ADDRESSES: dict[str, tuple[Address, str]] = {
+    "http://127.0.0.1:8000": (Address("http", "127.0.0.1", 8000), "127.0.0.1:8000"),
+    "http://host": (Address("http", "host", 80), "host"),
+    "HTTPS://Host/": (Address("https", "host", 443), "host"),
+    "https://host:8443/a/b/": (Address("https", "host", 8443, "/a/b"), "host:8443"),
+    "http://[::1]:9": (Address("http", "::1", 9), "[::1]:9"),
+}
+if hasattr(socket, "AF_UNIX"):  # not on Windows
+    ADDRESSES |= {
+        "unix:///run/a.sock": (Address("http", "localhost", 80, uds="/run/a.sock"), "localhost"),
+        "unix:///a%20b": (Address("http", "localhost", 80, uds="/a b"), "localhost"),
+    }
+
+
+@pytest.mark.parametrize("url", ADDRESSES)
+def test_urls(url: str) -> None:
+    address, host = ADDRESSES[url]
+    assert Address.parse(url) == address
+    assert address.host_header == host
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:8000",
+        "ftp://host",
+        "http://",
+        "http://host:port",
+        "http://host:99999",
+        "http://[::1",
+        "http://user:secret@host",
+        "http://host/?a=b",
+        "http://host/#a",
+        "http://host/a b",
+        "http://h\u00f6st",
+        "unix://relative.sock",
+        "unix://",
+    ],
+)
+def test_urls_that_name_no_service(url: str) -> None:
+    with pytest.raises(tr.InvalidArgument) as caught:
+        tr.Client(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_the_environment_says_where_and_by_which_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TENSOR_ROUND_URL", raising=False)
+    with pytest.raises(tr.InvalidArgument, match="TENSOR_ROUND_URL"):
+        tr.Client()
+    monkeypatch.setenv("TENSOR_ROUND_URL", "http://from.env")
+    monkeypatch.setenv("TENSOR_ROUND_API_KEY", "env-key")
+    assert with_environment(None, None) == ("http://from.env", "env-key")
+    assert with_environment("http://given", "given") == ("http://given", "given")
+
+
+def test_headers_of_the_caller_win_over_ours_but_for_those_of_the_protocol() -> None:
+    headers = dict(headers_from("key", {"user-agent": "mine", "X-Trace": "a, b"}))
+    assert headers == {b"user-agent": b"mine", b"X-Trace": b"a, b", b"Authorization": b"Bearer key"}
+    for name in ("Host", "content-length", "Operator-Descriptor"):
+        with pytest.raises(tr.InvalidArgument, match="by the client itself"):
+            headers_from(None, {name: "x"})
+
+
+@pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "\u00e9", "a\0", "a "])
+def test_nothing_can_be_smuggled_into_a_header(value: str) -> None:
+    with pytest.raises(tr.InvalidArgument):
+        headers_from(None, {"X-A": value})
+    with pytest.raises(tr.InvalidArgument):
+        headers_from(None, {"X-A\r\nB": "c"})
+    with pytest.raises(tr.InvalidArgument) as caught:
+        headers_from("key" + value, None)
+    assert "key" + value not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"timeout": 0},
+        {"timeout": -1.0},
+        {"timeout": float("nan")},
+        {"retries": -1},
+        {"connections": 0},
+        {"tile_bytes": 0},
+    ],
+    ids=str,
+)
+def test_limits_that_no_call_could_keep_to(limit: dict[str, Any]) -> None:
+    with pytest.raises(tr.InvalidArgument, match=next(iter(limit))):
+        tr.Client("http://host", **limit)
+
+
+WRONG_TYPES: list[dict[str, Any]] = [
+    {"url": 8000},
+    {"api_key": b"key"},
+    {"verify": 1},
+    {"cert": ["a", "b"]},
+    {"cert": ("a", None)},
+    {"timeout": "5"},
+    {"timeout": True},
+    {"retries": 3.0},
+    {"connections": "4"},
+    {"tile_bytes": None},
+    {"headers": [("a", "b")]},
+    {"headers": {"a": 1}},
+    {"digest": 1},
+]
+
+
+@pytest.mark.parametrize("argument", WRONG_TYPES, ids=str)
+def test_wrong_types_are_type_errors_too(argument: dict[str, Any]) -> None:
+    for kind in (tr.Client, tr.AsyncClient):
+        with pytest.raises(tr.InvalidArgumentType, match=next(iter(argument))) as caught:
+            kind(**{"url": "http://host", **argument})
+        assert isinstance(caught.value, TypeError)
+        assert isinstance(caught.value, tr.TensorRoundError)
+
+
+@pytest.mark.parametrize("kind", [tr.Client, tr.AsyncClient])
+def test_an_unknown_option_is_a_type_error_that_names_the_nearest(kind: Callable[..., Any]) -> None:
+    with pytest.raises(tr.InvalidArgumentType, match="no option tiemout; did you mean timeout"):
+        kind("http://host", tiemout=5)
+
+
+def test_a_key_of_the_wrong_type_is_not_shown() -> None:
+    secret: Any = b"s3cret"
+    with pytest.raises(tr.InvalidArgumentType) as caught:
+        tr.Client("http://host", api_key=secret)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"verify": "/no/such/file"},
+        {"cert": "/no/such/file"},
+        {"cert": ("/no/such/file", "/none", "s3cret")},
+    ],
+    ids=["verify", "cert", "cert-and-key"],
+)
+def test_certificates_that_cannot_be_read(option: dict[str, Any]) -> None:
+    with pytest.raises(tr.InvalidArgument, match=r"verify or cert .*/no/such/file.*: No") as caught:
+        tr.Client("https://host", **option)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    path.write_text("no certificate")
+    with pytest.raises(tr.InvalidArgument, match=r"ca\.pem: "):
+        tr.Client("https://host", verify=path)

@@ -1,0 +1,161 @@
+"""Which errors are tried again, how long is waited, and how much there is to spend."""
+
+from __future__ import annotations
+
+import pytest
+
+import tensor_round as tr
+from tensor_round.clients.session import (
+    FIRST_PAUSE,
+    LONGEST_KNOCK,
+    LONGEST_PAUSE,
+    PATIENCE,
+    Retries,
+    RetryBudget,
+)
+from tensor_round.transport.concurrency import Deadline
+
+NEVER = Deadline(None)
+
+ERRORS: dict[str, tuple[tr.TensorRoundError, bool, bool]] = {
+    # error, tried again, tried again if answers are verified
+    "connection": (tr.ConnectionFailed("x"), True, True),
+    "overloaded": (tr.Overloaded("x"), True, True),
+    "draining": (tr.Draining("x"), True, True),
+    "device": (tr.DeviceOutOfMemory("x"), True, True),
+    "slow": (tr.ReceiveTimeout("x"), True, True),
+    **{str(s): (tr.UnknownRefusal("x", status=s), True, True) for s in (429, 502, 503, 504)},
+    **{str(s): (tr.UnknownRefusal("x", status=s), False, False) for s in (301, 403, 418, 500)},
+    "invalid": (tr.InvalidDescriptor("x"), False, False),
+    "too-large": (tr.TensorTooLarge("x"), False, False),
+    "unauthorized": (tr.Unauthorized("x"), False, False),
+    "deadline": (tr.DeadlineExceeded("x"), False, False),
+    "digest": (tr.DigestMismatch("x"), False, True),
+    "violation": (tr.ProtocolViolation("x"), False, True),
+}
+
+
+@pytest.mark.parametrize(("error", "plain", "verified"), ERRORS.values(), ids=ERRORS)
+def test_what_is_tried_again(error: tr.TensorRoundError, plain: bool, verified: bool) -> None:
+    for retries, again in (
+        (Retries(1, verified=False), plain),
+        (Retries(1, verified=True), verified),
+    ):
+        if again:
+            assert retries.backoff(error, 0, NEVER) > 0
+        else:
+            with pytest.raises(type(error)) as caught:
+                retries.backoff(error, 0, NEVER)
+            assert caught.value is error
+
+
+def test_pauses_double_with_chance_in_them() -> None:
+    retries = Retries(9999, verified=False)
+    for tried in (*range(12), 5000):
+        most = min(FIRST_PAUSE * 2 ** min(tried, 12), LONGEST_PAUSE)
+        assert most / 2 <= retries.backoff(tr.ConnectionFailed("x"), tried, NEVER) <= most
+    assert len({retries.backoff(tr.ConnectionFailed("x"), 3, NEVER) for _ in range(9)}) > 1
+
+
+def test_retry_after_is_waited_for() -> None:
+    pause = Retries(1, verified=False).backoff(tr.Overloaded("x", retry_after=7.0), 0, NEVER)
+    assert 7 < pause <= 7 + FIRST_PAUSE
+
+
+def test_no_wait_outlasts_the_deadline() -> None:
+    error = tr.Overloaded("x", retry_after=7.0)
+    with pytest.raises(tr.Overloaded):
+        Retries(1, verified=False).backoff(error, 0, Deadline(5))
+    assert Retries(1, verified=False).backoff(error, 0, Deadline(60)) > 7
+
+
+@pytest.mark.parametrize("error", [tr.Overloaded("x", retry_after=7.0), tr.ProtocolViolation("x")])
+def test_another_address_is_tried_at_once_within_the_same_limits(
+    error: tr.TensorRoundError,
+) -> None:
+    error.can_fail_over = True
+    retries = Retries(2, verified=False)
+    assert [retries.backoff(error, tried, Deadline(0.5)) for tried in (0, 1)] == [0, 0]
+    with pytest.raises(type(error)):
+        retries.backoff(error, 2, NEVER)
+    while retries.budget.spend():
+        pass
+    with pytest.raises(type(error)):
+        retries.backoff(error, 0, NEVER)
+
+
+def test_tries_are_counted() -> None:
+    retries = Retries(2, verified=False)
+    for tried in (0, 1):
+        retries.backoff(tr.ConnectionFailed("x"), tried, NEVER)
+    with pytest.raises(tr.ConnectionFailed):
+        retries.backoff(tr.ConnectionFailed("x"), 2, NEVER)
+    with pytest.raises(tr.ConnectionFailed):
+        Retries(0, verified=False).backoff(tr.ConnectionFailed("x"), 0, NEVER)
+
+
+def refused() -> tr.ConnectionFailed:
+    error = tr.ConnectionFailed("x")
+    error.is_refused_connection = True
+    return error
+
+
+def test_a_service_that_has_answered_is_connected_to_until_the_deadline() -> None:
+    retries = Retries(1, verified=False)
+    assert retries.knock(refused(), 0, Deadline(30)) is None
+    retries.has_answered = True
+    while retries.budget.spend():
+        pass
+    for knocks in (*range(9), 5000):
+        most = min(FIRST_PAUSE * 2 ** min(knocks, 16), LONGEST_KNOCK)
+        seconds = retries.knock(refused(), knocks, Deadline(30))
+        assert seconds is not None
+        assert most / 2 <= seconds <= most
+    assert retries.knock(refused(), 9, Deadline(0.3)) is None
+    assert retries.knock(refused(), 0, NEVER) is not None
+    assert retries.knock(refused(), int(PATIENCE / LONGEST_KNOCK) + 1, NEVER) is None
+
+
+def test_other_errors_other_addresses_and_no_retries_are_no_outage() -> None:
+    retries = Retries(3, verified=False)
+    retries.has_answered = True
+    assert retries.knock(tr.ConnectionFailed("x"), 0, NEVER) is None
+    elsewhere = refused()
+    elsewhere.can_fail_over = True
+    assert retries.knock(elsewhere, 0, NEVER) is None
+    never = Retries(0, verified=False)
+    never.has_answered = True
+    assert never.knock(refused(), 0, NEVER) is None
+
+
+def test_an_outage_spends_the_budget_and_successes_earn_it_back() -> None:
+    budget = RetryBudget(3)
+    assert [budget.spend() for _ in range(4)] == [True, True, True, False]
+    for _ in range(11):
+        budget.record_success(0)
+    assert [budget.spend() for _ in range(2)] == [True, False]
+    budget.record_success(2)
+    assert [budget.spend() for _ in range(3)] == [True, True, False]
+    for _ in range(1000):
+        budget.record_success(0)
+    assert [budget.spend() for _ in range(4)] == [True, True, True, False]
+
+
+def test_without_budget_the_error_comes_at_once() -> None:
+    retries = Retries(10**6, verified=False)
+    error = tr.ConnectionFailed("x")
+    while retries.budget.spend():
+        pass
+    with pytest.raises(tr.ConnectionFailed):
+        retries.backoff(error, 0, NEVER)
+
+
+def test_a_deadline_ends() -> None:
+    with pytest.raises(tr.DeadlineExceeded, match=r"0\.0 seconds"):
+        Deadline(0.0).remaining()
+    assert NEVER.remaining() is None
+    given_up = Deadline(60)
+    assert given_up.remaining() is not None
+    given_up.expire()
+    with pytest.raises(tr.DeadlineExceeded):
+        given_up.next_wait()

@@ -1,0 +1,229 @@
+"""Requests as values, and what each answer means."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensor_round import ConnectionFailed, IEEE754Round, ProtocolViolation, RequestRefused
+from tensor_round.arrays.tiles import DirectSink
+from tensor_round.contract.errors import UnknownRefusal
+from tensor_round.contract.wire import native
+from tensor_round.transport.exchange import (
+    MAX_DOCUMENT_BYTES,
+    ResponseReader,
+    copy_into,
+    document_reader,
+    get_request,
+    parse_retry_after,
+    refusal,
+    tensor_reader,
+    tensor_request,
+)
+
+PREPARED = IEEE754Round().prepare("float32", (3,))
+BODY = np.array([1, 2, 3], "<f4").tobytes()
+DIGEST = native.content_digest(hashlib.sha256(BODY).digest())
+HEADERS = {
+    "content-type": "application/octet-stream",
+    "content-length": "12",
+    "output-descriptor": '{"dtype":"float32","shape":[3],"strides":[1],"byte_length":12}',
+    "content-digest": DIGEST,
+}
+
+
+def answered(
+    headers: dict[str, str | None], body: bytes, piece: int = 1 << 16, *, digest: bool = False
+) -> bytes:
+    """The target after such an answer, given in pieces."""
+    target = np.zeros(3, "<u4")
+    merged = {k: v for k, v in {**HEADERS, **headers}.items() if v is not None}
+    reader = tensor_reader(200, merged, PREPARED, lambda: DirectSink(target), digest=digest)
+    eat(reader, body, piece)
+    return target.tobytes()
+
+
+def eat(reader: ResponseReader[Any], body: bytes, piece: int) -> Any:
+    for start in range(0, len(body), piece):
+        copy_into(reader, body[start : start + piece])
+    return reader.finish()
+
+
+def test_a_request_says_all_that_the_service_must_know() -> None:
+    request = tensor_request(PREPARED, memoryview(BODY), digest=True)
+    headers = dict(request.headers)
+    assert (request.method, request.path, bytes(request.body)) == ("POST", "/round", BODY)
+    assert headers[b"Content-Length"] == b"12"
+    assert headers[b"Content-Type"] == b"application/octet-stream"
+    assert json.loads(headers[b"Operator-Descriptor"])["input"]["shape"] == [3]
+    assert headers[b"Content-Digest"].decode() == DIGEST
+    assert headers[b"Want-Content-Digest"] == b"sha-256=1"
+    assert headers[b"X-Request-ID"].decode() == request.id
+    assert native.is_request_id(request.id)
+
+
+def test_without_digest_none_is_made() -> None:
+    names = {name for name, _ in tensor_request(PREPARED, memoryview(BODY), digest=False).headers}
+    assert not names & {b"Content-Digest", b"Want-Content-Digest"}
+
+
+def test_ids_differ() -> None:
+    assert len({get_request("/operators").id for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize("digest", [False, True])
+@pytest.mark.parametrize("piece", [1, 5, 1 << 16])
+def test_an_answer_lands_however_it_comes_in(piece: int, digest: bool) -> None:
+    assert answered({}, BODY, piece, digest=digest) == BODY
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        '{"byte_length": 12, "strides": [1], "shape": [3], "dtype": "float32"}',
+        '{"dtype":"float32","shape":[3],"strides":[1],"byte_length":12}',
+    ],
+    ids=["another-hand", "ours"],
+)
+@pytest.mark.parametrize("type", ["application/octet-stream", "Application/Octet-Stream; v=1"])
+def test_one_layout_in_other_words_is_the_same(stated: str, type: str) -> None:
+    assert answered({"output-descriptor": stated, "content-type": type}, BODY) == BODY
+
+
+def test_a_plan_states_its_answer_as_the_service_does() -> None:
+    assert PREPARED.output_descriptor == HEADERS["output-descriptor"]
+
+
+@pytest.mark.parametrize("piece", [1, 1 << 16])
+def test_a_cut_answer_is_the_connection_s_fault(piece: int) -> None:
+    for length in range(len(BODY)):
+        with pytest.raises(ConnectionFailed, match=f"after {length} of 12"):
+            answered({}, BODY[:length], piece)
+
+
+@pytest.mark.parametrize("piece", [1, 1 << 16])
+def test_more_than_the_output_is_the_service_s_fault(piece: int) -> None:
+    with pytest.raises(ProtocolViolation, match="more than"):
+        answered({"content-length": None}, BODY + b"\0", piece)
+
+
+def test_other_bytes_than_their_digest_says() -> None:
+    with pytest.raises(ProtocolViolation, match="Content-Digest"):
+        answered({}, BODY[:-1] + b"\0", digest=True)
+
+
+VIOLATIONS: dict[str, tuple[dict[str, str | None], str]] = {
+    "no-type": ({"content-type": None}, "of no type"),
+    "html": ({"content-type": "text/html; charset=utf-8"}, "text/html"),
+    "Content-Encoding": ({"content-encoding": "gzip"}, "Content-Encoding"),
+    "no-descriptor": ({"output-descriptor": None}, "no Output-Descriptor"),
+    "descriptor-no-json": ({"output-descriptor": "{"}, "Output-Descriptor"),
+    "other-dtype": (
+        {
+            "output-descriptor": '{"dtype":"int32","shape":[3],"strides":[1],"byte_length":12}',
+        },
+        "not the one asked for",
+    ),
+    "other-shape": (
+        {
+            "output-descriptor": '{"dtype":"float32","shape":[1,3],'
+            '"strides":[3,1],"byte_length":12}',
+        },
+        "not the one asked for",
+    ),
+    "other-strides": (
+        {
+            "output-descriptor": '{"dtype":"float32","shape":[3],"strides":[2],"byte_length":20}',
+        },
+        "not the one asked for",
+    ),
+    "other-length": ({"content-length": "8"}, "Content-Length"),
+    "no-digest": ({"content-digest": None}, "no Content-Digest"),
+    "malformed-digest": ({"content-digest": "sha-256=:AAAA:"}, "digest"),
+}
+
+
+@pytest.mark.parametrize(("headers", "why"), VIOLATIONS.values(), ids=VIOLATIONS)
+def test_headers_of_another_answer_are_refused_before_anything_lands(
+    headers: dict[str, str | None], why: str
+) -> None:
+    with pytest.raises(ProtocolViolation, match=why):
+        answered(headers, b"", digest=True)
+
+
+def test_a_document_is_a_json_object() -> None:
+    headers = {"content-type": "application/json"}
+    assert eat(document_reader(200, headers), b'{"a": [1]}', 3) == {"a": [1]}
+    for body in (b"[1]", b"{", b"\xff", b'{"a": 1, "a": 2}'):
+        with pytest.raises(ProtocolViolation, match="no JSON document"):
+            eat(document_reader(200, headers), body, 3)
+
+
+def test_a_document_has_an_end() -> None:
+    reader = document_reader(200, {"content-type": "application/json"})
+    with pytest.raises(ProtocolViolation, match="more than"):
+        eat(reader, b" " * (MAX_DOCUMENT_BYTES + 1), 1 << 16)
+
+
+def test_a_long_page_in_place_of_a_refusal_is_cut() -> None:
+    reader = document_reader(502, {"content-type": "text/html"})
+    with pytest.raises(UnknownRefusal) as caught:
+        eat(reader, b" " * (MAX_DOCUMENT_BYTES + (1 << 20)), 1 << 16)
+    assert (caught.value.status, caught.value.transient) == (502, True)
+
+
+def test_a_refusal_keeps_what_the_service_said() -> None:
+    body = json.dumps({"code": "overloaded", "detail": "no room", "status": 503}).encode()
+    headers = {
+        "content-type": "application/problem+json",
+        "retry-after": "7",
+        "x-request-id": "abc",
+    }
+    error = refusal(503, headers, body)
+    assert type(error).__name__ == "Overloaded"
+    assert (error.detail, error.retry_after, error.request_id) == ("no room", 7.0, "abc")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body"),
+    [
+        (404, {"content-type": "text/html"}, b"<html>"),
+        (500, {}, b""),
+        (503, {"content-type": "application/problem+json"}, b'{"cut'),
+        (503, {"content-type": "application/problem+json"}, b"[1]"),
+        (301, {"location": "https://elsewhere"}, b""),
+    ],
+    ids=["html", "bare", "cut", "no-object", "redirect"],
+)
+def test_what_is_no_problem_document_is_a_refusal_all_the_same(
+    status: int, headers: dict[str, str], body: bytes
+) -> None:
+    error = refusal(status, headers, body)
+    assert isinstance(error, RequestRefused)
+    assert error.status == status
+    assert str(status) in error.detail
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("0", 0.0),
+        ("120", 120.0),
+        ("9" * 40, 86_400.0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 86_400.0),
+        ("-1", None),
+        ("1.5", None),
+        ("soon", None),
+        ("", None),
+        ("\u0663", None),
+        ("Wed, 99 Oct 2015 07:28:00 GMT", None),
+    ],
+)
+def test_retry_after_in_both_forms(value: str | None, seconds: float | None) -> None:
+    assert parse_retry_after(value) == seconds
