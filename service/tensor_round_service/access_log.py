@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from .http1.head import traceparent_of
 from .http1.request import Request
-from .http1.request_id import REQUEST_ID
-from .http1.response import Response
-from .http1.trace_context import traceparent_of
+from .http1.response import REQUEST_ID, Response
 
 logger = logging.getLogger(__name__)
 

@@ -18,12 +18,16 @@ from .http1.asgi import (
     respond_by_asgi,
     send_response,
 )
-from .http1.head import MalformedRequest, RequestHead
+from .http1.head import MalformedRequest, RequestHead, traceparent_of
 from .http1.request import ClientDisconnected, Request
-from .http1.request_id import request_id_field
-from .http1.response import Response, head_bytes
-from .http1.security_headers import CACHE_CONTROL, NO_STORE, SERVER_FIELDS
-from .http1.trace_context import traceparent_of
+from .http1.response import (
+    CACHE_CONTROL,
+    NO_STORE,
+    SERVER_FIELDS,
+    Response,
+    head_bytes,
+    request_id_field,
+)
 from .metrics.recorder import Metrics
 from .refusals import is_v2, refusal_response
 from .routes.pages.docs import PAGE_WITH_SLASH

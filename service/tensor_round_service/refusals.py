@@ -24,8 +24,7 @@ from .codec import oip_response
 from .failures import refusal_for
 from .http1.head import Header
 from .http1.request import ClientDisconnected
-from .http1.response import FixedFields, Response, field_name
-from .http1.security_headers import NO_STORE
+from .http1.response import NO_STORE, FixedFields, Response, field_name
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _RETRY_AFTER = field_name(native.RETRY_AFTER)

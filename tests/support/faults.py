@@ -18,9 +18,8 @@ from tensor_round_service.backends.cpu import backend
 from tensor_round_service.codec import oip_response
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
-from tensor_round_service.http1.body import BodyReceiver
-from tensor_round_service.http1.connection import connection
-from tensor_round_service.http1.connection.receiving import ReceivedRequest
+from tensor_round_service.http1 import connection
+from tensor_round_service.http1.receiving import BodyReceiver, ReceivedRequest
 from tensor_round_service.http1.response import Response
 from tensor_round_service.inference.plan import InferencePlan
 from tensor_round_service.routes import round as round_route

@@ -26,8 +26,15 @@ from ..codec import oip, oip_request
 from ..codec.accept import IDENTITY, preferred_coding
 from ..engine.engine import JSON_COST, Engine, rounding_cost
 from ..engine.job import Job
-from ..http1.coding import CODINGS, encode, max_encoded_length
-from ..http1.content import Prefixed, expect_end, read_all, read_up_to
+from ..http1.content import (
+    CODINGS,
+    Prefixed,
+    encode,
+    expect_end,
+    max_encoded_length,
+    read_all,
+    read_up_to,
+)
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import FixedFields, Response, field_name
