@@ -20,7 +20,7 @@ from tensor_round.contract.errors import (
 )
 from tensor_round.contract.wire import native
 
-from .codec import oip_response
+from .codec import oip
 from .failures import refusal_for
 from .http1.head import Header
 from .http1.request import ClientDisconnected
@@ -39,7 +39,7 @@ def refusal_response(
     """
     if is_v2(path):
         status = 400 if refusal.status == 422 else refusal.status
-        media_type, content = native.JSON, oip_response.write_error(refusal.detail)
+        media_type, content = native.JSON, oip.write_error(refusal.detail)
     else:
         status = refusal.status
         media_type, content = native.PROBLEM_JSON, _problem(refusal, traceparent)
