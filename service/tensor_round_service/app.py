@@ -25,9 +25,9 @@ from .dispatcher import Dispatcher
 from .documents import NAME
 from .engine.engine import Engine
 from .engine.readiness import ProcessLifecycle, Readiness
-from .inference.shared.cuda import CudaSharedMemory
-from .inference.shared.posix import PosixSharedMemory
-from .inference.shared.regions import Registry
+from .inference.cuda_memory import CudaSharedMemory
+from .inference.posix_memory import PosixSharedMemory
+from .inference.regions import Registry
 from .inference.statistics import Statistics
 from .metrics.gauges import Gauges
 from .metrics.recorder import Metrics

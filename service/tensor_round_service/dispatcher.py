@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
-from .access_log import log_request
 from .auth.authenticator import CREDENTIALS, Authenticator
 from .auth.cors import Cors
 from .auth.hosts import HostCheck, check_origin
@@ -18,12 +18,17 @@ from .http1.asgi import (
     respond_by_asgi,
     send_response,
 )
-from .http1.head import MalformedRequest, RequestHead
+from .http1.head import MalformedRequest, RequestHead, traceparent_of
 from .http1.request import ClientDisconnected, Request
-from .http1.request_id import request_id_field
-from .http1.response import Response, head_bytes
-from .http1.security_headers import CACHE_CONTROL, NO_STORE, SERVER_FIELDS
-from .http1.trace_context import traceparent_of
+from .http1.response import (
+    CACHE_CONTROL,
+    NO_STORE,
+    REQUEST_ID,
+    SERVER_FIELDS,
+    Response,
+    head_bytes,
+    request_id_field,
+)
 from .metrics.recorder import Metrics
 from .refusals import is_v2, refusal_response
 from .routes.pages.docs import PAGE_WITH_SLASH
@@ -33,6 +38,8 @@ from .routes.tensor_route import TensorRoute
 _WITHOUT_A_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 #: One path of each API, for the preallocated responses.
 _PATHS = ("/round", "/v2")
+#: The access log: a line for each request, without payloads, queries and keys.
+_ACCESS = logging.getLogger("tensor_round_service.access_log")
 
 
 class Dispatcher:
@@ -102,7 +109,7 @@ class Dispatcher:
         if self._metrics is not None and response.owner is None:
             self._metrics.responded(head.path, response, request.received)
         if self._logs_access:
-            log_request(request, response)
+            _log(request, response)
         return response
 
     def refuse(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
@@ -142,3 +149,22 @@ def _strip_trailing_slash(head: RequestHead) -> None:
 def _serialized(response: Response) -> bytes:
     nbytes = sum(map(len, response.parts))
     return b"".join((head_bytes(response, nbytes, b"", close=True), *response.parts))
+
+
+def _log(request: Request, response: Response) -> None:
+    """Log a request and its response, before the response is sent."""
+    head = request.head
+    fields = {
+        "method": head.method,
+        "path": head.path,
+        "status": response.status,
+        "code": response.code or None,
+        "received_bytes": request.received,
+        "sent_bytes": sum(map(len, response.parts)),
+        "client": request.client[0] if request.client else None,
+        "request_id": dict(response.headers)[REQUEST_ID].decode(),
+        "traceparent": traceparent_of(head),
+    }
+    extra = {name: value for name, value in fields.items() if value is not None}
+    text = " ".join(f"{name}={value}" for name, value in list(extra.items())[2:])
+    _ACCESS.info("%s %s %s", head.method, ascii(head.path)[1:-1], text, extra=extra)

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict  # typing's own is enough for pydantic from Python 3.12 on
 
+from tensor_round.contract import operators
+from tensor_round.contract.dtypes import DTYPES
+from tensor_round.contract.rounding import Rounding
+
 #: Name of the service and of its distribution.
 NAME = "tensor-round"
 
@@ -306,3 +310,13 @@ class CudaRegion(TypedDict):
     name: str
     device_id: int
     byte_size: int
+
+
+def catalog(limits: Limits) -> Catalog:
+    """The catalog, with these limits."""
+    return {
+        "dialects": operators.catalog(),
+        "roundings": [rounding.value for rounding in Rounding],
+        "dtypes": [dtype.name for dtype in DTYPES],
+        "limits": limits,
+    }

@@ -22,8 +22,7 @@ from tensor_round.contract.layout import check_size
 
 from .backends import Bytes
 from .backends.select import select_backend
-from .catalog import catalog
-from .documents import Limits
+from .documents import Limits, catalog
 from .engine import conformance
 from .engine.comparison import check_dense, compared
 from .engine.engine import INLINE_BYTES, MAX_TENSOR_BYTES, Engine

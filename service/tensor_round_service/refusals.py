@@ -20,12 +20,11 @@ from tensor_round.contract.errors import (
 )
 from tensor_round.contract.wire import native
 
-from .codec import oip_response
+from .codec import oip
 from .failures import refusal_for
 from .http1.head import Header
 from .http1.request import ClientDisconnected
-from .http1.response import FixedFields, Response, field_name
-from .http1.security_headers import NO_STORE
+from .http1.response import NO_STORE, FixedFields, Response, field_name
 
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _RETRY_AFTER = field_name(native.RETRY_AFTER)
@@ -40,7 +39,7 @@ def refusal_response(
     """
     if is_v2(path):
         status = 400 if refusal.status == 422 else refusal.status
-        media_type, content = native.JSON, oip_response.write_error(refusal.detail)
+        media_type, content = native.JSON, oip.write_error(refusal.detail)
     else:
         status = refusal.status
         media_type, content = native.PROBLEM_JSON, _problem(refusal, traceparent)

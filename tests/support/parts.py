@@ -6,7 +6,7 @@ import numpy as np
 
 from tensor_round_service.backends import Bytes
 from tensor_round_service.codec.oip import Region
-from tensor_round_service.inference.shared.posix import PosixSharedMemory
+from tensor_round_service.inference.posix_memory import PosixSharedMemory
 
 SIZE = 4096
 

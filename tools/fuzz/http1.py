@@ -7,8 +7,8 @@ pieces say something else than the whole.
 from __future__ import annotations
 
 from tensor_round.contract.errors import RequestRefused
-from tensor_round_service.http1.body import BodyReceiver
 from tensor_round_service.http1.head import MalformedRequest, split_head
+from tensor_round_service.http1.receiving import BodyReceiver
 
 #: Into so many pieces input is cut at the most: time grows with them.
 _PIECES = 100

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.errors import Fault, InvalidDescriptor
 
-from . import decimals, integers, nesting
+from . import nesting, numerals
 
 #: The names of float values that JSON has no number for, as strings or bare tokens.
 SPECIALS = frozenset({"NaN", "Infinity", "-Infinity"})
@@ -49,12 +49,12 @@ def read(
     leaves = nesting.flatten(data, shape, any_nesting=any_nesting, loc=loc)
     wrong = _wrong_type(leaves, dtype)
     if wrong is None and dtype.is_float:
-        return decimals.patterns(leaves, dtype).view(np.uint8).data
+        return numerals.patterns(leaves, dtype).view(np.uint8).data
     if wrong is None:
-        values = integers.leading(leaves, dtype)
+        values = numerals.leading(leaves, dtype)
         if len(values) == len(leaves):
             return values.view(np.uint8).data
-        low, high = integers.limits(dtype)
+        low, high = numerals.limits(dtype)
         must = f"must be an integer from {low} to {high}, without fraction or exponent"
         wrong = len(values), must
     index, message = wrong
@@ -85,7 +85,7 @@ def write(
 def longest_number(dtype: DType) -> int:
     """The most characters that :func:`write` gives for a number of this dtype."""
     if not dtype.is_float:
-        return max(len(str(limit)) for limit in integers.limits(dtype))
+        return max(len(str(limit)) for limit in numerals.limits(dtype))
     return len(repr(-sys.float_info.max))  # the longest of any float64
 
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from ..http1.security_headers import SERVER_HEADERS
+from ..http1.response import SERVER_HEADERS
 from ..process.listener import listen, url
 
 

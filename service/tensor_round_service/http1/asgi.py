@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from .head import Header, MalformedRequest, RequestHead
+from .head import Header, MalformedRequest, RequestHead, traceparent_of
 from .request import ClientDisconnected, Progress, Request
 from .response import NOT_MODIFIED, FixedFields, Response
-from .trace_context import traceparent_of
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -25,6 +25,11 @@ _REQUEST_LINE = re.compile(rb"(\S+) ((/[^\s?#%]*)(?:\?([^\s#]*))?|\S+) HTTP/(1\.
 _AUTHORITY = re.compile(rb"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#]*@)?([^/?#]*)")
 _NONE: frozenset[bytes] = frozenset()
 
+TRACEPARENT = b"traceparent"
+_LAWFUL_TRACEPARENT = re.compile(
+    rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+)
+
 
 class MalformedRequest(Exception):
     """The bytes are not HTTP/1.1: the response is 400, and the connection closes."""
@@ -168,3 +173,9 @@ def _too_large() -> HeadersTooLarge:
     return HeadersTooLarge(
         f"the head has more than {MAX_HEAD_BYTES} bytes or {MAX_HEAD_FIELDS} fields"
     )
+
+
+def traceparent_of(head: RequestHead | None) -> str | None:
+    """The request's ``traceparent``; None if it is missing or invalid."""
+    value = None if head is None else head.values.get(TRACEPARENT)
+    return value.decode() if value is not None and _LAWFUL_TRACEPARENT.fullmatch(value) else None

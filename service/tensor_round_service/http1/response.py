@@ -1,17 +1,45 @@
-"""Responses: status, fields, a body in parts, and the serialized head."""
+"""Responses: status, fields, a body in parts, and the serialized head.
+
+The fields protect browsers and caches: browsers must not guess the type of a response, must not
+store any response except the files of a page, and must run only the scripts of this host.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import hashlib
+import itertools
+import os
+import re
+from collections.abc import Iterable, Sequence
 from functools import cache
 from http import HTTPStatus
 from typing import Protocol
 
-from .head import Header
+from tensor_round.contract.wire import native
+
+from .head import Header, RequestHead
 
 #: Has no Content-Length: it would be the length of what is not sent (RFC 9110, section 8.6).
 NOT_MODIFIED = 304
 Parts = Sequence[bytes | memoryview]
+_SANE_ID = re.compile(native.SANE_REQUEST_ID.encode())
+#: A new id is random bytes of the process and a counter: unique without a system call each.
+_process = os.urandom(8).hex().encode()
+_count = itertools.count(1)
+
+
+def field_name(name: str) -> bytes:
+    """A field name in lower case, as in ASGI."""
+    return name.lower().encode("ascii")
+
+
+REQUEST_ID = field_name(native.REQUEST_ID)
+#: The server adds these to every response, refusals of the connection included.
+SERVER_HEADERS = [("X-Content-Type-Options", "nosniff")]
+SERVER_FIELDS = [(field_name(name), value.encode()) for name, value in SERVER_HEADERS]
+CACHE_CONTROL = field_name("Cache-Control")
+NO_STORE = (CACHE_CONTROL, b"no-store")
 
 
 class MemoryOwner(Protocol):
@@ -57,11 +85,6 @@ class Response:
         self.code = ""
 
 
-def field_name(name: str) -> bytes:
-    """A field name in lower case, as in ASGI."""
-    return name.lower().encode("ascii")
-
-
 def head_bytes(response: Response, nbytes: int, common: bytes, *, close: bool) -> bytes:
     """Serialize the head of a response whose body has ``nbytes`` bytes.
 
@@ -79,3 +102,36 @@ def head_bytes(response: Response, nbytes: int, common: bytes, *, close: bool) -
 @cache
 def _status_line(status: int) -> bytes:
     return b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())
+
+
+def request_id_field(head: RequestHead) -> Header:
+    """The field for the response to a request with this head."""
+    own = head.values.get(REQUEST_ID)
+    if own is not None:
+        if _SANE_ID.fullmatch(own):
+            return REQUEST_ID, own
+        for name, value in head.fields:  # a repeated field: use its first valid line
+            if name == REQUEST_ID and _SANE_ID.fullmatch(value):
+                return REQUEST_ID, value
+    return REQUEST_ID, b"%s-%x" % (_process, next(_count))
+
+
+def page_headers(inline_scripts: Iterable[str] = ()) -> dict[str, str]:
+    """The headers of an HTML page with scripts of this host and the given inline scripts."""
+    hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()) for s in inline_scripts]
+    scripts = " ".join(["'self'", *(f"'sha256-{digest.decode()}'" for digest in hashes)])
+    policy = {
+        "default-src": "'none'",
+        "script-src": scripts,
+        "style-src": "'self'",
+        "img-src": "'self' data:",
+        "connect-src": "'self'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    return {
+        "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+    }

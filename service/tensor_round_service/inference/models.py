@@ -14,9 +14,17 @@ from tensor_round.contract.operators import DIALECTS, RoundOperator
 from tensor_round.contract.operators.dialect import Dialect, Version
 from tensor_round.contract.quoting import shown
 
+from ..documents import ConfigParameter, ModelConfig, ModelMetadata, TensorConfig, TensorMetadata
+
 #: Types without a name in the protocol are sent as this type; the parameter ``dtype`` names them.
 CARRIER = BY_NAME["uint8"]
 _CARRIED = tuple(dtype for dtype in DTYPES if dtype.oip is None)
+
+#: The type of every tensor in the metadata; requests may have any type that the dialect allows.
+ADVERTISED = BY_NAME["float32"]
+PLATFORM = "tensor_round"
+#: The datatype that generic clients use for their requests.
+_DATATYPE = str(ADVERTISED.oip)
 
 
 class Model:
@@ -112,3 +120,55 @@ def _not_accepted(model: Model, got: str) -> InvalidDescriptor:
 def _protocol_name(dtype: DType) -> str:
     """The name of a dtype in the protocol."""
     return dtype.oip or f"{CARRIER.oip} with the parameter dtype {dtype.name}"
+
+
+def metadata_of(model: Model) -> ModelMetadata:
+    """The metadata of a model, with all versions of it."""
+    return {
+        "name": model.name,
+        "versions": [other.version for other in MODELS if other.name == model.name],
+        "platform": PLATFORM,
+        "inputs": [_tensor_metadata(model, model.input)],
+        "outputs": [_tensor_metadata(model, model.output)],
+    }
+
+
+def _tensor_metadata(model: Model, name: str) -> TensorMetadata:
+    return {"name": name, "datatype": _DATATYPE, "shape": list(model.advertised_shape)}
+
+
+def config_of(model: Model) -> ModelConfig:
+    """Triton's configuration of a model; ``parameters`` list all datatypes, ranks and modes."""
+    return {
+        "name": model.name,
+        "platform": PLATFORM,
+        "backend": PLATFORM,
+        "version_policy": {"specific": {"versions": [model.version]}},
+        "max_batch_size": 0,
+        "input": [_tensor_config(model, model.input)],
+        "output": [_tensor_config(model, model.output)],
+        "model_transaction_policy": {"decoupled": False},
+        "parameters": {
+            name: ConfigParameter(string_value=value) for name, value in _parameters(model).items()
+        },
+    }
+
+
+def _tensor_config(model: Model, name: str) -> TensorConfig:
+    return {
+        "name": name,
+        "data_type": f"TYPE_{_DATATYPE}",
+        "dims": list(model.advertised_shape),
+    }
+
+
+def _parameters(model: Model) -> dict[str, str]:
+    rules = model.rules
+    common = {
+        "operator": f"{model.dialect.name} {model.dialect.operator}",
+        "datatypes": ",".join(model.datatypes),
+        "ranks": f"{rules.min_rank}-{rules.max_rank}",
+    }
+    if model.mode_parameter is None:
+        return common
+    return {**common, model.mode_parameter: ",".join(model.dialect.modes)}

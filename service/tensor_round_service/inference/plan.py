@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from tensor_round.contract.call import RoundCall
-from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.dtypes import DType
 from tensor_round.contract.errors import (
     Fault,
     InvalidDescriptor,
@@ -19,11 +19,8 @@ from tensor_round.contract.errors import (
 from tensor_round.contract.layout import Layout, check_size
 from tensor_round.contract.quoting import shown
 
-from ..codec import jsontensor, oip, oip_request, oip_response
-from .models import CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
-
-#: The type of every tensor in the metadata; requests may have any type that the dialect allows.
-ADVERTISED = BY_NAME["float32"]
+from ..codec import jsontensor, oip
+from .models import ADVERTISED, CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
 
 NO_SHARED_MEMORY = (
     "shared memory is off: the service was started without --shared-memory-prefix "
@@ -110,25 +107,23 @@ class InferencePlan:
     def _header(self, parameters: dict[str, str | int], data: bytes | None) -> bytes:
         if self.carrier is not self.call.output.dtype:
             parameters = {"dtype": self.call.output.dtype.name, **parameters}
-        output = oip_response.ResponseOutput(
+        output = oip.ResponseOutput(
             name=self.output.name,
             datatype=str(self.carrier.oip),
             shape=self.call.output.shape,
             parameters=parameters,
             data=data,
         )
-        return oip_response.write_response(
-            self.model.name, self.model.version, self.request_id, [output]
-        )
+        return oip.write_response(self.model.name, self.model.version, self.request_id, [output])
 
 
 def plan_from_header(model: Model, header: bytes, shared_memory: bool) -> InferencePlan:
     """The plan of a request with this JSON header.
 
-    Raises as :func:`.oip_request.read_request` and :func:`plan`, and :class:`NotOffered` for
+    Raises as :func:`.oip.read_request` and :func:`plan`, and :class:`NotOffered` for
     shared memory if ``shared_memory`` is False.
     """
-    request = oip_request.read_request(header)
+    request = oip.read_request(header)
     if request.uses_shared_memory and not shared_memory:
         raise NotOffered(NO_SHARED_MEMORY)
     return plan(model, request)

@@ -20,9 +20,9 @@ from ..auth.api_keys import KeyFileError
 from ..backends.select import BackendUnavailable
 from ..deployment import Deployment
 from ..engine.readiness import ProcessLifecycle
-from ..http1.connection.context import ConnectionLimits, RequestHandler
-from ..http1.connection.protocol import HTTPProtocol
-from ..http1.security_headers import SERVER_HEADERS
+from ..http1.connection import HTTPProtocol
+from ..http1.context import ConnectionLimits, RequestHandler
+from ..http1.response import SERVER_HEADERS
 from ..settings import Settings
 from .command_line import read_settings, unknown_variables
 from .inherited import Inherited

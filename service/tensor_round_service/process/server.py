@@ -28,7 +28,7 @@ import uvicorn
 
 from ..auth.api_keys import KeyRing
 from ..engine.readiness import ProcessLifecycle
-from ..http1.connection.protocol import HTTPProtocol
+from ..http1.connection import HTTPProtocol
 from ..settings import Settings
 from .listener import BACKLOG, Listener
 from .notify import notify

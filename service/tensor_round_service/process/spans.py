@@ -14,11 +14,10 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import AttributeValue
 
 from ..engine.job import PHASES, Job, Observer
-from ..http1.connection.context import RequestHandler
-from ..http1.head import RequestHead
+from ..http1.context import RequestHandler
+from ..http1.head import TRACEPARENT, RequestHead, traceparent_of
 from ..http1.request import Request
 from ..http1.response import Response
-from ..http1.trace_context import TRACEPARENT, traceparent_of
 
 #: The methods that are a value of ``http.request.method``; others are ``_OTHER``.
 _METHODS = frozenset(

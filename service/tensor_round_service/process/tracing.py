@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 
-from ..http1.connection.context import RequestHandler
+from ..http1.context import RequestHandler
 
 NAME = "tensor-round"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")

@@ -22,20 +22,28 @@ from tensor_round.contract.wire.json_size import measure_json
 
 from ..auth.hosts import check_origin
 from ..backends import Bytes
-from ..codec import oip, oip_request
-from ..codec.accept import IDENTITY, preferred_coding
+from ..codec import oip
 from ..engine.engine import JSON_COST, Engine, rounding_cost
 from ..engine.job import Job
-from ..http1.coding import CODINGS, encode, max_encoded_length
-from ..http1.content import Prefixed, expect_end, read_all, read_up_to
+from ..http1.content import (
+    CODINGS,
+    IDENTITY,
+    Prefixed,
+    encode,
+    expect_end,
+    max_encoded_length,
+    preferred_coding,
+    read_all,
+    read_up_to,
+)
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import FixedFields, Response, field_name
+from ..inference.cuda_memory import CudaSharedMemory
 from ..inference.executor import InferenceExecutor
 from ..inference.models import MODELS, Model, find
 from ..inference.plan import InferencePlan, plan_from_header, plan_from_raw_body
-from ..inference.shared.cuda import CudaSharedMemory
-from ..inference.shared.posix import PosixSharedMemory
+from ..inference.posix_memory import PosixSharedMemory
 from ..inference.statistics import Statistics
 from .tensor_route import Handler, TensorRoute, admit, content_of, text
 
@@ -242,14 +250,14 @@ def _json_length(head: RequestHead, content: int | None, limit_bytes: int) -> in
     """
     stated = head.values.get(_HEADER_LENGTH)
     if stated is None:
-        oip_request.check_header_length(content or 0)
+        oip.check_header_length(content or 0)
         return None
-    length = oip_request.read_header_length(stated.decode("latin-1"))
+    length = oip.read_header_length(stated.decode("latin-1"))
     nbytes = 0 if content is None else content - length
     if nbytes < 0:
         rule = f"must not be larger than the body, which has {content} bytes"
         raise InvalidDescriptor.of([Fault((oip.HEADER_LENGTH,), rule)])
-    oip_request.check_header_length(length)
+    oip.check_header_length(length)
     if nbytes > limit_bytes:
         raise TensorTooLarge(
             f"the body has {nbytes} bytes of binary data, the limit is {limit_bytes}",

@@ -10,10 +10,9 @@ from fastapi import APIRouter
 from tensor_round.contract.errors import NotFound
 
 from .. import documents
-from ..inference import model_description
-from ..inference.models import MODELS, Model, find
-from ..inference.shared.cuda import CudaSharedMemory
-from ..inference.shared.posix import PosixSharedMemory
+from ..inference.cuda_memory import CudaSharedMemory
+from ..inference.models import MODELS, Model, config_of, find, metadata_of
+from ..inference.posix_memory import PosixSharedMemory
 from ..inference.statistics import Statistics
 
 EXTENSIONS = (
@@ -73,12 +72,12 @@ def inference_status_router(
     @router.get("/models/{name}", summary="Model metadata")
     async def model_metadata(name: str) -> documents.ModelMetadata:
         """Versions, and the names of input and output."""
-        return model_description.metadata(find(name))
+        return metadata_of(find(name))
 
     @router.get("/models/{name}/versions/{model_version}", summary="Metadata of a version")
     async def model_version_metadata(name: str, model_version: str) -> documents.ModelMetadata:
         """Versions, and the names of input and output."""
-        return model_description.metadata(find(name, model_version))
+        return metadata_of(find(name, model_version))
 
     async def _readiness(model: Model) -> documents.ModelReady:
         await check_ready()
@@ -97,12 +96,12 @@ def inference_status_router(
     @router.get("/models/{name}/config", summary="Model configuration")
     async def model_config(name: str) -> documents.ModelConfig:
         """Triton's configuration; `parameters` list all datatypes that the model accepts."""
-        return model_description.config(find(name))
+        return config_of(find(name))
 
     @router.get("/models/{name}/versions/{model_version}/config", summary="Version's configuration")
     async def model_version_config(name: str, model_version: str) -> documents.ModelConfig:
         """Triton's configuration; `parameters` list all datatypes that the version accepts."""
-        return model_description.config(find(name, model_version))
+        return config_of(find(name, model_version))
 
     @router.get("/models/{name}/stats", summary="Model statistics")
     async def model_statistics(name: str) -> documents.StatisticsReport:

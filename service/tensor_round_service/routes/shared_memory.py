@@ -14,10 +14,10 @@ from tensor_round.contract.errors import Fault, InvalidDescriptor, NotOffered
 from tensor_round.contract.quoting import shown
 
 from .. import documents
+from ..inference.cuda_memory import HANDLE_BYTES, CudaSharedMemory
 from ..inference.plan import NO_SHARED_MEMORY
-from ..inference.shared.cuda import HANDLE_BYTES, CudaSharedMemory
-from ..inference.shared.posix import PosixSharedMemory
-from ..inference.shared.regions import RegisteredMemory, Registration
+from ..inference.posix_memory import PosixSharedMemory
+from ..inference.regions import RegisteredMemory, Registration
 from .control_body import control_body
 
 

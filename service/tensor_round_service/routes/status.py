@@ -9,8 +9,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from .. import documents
-from ..catalog import catalog
 from ..deployment import Deployment
+from ..documents import catalog
 from ..engine import conformance
 from ..engine.engine import Engine
 from ..engine.readiness import Readiness

@@ -23,8 +23,7 @@ from tensor_round.contract.wire import native, npy
 
 from ..engine.engine import Engine
 from ..engine.job import FIRST_BYTES, Job, Observer
-from ..http1.coding import decoder_for
-from ..http1.content import Decoded, Prefixed, Verified, read_up_to
+from ..http1.content import Decoded, Prefixed, Verified, decoder_for, read_up_to
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import Parts, Response, field_name

@@ -19,7 +19,7 @@ from support.faults import STAGES, OutOfMemoryError, Point, failing
 from support.http.native_form import ieee754, post
 from support.services.hosted import HostedService
 from support.services.server import Reply, Service
-from tensor_round_service.http1.connection import connection
+from tensor_round_service.http1 import connection
 
 #: Where the failure is the device's, what it is called.
 DEVICE = {"copy_in", "launch", "copy_out"}

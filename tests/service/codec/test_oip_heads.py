@@ -19,7 +19,7 @@ from tensor_round.contract.errors import (
     RequestRefused,
     TensorTooLarge,
 )
-from tensor_round_service.codec import oip_request
+from tensor_round_service.codec import oip
 
 MALFORMED: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "empty"),
@@ -41,7 +41,7 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize(("head", "says"), MALFORMED.values(), ids=MALFORMED)
 def test_malformed_heads(head: bytes, says: str) -> None:
     with pytest.raises(MalformedJSON) as caught:
-        oip_request.read_request(head)
+        oip.read_request(head)
     assert says in caught.value.detail
 
 
@@ -56,14 +56,14 @@ each_head = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
 def test_a_head_cut_anywhere_is_refused(head: bytes) -> None:
     for length in range(len(head)):
         with pytest.raises(MalformedJSON):
-            oip_request.read_request(head[:length])
+            oip.read_request(head[:length])
 
 
 @each_head
 @pytest.mark.parametrize("trailing", [b"x", b"\0", b"{}", b"]", b"\xff"])
 def test_trailing_bytes_are_refused(head: bytes, trailing: bytes) -> None:
     with pytest.raises(MalformedJSON):
-        oip_request.read_request(head + trailing)
+        oip.read_request(head + trailing)
 
 
 @given(st.binary(max_size=200) | st.sampled_from(sorted(HEADS.values())), st.data())
@@ -73,7 +73,7 @@ def test_only_documented_errors(head: bytes, data: st.DataObject) -> None:
         if mutated:
             mutated[data.draw(st.integers(0, len(mutated) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(MalformedJSON, InvalidDescriptor, TensorTooLarge):
-        oip_request.read_request(bytes(mutated))
+        oip.read_request(bytes(mutated))
 
 
 FULL = request(
@@ -107,7 +107,7 @@ def test_any_value_anywhere_is_read_or_refused(path: tuple[str | int, ...]) -> N
 
 @pytest.mark.parametrize("value", ["0", "1", "007", "9" * 19])
 def test_header_lengths(value: str) -> None:
-    assert oip_request.read_header_length(value) == int(value)
+    assert oip.read_header_length(value) == int(value)
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,10 @@ def test_header_lengths(value: str) -> None:
 )
 def test_what_is_no_header_length(value: str) -> None:
     with pytest.raises(InvalidDescriptor, match="Inference-Header-Content-Length"):
-        oip_request.read_header_length(value)
+        oip.read_header_length(value)
 
 
-@pytest.mark.parametrize(
-    "act", [oip_request.read_request, lambda head: oip_request.read_header_length(str(head))]
-)
+@pytest.mark.parametrize("act", [oip.read_request, lambda head: oip.read_header_length(str(head))])
 def test_errors_repeat_nothing_at_length(act: Callable[[bytes], Any]) -> None:
     secret = b"SECRET" * 1000
     with pytest.raises(RequestRefused) as caught:

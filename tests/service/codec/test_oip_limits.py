@@ -13,7 +13,7 @@ from support.cases.inference_requests import BINARY, INLINE, X, request
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorTooLarge
 from tensor_round.contract.wire.json_size import measure_json
-from tensor_round_service.codec import jsontensor, oip, oip_request
+from tensor_round_service.codec import jsontensor, oip
 
 
 def padded(document: dict[str, Any], length: int) -> bytes:
@@ -22,17 +22,17 @@ def padded(document: dict[str, Any], length: int) -> bytes:
 
 
 def test_a_head_without_numbers_has_64_kib() -> None:
-    oip_request.read_request(padded(request(BINARY), 64 << 10))
+    oip.read_request(padded(request(BINARY), 64 << 10))
     with pytest.raises(TensorTooLarge, match="65536"):
-        oip_request.read_request(padded(request(BINARY), (64 << 10) + 1))
-    oip_request.read_request(padded(request(INLINE), (64 << 10) + 1))
+        oip.read_request(padded(request(BINARY), (64 << 10) + 1))
+    oip.read_request(padded(request(INLINE), (64 << 10) + 1))
 
 
 def test_a_head_with_numbers_has_16_mib_more() -> None:
     limit = (16 << 20) + (64 << 10)
-    oip_request.read_request(padded(request(INLINE), limit))
+    oip.read_request(padded(request(INLINE), limit))
     with pytest.raises(TensorTooLarge) as caught:
-        oip_request.read_request(padded(request(INLINE), limit + 1))
+        oip.read_request(padded(request(INLINE), limit + 1))
     assert caught.value.limit_bytes == limit
 
 
@@ -58,7 +58,7 @@ def test_what_no_tensor_has_is_refused_before_anything_is_made_of_it(name: str) 
     tracemalloc.start()
     try:
         with pytest.raises(MalformedJSON, match="more than"):
-            oip_request.read_request(head)
+            oip.read_request(head)
         assert tracemalloc.get_traced_memory()[1] < 5 << 20
     finally:
         tracemalloc.stop()
@@ -68,9 +68,9 @@ def test_values_beside_the_data_are_bounded() -> None:
     known = {**INLINE, "data": [0.5] * 100_000}
     few, many = ({"inputs": [known], "outputs": [0] * count} for count in (30_000, 40_000))
     with pytest.raises(InvalidDescriptor):
-        oip_request.read_request(json.dumps(few).encode())
+        oip.read_request(json.dumps(few).encode())
     with pytest.raises(MalformedJSON, match="beside the data"):
-        oip_request.read_request(json.dumps(many).encode())
+        oip.read_request(json.dumps(many).encode())
 
 
 def test_a_request_and_its_numbers_take_no_more_than_the_census_says() -> None:
@@ -78,7 +78,7 @@ def test_a_request_and_its_numbers_take_no_more_than_the_census_says() -> None:
         head = json.dumps({"inputs": [{**X, "shape": [len(data)], "data": data}]}).encode()
         tracemalloc.start()
         try:
-            (tensor,) = oip_request.read_request(head).inputs
+            (tensor,) = oip.read_request(head).inputs
             assert isinstance(tensor.source, oip.Inline)
             dtype = BY_NAME["float32"]
             jsontensor.read(tensor.source.data, dtype, tensor.shape, any_nesting=True)

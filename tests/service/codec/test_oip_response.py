@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tensor_round_service.codec.oip_response import ResponseOutput, write_error, write_response
+from tensor_round_service.codec.oip import ResponseOutput, write_error, write_response
 
 Y = ResponseOutput("Y", "FP32", (2, 3), {})
 

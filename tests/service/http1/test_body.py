@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensor_round.contract.errors import HeadersTooLarge
-from tensor_round_service.http1.body import DIRECT_BYTES, BodyReceiver
 from tensor_round_service.http1.head import MAX_HEAD_BYTES, MalformedRequest, split_head
+from tensor_round_service.http1.receiving import DIRECT_BYTES, BodyReceiver
 
 SURPLUS = b"GET /next HTTP/1.1\r\n\r\n"
 LONG = bytes(range(251)) * 400

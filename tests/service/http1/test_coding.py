@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensor_round.contract.errors import MalformedEncoding, UnsupportedEncoding
-from tensor_round_service.http1.coding import (
+from tensor_round_service.http1.content import (
     CODINGS,
     Decoder,
     decoder_for,

@@ -19,13 +19,13 @@ from tensor_round.contract.errors import (
     PayloadSizeMismatch,
     TensorTooLarge,
 )
-from tensor_round_service.http1.coding import decoder_for
 from tensor_round_service.http1.content import (
     PIECE_BYTES,
     STEP_BYTES,
     Decoded,
     Prefixed,
     Verified,
+    decoder_for,
     expect_end,
     read_all,
     read_up_to,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from tensor_round_service.http1.connection import eager
+from tensor_round_service.http1.connection import start_eagerly
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
@@ -19,7 +19,7 @@ def runner(request: pytest.FixtureRequest) -> Any:
 
 
 def begin(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
-    return eager.start(coroutine, asyncio.get_running_loop())
+    return start_eagerly(coroutine, asyncio.get_running_loop())
 
 
 def test_what_never_waits_is_done_on_return(runner: asyncio.Runner) -> None:

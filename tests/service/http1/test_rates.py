@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from tensor_round_service.http1.connection.rates import Deadline, MinimumRate
+from tensor_round_service.http1.context import Deadline, MinimumRate
 
 #: Short, and far longer than a timer is late on a busy machine.
 STEP = 0.2

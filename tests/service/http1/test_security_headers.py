@@ -10,7 +10,7 @@ import pytest
 
 from support.http.asgi import Answer, ask
 from tensor_round_service.app import create_app
-from tensor_round_service.http1.security_headers import page_headers
+from tensor_round_service.http1.response import page_headers
 from tensor_round_service.settings import Settings
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import uvloop
 
-from tensor_round_service.http1.connection.connection import Connection
-from tensor_round_service.http1.connection.context import ConnectionLimits, ServerContext
-from tensor_round_service.http1.connection.states import MOVES, State
+from tensor_round_service.http1.connection import Connection
+from tensor_round_service.http1.context import ConnectionLimits, ServerContext
 from tensor_round_service.http1.head import Header
+from tensor_round_service.http1.lifecycle import MOVES, State
 from tensor_round_service.http1.request import Request
 from tensor_round_service.http1.response import FixedFields, Response
 

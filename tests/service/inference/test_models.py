@@ -11,8 +11,7 @@ from tensor_round.contract.dtypes import BY_NAME, BY_OIP
 from tensor_round.contract.errors import InvalidDescriptor, NotFound
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.codec import oip
-from tensor_round_service.inference.model_description import config
-from tensor_round_service.inference.models import MODELS, Model, element_type, find
+from tensor_round_service.inference.models import MODELS, Model, config_of, element_type, find
 from tensor_round_service.inference.plan import plan
 
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{m.name}-{m.version}")
@@ -28,7 +27,7 @@ def ask(model: Model, datatype: str, rank: int, **parameters: Any) -> Rounding:
 
 
 def told(model: Model, name: str) -> str:
-    value = config(model)["parameters"][name]["string_value"]
+    value = config_of(model)["parameters"][name]["string_value"]
     assert isinstance(value, str)
     return value
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tensor_round_service.inference.pieces import (
+from tensor_round_service.inference.executor import (
     PIECE_BYTES,
     SHARED_BYTES,
     buffers_for,

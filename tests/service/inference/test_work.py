@@ -16,12 +16,11 @@ from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
-from tensor_round_service.inference.executor import InferenceExecutor
+from tensor_round_service.inference.executor import PIECE_BYTES, SHARED_BYTES, InferenceExecutor
 from tensor_round_service.inference.models import find
-from tensor_round_service.inference.pieces import PIECE_BYTES, SHARED_BYTES
 from tensor_round_service.inference.plan import plan_from_header
-from tensor_round_service.inference.shared.posix import PosixSharedMemory
-from tensor_round_service.inference.shared.regions import Registry
+from tensor_round_service.inference.posix_memory import PosixSharedMemory
+from tensor_round_service.inference.regions import Registry
 
 SIZE = SHARED_BYTES + 4096
 SIZES = (0, 8, PIECE_BYTES, PIECE_BYTES + 8, SHARED_BYTES, SIZE)

@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from tensor_round.contract.errors import ERRORS_PATH
 
-from ...http1.security_headers import page_headers
+from ...http1.response import page_headers
 from .errors_page import errors_html
 from .files import PageFiles
 

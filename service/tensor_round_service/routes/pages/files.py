@@ -16,7 +16,7 @@ from fastapi import Request, Response
 
 from tensor_round.contract.errors import NotFound
 
-from ...codec.accept import IDENTITY, preferred_coding
+from ...http1.content import IDENTITY, preferred_coding
 
 #: The types that pages have, by suffix; no other file is served.
 TYPES = {

@@ -13,8 +13,8 @@ from fastapi import APIRouter, Request, Response
 
 from tensor_round.contract.wire.native import JSON
 
-from ...codec.accept import preferred_coding
-from ...http1.security_headers import page_headers
+from ...http1.content import preferred_coding
+from ...http1.response import page_headers
 from .files import TYPES, PageFile, PageFiles
 
 FOLDER = Path(__file__).parents[2] / "web"

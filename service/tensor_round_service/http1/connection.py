@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
+from typing import Any
 
 from tensor_round.contract.errors import Draining, ReceiveTimeout, RequestRefused
 
-from ..head import MalformedRequest, RequestHead, path_of, split_head
-from ..request import ClientDisconnected
-from ..response import FixedFields, Response, head_bytes
-from . import eager
-from .context import ServerContext
-from .lifecycle import ConnectionLifecycle
+from .context import ConnectionLimits, RequestHandler, ServerContext, ServerState
+from .head import MalformedRequest, RequestHead, path_of, split_head
+from .lifecycle import ConnectionLifecycle, State
 from .receiving import ReceivedRequest
-from .states import State
+from .request import ClientDisconnected
+from .response import FixedFields, Response, head_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class Connection(ConnectionLifecycle):
             request = self._request = ReceivedRequest(head, memoryview(held)[end:])
             request.transport = self.transport
             request.wait = self._receive
-            rest = eager.start(self._serve(request), self._server.loop)
+            rest = start_eagerly(self._serve(request), self._server.loop)
             if rest is not None:
                 if self._state is State.WORKING:
                     self._deadline.clear()
@@ -263,3 +263,79 @@ class Connection(ConnectionLifecycle):
         self._request = None
         self.transport.write(self._server.handler.preallocated_response(request.head.path, error))
         self._linger()
+
+
+class HTTPProtocol:
+    """A value for uvicorn's option ``http``: it makes the protocol of each connection."""
+
+    def __init__(self, handler: RequestHandler, limits: ConnectionLimits) -> None:
+        self._handler = handler
+        self._limits = limits
+        self._servers: dict[int, ServerContext] = {}
+
+    def __call__(self, *, server_state: ServerState, **_others: Any) -> Connection:
+        """A protocol; uvicorn passes it to the event loop."""
+        server = self._servers.get(id(server_state))
+        if server is None:
+            server = ServerContext(self._handler, self._limits, server_state)
+            self._servers[id(server_state)] = server
+        return Connection(server)
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether a connection is accepted and not open yet: its TLS handshake is under way."""
+        return any(server.opening for server in self._servers.values())
+
+
+def start_eagerly(
+    coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
+) -> asyncio.Task[None] | None:
+    """Run a coroutine until it first waits; return a task for the rest, or None if it has ended.
+
+    Creating a task and the turn of the event loop until it runs cost more than rounding a small
+    tensor. Python 3.12's eager tasks save the turn but not the task: a request that never waits
+    costs 0.35 us more with them (bench/NOTES.md), and Python 3.11 has none.
+
+    Before its first wait the coroutine has no current task, so it must not use
+    :func:`asyncio.timeout`. Raises the exceptions that it raises before its first wait.
+    """
+    try:
+        waits_for = coroutine.send(None)
+    except StopIteration:
+        return None
+    return loop.create_task(_Rest(coroutine, waits_for))
+
+
+class _Rest(Coroutine[Any, Any, None]):
+    """A coroutine that has been started and waits for ``waits_for``."""
+
+    __slots__ = ("_coroutine", "_is_started", "_waits_for")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
+        self._coroutine = coroutine
+        self._waits_for = waits_for
+        self._is_started = False
+
+    def send(self, value: Any) -> Any:
+        """Return what the coroutine waits for; from the second call on, resume it."""
+        if self._is_started:
+            return self._coroutine.send(value)
+        self._is_started = True
+        waits_for, self._waits_for = self._waits_for, None
+        return waits_for
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an exception where the coroutine waits."""
+        self._is_started, self._waits_for = True, None
+        try:
+            return self._coroutine.throw(*error)
+        finally:
+            # Break the cycle exception > traceback > frames > this frame > exception.
+            del error
+
+    def close(self) -> None:
+        """Close the coroutine."""
+        self._coroutine.close()
+
+    def __await__(self) -> Any:
+        return self

@@ -22,7 +22,7 @@ from pathlib import Path
 from tensor_round.contract.errors import InvalidDescriptor, NotFound, Overloaded
 from tensor_round.contract.quoting import shown
 
-from ...codec.oip import Region
+from ..codec.oip import Region
 
 #: Maximum number of regions of one kind.
 MAX_REGIONS = 1024

@@ -10,8 +10,8 @@ import asyncio
 import select
 from typing import Any
 
-from ..response import Parts
-from .rates import MinimumRate
+from .context import MinimumRate
+from .response import Parts
 
 #: Bytes of a body that are encrypted at a time.
 TLS_PIECE_BYTES = 64 << 10

@@ -14,9 +14,9 @@ from support.parts import SIZE, contents, fill, full
 from support.segments import OBJECTS, PREFIX, Segment, segment
 from tensor_round.contract.errors import InvalidDescriptor, NotFound
 from tensor_round_service.codec.oip import Region
-from tensor_round_service.inference.shared import regions
-from tensor_round_service.inference.shared.posix import PosixPart, PosixSharedMemory
-from tensor_round_service.inference.shared.regions import Registry
+from tensor_round_service.inference import regions
+from tensor_round_service.inference.posix_memory import PosixPart, PosixSharedMemory
+from tensor_round_service.inference.regions import Registry
 
 
 @pytest.mark.parametrize("slash", ["", "/"])

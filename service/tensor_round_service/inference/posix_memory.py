@@ -20,8 +20,8 @@ from pathlib import Path
 from tensor_round.contract.errors import InvalidDescriptor, Overloaded
 from tensor_round.contract.quoting import shown
 
-from ...backends import Bytes
-from ...codec.oip import Region
+from ..backends import Bytes
+from ..codec.oip import Region
 from .regions import ByteRange, RegisteredMemory, Registration, Registry
 
 #: The folder in which Linux shows POSIX shared memory objects.

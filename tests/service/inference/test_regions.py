@@ -13,7 +13,7 @@ import pytest
 from support.registrations import add, die_in_a_change, registration
 from support.small_disk import small_disk
 from tensor_round.contract.errors import Overloaded
-from tensor_round_service.inference.shared.regions import Registry
+from tensor_round_service.inference.regions import Registry
 
 spawn = multiprocessing.get_context("spawn")
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.quoting import shown
 
-from ...backends import Bytes
-from ...backends.cuda.device import DeviceBuffer, DeviceFailed
-from ...codec.oip import Region
-from ...engine.engine import Engine
+from ..backends import Bytes
+from ..backends.cuda.device import DeviceBuffer, DeviceFailed
+from ..codec.oip import Region
+from ..engine.engine import Engine
 from .regions import ByteRange, RegisteredMemory, Registration, Registry
 
 #: Size of a cudaIpcMemHandle_t in bytes.

@@ -13,8 +13,8 @@ from support.segments import PREFIX, Segment, segment
 from support.small_disk import small_disk
 from tensor_round.contract.errors import InvalidDescriptor, Overloaded
 from tensor_round_service.codec.oip import Region
-from tensor_round_service.inference.shared import posix
-from tensor_round_service.inference.shared.posix import PosixSharedMemory
+from tensor_round_service.inference import posix_memory as posix
+from tensor_round_service.inference.posix_memory import PosixSharedMemory
 
 
 def open_files() -> int:

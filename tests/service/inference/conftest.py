@@ -9,8 +9,8 @@ import pytest
 
 from support.parts import SIZE
 from support.segments import PREFIX, Segment, segment
-from tensor_round_service.inference.shared.posix import PosixSharedMemory
-from tensor_round_service.inference.shared.regions import Registry
+from tensor_round_service.inference.posix_memory import PosixSharedMemory
+from tensor_round_service.inference.regions import Registry
 
 
 @pytest.fixture

@@ -1,1 +1,0 @@
-"""One connection: its states, its deadline, receiving and sending."""

@@ -1,1 +1,0 @@
-"""Shared memory that clients register: POSIX shared memory and CUDA IPC."""
