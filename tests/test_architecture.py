@@ -88,7 +88,6 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
     VERIFY: {
         "verifying": {"conversions", "runtimes"},
         "conversions": {"verifying", "runtimes"},
-        "comparing": set(),
         "runtimes": set(),
     },
     CLI: {"bulk": set(), "doctor": set()},
@@ -101,7 +100,7 @@ TOPS: dict[Path, dict[str, set[str]]] = {
         **{name: set() for name in ("__main__", "dispatcher", "local", "refusals")},
         "app": {"process"},
     },
-    VERIFY: {"onnx_backend": set(), "specifications": set()},
+    VERIFY: {name: set() for name in ("onnx_backend", "specifications", "comparison", "rules")},
     CLI: {name.stem: set() for name in CLI.glob("*.py") if name.stem != "__init__"},
 }
 

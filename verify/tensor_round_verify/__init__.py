@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from tensor_round.contract.differences.classes import PatternClass, classify
 
-from .comparing.results import Comparison
-from .comparing.run import compare
+from .comparison import Comparison, compare
 from .errors import CannotVerify, NotTaken
 from .explain import Explanation
 from .models import MODELS, Model
