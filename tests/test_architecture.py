@@ -87,8 +87,8 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
     },
     VERIFY: {
         "verifying": {"conversions", "runtimes"},
-        "conversions": {"verifying", "runtimes"},
-        "runtimes": set(),
+        "runtimes": {"conversions"},
+        "conversions": set(),
     },
     CLI: {"bulk": set(), "doctor": set()},
 }
