@@ -88,9 +88,8 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
     },
     VERIFY: {
         "verifying": {"conversions", "runtimes"},
-        "conversions": {"verifying", "runtimes"},
-        "comparing": set(),
-        "runtimes": set(),
+        "runtimes": {"conversions"},
+        "conversions": set(),
     },
     CLI: {"bulk": set(), "doctor": set()},
 }
@@ -102,7 +101,7 @@ TOPS: dict[Path, dict[str, set[str]]] = {
         **{name: set() for name in ("__main__", "dispatcher", "local", "refusals")},
         "app": {"process"},
     },
-    VERIFY: {"onnx_backend": set(), "specifications": set()},
+    VERIFY: {name: set() for name in ("onnx_backend", "specifications", "comparison", "rules")},
     CLI: {name.stem: set() for name in CLI.glob("*.py") if name.stem != "__init__"},
 }
 

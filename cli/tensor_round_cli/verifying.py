@@ -18,15 +18,15 @@ from tensor_round_verify import (
     WIDTHS,
     Baseline,
     CannotVerify,
+    Complaints,
     Report,
     complaints,
     junit_xml,
     verify,
 )
 from tensor_round_verify.runtimes import TIMEOUT
-from tensor_round_verify.verifying.baseline import Complaints
-from tensor_round_verify.verifying.judge import NANS, Nans
-from tensor_round_verify.verifying.run import OPERATORS, Operator
+from tensor_round_verify.verifying.rounding import NANS, Nans
+from tensor_round_verify.verifying.verification import OPERATORS, Operator
 
 from .errors import print_error, print_file_error
 from .options import AsJson, Progress

@@ -31,7 +31,7 @@ from .contract.version import __version__ as __version__
 
 # What type checkers read are the stars, and names imported as themselves.
 if TYPE_CHECKING:
-    from tensor_round_verify.comparing.run import compare as compare
+    from tensor_round_verify.comparison import compare as compare
 else:
     __all__ = sorted(
         [

@@ -15,10 +15,8 @@ from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from .auth.api_keys import KeyRing
-from .auth.authenticator import Authenticator
-from .auth.cors import Cors
-from .auth.hosts import host_check
+from .auth.api_keys import Authenticator, KeyRing
+from .auth.origins import Cors, host_check
 from .backends.select import DeviceOptions, select_backend
 from .deployment import Deployment
 from .dispatcher import Dispatcher
@@ -29,7 +27,7 @@ from .inference.cuda_memory import CudaSharedMemory
 from .inference.posix_memory import PosixSharedMemory
 from .inference.regions import Registry
 from .inference.statistics import Statistics
-from .metrics.gauges import Gauges
+from .metrics.counts import Gauges
 from .metrics.recorder import Metrics
 from .openapi.document import describe
 from .refusals import add_refusal_handlers

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from .auth.authenticator import CREDENTIALS, Authenticator
-from .auth.cors import Cors
-from .auth.hosts import HostCheck, check_origin
+from .auth.api_keys import CREDENTIALS, Authenticator
+from .auth.origins import Cors, HostCheck, check_origin
 from .failures import FAILED, NO_MEMORY, refusal_for
 from .http1.asgi import (
     AsgiApplication,

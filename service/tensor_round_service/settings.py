@@ -37,174 +37,78 @@ class Settings(BaseSettings):
         frozen=True,
         cli_kebab_case=True,
         cli_hide_none_type=True,
+        use_attribute_docstrings=True,
     )
 
-    host: Annotated[
-        str, Field(description="Address to listen on; 0.0.0.0 means all addresses.")
-    ] = "127.0.0.1"
-    port: Annotated[
-        int, Field(ge=0, le=65535, description="Port to listen on; 0 chooses a free one.")
-    ] = 8000
-    uds: Annotated[
-        Path | None,
-        Field(description="Path of a Unix socket to listen on, instead of host and port."),
-    ] = None
-    workers: Annotated[
-        int, Field(ge=1, description="Number of processes that serve the same port.")
-    ] = 1
-    backend: Annotated[
-        Literal["auto", "numpy", "cupy"],
-        Field(
-            description="Backend that rounds. auto uses a GPU if a usable one is present; "
-            "the start fails with cupy if there is none."
-        ),
-    ] = "auto"
-    devices: Annotated[
-        str,
-        Field(
-            pattern=r"^(all|\d+(,\d+)*)$",
-            description="Numbers of the GPUs to use in turn, as in 0,1, or all.",
-        ),
-    ] = "all"
-    gpu_min_bytes: Annotated[
-        ByteSize | None,
-        Field(
-            description="Smallest tensor to round on the GPU; NumPy rounds smaller ones. If not "
-            "set, BACKEND=auto measures it at start, and BACKEND=cupy rounds all on the GPU."
-        ),
-    ] = None
-    gpu_memory_limit: Annotated[
-        ByteSize | None,
-        Field(
-            description="Memory limit of each worker on each GPU; half of the GPU's memory if not "
-            "set."
-        ),
-    ] = None
-    max_tensor_bytes: Annotated[
-        ByteSize, Field(ge=0, description="Largest input or output tensor; a larger one gets 413.")
-    ] = ByteSize(MAX_TENSOR_BYTES)
-    max_bytes_in_flight: Annotated[
-        ByteSize | None,
-        Field(
-            description="Memory budget of all requests together, for inputs and outputs; a request "
-            "beyond it gets 503. Workers share it equally. Half of the memory limit if not set."
-        ),
-    ] = None
-    receive_timeout: Annotated[
-        float,
-        Field(
-            gt=0,
-            description="Seconds to receive a request head, and grace period of MIN_RECEIVE_RATE "
-            "and MIN_SEND_RATE.",
-        ),
-    ] = 10.0
-    min_receive_rate: Annotated[
-        int,
-        Field(
-            ge=0,
-            description="Minimum rate of a request body in bytes a second; a slower one gets 408.",
-        ),
-    ] = 64 << 10
-    min_send_rate: Annotated[
-        int,
-        Field(
-            ge=0,
-            description="Minimum rate in bytes a second at which a client must read a response; "
-            "the connection of a slower one is aborted.",
-        ),
-    ] = 64 << 10
-    keep_alive: Annotated[
-        float,
-        Field(
-            gt=0,
-            description="Seconds after which an idle connection is closed. A proxy or balancer in "
-            "front must close idle ones earlier, so set more than it keeps them.",
-        ),
-    ] = 5.0
-    api_keys_file: Annotated[
-        Path | None,
-        Field(
-            description="File of API keys, one a line: SHA-256 in hex, label, last day. If set, "
-            "all paths but health and the docs page need a key. The service reads it again when "
-            "it changes."
-        ),
-    ] = None
-    allowed_hosts: Annotated[
-        str | None,
-        Field(
-            description="Comma-separated host names that a request may be for, besides IP "
-            "addresses and localhost; other names get 421. If not set: no names on a loopback "
-            "address, else all."
-        ),
-    ] = None
-    cors_origins: Annotated[
-        str | None,
-        Field(
-            description="Comma-separated origins whose pages may read responses and request "
-            "changes, as in https://app.example,http://localhost:5173 (CORS). If not set, only the "
-            "service's own."
-        ),
-    ] = None
-    metrics_port: Annotated[
-        int | None,
-        Field(
-            ge=0,
-            le=65535,
-            description="Port of HOST that serves only /metrics, without TLS and keys; 0 chooses a "
-            "free one. If not set, /metrics is on PORT, and needs a key if others do.",
-        ),
-    ] = None
-    log_format: Annotated[
-        Literal["console", "json"],
-        Field(description="Format of the log: text, or one JSON object a line."),
-    ] = "console"
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"],
-        Field(description="Minimum level of log messages."),
-    ] = "info"
-    access_log: Annotated[
-        bool, Field(description="Log a line for each request, without payloads and keys.")
-    ] = False
-    ssl_certfile: Annotated[
-        Path | None,
-        Field(description="Certificate chain, PEM; if set, the service accepts only TLS."),
-    ] = None
-    ssl_keyfile: Annotated[
-        Path | None,
-        Field(description="Private key of the certificate, PEM, if it is in another file."),
-    ] = None
-    ssl_ca_certs: Annotated[
-        Path | None,
-        Field(
-            description="Certificate authorities, PEM; if set, clients need a certificate of one."
-        ),
-    ] = None
-    shared_memory_prefix: Annotated[
-        str | None,
-        Field(
-            description="If set, clients on this machine may register POSIX shared memory whose "
-            "name has this prefix (the Open Inference Protocol's system shared memory)."
-        ),
-    ] = None
-    cuda_shared_memory: Annotated[
-        bool,
-        Field(
-            description="Whether clients on this machine may register GPU memory by its CUDA IPC "
-            "handle (the Open Inference Protocol's CUDA shared memory)."
-        ),
-    ] = False
-    drain_delay: Annotated[
-        float,
-        Field(
-            ge=0,
-            description="Seconds to continue serving after SIGTERM while /readyz responds 503, so "
-            "that load balancers notice.",
-        ),
-    ] = 0.0
-    drain_timeout: Annotated[
-        float,
-        Field(ge=0, description="Seconds after DRAIN_DELAY in which current requests may finish."),
-    ] = 30.0
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 means all addresses."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    """Port to listen on; 0 chooses a free one."""
+    uds: Path | None = None
+    """Path of a Unix socket to listen on, instead of host and port."""
+    workers: Annotated[int, Field(ge=1)] = 1
+    """Number of processes that serve the same port."""
+    backend: Literal["auto", "numpy", "cupy"] = "auto"
+    """Backend that rounds. auto uses a GPU if a usable one is present; the start fails with
+    cupy if there is none."""
+    devices: Annotated[str, Field(pattern=r"^(all|\d+(,\d+)*)$")] = "all"
+    """Numbers of the GPUs to use in turn, as in 0,1, or all."""
+    gpu_min_bytes: ByteSize | None = None
+    """Smallest tensor to round on the GPU; NumPy rounds smaller ones. If not set, BACKEND=auto
+    measures it at start, and BACKEND=cupy rounds all on the GPU."""
+    gpu_memory_limit: ByteSize | None = None
+    """Memory limit of each worker on each GPU; half of the GPU's memory if not set."""
+    max_tensor_bytes: Annotated[ByteSize, Field(ge=0)] = ByteSize(MAX_TENSOR_BYTES)
+    """Largest input or output tensor; a larger one gets 413."""
+    max_bytes_in_flight: ByteSize | None = None
+    """Memory budget of all requests together, for inputs and outputs; a request beyond it gets
+    503. Workers share it equally. Half of the memory limit if not set."""
+    receive_timeout: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds to receive a request head, and grace period of MIN_RECEIVE_RATE and
+    MIN_SEND_RATE."""
+    min_receive_rate: Annotated[int, Field(ge=0)] = 64 << 10
+    """Minimum rate of a request body in bytes a second; a slower one gets 408."""
+    min_send_rate: Annotated[int, Field(ge=0)] = 64 << 10
+    """Minimum rate in bytes a second at which a client must read a response; the connection of
+    a slower one is aborted."""
+    keep_alive: Annotated[float, Field(gt=0)] = 5.0
+    """Seconds after which an idle connection is closed. A proxy or balancer in front must close
+    idle ones earlier, so set more than it keeps them."""
+    api_keys_file: Path | None = None
+    """File of API keys, one a line: SHA-256 in hex, label, last day. If set, all paths but
+    health and the docs page need a key. The service reads it again when it changes."""
+    allowed_hosts: str | None = None
+    """Comma-separated host names that a request may be for, besides IP addresses and localhost;
+    other names get 421. If not set: no names on a loopback address, else all."""
+    cors_origins: str | None = None
+    """Comma-separated origins whose pages may read responses and request changes, as in
+    https://app.example,http://localhost:5173 (CORS). If not set, only the service's own."""
+    metrics_port: Annotated[int | None, Field(ge=0, le=65535)] = None
+    """Port of HOST that serves only /metrics, without TLS and keys; 0 chooses a free one. If
+    not set, /metrics is on PORT, and needs a key if others do."""
+    log_format: Literal["console", "json"] = "console"
+    """Format of the log: text, or one JSON object a line."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Minimum level of log messages."""
+    access_log: bool = False
+    """Log a line for each request, without payloads and keys."""
+    ssl_certfile: Path | None = None
+    """Certificate chain, PEM; if set, the service accepts only TLS."""
+    ssl_keyfile: Path | None = None
+    """Private key of the certificate, PEM, if it is in another file."""
+    ssl_ca_certs: Path | None = None
+    """Certificate authorities, PEM; if set, clients need a certificate of one."""
+    shared_memory_prefix: str | None = None
+    """If set, clients on this machine may register POSIX shared memory whose name has this
+    prefix (the Open Inference Protocol's system shared memory)."""
+    cuda_shared_memory: bool = False
+    """Whether clients on this machine may register GPU memory by its CUDA IPC handle (the Open
+    Inference Protocol's CUDA shared memory)."""
+    drain_delay: Annotated[float, Field(ge=0)] = 0.0
+    """Seconds to continue serving after SIGTERM while /readyz responds 503, so that load
+    balancers notice."""
+    drain_timeout: Annotated[float, Field(ge=0)] = 30.0
+    """Seconds after DRAIN_DELAY in which current requests may finish."""
 
     @property
     def device_numbers(self) -> tuple[int, ...] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from tensor_round_service.auth.cors import Cors
+from tensor_round_service.auth.origins import Cors
 from tensor_round_service.settings import Settings
 
 ORIGINS = [

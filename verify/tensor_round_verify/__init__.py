@@ -15,19 +15,25 @@ shares no code with the rounding of this package.
 from __future__ import annotations
 
 from tensor_round.contract.differences.classes import PatternClass, classify
+from tensor_round.contract.errors import CannotVerify
 
-from .comparing.results import Comparison
-from .comparing.run import compare
-from .errors import CannotVerify, NotTaken
+from .comparison import Comparison, compare
 from .explain import Explanation
 from .models import MODELS, Model
 from .patterns import blocks, edges, random_patterns, samples
 from .reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, WIDTHS, all_patterns, is_nan, rounded
-from .runtimes import RUNTIMES, Runtime
-from .verifying.baseline import Baseline, Complaints, complaints
-from .verifying.junit import junit_xml
-from .verifying.results import ClassCount, Example, Lacking, Report, Verdict
-from .verifying.run import verify
+from .runtimes import RUNTIMES, NotTaken, Runtime
+from .verifying.baseline import Baseline, complaints
+from .verifying.results import (
+    ClassCount,
+    Complaints,
+    Example,
+    Lacking,
+    Report,
+    Verdict,
+    junit_xml,
+)
+from .verifying.verification import verify
 
 __all__ = [
     "FLOATS",

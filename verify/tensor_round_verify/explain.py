@@ -6,7 +6,7 @@ are explained separately, since hardware treats them separately.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,8 +49,7 @@ class Explanation:
         return (*(self.numbers or ()), *(self.nans or ()))
 
     def __str__(self) -> str:
-        *some, last = [model.name for model in self.models] or [""]
-        found = f"{', '.join(some)} and {last}" if some else last
+        found = words([model.name for model in self.models])
         if self.complete:
             return f"this is {found}" if found else "nothing is wrong"
         if not found:
@@ -137,12 +136,17 @@ class Hypotheses:
         )
 
 
-def kernel_of(models: Iterable[Model]) -> Kernel:
-    """The kernel with the faults of these models, the first innermost."""
-    kernel: Kernel = exact
+def kernel_of(models: Iterable[Model], kernel: Kernel = exact) -> Kernel:
+    """A right kernel with the faults of these models, the first innermost."""
     for model in models:
         kernel = model.around(kernel)
     return kernel
+
+
+def words(names: Sequence[str]) -> str:
+    """A list in English: a, b and c; empty without names."""
+    *some, last = names or [""]
+    return f"{', '.join(some)} and {last}" if some else last
 
 
 def _numbers(dtype: str, rounding: str) -> Iterator[Models]:

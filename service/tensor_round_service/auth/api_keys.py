@@ -1,4 +1,4 @@
-"""The file of API keys: one key a line, with a label and an expiry date.
+"""Authentication by API key, and the file of keys: one a line, with a label and an expiry date.
 
 ::
 
@@ -20,10 +20,23 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
+
+from tensor_round.contract.errors import Unauthorized
+from tensor_round.contract.wire import native
+
+from ..http1.head import RequestHead
+from ..http1.response import field_name
+
+_AUTHORIZATION = field_name("Authorization")
+_API_KEY = field_name(native.API_KEY)
+#: The fields that carry a key; only the authenticator reads them.
+CREDENTIALS = frozenset({_AUTHORIZATION, _API_KEY})
+_SCHEME = b"bearer"
+_HOW = "send an API key, as Authorization: Bearer <key> or as X-API-Key: <key>"
 
 #: Time between two polls of the file, and time for which a changed file must stay unchanged before
 #: it is used. Together they are well within the documented 2 s.
@@ -116,6 +129,32 @@ class KeyRing:
             logger.error("API keys: %s: %s; the previous keys stay in effect", self._path, error)
         else:
             logger.info("API keys: %d in %s", len(self._keys), self._path)
+
+
+class Authenticator:
+    """Accepts a request, by its head, if its path is in ``open_paths`` or its key is valid."""
+
+    def __init__(self, keys: KeyRing, open_paths: Set[str]) -> None:
+        self._keys = keys
+        self._open_paths = open_paths
+
+    def check(self, head: RequestHead) -> None:
+        """Raise :class:`Unauthorized` if the request is not allowed."""
+        if head.path in self._open_paths:
+            return
+        values = head.values
+        authorization, secret = values.get(_AUTHORIZATION), values.get(_API_KEY)
+        if head.repeated & CREDENTIALS or (authorization is not None and secret is not None):
+            raise Unauthorized("the request has more than one credential; " + _HOW)
+        if authorization is not None:
+            scheme, _, key = authorization.strip().partition(b" ")
+            secret = key if scheme.lower() == _SCHEME else b""
+        secret = (secret or b"").strip()
+        if not secret:
+            raise Unauthorized("the request has no API key; " + _HOW)
+        # The response does not tell an unknown key from an expired one.
+        if self._keys.find(secret) is None:
+            raise Unauthorized("the API key is not valid")
 
 
 def read_keys(content: bytes) -> tuple[ApiKey, ...]:

@@ -17,9 +17,8 @@ import ray
 
 from ..process.workers import restart_delay
 from .options import FleetOptions, Specification
-from .plan import Member, Phase, next_steps
+from .plan import Member, Phase, Scaling, next_steps
 from .replica import Replica, Status
-from .scaling import Scaling
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,7 @@
-"""Leadership of a fleet: one controller at a time is the leader, by a named actor that it owns."""
+"""Leadership of a fleet: one controller at a time is the leader, by a named actor that it owns.
+
+The process of that actor imports this module and nothing else of the service.
+"""
 
 from __future__ import annotations
 

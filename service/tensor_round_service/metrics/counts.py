@@ -1,4 +1,4 @@
-"""Counters of one process: requests, bytes, and seconds by phase.
+"""Counters of one process: requests, bytes, and seconds by phase; and its present state.
 
 A request costs a few look-ups and additions. Nothing takes a lock: only the event loop counts.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -92,3 +94,15 @@ class Counts:
         for name, phases in data["phases"].items():
             for mine, others in zip(self.phases[name], phases, strict=True):
                 mine[:] = map(sum, zip(mine, others, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """The state of one worker. Sizes are in bytes; ``connections`` are numbers by state."""
+
+    bytes_in_flight: int = 0
+    bytes_in_flight_limit: int = 0
+    is_ready: bool = True
+    connections: dict[str, int] = field(default_factory=dict)
+    #: Used and total bytes by device.
+    device_memory: Mapping[str, Sequence[int]] = field(default_factory=dict)

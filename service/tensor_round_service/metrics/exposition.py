@@ -22,8 +22,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from ..engine.job import PHASES
-from .counts import BUCKETS, Counts
-from .gauges import Gauges
+from .counts import BUCKETS, Counts, Gauges
 
 PREFIX = "tensor_round"
 #: The labels of a request, in the order of :data:`.counts.Labels`.

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ..http1.response import Response
-from .counts import Counts
+from .counts import Counts, Gauges
 from .exposition import Workers, exposition
-from .gauges import Gauges
 
 logger = logging.getLogger(__name__)
 

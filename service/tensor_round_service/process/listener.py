@@ -1,8 +1,8 @@
 """The listening sockets of a service, which its workers share.
 
-The service binds them, or inherits them (:mod:`.inherited`). Its own end with it: before they are
-closed, :meth:`Listener.turn_away` keeps new connections out, so that those that wait can all be
-accepted. Inherited ones stay as they are: what waits in them is their next owner's.
+The service binds them, or inherits them: systemd's socket activation. Its own end with it: before
+they are closed, :meth:`Listener.turn_away` keeps new connections out, so that those that wait can
+all be accepted. Inherited ones stay as they are: what waits in them is their next owner's.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import socket
 import stat
 import struct
 import sys
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ..settings import Settings
-
-if TYPE_CHECKING:
-    from .inherited import Inherited
 
 #: Maximum number of connections that wait to be accepted; the system may allow fewer.
 BACKLOG = 2048
@@ -45,9 +44,72 @@ _NO_SYN = b"".join(
     )
 )
 
+#: The first inherited file descriptor.
+_FIRST = 3
+#: The name of inherited sockets that serve only /metrics.
+METRICS = "metrics"
+_VARIABLES = "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"
+
 
 class CannotListen(Exception):
     """An address or an inherited socket cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """Listening sockets that another process has opened for the service, and still owns.
+
+    The environment names them, as sd_listen_fds(3) describes: LISTEN_FDS counts the file
+    descriptors from 3 on, LISTEN_PID is the process that they are for, LISTEN_FDNAMES has their
+    names. They outlive the service, so connections wait in them while it is replaced.
+    """
+
+    sockets: list[socket.socket] = field(default_factory=list)
+    #: Those for /metrics alone.
+    metrics_sockets: list[socket.socket] = field(default_factory=list)
+
+    @classmethod
+    def take(cls, environment: MutableMapping[str, str]) -> Inherited | None:
+        """The sockets for this process; None if there are none. Raises :class:`CannotListen`.
+
+        Removes the variables, which are not for processes that this one starts.
+        """
+        if environment.get("LISTEN_PID") != str(os.getpid()):
+            return None
+        count, _, names = (environment.pop(name, "") for name in _VARIABLES)
+        if not count.isdecimal() or not int(count):
+            raise CannotListen(f"LISTEN_FDS must be the number of sockets, got {count!r}")
+        taken = cls()
+        for number, name in zip(
+            range(_FIRST, _FIRST + int(count)),
+            [*names.split(":"), *[""] * int(count)],
+            strict=False,
+        ):
+            sock = _listening(number)
+            (taken.metrics_sockets if name == METRICS else taken.sockets).append(sock)
+        if not taken.sockets:
+            raise CannotListen(f"LISTEN_FDS has no socket but those named {METRICS}")
+        return taken
+
+    def applied_to(self, settings: Settings) -> Settings:
+        """The settings with the sockets' addresses. Raises :class:`CannotListen`.
+
+        HOST is a loopback address if any socket has one: then only known hosts are allowed.
+        """
+        addresses: dict[str, Any] = {}
+        pairs = [s.getsockname()[:2] for s in self.sockets if s.family != socket.AF_UNIX]
+        if pairs:
+            local = (pair for pair in pairs if is_loopback(pair[0]))
+            addresses["host"], addresses["port"] = next(local, pairs[0])
+            addresses["uds"] = None
+        else:
+            addresses["uds"] = Path(self.sockets[0].getsockname())
+        if self.metrics_sockets:
+            if settings.metrics_port is not None:
+                raise CannotListen(f"METRICS_PORT is set, and a socket named {METRICS} inherited")
+            name = self.metrics_sockets[0].getsockname()
+            addresses["metrics_port"] = 0 if isinstance(name, str) else name[1]
+        return settings.model_copy(update=addresses)
 
 
 class Listener:
@@ -246,3 +308,20 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         return os.strerror(error.errno).lower()
     return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def _listening(number: int) -> socket.socket:
+    try:
+        os.set_inheritable(number, False)
+        sock = socket.socket(fileno=number)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise CannotListen(f"file descriptor {number} of LISTEN_FDS: {reason}") from None
+    is_stream = sock.family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
+    is_stream = is_stream and sock.type == socket.SOCK_STREAM
+    if not is_stream or not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        raise CannotListen(
+            f"file descriptor {number} of LISTEN_FDS is no listening stream socket; "
+            "a systemd unit needs ListenStream= and Accept=no"
+        )
+    return sock

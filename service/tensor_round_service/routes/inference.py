@@ -20,7 +20,7 @@ from tensor_round.contract.errors import (
 from tensor_round.contract.wire import native
 from tensor_round.contract.wire.json_size import measure_json
 
-from ..auth.hosts import check_origin
+from ..auth.origins import check_origin
 from ..backends import Bytes
 from ..codec import oip
 from ..engine.engine import JSON_COST, Engine, rounding_cost

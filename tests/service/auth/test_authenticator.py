@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from support.http.asgi import ask, scope_of
 from tensor_round_service.app import create_app
-from tensor_round_service.auth.authenticator import CREDENTIALS
+from tensor_round_service.auth.api_keys import CREDENTIALS
 from tensor_round_service.http1 import asgi
 from tensor_round_service.http1.asgi import AsgiRequest
 from tensor_round_service.routes.open_paths import OPEN_PATHS

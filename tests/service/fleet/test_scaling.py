@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tensor_round_service.fleet.scaling import Scaling
+from tensor_round_service.fleet.plan import Scaling
 
 #: Of the rule in these tests: smallest and largest number, utilisation, seconds before fewer.
 RULE = (1, 8, 0.5, 30.0)

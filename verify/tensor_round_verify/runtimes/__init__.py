@@ -6,14 +6,14 @@ Each family has a module. A runtime's package is imported only when the runtime 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
-from ..errors import CannotVerify
+from tensor_round.contract.errors import CannotVerify
+
 from .command import Program
 from .function import PythonFunction, open_function
-from .runtime import Runtime, first_line
+from .runtime import Adapter, NotTaken, Runtime, first_line
 from .service import Service
 
 #: The default limit in seconds for a block in a program or function, and for a service's call.
@@ -28,8 +28,10 @@ class RuntimeName:
     argument: str
     required: bool
     about: str
-    open: Callable[[str, float], Runtime]
+    open: Callable[[str, float], Adapter]
     package: str | None = None
+    #: Whether it casts or quantizes too.
+    converts: bool = False
 
     def __str__(self) -> str:
         if not self.argument:
@@ -37,11 +39,11 @@ class RuntimeName:
         return f"{self.name}:{self.argument}" if self.required else f"{self.name}[:{self.argument}]"
 
 
-def _imported(module: str, factory: str) -> Callable[[str, float], Runtime]:
-    def open_(argument: str, _: float) -> Runtime:
-        adapter = importlib.import_module(f".{module}", __name__)
-        runtime: Runtime = getattr(adapter, factory)(argument)
-        return runtime
+def _imported(module: str, factory: str) -> Callable[[str, float], Adapter]:
+    def open_(argument: str, _: float) -> Adapter:
+        family = importlib.import_module(f".{module}", __name__)
+        adapter: Adapter = getattr(family, factory)(argument)
+        return adapter
 
     return open_
 
@@ -51,11 +53,13 @@ RUNTIMES = (
         *("onnxruntime", "PROVIDER", False, "ONNX Runtime's Round, Ceil, Floor"),
         _imported("onnx", "OnnxRuntime"),
         "onnxruntime",
+        converts=True,
     ),
     RuntimeName(
         *("onnx-reference", "", False, "the onnx package's reference evaluator"),
         _imported("onnx", "OnnxReference"),
         "onnx",
+        converts=True,
     ),
     RuntimeName(
         *("onnx-model", "FILE", True, "a model of one input and one output, by ONNX Runtime"),
@@ -66,6 +70,7 @@ RUNTIMES = (
         *("openvino", "DEVICE", False, "OpenVINO's Round-5"),
         _imported("openvino", "OpenVINO"),
         "openvino",
+        converts=True,
     ),
     RuntimeName(
         *("litert", "builtin", False, "LiteRT's ROUND, CEIL, FLOOR, by XNNPACK or its own kernels"),
@@ -76,13 +81,18 @@ RUNTIMES = (
         *("torch", "DEVICE", False, "PyTorch's round, trunc, ceil, floor"),
         _imported("torch", "Torch"),
         "torch",
+        converts=True,
     ),
     RuntimeName(
-        *("jax", "", False, "JAX's lax.round, trunc, ceil, floor"), _imported("jax", "Jax"), "jax"
+        *("jax", "", False, "JAX's lax.round, trunc, ceil, floor"),
+        _imported("jax", "Jax"),
+        "jax",
+        converts=True,
     ),
     RuntimeName(
         *("numpy", "", False, "NumPy's rint, trunc, ceil, floor; ml_dtypes' types"),
-        _imported("arrays", "open_numpy"),
+        _imported("arrays", "NumPy"),
+        converts=True,
     ),
     RuntimeName(
         *("cupy", "", False, "CuPy's rint, trunc, ceil, floor"),
@@ -97,28 +107,22 @@ RUNTIMES = (
     RuntimeName(
         *("python", "MODULE:FUNCTION", True, "a function that gets and returns a NumPy array"),
         open_function,
+        converts=True,
     ),
     RuntimeName(
-        *("cmd", "PROGRAM", True, "a program: little-endian elements on stdin and stdout"), Program
+        *("cmd", "PROGRAM", True, "a program: little-endian elements on stdin and stdout"),
+        Program,
+        converts=True,
     ),
     RuntimeName(*("service", "URL", True, "a tensor-round service"), Service),
 )
 
 
-Opened = TypeVar("Opened")
+def open_runtime(text: str, timeout: float = TIMEOUT, *, converts: bool = False) -> Adapter:
+    """The runtime that ``NAME`` or ``NAME:ARGUMENT`` stands for.
 
-
-def open_runtime(text: str, timeout: float = TIMEOUT) -> Runtime:
-    """The runtime that ``NAME`` or ``NAME:ARGUMENT`` stands for; raises as :func:`open_by`."""
-    return open_by({runtime.name: runtime.open for runtime in RUNTIMES}, text, timeout)
-
-
-def open_by(
-    openers: Mapping[str, Callable[[str, float], Opened]], text: str, timeout: float
-) -> Opened:
-    """Open ``NAME`` or ``NAME:ARGUMENT`` by the opener for the name.
-
-    Raises :class:`CannotVerify` if it is unknown, not installed, or cannot be opened.
+    Raises :class:`CannotVerify` if it is unknown, not installed, cannot be opened, or if it is to
+    cast or quantize and does not.
     """
     name, colon, argument = text.partition(":")
     found = next((runtime for runtime in RUNTIMES if runtime.name == name), None)
@@ -129,10 +133,11 @@ def open_by(
         raise CannotVerify(f"{name} takes nothing behind it, got {text!r}")
     if found.required and not argument:
         raise CannotVerify(f"{name} needs {found.argument}: write {found}")
-    if name not in openers:
-        raise CannotVerify(f"{name} has no such operator here; these have: {', '.join(openers)}")
+    if converts and not found.converts:
+        known = ", ".join(row.name for row in RUNTIMES if row.converts)
+        raise CannotVerify(f"{name} has no such operator here; these have: {known}")
     try:
-        return openers[name](argument, timeout)
+        return found.open(argument, timeout)
     except ImportError as error:
         if found.package is None:
             raise
@@ -144,10 +149,9 @@ def open_by(
 __all__ = [
     "RUNTIMES",
     "TIMEOUT",
-    "Program",
+    "Adapter",
+    "NotTaken",
     "PythonFunction",
     "Runtime",
-    "RuntimeName",
-    "Service",
     "open_runtime",
 ]

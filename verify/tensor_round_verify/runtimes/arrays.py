@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import CannotVerify, NotTaken
-from ..reference import FLOATS, Bits
-from .runtime import RoundBits, failures_of, first_line, patterns, probed, values, version
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import CannotVerify
+
+from ..conversions.conversion import Cast
+from ..reference import FLOATS
+from .runtime import Adapter, NotTaken, RoundBits, by_arrays, first_line, plain, probed, version
 
 FUNCTIONS = {
     "ties_to_even": "rint",
@@ -20,7 +23,7 @@ FUNCTIONS = {
 }
 
 
-class ArrayLibrary:
+class ArrayLibrary(Adapter):
     """A library with NumPy's functions: ``rint``, ``trunc``, ``ceil``, ``floor``."""
 
     roundings = tuple(FUNCTIONS)
@@ -37,23 +40,31 @@ class ArrayLibrary:
             raise NotTaken(f"it has no function for {dtype} {rounding}")
         function = getattr(self._library, FUNCTIONS[rounding])
 
-        def kernel(bits: Bits) -> Bits:
-            with failures_of(self.name, dtype), np.errstate(all="ignore"):
-                result = self._host(function(self._library.asarray(values(bits, dtype))))
-            return patterns(result, bits, dtype, self.name)
+        def rounded(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            result = function(self._library.asarray(x))  # an array of the library's kind
+            return result if isinstance(result, np.ndarray) else result.get()
 
-        return probed(kernel, dtype)
-
-    def close(self) -> None:
-        """Do nothing."""
-
-    def _host(self, result: Any) -> npt.NDArray[Any]:  # an array of the library's kind
-        return result if isinstance(result, np.ndarray) else result.get()
+        return probed(by_arrays(rounded, dtype, self.name), dtype)
 
 
-def open_numpy(_: str) -> ArrayLibrary:
+class NumPy(ArrayLibrary):
     """NumPy, with the types of ml_dtypes."""
-    return ArrayLibrary(np, tuple(FLOATS), concurrent=True)
+
+    def __init__(self, _: str) -> None:
+        super().__init__(np, tuple(FLOATS), concurrent=True)
+
+    @property
+    def converts_by(self) -> str:
+        """NumPy and ml_dtypes, with versions."""
+        import ml_dtypes
+
+        return f"{self.name}, ml_dtypes {version(ml_dtypes)}"
+
+    def cast(self, how: Cast) -> RoundBits:
+        """Cast by ``astype``."""
+        plain(how)
+        target = BY_NAME[how.target].numpy
+        return by_arrays(lambda x: x.astype(target), how.source, self.converts_by, how.target)
 
 
 def open_cupy(_: str) -> ArrayLibrary:

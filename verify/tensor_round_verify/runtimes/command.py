@@ -7,15 +7,20 @@ import os
 import shlex
 import signal
 import subprocess
+from collections.abc import Mapping
 from tempfile import TemporaryFile
 from threading import Event, Timer
 from typing import IO
 
 import numpy as np
 
-from ..errors import CannotVerify
-from ..reference import FLOATS, ROUNDINGS, Bits
-from .runtime import RoundBits
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import CannotVerify
+
+from ..conversions.conversion import Cast, Quantization
+from ..conversions.patterns import Trial
+from ..reference import FLOATS, ROUNDINGS, Bits, bits_type
+from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, values
 
 #: Placeholders in the command line for the dtype's and the direction's name.
 DTYPE, ROUNDING = "{dtype}", "{rounding}"
@@ -24,11 +29,11 @@ DTYPE, ROUNDING = "{dtype}", "{rounding}"
 TAIL = 1 << 12
 
 
-class Program:
-    """A command line, run once for each block of patterns.
+class Program(Adapter):
+    """A command line, run once for each block of patterns, its placeholders replaced by values.
 
     The program reads the block's elements, little-endian, from standard input until its end. It
-    writes as many bytes to standard output.
+    writes the results, as many elements, to standard output.
     """
 
     concurrent = True
@@ -36,38 +41,71 @@ class Program:
     def __init__(self, text: str, timeout: float) -> None:
         self.name = f"cmd:{text}"
         try:
-            self.words = shlex.split(text)
+            self._words = shlex.split(text)
         except ValueError as error:
             raise CannotVerify(f"{self.name} is no command line: {error}") from None
-        if not self.words:
+        if not self._words:
             raise CannotVerify("cmd: names no program: write cmd:PROGRAM")
-        self._timeout = timeout
+        self._text, self._timeout = text, timeout
         self.dtypes = tuple(FLOATS) if DTYPE in text else ("float32",)
         self.roundings = ROUNDINGS if ROUNDING in text else ROUNDINGS[:1]
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The program, with its placeholders replaced."""
-        words = [word.replace(DTYPE, dtype).replace(ROUNDING, rounding) for word in self.words]
+        words = [word.replace(DTYPE, dtype).replace(ROUNDING, rounding) for word in self._words]
 
-        def kernel(bits: Bits) -> Bits:
-            return self.run(words, bits, dtype, bits.dtype)
+        return lambda bits: self._run(words, bits, dtype, dtype)
 
-        return kernel
+    def cast(self, how: Cast) -> RoundBits:
+        """The program, which reads elements of the source type and writes the target's."""
+        saturates = BY_NAME[how.target].itemsize == 1
+        words = self._filled(
+            {
+                "source": (how.source, "float32"),
+                "target": (how.target, None),
+                "rounding": (how.rounding, "ties_to_even"),
+                "saturate": (str(how.saturate).lower(), str(saturates).lower()),
+            }
+        )
+        return lambda bits: self._run(words, bits, how.source, how.target)
 
-    def close(self) -> None:
-        """Do nothing: no program runs between blocks."""
+    def quantize(self, how: Quantization) -> QuantizeBits:
+        """The program, with the tensor's scale and zero point in its command line."""
+        if how.per_axis:
+            raise NotTaken("a program has no axis here")
 
-    def run(
-        self, words: list[str], bits: Bits, dtype: str, target: np.dtype[np.unsignedinteger]
-    ) -> Bits:
-        """The program's results, an element of the target's width for each operand."""
-        size = bits.size * target.itemsize
+        def convert(trial: Trial) -> Bits:
+            words = self._filled(
+                {
+                    "source": (how.source, "float32"),
+                    "target": (how.target, None),
+                    "scale": (repr(float(values(trial.scales, how.source)[0])), None),
+                    "zero_point": (str(trial.zero_points[0]), "0"),
+                }
+            )
+            return self._run(words, trial.bits, how.source, how.target)
+
+        return convert
+
+    def _filled(self, told: Mapping[str, tuple[str, str | None]]) -> list[str]:
+        """The command line with these values; one without a placeholder must be its default."""
+        words = self._words
+        for name, (value, default) in told.items():
+            if f"{{{name}}}" not in self._text and value != default:
+                raise NotTaken(f"its command line does not name {{{name}}}")
+            words = [word.replace(f"{{{name}}}", value) for word in words]
+        return words
+
+    def _run(self, words: list[str], bits: Bits, source: str, target: str) -> Bits:
+        """The program's results, an element of the target type for each operand."""
+        own = bits_type(target)
+        size = bits.size * own.itemsize
         written = self._written(words, bits.tobytes(), size)
         if len(written) != size:
             more = "more than " if len(written) > size else ""
             count = f"{more}{min(len(written), size):,}"
-            raise CannotVerify(f"{self.name} wrote {count} bytes for {size:,} of {dtype}")
-        return np.frombuffer(written, target)
+            raise CannotVerify(f"{self.name} wrote {count} bytes for {size:,} of {source}")
+        return np.frombuffer(written, own)
 
     def _written(self, words: list[str], given: bytes, size: int) -> bytes:
         """What the program writes, at most one byte more than ``size``."""

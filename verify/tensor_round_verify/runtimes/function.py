@@ -13,46 +13,94 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import CannotVerify
-from ..reference import FLOATS, ROUNDINGS, Bits
-from .runtime import RoundBits, failed, first_line, patterns, values
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import CannotVerify
 
-#: A function of one array; it may have a second parameter ``rounding``.
+from ..conversions.conversion import Cast, Quantization
+from ..conversions.patterns import Trial
+from ..reference import FLOATS, ROUNDINGS, Bits
+from .runtime import (
+    Adapter,
+    NotTaken,
+    QuantizeBits,
+    RoundBits,
+    converted,
+    failed,
+    first_line,
+    patterns,
+    quantizable,
+    values,
+)
+
+#: A function of arrays; see :class:`PythonFunction`.
 Function = Callable[..., npt.NDArray[Any]]
 
 
-class PythonFunction:
-    """A function that rounds an array; if it has a parameter ``rounding``, in any direction."""
+class PythonFunction(Adapter):
+    """A function ``(x)`` that rounds, ``(x, dtype)`` that casts, or one that quantizes.
+
+    The last is ``(x, scale, zero_point)``. A function may have further parameters: ``rounding``,
+    ``saturate`` and ``axis``. Without them it must round ties to even and saturate types of 8
+    bits, and is not verified per axis.
+    """
 
     dtypes = tuple(FLOATS)
     concurrent = False
 
     def __init__(self, function: Function, timeout: float, name: str | None = None) -> None:
         self.name = name or f"python:{function.__module__}:{_name(function)}"
-        self.function = function
+        self._function = function
         self._timeout = timeout
-        self._takes_rounding = "rounding" in parameters(function)
-        self.roundings = ROUNDINGS if self._takes_rounding else ROUNDINGS[:1]
+        self._parameters = _parameters(function)
+        self.roundings = ROUNDINGS if "rounding" in self._parameters else ROUNDINGS[:1]
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The function, called with this direction if it has a parameter for it."""
-        more = {"rounding": rounding} if self._takes_rounding else {}
+        more = self._named(rounding=rounding)
 
         def kernel(bits: Bits) -> Bits:
-            result = self.called(dtype, values(bits, dtype), **more)
+            result = self._called(dtype, values(bits, dtype), **more)
             return patterns(result, bits, dtype, self.name)
 
         return kernel
 
-    def called(self, dtype: str, *arguments: object, **more: object) -> object:
+    def cast(self, how: Cast) -> RoundBits:
+        """The function, with rounding and saturation if it has these parameters."""
+        more = self._named(rounding=how.rounding, saturate=how.saturate)
+        if "rounding" not in more and how.rounding != "ties_to_even":
+            raise NotTaken("it has no parameter rounding")
+        if "saturate" not in more and how.saturate != (BY_NAME[how.target].itemsize == 1):
+            raise NotTaken("it has no parameter saturate")
+
+        def convert(bits: Bits) -> Bits:
+            x, target = values(bits, how.source), BY_NAME[how.target].numpy
+            found = self._called(how.source, x, target, **more)
+            return converted(found, how.target, bits.size, self.name)
+
+        return convert
+
+    def quantize(self, how: Quantization) -> QuantizeBits:
+        """The function; scale and zero point are arrays, 1-d per axis, else 0-d."""
+        if how.per_axis and "axis" not in self._parameters:
+            raise NotTaken("it has no parameter axis")
+        more = {"axis": 0} if how.per_axis else {}
+
+        def convert(trial: Trial) -> Bits:
+            found = self._called(how.source, *quantizable(trial, how), **more)
+            return converted(found, how.target, trial.bits.size, self.name)
+
+        return convert
+
+    def _named(self, **asked: object) -> dict[str, object]:
+        """Those of the arguments that the function has a parameter for."""
+        return {name: value for name, value in asked.items() if name in self._parameters}
+
+    def _called(self, dtype: str, *arguments: object, **more: object) -> object:
         """The function's result; raises :class:`CannotVerify` if the function raises."""
         result = self._returned(arguments, more)
         if isinstance(result, BaseException):
             raise failed(self.name, dtype, first_line(result)) from result
         return result
-
-    def close(self) -> None:
-        """Do nothing."""
 
     def _returned(self, arguments: tuple[object, ...], more: dict[str, object]) -> object:
         """The function's result, or the exception that it raises.
@@ -64,7 +112,7 @@ class PythonFunction:
         def call() -> None:
             try:
                 with np.errstate(all="ignore"):
-                    results.append(self.function(*arguments, **more))
+                    results.append(self._function(*arguments, **more))
             except BaseException as error:  # sys.exit() too
                 results.append(error)
 
@@ -94,7 +142,7 @@ def open_function(text: str, timeout: float) -> PythonFunction:
     return PythonFunction(found, timeout, f"python:{text}")
 
 
-def parameters(function: Function) -> tuple[str, ...]:
+def _parameters(function: Function) -> tuple[str, ...]:
     """The names of a function's parameters."""
     try:
         return tuple(inspect.signature(function).parameters)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from ..errors import NotTaken
-from ..reference import FLOATS, ROUNDINGS, Bits
-from .runtime import RoundBits, failures_of, patterns, probed, values, version
+from tensor_round.contract.dtypes import BY_NAME
+
+from ..conversions.conversion import Cast
+from ..reference import FLOATS, ROUNDINGS
+from .runtime import Adapter, NotTaken, RoundBits, by_arrays, plain, probed, version
 
 
-class Jax:
-    """JAX: ``lax.round`` in both its methods, ``trunc``, ``ceil`` and ``floor``."""
+class Jax(Adapter):
+    """JAX: ``lax.round`` in both its methods, ``trunc``, ``ceil`` and ``floor``; ``astype``."""
 
     dtypes = tuple(FLOATS)
     roundings = ROUNDINGS
@@ -32,20 +37,25 @@ class Jax:
         }
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The function, with 64-bit types enabled; raises :class:`NotTaken` for integers."""
+        """The function; raises :class:`NotTaken` for integers."""
+        if dtype not in FLOATS:
+            raise NotTaken(f"it rounds floats alone, not {dtype}")
+        return self._running(self._functions[rounding], dtype)
+
+    def cast(self, how: Cast) -> RoundBits:
+        """Cast by ``astype``."""
+        plain(how)
+        target = BY_NAME[how.target].numpy
+        return self._running(lambda x: x.astype(target), how.source, how.target)
+
+    # JAX's arrays have annotations that this package cannot see.
+    def _running(self, function: Callable[[Any], Any], source: str, target: str = "") -> RoundBits:
+        """A kernel by a function of JAX's arrays, with 64-bit types enabled."""
         import jax
         import jax.numpy as jnp
 
-        if dtype not in FLOATS:
-            raise NotTaken(f"it rounds floats alone, not {dtype}")
-        function = self._functions[rounding]
+        def run(x: Any) -> Any:
+            with jax.enable_x64(True):
+                return np.asarray(function(jnp.asarray(x)))
 
-        def kernel(bits: Bits) -> Bits:
-            with failures_of(self.name, dtype), jax.enable_x64(True):
-                result = np.asarray(function(jnp.asarray(values(bits, dtype))))
-            return patterns(result, bits, dtype, self.name)
-
-        return probed(kernel, dtype)
-
-    def close(self) -> None:
-        """Do nothing."""
+        return probed(by_arrays(run, source, self.name, target), source)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import CannotVerify, NotTaken
-from ..reference import Bits
-from .runtime import RoundBits, failures_of, patterns, probed, values, version
+from tensor_round.contract.errors import CannotVerify
+
+from .runtime import Adapter, NotTaken, RoundBits, by_arrays, probed, version
 
 #: The builtin operator of each direction.
 OPERATORS = {"ties_to_even": "ROUND", "toward_positive": "CEIL", "toward_negative": "FLOOR"}
@@ -14,7 +14,7 @@ OPERATORS = {"ties_to_even": "ROUND", "toward_positive": "CEIL", "toward_negativ
 BUILTIN = "builtin"
 
 
-class LiteRT:
+class LiteRT(Adapter):
     """LiteRT's interpreter on the CPU, by models of one operator."""
 
     dtypes = ("float32",)
@@ -43,19 +43,14 @@ class LiteRT:
             experimental_op_resolver_type=resolver if self._builtin else OpResolverType.AUTO,
         )
 
-        def kernel(bits: Bits) -> Bits:
-            with failures_of(self.name, dtype):
-                interpreter.resize_tensor_input(0, [bits.size])
-                interpreter.allocate_tensors()
-                interpreter.set_tensor(0, values(bits, dtype))
-                interpreter.invoke()
-                result = interpreter.get_tensor(1)
-            return patterns(result, bits, dtype, self.name)
+        def run(x: Any) -> Any:
+            interpreter.resize_tensor_input(0, [x.size])
+            interpreter.allocate_tensors()
+            interpreter.set_tensor(0, x)
+            interpreter.invoke()
+            return interpreter.get_tensor(1)
 
-        return probed(kernel, dtype)
-
-    def close(self) -> None:
-        """Do nothing: interpreters end with their kernels."""
+        return probed(by_arrays(run, dtype, self.name), dtype)
 
 
 def _model(operator: str) -> bytes:

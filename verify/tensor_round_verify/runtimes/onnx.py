@@ -2,30 +2,87 @@
 
 from __future__ import annotations
 
+import abc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.dialects.onnx import DTYPES as ONNX_DTYPES
 
-from ..errors import CannotVerify, NotTaken
-from ..reference import Bits
-from .onnx_model import DTYPES, OPERATORS, model_of
-from .runtime import RoundBits, failures_of, first_line, patterns, probed, values, version
+from ..conversions.conversion import Cast, Quantization
+from ..conversions.patterns import Trial
+from ..reference import Bits, bits_type
+from .onnx_model import DTYPES, OPERATORS, cast_model, model_of, quantize_model
+from .runtime import (
+    Adapter,
+    NotTaken,
+    QuantizeBits,
+    RoundBits,
+    by_arrays,
+    converted,
+    failures_of,
+    first_line,
+    probed,
+    quantizable,
+    version,
+)
 
 #: The log severity for errors only.
 ERRORS_ONLY = 3
 
 
-class OnnxRuntime:
-    """ONNX Runtime, on one provider, by models of one node: Round, Ceil, Floor."""
+class _Onnx(Adapter, abc.ABC):
+    """Runs models of one node: Round, Ceil, Floor; Cast, QuantizeLinear."""
 
     dtypes = DTYPES
     roundings = tuple(OPERATORS)
     concurrent = True
+
+    @abc.abstractmethod
+    def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:
+        """A function that runs the model on its named inputs; raises :class:`NotTaken`."""
+
+    def kernel(self, dtype: str, rounding: str) -> RoundBits:
+        """The operator; raises :class:`NotTaken` if there is none."""
+        if dtype not in DTYPES or rounding not in OPERATORS:
+            raise NotTaken(f"it has no operator for {dtype} {rounding}")
+        run = self._running(model_of(dtype, rounding))
+        return probed(by_arrays(lambda x: run({"x": x}), dtype, self.name), dtype)
+
+    def cast(self, how: Cast) -> RoundBits:
+        """Cast by a model of Cast-25."""
+        if how.rounding != "ties_to_even":
+            raise NotTaken(f"ONNX's Cast cannot be asked to round {how.rounding}")
+        run = self._running(cast_model(how.source, how.target, saturate=how.saturate))
+
+        def cast(x: Any) -> Any:
+            found = run({"x": x})
+            # ONNX Runtime returns 8-bit floats as unsigned integers.
+            is_raw = isinstance(found, np.ndarray) and found.dtype == bits_type(how.target)
+            return found.view(BY_NAME[how.target].numpy) if is_raw else found
+
+        return probed(by_arrays(cast, how.source, self.name, how.target), how.source)
+
+    def quantize(self, how: Quantization) -> QuantizeBits:
+        """Quantize by a model of QuantizeLinear-25; its axis is the first one."""
+        run = self._running(quantize_model(how.source, how.target, per_axis=how.per_axis))
+
+        def convert(trial: Trial) -> Bits:
+            given = zip(("x", "scale", "zero_point"), quantizable(trial, how), strict=True)
+            with failures_of(self.name, how.source), np.errstate(all="ignore"):
+                found = run(dict(given))
+            return converted(found, how.target, trial.bits.size, self.name)
+
+        return convert
+
+
+class OnnxRuntime(_Onnx):
+    """ONNX Runtime, on one provider."""
 
     def __init__(self, provider: str) -> None:
         import onnxruntime
@@ -33,55 +90,31 @@ class OnnxRuntime:
         self._provider = _provider(provider, onnxruntime.get_available_providers())
         self.name = f"onnxruntime {version(onnxruntime)}, {self._provider}"
 
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """A session of the operator; raises :class:`NotTaken` if the provider does not have it."""
-        _check(dtype, rounding)
-        session = self.session(model_of(dtype, rounding))
-        kernel = _running(lambda x: session.run(None, {"x": x})[0], dtype, self.name)
-        return probed(kernel, dtype)
-
-    def session(self, model: bytes) -> Any:  # onnxruntime has no annotations
-        """A session of a model; raises :class:`NotTaken` if the provider lacks its operator."""
+    def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:
         try:
-            return _session(model, [self._provider])
+            session = _session(model, [self._provider])
         except Exception as error:  # of many classes, which the package does not publish
             raise NotTaken(first_line(error)) from error
-
-    def close(self) -> None:
-        """Do nothing: sessions end with their kernels."""
+        return lambda given: session.run(None, given)[0]
 
 
-class OnnxReference:
+class OnnxReference(_Onnx):
     """The reference evaluator of the onnx package."""
-
-    dtypes = DTYPES
-    roundings = tuple(OPERATORS)
-    concurrent = True
 
     def __init__(self, _: str) -> None:
         import onnx
 
         self.name = f"onnx {version(onnx)}, reference evaluator"
 
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The evaluator of a model of one node."""
+    def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:
         import onnx
         from onnx.reference import ReferenceEvaluator
 
-        _check(dtype, rounding)
-        evaluator = ReferenceEvaluator(onnx.load_model_from_string(model_of(dtype, rounding)))
-
-        def run(x: Any) -> Any:
-            with np.errstate(all="ignore"):
-                return evaluator.run(None, {"x": x})[0]
-
-        return probed(_running(run, dtype, self.name), dtype)
-
-    def close(self) -> None:
-        """Do nothing: there are no resources."""
+        evaluator = ReferenceEvaluator(onnx.load_model_from_string(model))
+        return lambda given: evaluator.run(None, dict(given))[0]
 
 
-class OnnxModel:
+class OnnxModel(Adapter):
     """A model file with one input and one output, run by ONNX Runtime on the CPU."""
 
     roundings = ("ties_to_even",)
@@ -120,10 +153,7 @@ class OnnxModel:
         """The model; if its shape is fixed, it runs once for each part of that size."""
         if dtype not in self.dtypes:
             raise NotTaken(f"it takes {self.dtypes[0]} alone")
-        return _running(self._run, dtype, self.name)
-
-    def close(self) -> None:
-        """Do nothing: the session ends with this object."""
+        return by_arrays(self._run, dtype, self.name)
 
     def _run(self, x: Any) -> Any:
         # The first free dimension gets all elements; any further one is 1.
@@ -157,17 +187,3 @@ def _session(model: bytes | str, providers: list[str]) -> Any:  # onnxruntime ha
     if session.get_providers()[0] != providers[0]:
         raise CannotVerify(f"{providers[0]} cannot be loaded")
     return session
-
-
-def _check(dtype: str, rounding: str) -> None:
-    if dtype not in DTYPES or rounding not in OPERATORS:
-        raise NotTaken(f"it has no operator for {dtype} {rounding}")
-
-
-def _running(run: Callable[[Any], Any], dtype: str, name: str) -> RoundBits:
-    def kernel(bits: Bits) -> Bits:
-        with failures_of(name, dtype):
-            result = run(values(bits, dtype))
-        return patterns(result, bits, dtype, name)
-
-    return kernel

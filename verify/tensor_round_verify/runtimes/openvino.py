@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.dialects import openvino as dialect
 from tensor_round.contract.operators.operator import name_in
 
-from ..errors import CannotVerify, NotTaken
+from ..conversions.conversion import Cast
 from ..reference import WIDTHS, Bits, bits_type
-from .runtime import RoundBits, failures_of, probed, version
+from .runtime import Adapter, NotTaken, RoundBits, failures_of, plain, probed, version
 
 MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
 
 
-class OpenVINO:
+class OpenVINO(Adapter):
     """OpenVINO on one device, with the execution mode ACCURACY."""
 
     dtypes = tuple(WIDTHS)
@@ -43,10 +44,16 @@ class OpenVINO:
         """An infer request of Round-5; raises :class:`NotTaken` if it does not compile."""
         if rounding not in MODES:
             raise NotTaken(f"it has no mode {rounding}")
-        return self.compiled(dtype, dtype, lambda ops, x: ops.round(x, MODES[rounding]))
+        return self._compiled(dtype, dtype, lambda ops, x: ops.round(x, MODES[rounding]))
+
+    def cast(self, how: Cast) -> RoundBits:
+        """Cast by an infer request of Convert-1."""
+        plain(how)
+        target = name_in(dialect.DTYPES, how.target)
+        return self._compiled(how.source, how.target, lambda ops, x: ops.convert(x, target))
 
     # OpenVINO's nodes, and the modules that make them, have no annotations.
-    def compiled(self, dtype: str, target: str, make: Callable[[Any, Any], Any]) -> RoundBits:
+    def _compiled(self, dtype: str, target: str, make: Callable[[Any, Any], Any]) -> RoundBits:
         """Compile the node that ``make`` returns for opset5 and a parameter, for this device.
 
         The result turns patterns of ``dtype`` into patterns of ``target``. Raises
@@ -81,9 +88,6 @@ class OpenVINO:
             return result.view(own)
 
         return probed(kernel, dtype)
-
-    def close(self) -> None:
-        """Do nothing: infer requests end with their kernels."""
 
 
 def _last_line(error: Exception) -> str:

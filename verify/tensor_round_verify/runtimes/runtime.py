@@ -1,4 +1,4 @@
-"""The interface of a runtime that can be verified, and helpers for its implementations."""
+"""The interface of a runtime that can be verified, and what its implementations share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import CannotVerify
 
-from ..errors import CannotVerify, NotTaken
+from ..conversions.conversion import Cast, Quantization
+from ..conversions.patterns import Trial
 from ..reference import Bits, bits_type
 
-#: Rounds patterns of one dtype in one direction.
+#: Rounds patterns of one dtype in one direction, or casts them.
 RoundBits = Callable[[Bits], Bits]
+#: Quantizes one tensor.
+QuantizeBits = Callable[[Trial], Bits]
+Values = npt.NDArray[Any]
+
+
+class NotTaken(CannotVerify):
+    """The runtime does not support this dtype or direction."""
 
 
 @runtime_checkable
@@ -50,7 +59,39 @@ class Runtime(Protocol):
         """Release the runtime's resources."""
 
 
-def values(bits: Bits, dtype: str) -> npt.NDArray[Any]:
+class Adapter:
+    """The base of the runtimes of this package, which may cast and quantize too.
+
+    Each method raises :class:`NotTaken` for what the runtime does not support.
+    """
+
+    name: str
+    dtypes: tuple[str, ...]
+    roundings: tuple[str, ...]
+    concurrent: bool
+
+    def kernel(self, dtype: str, rounding: str) -> RoundBits:
+        """The function that rounds one dtype in one direction."""
+        raise NotTaken("it has no round here")
+
+    @property
+    def converts_by(self) -> str:
+        """Its name in reports on conversions, with a further library that they need."""
+        return self.name
+
+    def cast(self, how: Cast) -> RoundBits:
+        """The function that does this cast."""
+        raise NotTaken("it has no cast here")
+
+    def quantize(self, how: Quantization) -> QuantizeBits:
+        """The function that quantizes by each tensor's scales and zero points."""
+        raise NotTaken("it has no quantize_linear here")
+
+    def close(self) -> None:
+        """Do nothing: most have no resources."""
+
+
+def values(bits: Bits, dtype: str) -> Values:
     """A new array of the dtype, with these patterns."""
     return bits.copy().view(BY_NAME[dtype].numpy)
 
@@ -66,6 +107,32 @@ def patterns(result: object, bits: Bits, dtype: str, who: str) -> Bits:
     return np.ascontiguousarray(result).view(bits.dtype)
 
 
+def converted(found: object, target: str, count: int, who: str) -> Bits:
+    """The patterns of ``count`` converted elements; raises :class:`CannotVerify` for others."""
+    if not isinstance(found, np.ndarray):
+        raise CannotVerify(f"{who} returned {type(found).__name__}, not a NumPy array")
+    own = BY_NAME[target].numpy
+    if found.dtype != own or found.size != count:
+        returned = f"{found.size} of {found.dtype}"
+        raise CannotVerify(f"{who} returned {returned} for {count} to {target}")
+    return np.ascontiguousarray(found).reshape(-1).view(bits_type(target))
+
+
+def by_arrays(
+    function: Callable[[Values], object], dtype: str, who: str, target: str = ""
+) -> RoundBits:
+    """A kernel that calls a function of NumPy arrays; with ``target`` it casts to that type."""
+
+    def kernel(bits: Bits) -> Bits:
+        with failures_of(who, dtype), np.errstate(all="ignore"):
+            result = function(values(bits, dtype))
+        if target:
+            return converted(result, target, bits.size, who)
+        return patterns(result, bits, dtype, who)
+
+    return kernel
+
+
 def probed(kernel: RoundBits, dtype: str) -> RoundBits:
     """The kernel, if it rounds one element; else raises :class:`NotTaken` with its error."""
     try:
@@ -73,6 +140,22 @@ def probed(kernel: RoundBits, dtype: str) -> RoundBits:
     except CannotVerify as error:
         raise NotTaken(error.reason) from error
     return kernel
+
+
+def plain(how: Cast) -> None:
+    """Raise :class:`NotTaken` for a cast that saturates, or rounds other than ties to even."""
+    if how.rounding != "ties_to_even" or how.saturate:
+        asked = "saturate" if how.saturate else f"round {how.rounding}"
+        raise NotTaken(f"its casts cannot be asked to {asked}")
+
+
+def quantizable(trial: Trial, how: Quantization) -> tuple[Values, Values, Values]:
+    """Operands, scale and zero point as arrays; per axis each channel is a row, and has one."""
+    x, scales = values(trial.bits, how.source), values(trial.scales, how.source)
+    points = trial.zero_points.astype(BY_NAME[how.target].numpy)
+    if how.per_axis:
+        return x.reshape(scales.size, -1), scales, points
+    return x, scales.reshape(()), points.reshape(())
 
 
 def failed(name: str, dtype: str, reason: str) -> CannotVerify:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from tensor_round.clients.client import Client
-from tensor_round.contract.errors import TensorRoundError
+from tensor_round.contract.errors import CannotVerify, TensorRoundError
 from tensor_round.contract.rounding import Rounding
 
-from ..errors import CannotVerify
 from ..reference import ROUNDINGS, WIDTHS, Bits
-from .runtime import RoundBits, patterns, values
+from .runtime import Adapter, RoundBits, patterns, values
 
 
-class Service:
+class Service(Adapter):
     """A service, called with the key in TENSOR_ROUND_API_KEY."""
 
     dtypes = tuple(WIDTHS)

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from ..errors import CannotVerify, NotTaken
-from ..reference import FLOATS, INTEGER_WIDTHS, Bits
-from .runtime import RoundBits, failures_of, first_line, probed, version
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensor_round.contract.errors import CannotVerify
+
+from ..conversions.conversion import Cast, Quantization
+from ..conversions.patterns import Trial
+from ..reference import FLOATS, INTEGER_WIDTHS, Bits, bits_type
+from .runtime import (
+    Adapter,
+    NotTaken,
+    QuantizeBits,
+    RoundBits,
+    converted,
+    failures_of,
+    first_line,
+    plain,
+    probed,
+    quantizable,
+    version,
+)
 
 FUNCTIONS = {
     "ties_to_even": "round",
@@ -14,7 +35,7 @@ FUNCTIONS = {
 }
 
 
-class Torch:
+class Torch(Adapter):
     """PyTorch on one device, as ``torch.device`` names it."""
 
     dtypes = (*FLOATS, *INTEGER_WIDTHS)
@@ -37,18 +58,55 @@ class Torch:
 
         if rounding not in FUNCTIONS:
             raise NotTaken(f"it has no function for {rounding}")
-        function = getattr(torch, FUNCTIONS[rounding])
-        own = getattr(torch, dtype)
+        return self._running(getattr(torch, FUNCTIONS[rounding]), dtype, dtype)
+
+    def cast(self, how: Cast) -> RoundBits:
+        """Cast by ``to``."""
+        import torch
+
+        plain(how)
+        target = getattr(torch, how.target)
+        return self._running(lambda x: x.to(target), how.source, how.target)
+
+    # PyTorch's tensors and functions, which this package has no annotations of.
+    def _running(self, function: Callable[[Any], Any], source: str, target: str) -> RoundBits:
+        """A kernel by a function of PyTorch's tensors."""
+        import torch
+
+        own, results = getattr(torch, source), bits_type(target)
+        integers = getattr(torch, f"int{8 * results.itemsize}")
 
         def kernel(bits: Bits) -> Bits:
             # NumPy and PyTorch share signed integers of every width, and their bits.
             signed = torch.from_numpy(bits.view(f"<i{bits.dtype.itemsize}").copy())
-            with failures_of(self.name, dtype):
-                result = function(signed.view(own).to(self._device))
-            rounded: Bits = result.cpu().view(signed.dtype).numpy().view(bits.dtype)
-            return rounded
+            with failures_of(self.name, source):
+                result = function(signed.view(own).to(self._device)).cpu()
+            found: Bits = result.view(integers).numpy().view(results)
+            return found
 
-        return probed(kernel, dtype)
+        return probed(kernel, source)
 
-    def close(self) -> None:
-        """Do nothing."""
+    def quantize(self, how: Quantization) -> QuantizeBits:
+        """Quantize float32 to int8 or uint8, per tensor or per channel."""
+        import torch
+
+        kinds = {"int8": torch.qint8, "uint8": torch.quint8}
+        if how.source != "float32" or how.target not in kinds:
+            raise NotTaken(f"it does not quantize {how.source} to {how.target}")
+        kind = kinds[how.target]
+
+        def convert(trial: Trial) -> Bits:
+            operands, scale, _ = quantizable(trial, how)
+            x, scales = torch.from_numpy(operands), scale.astype(np.float64)
+            with failures_of(self.name, how.source), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # these functions are deprecated since 2.13
+                if how.per_axis:
+                    points = torch.from_numpy(trial.zero_points)
+                    q = torch.quantize_per_channel(x, torch.from_numpy(scales), points, 0, kind)
+                else:
+                    point = int(trial.zero_points[0])
+                    q = torch.quantize_per_tensor(x, float(scales), point, kind)
+                found = q.int_repr().numpy()
+            return converted(found, how.target, trial.bits.size, self.name)
+
+        return convert

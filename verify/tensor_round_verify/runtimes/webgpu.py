@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import CannotVerify, NotTaken
+from tensor_round.contract.errors import CannotVerify
+
 from ..reference import Bits
-from .runtime import RoundBits, failures_of, probed, version
+from .runtime import Adapter, NotTaken, RoundBits, failures_of, probed, version
 
 #: WGSL's own functions (section 17.5).
 FUNCTIONS = {
@@ -37,7 +38,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 _BLOCK = 1 << 20
 
 
-class WebGPU:
+class WebGPU(Adapter):
     """A shader of one expression on float32."""
 
     dtypes = ("float32",)
@@ -78,6 +79,3 @@ class WebGPU:
                 return np.concatenate([run(np.ascontiguousarray(block)) for block in blocks])
 
         return probed(kernel, dtype)
-
-    def close(self) -> None:
-        """Do nothing: the device ends with the process."""

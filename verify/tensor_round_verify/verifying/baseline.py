@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import CannotVerify
-from .results import Report, Verdict
+from tensor_round.contract.errors import CannotVerify
 
-Pair = tuple[str, str]
-#: A sentence for each dtype and direction with a fault, or with a difference from a baseline.
-Complaints = Mapping[Pair, str]
+from .results import Complaints, Pair, Report, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,80 @@
-"""The results of verification, as values, sentences and JSON."""
+"""The results of verification: as values, text, JSON and JUnit XML."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntFlag
+from itertools import groupby
 from typing import Any
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+import numpy as np
+import numpy.typing as npt
 
 from tensor_round.contract.differences.classes import PatternClass
 from tensor_round.contract.differences.document import bits_text, value_text
+from tensor_round.contract.dtypes import BY_NAME
 
 from ..conversions.classes import ConversionClass
 from ..explain import Explanation
-from .effects import Effect
-from .text import report_text
+from ..reference import FLOATS, Bits, is_nan
+
+#: A dtype and a direction.
+Pair = tuple[str, str]
+#: A sentence for each dtype and direction with a fault, or with a difference from a baseline.
+Complaints = Mapping[Pair, str]
+#: A class of patterns, or of a conversion's operands.
+Kind = PatternClass | ConversionClass
+
+
+class Effect(IntFlag):
+    """The ways in which wrong results differ from the right ones, as flags."""
+
+    OFF_BY_ONE = 1
+    SIGN_LOST = 2
+    QUIETED = 4
+    ANOTHER_NAN = 8
+    OTHER = 16
+
+    def __str__(self) -> str:
+        """The difference in words; empty if results differ in several ways."""
+        return _WORDS.get(self, "")
+
+
+_WORDS = {
+    Effect.OFF_BY_ONE: "off by one",
+    Effect.SIGN_LOST: "sign lost",
+    Effect.QUIETED: "quieted",
+    Effect.ANOTHER_NAN: "another NaN",
+}
+
+
+def effects(got: Bits, want: Bits, dtype: str) -> npt.NDArray[np.uint8]:
+    """The :class:`Effect` of each wrong result."""
+    if dtype not in FLOATS:
+        one = want.dtype.type(1)
+        by_one = (got - want == one) | (want - got == one)
+        return np.where(by_one, Effect.OFF_BY_ONE, Effect.OTHER).astype(np.uint8)
+    fmt = FLOATS[dtype]
+    number = want.dtype.type
+    nan = is_nan(dtype, want)
+    with np.errstate(all="ignore"):
+        distance = _values(got, dtype) - _values(want, dtype)
+    return np.select(
+        [
+            nan & (got == want | number(1 << (fmt.fraction_bits - 1))),
+            nan & is_nan(dtype, got),
+            (want == fmt.sign_bit) & (got == 0),
+            np.abs(distance) == 1,
+        ],
+        [Effect.QUIETED, Effect.ANOTHER_NAN, Effect.SIGN_LOST, Effect.OFF_BY_ONE],
+        Effect.OTHER,
+    ).astype(np.uint8)
+
+
+def _values(bits: Bits, dtype: str) -> npt.NDArray[np.float64]:
+    return bits.view(BY_NAME[dtype].numpy).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +115,7 @@ class Example:
 class ClassCount:
     """The wrong results for one class of patterns, the first of them as examples."""
 
-    pattern_class: PatternClass | ConversionClass
+    pattern_class: Kind
     tried: int
     wrong: int
     first: tuple[Example, ...]
@@ -86,7 +149,7 @@ class Verdict:
     digest: str
 
     @property
-    def pair(self) -> tuple[str, str]:
+    def pair(self) -> Pair:
         """Dtype and direction."""
         return self.dtype, self.rounding
 
@@ -139,7 +202,7 @@ class Lacking:
     why: str
 
     @property
-    def pair(self) -> tuple[str, str]:
+    def pair(self) -> Pair:
         """Dtype and direction."""
         return self.dtype, self.rounding
 
@@ -162,7 +225,11 @@ class Report:
         return not any(verdict.wrong for verdict in self.verdicts)
 
     def __str__(self) -> str:
-        return report_text(self)
+        """The whole report; faults that several directions share are reported once."""
+        lines = [self.runtime, "", *_table(self)]
+        for group in _alike(self):
+            lines += ["", *_paragraph(group)]
+        return "\n".join([*lines, *_not_taken(self)])
 
     def as_data(self) -> dict[str, Any]:
         """The report as JSON values, which are also the form of a baseline."""
@@ -176,6 +243,84 @@ class Report:
                 for row in self.lacking
             ],
         }
+
+
+def junit_xml(report: Report, complaints: Complaints) -> bytes:
+    """A test suite of the runtime: complaints are failures; unsupported pairs are skipped."""
+    reasons = {row.pair: row.why for row in report.lacking}
+    pairs = [*(verdict.pair for verdict in report.verdicts), *reasons]
+    suite = Element(
+        "testsuite",
+        name=report.runtime,
+        tests=str(len(pairs)),
+        failures=str(len(complaints)),
+        errors="0",
+        skipped=str(len(reasons.keys() - complaints.keys())),
+    )
+    examples = {
+        verdict.pair: "\n".join(
+            str(example) for count in verdict.classes for example in count.first
+        )
+        for verdict in report.verdicts
+    }
+    for pair in pairs:
+        case = SubElement(suite, "testcase", classname=report.runtime, name=" ".join(pair))
+        if pair in complaints:
+            SubElement(case, "failure", message=complaints[pair]).text = examples.get(pair)
+        elif pair in reasons:
+            SubElement(case, "skipped", message=f"not taken: {reasons[pair]}")
+        elif examples[pair]:
+            SubElement(case, "system-out").text = f"known faults:\n{examples[pair]}"
+    suites = Element("testsuites")
+    suites.append(suite)
+    indent(suites)
+    document: bytes = tostring(suites, "utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _table(report: Report) -> list[str]:
+    """The counts of wrong patterns, by dtype and direction."""
+    roundings = list(dict.fromkeys(verdict.rounding for verdict in report.verdicts))
+    rows = [["wrong patterns", "tried", *roundings]]
+    for dtype, verdicts in groupby(report.verdicts, lambda verdict: verdict.dtype):
+        found = {verdict.rounding: verdict for verdict in verdicts}
+        tried = next(iter(found.values())).tried
+        cells = [f"{found[r].wrong:,}" if r in found else "-" for r in roundings]
+        rows.append([dtype, f"{tried:,}", *cells])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    ]
+
+
+def _alike(report: Report) -> Iterator[list[Verdict]]:
+    """Wrong verdicts, grouped by dtype and equal faults."""
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in report.verdicts:
+        if verdict.wrong:
+            groups.setdefault((verdict.dtype, verdict.digest), []).append(verdict)
+    yield from groups.values()
+
+
+def _paragraph(group: list[Verdict]) -> list[str]:
+    verdict = group[0]
+    roundings = ", ".join(verdict.rounding for verdict in group)
+    examples = [count.first[0] for count in verdict.classes]
+    return [
+        f"{verdict.dtype} {roundings}: {verdict.sentence}.",
+        *(f"  {example}" for example in examples),
+    ]
+
+
+def _not_taken(report: Report) -> list[str]:
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for row in report.lacking:
+        reasons.setdefault((row.dtype, row.why), []).append(row.rounding)
+    lines = [
+        f"{dtype} {', '.join(roundings)}: not taken: {why}"
+        for (dtype, why), roundings in reasons.items()
+    ]
+    return ["", *lines] if lines else []
 
 
 def _pattern_text(dtype: str, bits: int) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
-from ..changes import Kernel
-from ..explain import Models, fitting, nan_models
-from ..models import FORMULAS, PATHS, ZEROS
-from ..reference import ROUNDINGS, Bits, is_nan
-from .quick import quick
-from .results import words
+from tensor_round.contract.dtypes import BY_NAME
+
+from .changes import Kernel, Values
+from .explain import Models, fitting, kernel_of, nan_models, words
+from .models import FORMULAS, PATHS, ZEROS
+from .reference import INTEGER_WIDTHS, ROUNDINGS, WIDTHS, Bits, all_patterns, is_nan, rounded
 
 #: A rule stays in the search with at most twice the best rule's wrong results plus this many.
 SLACK = 64
@@ -54,15 +55,16 @@ def all_rules(dtype: str) -> Iterator[Rule]:
         for zeros in fitting(ZEROS, inside, ""):
             around = (*zeros, *path)
             for rounding in ROUNDINGS:
-                yield _rule(rounding, around)
+                yield Rule(rounding, around, kernel_of(around, quick))
             for formula in FORMULAS:
                 if formula.rounds is None and formula.fits(inside, ""):
-                    yield _rule(None, (formula, *around))
+                    models = (formula, *around)
+                    yield Rule(None, models, kernel_of(models, quick))
 
 
 def nan_rules(dtype: str) -> list[Rule]:
     """The rules for NaNs: kept, or changed by models."""
-    return [_rule(None, models, _kept) for models in ((), *nan_models(dtype, ""))]
+    return [Rule(None, models, kernel_of(models, _kept)) for models in ((), *nan_models(dtype, ""))]
 
 
 class Race:
@@ -103,12 +105,6 @@ class Race:
         return min(self._nans, key=_merit)
 
 
-def _rule(rounding: str | None, models: Models, kernel: Kernel = quick) -> Rule:
-    for model in models:
-        kernel = model.around(kernel)
-    return Rule(rounding, models, kernel)
-
-
 def _kept(bits: Bits, _: str, __: str) -> Bits:
     return bits
 
@@ -120,3 +116,36 @@ def _merit(rule: Rule) -> tuple[int, int]:
 
 def _wrong(rule: Rule, bits: Bits, got: Bits, dtype: str) -> int:
     return int(np.count_nonzero(rule.apply(bits, dtype) != got))
+
+
+def quick(bits: Bits, dtype: str, rounding: str) -> Bits:
+    """The result of :func:`rounded`, computed faster."""
+    if dtype in INTEGER_WIDTHS:
+        return bits
+    if WIDTHS[dtype] <= 16:
+        found: Bits = np.take(_table(dtype, rounding), bits)
+        return found
+    with np.errstate(all="ignore"):
+        values = _INSTRUCTIONS[rounding](bits.view(BY_NAME[dtype].numpy))
+    return np.where(is_nan(dtype, bits), bits, values.view(bits.dtype))
+
+
+@lru_cache(maxsize=32)
+def _table(dtype: str, rounding: str) -> Bits:
+    return rounded(all_patterns(dtype), dtype, rounding)
+
+
+def _away(x: Values) -> Values:
+    # With the predecessor of 1/2 the sum is never rounded up to an integer that is too large.
+    less = np.nextafter(x.dtype.type(0.5), x.dtype.type(0))
+    results: Values = np.trunc(x + np.copysign(less, x))
+    return results
+
+
+_INSTRUCTIONS: dict[str, Callable[[Values], Values]] = {
+    "ties_to_even": np.rint,
+    "ties_to_away": _away,
+    "toward_zero": np.trunc,
+    "toward_positive": np.ceil,
+    "toward_negative": np.floor,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -10,21 +11,102 @@ import numpy as np
 from tensor_round.contract import host
 from tensor_round.contract.differences.classes import PatternClass, classify
 from tensor_round.contract.differences.directions import DirectionTally, Tally, class_difference
-from tensor_round.contract.differences.document import Differences
+from tensor_round.contract.differences.document import Classes, Differences, table, which
 from tensor_round.contract.errors import InvalidArgument
 from tensor_round.contract.operators.dialects import IEEE754Round
 from tensor_round.contract.operators.text import operators_on
 from tensor_round.contract.progress import ProgressCallback, counted
 
-from ..reference import Bits, is_nan
-from .quick import quick
-from .results import Comparison
-from .rules import Race, Rule, all_rules, directions, nan_rules
+from .explain import words
+from .reference import Bits, is_nan
+from .rules import Race, Rule, all_rules, directions, nan_rules, quick
 
 #: Elements compared at once: with all temporaries they stay in a core's cache.
 BLOCK = 1 << 15
 
+#: Further rules that the sentence names: there are four other directions.
+NAMED = 4
+
 Progress = bool | ProgressCallback
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The rule by which ``b`` is ``a`` rounded, exactly or with the fewest differences.
+
+    ``rounding`` is the nearest direction; None if the nearest rule is a formula without one.
+    ``models`` are the models of misbehaviour in the rule. ``also`` are equally simple rules with
+    as many differences. ``operators`` are the dialects' operators with this direction, as
+    text. ``different`` elements of ``b`` differ from the rule's results; ``classes`` counts them.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    elements: int
+    rounding: str | None
+    models: tuple[str, ...]
+    also: tuple[str, ...]
+    operators: tuple[str, ...]
+    different: int
+    classes: Classes
+
+    @property
+    def exact(self) -> bool:
+        """Whether an operator gives exactly ``b`` for ``a``."""
+        return not (self.different or self.models)
+
+    @property
+    def explained(self) -> bool:
+        """Whether the rule is right for more than half of the elements."""
+        return self.different == 0 or 2 * self.different < self.elements
+
+    @property
+    def rule(self) -> str:
+        """The rule as text: a direction or a formula, and models."""
+        return words([*([self.rounding] if self.rounding else []), *self.models])
+
+    @property
+    def sentence(self) -> str:
+        """The whole result in one sentence."""
+        told = f"b is a under {self.rule}"
+        if not self.explained:
+            told = f"no operator and no named model turns a into b; nearest is {self.rule}"
+        if self.different:
+            elements = "element" if self.elements == 1 else "elements"
+            told += f", but for {self.different:,} of {self.elements:,} {elements}"
+            told += which(self.classes)
+        if not self.also or not self.explained:
+            return told
+        more = [f"{len(self.also) - NAMED:,} more"] if len(self.also) > NAMED else []
+        others = words([*self.also[:NAMED], *more])
+        return f"{told}; {others} would {'leave as many' if self.different else 'do the same'}"
+
+    def __str__(self) -> str:
+        lines = [self.sentence]
+        if self.operators and self.explained:
+            lines.append(f"operators: {', '.join(self.operators)}")
+        for row in self.classes.values():
+            lines += [f"  {row.name}: {row.different:,}", *(f"    {e}" for e in row.first)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (row.name, f"{row.different:,}", str(element))
+            for row in self.classes.values()
+            for element in row.first
+        ]
+        return table((self.sentence,), ()) + (
+            table(("class", "different", "element"), rows) if rows else ""
+        )
+
+    def as_data(self) -> dict[str, Any]:
+        """The result as JSON values."""
+        return {
+            **asdict(self),
+            "exact": self.exact,
+            "explained": self.explained,
+            "sentence": self.sentence,
+        }
 
 
 @overload

@@ -1,0 +1,154 @@
+"""Hosts that requests may be for, and origins whose pages may send requests or read responses.
+
+A web page can reach a service on the visitor's machine if the page's host name resolves to
+127.0.0.1 (DNS rebinding); the host check refuses such names. A page can also send simple requests
+to any host; the origin check refuses those that would change something.
+
+CORS: a browser gives a page the response of another origin only if the response names the page's
+origin. Before a request that is not simple, it sends a preflight request (Fetch, section 3.3).
+Other clients ignore these fields. CORS does not replace authentication: API keys are checked as
+usual.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Set
+from functools import lru_cache
+
+from tensor_round.contract.errors import ForeignOrigin, MisdirectedHost
+from tensor_round.contract.quoting import shown
+from tensor_round.contract.wire import native
+
+from ..codec import oip
+from ..http1.head import Header, RequestHead
+from ..http1.response import FixedFields, Response, field_name
+from ..settings import Settings
+
+_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.%\w-]+\]|[^:\[\]]*)(?::\d*)?")
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_ORIGIN = field_name("Origin")
+_REQUEST_METHOD = field_name("Access-Control-Request-Method")
+_ALLOW_ORIGIN = field_name("Access-Control-Allow-Origin")
+
+#: Fields that a page may send, besides those that every page may send.
+REQUEST_FIELDS = (
+    native.OPERATOR_DESCRIPTOR,
+    native.CONTENT_TYPE,
+    native.CONTENT_ENCODING,
+    native.CONTENT_DIGEST,
+    native.WANT_CONTENT_DIGEST,
+    oip.HEADER_LENGTH,
+    "Authorization",
+    native.API_KEY,
+    native.REQUEST_ID,
+    *("traceparent", "tracestate"),
+)
+#: Fields that a page may read, besides those that every page may read.
+RESPONSE_FIELDS = (
+    native.OUTPUT_DESCRIPTOR,
+    native.EXECUTION_BACKEND,
+    native.SERVER_TIMING,
+    native.REQUEST_ID,
+    native.CONTENT_DIGEST,
+    native.CONTENT_ENCODING,
+    oip.HEADER_LENGTH,
+    native.RETRY_AFTER,
+    *("Allow", "WWW-Authenticate"),
+)
+#: Seconds for which a browser may cache a preflight response: Chromium's maximum.
+_MAX_AGE = b"7200"
+
+#: Caches must not serve the response for one origin to another.
+_VARY: Header = (b"vary", b"Origin")
+_EXPOSED: Header = (b"access-control-expose-headers", ", ".join(RESPONSE_FIELDS).encode())
+_PREFLIGHT = FixedFields(
+    (b"access-control-allow-methods", b"GET, HEAD, POST"),
+    (b"access-control-allow-headers", ", ".join(REQUEST_FIELDS).encode()),
+    (b"access-control-max-age", _MAX_AGE),
+)
+
+#: Raises :class:`MisdirectedHost` for an authority of another host.
+HostCheck = Callable[[bytes | None], None]
+
+
+def host_check(settings: Settings) -> HostCheck | None:
+    """The check for these settings; None if all hosts are allowed.
+
+    IP addresses, localhost and the names in ALLOWED_HOSTS are allowed. Without ALLOWED_HOSTS, a
+    service on a loopback address allows no further names, and any other service allows all.
+    """
+    if settings.allowed_hosts is None:
+        is_local = settings.uds is None and _is_loopback(settings.host)
+        return allow_hosts(frozenset()) if is_local else None
+    names = (name.strip().lower() for name in settings.allowed_hosts.split(","))
+    return allow_hosts(frozenset(filter(None, names)))
+
+
+def allow_hosts(names: frozenset[str]) -> HostCheck:
+    """The check that allows these names, IP addresses and localhost."""
+
+    @lru_cache(maxsize=64)  # refusals are not cached
+    def check(authority: bytes | None) -> None:
+        text = "localhost" if authority is None else authority.decode("latin-1")
+        match = _AUTHORITY.fullmatch(text)
+        host = "" if match is None else match[1].lower().rstrip(".")
+        if not (host == "localhost" or _is_address(host) or host in names):
+            raise MisdirectedHost(
+                f"this service does not serve the host {shown(text)}; ALLOWED_HOSTS can allow it"
+            )
+
+    return check
+
+
+def check_origin(head: RequestHead, listed: Set[bytes] = frozenset()) -> None:
+    """Raise :class:`ForeignOrigin` for an unsafe request of a page of another origin.
+
+    The ``listed`` origins are allowed.
+    """
+    origin = None if head.method in _SAFE_METHODS else head.values.get(_ORIGIN)
+    if origin is None or origin in listed:
+        return
+    page = origin.partition(b"://")[2]
+    # The origin "null" has no host, nor has every request: that must not count as a match.
+    if not page or page != head.authority:
+        raise ForeignOrigin("a page of another origin may not change anything here")
+
+
+class Cors:
+    """Adds the CORS fields to responses for pages of these origins."""
+
+    def __init__(self, origins: frozenset[bytes]) -> None:
+        self.origins = origins
+
+    @classmethod
+    def of(cls, settings: Settings) -> Cors | None:
+        """The instance for the setting CORS_ORIGINS; None if it is not set."""
+        origins = frozenset(origin.encode() for origin in settings.listed_origins)
+        return cls(origins) if origins else None
+
+    def preflight(self, head: RequestHead) -> Response | None:
+        """The response to a preflight request of a listed origin; None for other requests."""
+        if _REQUEST_METHOD not in head.values or head.values.get(_ORIGIN) not in self.origins:
+            return None
+        return Response(200, _PREFLIGHT, (), [])
+
+    def fields(self, head: RequestHead | None) -> list[Header]:
+        """The CORS fields of a response; ``head`` is None if it could not be parsed."""
+        origin = None if head is None else head.values.get(_ORIGIN)
+        if origin is None or origin not in self.origins:
+            return [_VARY]
+        return [_VARY, (_ALLOW_ORIGIN, origin), _EXPOSED]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)

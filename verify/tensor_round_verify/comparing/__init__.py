@@ -1,1 +1,0 @@
-"""Comparison of arrays: the rule that turns one into another; operators compared on one array."""

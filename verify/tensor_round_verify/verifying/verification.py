@@ -1,0 +1,144 @@
+"""Verifying a runtime: its results for all test patterns are compared with the reference."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Literal, get_args
+
+from tensor_round.contract.dtypes import DTypeName
+from tensor_round.contract.errors import CannotVerify, InvalidArgument
+from tensor_round.contract.progress import ProgressCallback, counted
+from tensor_round.contract.rounding import Rounding, RoundingName
+
+from ..patterns import pattern_count
+from ..reference import ROUNDINGS, WIDTHS, bits_type
+from ..runtimes import TIMEOUT, Adapter, NotTaken, PythonFunction, Runtime, open_runtime
+from ..runtimes.function import Function
+from .conversions import ConversionOperator, conversion_verdict, conversions
+from .results import Lacking, Pair, Report, Verdict
+from .rounding import NANS, Judges, Nans
+
+#: What may be verified.
+Operator = Literal["round", "cast", "quantize_linear"]
+OPERATORS: tuple[Operator, ...] = get_args(Operator)
+Progress = bool | ProgressCallback
+#: A dtype and direction, how much of the progress it is, and the function that judges it.
+Trial = tuple[Pair, int, Callable[[], Verdict]]
+
+
+def verify(
+    runtime: str | Function | Runtime,
+    *,
+    operator: Operator = "round",
+    dtypes: Sequence[DTypeName] = (),
+    roundings: Sequence[RoundingName | Rounding] = (),
+    every: bool = False,
+    nans: Nans = "bits",
+    progress: Progress = False,
+    timeout: float = TIMEOUT,
+) -> Report:
+    """Round the test patterns of :func:`blocks` by a runtime, and compare each result bit for bit.
+
+    With the ``operator`` ``cast`` or ``quantize_linear`` it is verified in these instead, at
+    every tie and every number of the target; any NaN is right there, and ``every`` no matter.
+    ``runtime`` is a name as on the command line (``onnxruntime``, ``cmd:./kernel``), or a function
+    from NumPy array to NumPy array. ``dtypes`` and ``roundings`` default to all that it supports.
+    ``every`` tries all 2^32 patterns of dtypes of 32 bits. ``nans`` is the required result for a
+    NaN: the same ``bits``, a ``quiet`` NaN as IEEE 754 has it, or ``any`` NaN. ``timeout``, in
+    seconds, limits each block of a program or function, and each call of a service. ``progress``
+    is True for a bar on stderr, or a function that is called with the bytes done and in total.
+
+    Raises :class:`CannotVerify` if no verdict is possible: the runtime is missing, fails, returns
+    a value of another form, or supports nothing of what is asked for.
+    """
+    _check("operator", [operator], OPERATORS)
+    _check("dtypes", dtypes, tuple(WIDTHS))
+    _check("roundings", roundings, ROUNDINGS)
+    _check("nans", [nans], NANS)
+    names = [str(rounding) for rounding in roundings]
+    if operator == "round" and isinstance(runtime, Runtime):
+        return _verify_rounding(runtime, dtypes, names, every, nans, progress)
+    if isinstance(runtime, Runtime):
+        raise InvalidArgument(f"{operator} is verified of a name or a function")
+    if isinstance(runtime, str):
+        opened = open_runtime(runtime, timeout, converts=operator != "round")
+    else:
+        opened = PythonFunction(runtime, timeout)
+    if operator == "round":
+        return _verify_rounding(opened, dtypes, names, every, nans, progress)
+    return _verify_conversions(opened, operator, dtypes, names, progress)
+
+
+def _verify_rounding(
+    runtime: Runtime,
+    dtypes: Sequence[str],
+    roundings: Sequence[str],
+    every: bool,
+    nans: Nans,
+    progress: Progress,
+) -> Report:
+    sizes = {
+        (dtype, rounding): pattern_count(dtype, every=every) * bits_type(dtype).itemsize
+        for dtype in dtypes or runtime.dtypes
+        for rounding in roundings or runtime.roundings
+    }
+    with (
+        contextlib.closing(runtime),
+        counted(progress, sum(sizes.values()), "verifying") as done,
+        Judges(runtime, nans, done) as judges,
+    ):
+        trials = ((pair, sizes[pair], partial(judges.verdict, *pair, every)) for pair in sizes)
+        report = _report(runtime.name, "round", trials, done)
+    judged = {name for verdict in report.verdicts for name in verdict.pair}
+    for name in (*dtypes, *roundings):
+        if name not in judged:
+            why = next(row.why for row in report.lacking if name in row.pair)
+            raise NotTaken(f"{runtime.name}: no verdict on {name}: {why}")
+    if not report.verdicts:
+        raise CannotVerify(f"{runtime.name} takes none of the types: {report.lacking[0].why}")
+    return report
+
+
+def _verify_conversions(
+    runtime: Adapter,
+    operator: ConversionOperator,
+    dtypes: Sequence[str],
+    roundings: Sequence[str],
+    progress: Progress,
+) -> Report:
+    with contextlib.closing(runtime):
+        asked = conversions(operator, dtypes, roundings)
+        with counted(progress, len(asked), "verifying") as done:
+            trials = (
+                ((how.name, how.rounding), 1, partial(conversion_verdict, runtime, how, done))
+                for how in asked
+            )
+            report = _report(runtime.converts_by, operator, trials, done)
+    if not report.verdicts:
+        why = report.lacking[0].why
+        raise CannotVerify(f"{report.runtime}: no verdict on {operator}: {why}")
+    return report
+
+
+def _report(
+    name: str, operator: Operator, trials: Iterable[Trial], done: Callable[[int], None]
+) -> Report:
+    """The report on these trials; ``done`` is called with the size of those not supported."""
+    verdicts, lacking = [], []
+    for pair, size, judge in trials:
+        try:
+            verdicts.append(judge())
+        except NotTaken as error:
+            lacking.append(Lacking(*pair, error.detail))
+            done(size)
+    return Report(name, tuple(verdicts), tuple(lacking), operator)
+
+
+def _check(what: str, given: Sequence[str], known: Sequence[str]) -> None:
+    if isinstance(given, str):
+        raise InvalidArgument(f"{what} is a sequence of names, got the string {given!r}")
+    for name in given:
+        if name not in known:
+            raise InvalidArgument(f"{what}: {name!r} is none of {', '.join(known)}")
