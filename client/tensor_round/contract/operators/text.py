@@ -10,8 +10,9 @@ from typing import Any, cast
 from ..errors import Fault, InvalidDescriptor
 from ..quoting import shown
 from ..rounding import Rounding
-from .dialects import DIALECTS, IEEE754Round
+from .dialects.ieee754 import IEEE754Round
 from .operator import RoundOperator
+from .registry import DIALECTS
 
 #: The accepted texts, for help and error messages.
 SPELLINGS = "; ".join(
