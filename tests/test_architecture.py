@@ -91,7 +91,7 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
         "runtimes": {"conversions"},
         "conversions": set(),
     },
-    CLI: {"bulk": set(), "doctor": set()},
+    CLI: {"bulk": set()},
 }
 #: Modules at a root that belong to no room: who alone may import them.
 TOPS: dict[Path, dict[str, set[str]]] = {

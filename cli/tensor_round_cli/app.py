@@ -14,12 +14,11 @@ import typer
 from tensor_round.contract.version import __version__
 
 from .comparing import compare_files
-from .describing import conformance, operators, ping
+from .describing import conformance, operators, ping, specs
+from .doctor import doctor
 from .errors import run_as_json, wants_json
-from .examining import doctor
 from .executing import execute
 from .rounding import round_array
-from .specs import specs
 from .verifying import verify_runtime
 
 app = typer.Typer(

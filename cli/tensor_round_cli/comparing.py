@@ -12,8 +12,8 @@ from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import InvalidArgument, InvalidDescriptor
 from tensor_round_verify import Comparison, compare
 
+from .connecting import AsJson, Progress
 from .files import read_tensor
-from .options import AsJson, Progress
 
 
 def compare_files(

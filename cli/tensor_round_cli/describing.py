@@ -1,4 +1,4 @@
-"""``tensor-round operators``, ``conformance`` and ``ping``: the description of a service."""
+"""``tensor-round operators``, ``conformance``, ``ping``: a service described; ``specs``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import time
 from collections.abc import Iterator
 from itertools import groupby
 from shutil import get_terminal_size
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from tensor_round.contract.digests import DIGESTS, differing
 from tensor_round.contract.version import __version__
+from tensor_round_verify.specifications import SPECIFICATIONS, find
 
-from .connecting import connected
-from .options import (
+from .connecting import (
     BASE_TIMEOUT,
     DEFAULT_URL,
     ApiKeyFile,
@@ -25,10 +25,13 @@ from .options import (
     CertFile,
     Timeout,
     Url,
+    connected,
 )
 
 #: Round trips of ``ping``.
 PINGS = 5
+#: The families of operators that ``specs`` lists.
+FAMILIES = list(dict.fromkeys(row.name.partition(".")[0] for row in SPECIFICATIONS))
 
 
 def operators(
@@ -140,3 +143,33 @@ def _wrapped(line: str) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def specs(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            autocompletion=lambda: [row.name for row in SPECIFICATIONS],
+            help="An operator (stablehlo.round_nearest_afz) or all of one family (stablehlo).",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List how specifications round halves; with NAME print all rules of one operator or family."""
+    rows = SPECIFICATIONS if name is None else find(name)
+    if not rows:
+        raise typer.BadParameter(f"must be one of {', '.join(FAMILIES)}", param_hint="NAME")
+    if as_json:
+        typer.echo(json.dumps([row.as_data() for row in rows]))
+        return
+    if name is None:
+        width = max(len(row.name) for row in rows)
+        for row in rows:
+            typer.echo(f"{row.name:<{width}}  {row.ties}")
+        return
+    for row in rows:
+        typer.echo(row.name)
+        for field, value in row.as_data().items():
+            if field != "name" and value:
+                typer.echo(f"  {field}: {value}")

@@ -16,9 +16,7 @@ from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.errors import MalformedJSON
 from tensor_round.contract.host import Array
 
-from .connecting import connected
-from .files import check_target
-from .options import (
+from .connecting import (
     BASE_TIMEOUT,
     DEFAULT_URL,
     TIMEOUT_BYTES_PER_SECOND,
@@ -30,7 +28,9 @@ from .options import (
     Progress,
     Timeout,
     Url,
+    connected,
 )
+from .files import check_target
 
 
 def execute(

@@ -13,7 +13,7 @@ from tensor_round.contract.errors import MalformedNpy, UnsupportedMediaType
 
 from .bulk.npy_arrays import NpySource, NpyTarget, RemoteNpy
 from .bulk.places import Place, PlaceError, without_secrets
-from .bulk.tiles import Source, Target
+from .bulk.tile_grid import Source, Target
 from .bulk.zarr_arrays import ZarrSource, ZarrTarget, new_metadata
 
 

@@ -19,14 +19,10 @@ from tensor_round.contract.quoting import shown
 from tensor_round.contract.rounding import Rounding
 from tensor_round.transport.address import Address
 
-from .bulk.journal import OtherRun
+from .bulk.bulk_run import BulkRun, OtherRun
 from .bulk.npy_arrays import NpySource
 from .bulk.places import Place
-from .bulk.run import BulkRun
-from .connecting import connected
-from .errors import print_file_error
-from .files import make_target, open_source
-from .options import (
+from .connecting import (
     BASE_TIMEOUT,
     DEFAULT_URL,
     TIMEOUT_BYTES_PER_SECOND,
@@ -40,7 +36,10 @@ from .options import (
     TileBytes,
     Timeout,
     Url,
+    connected,
 )
+from .errors import print_file_error
+from .files import make_target, open_source
 
 
 def round_array(

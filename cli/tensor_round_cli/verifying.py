@@ -28,8 +28,8 @@ from tensor_round_verify.runtimes import TIMEOUT
 from tensor_round_verify.verifying.rounding import NANS, Nans
 from tensor_round_verify.verifying.verification import OPERATORS, Operator
 
+from .connecting import AsJson, Progress
 from .errors import print_error, print_file_error
-from .options import AsJson, Progress
 
 #: The exit code without a verdict.
 NO_VERDICT = 2

@@ -16,45 +16,60 @@ from typing import TYPE_CHECKING, Any
 
 from .clients.client import AsyncClient as AsyncClient
 from .clients.client import Client as Client
-from .clients.tensors import Output as Output
 from .contract import errors
-from .contract.differences.document import Differences as Differences
 from .contract.errors import *
 from .contract.operators import RoundOperator as RoundOperator
 from .contract.operators import dialects
-from .contract.operators.dialects import *
-from .contract.operators.readers import from_dxdispatch as from_dxdispatch
-from .contract.operators.readers import from_onnx as from_onnx
-from .contract.operators.readers import from_openvino as from_openvino
 from .contract.rounding import Rounding as Rounding
-from .contract.version import __version__ as __version__
 
-# What type checkers read are the stars, and names imported as themselves.
+# What type checkers read are the stars, and names imported as themselves. At run time they are
+# imported when they are used: pydantic, which they need, takes longer than all the rest.
 if TYPE_CHECKING:
     from tensor_round_verify.comparison import compare as compare
+    from tensor_round_verify.onnx_backend import OnnxBackend as OnnxBackend
+
+    from . import conformance as conformance
+    from .clients.tensors import Output as Output
+    from .contract.differences.document import Differences as Differences
+    from .contract.operators.dialects import *
+    from .contract.operators.readers import from_dxdispatch as from_dxdispatch
+    from .contract.operators.readers import from_onnx as from_onnx
+    from .contract.operators.readers import from_openvino as from_openvino
+    from .contract.version import __version__ as __version__
 else:
-    __all__ = sorted(
-        [
-            *(*errors.__all__, *dialects.__all__),
-            *("AsyncClient", "Client", "Differences", "Output", "RoundOperator", "Rounding"),
-            *("compare", "from_dxdispatch", "from_onnx", "from_openvino"),
-        ]
-    )
+    #: The modules of further names. The dialects' names are those of their modules.
+    _MODULES = {
+        "Differences": ".contract.differences.document",
+        "Output": ".clients.tensors",
+        "compare": ".conformance",
+        **dict.fromkeys(
+            ("from_dxdispatch", "from_onnx", "from_openvino"), ".contract.operators.readers"
+        ),
+    }
+    #: Likewise, of names that are not in ``__all__``.
+    _HIDDEN = {
+        "OnnxBackend": "tensor_round_verify.onnx_backend",
+        "__version__": ".contract.version",
+    }
+
+    def __getattr__(name: str) -> Any:
+        if name == "__all__":
+            value = sorted(
+                [
+                    *(*errors.__all__, *dialects.__all__, *_MODULES),
+                    *("AsyncClient", "Client", "RoundOperator", "Rounding"),
+                ]
+            )
+        elif name == "conformance":
+            value = import_module(".conformance", __name__)
+        elif module := _MODULES.get(name) or _HIDDEN.get(name):
+            value = getattr(import_module(module, __name__), name)
+        elif not name.startswith("_") and name in dialects.__all__:
+            value = getattr(dialects, name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals().setdefault(name, value)
 
     def __dir__() -> list[str]:
         # Without the submodules that imports add to the namespace.
-        return list(__all__)
-
-
-def __getattr__(name: str) -> Any:
-    # It needs onnx, which is no dependency and slow to import.
-    if name == "OnnxBackend":
-        from tensor_round_verify.onnx_backend import OnnxBackend
-
-        return OnnxBackend
-    # Rounding does not need it.
-    if name == "conformance":
-        return import_module(".conformance", __name__)
-    if name == "compare":
-        return import_module(".conformance", __name__).compare
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return list(__getattr__("__all__"))

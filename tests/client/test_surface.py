@@ -11,6 +11,7 @@ from importlib.metadata import version
 import pytest
 
 import tensor_round as tr
+from tensor_round.contract.operators import DIALECTS
 
 HEAVY = {
     *("fastapi", "starlette", "uvicorn", "uvloop", "pydantic_settings", "tensor_round_service"),
@@ -18,19 +19,39 @@ HEAVY = {
 }
 
 
+#: What takes long to import, and is needed by some calls only.
+LATE = {
+    *("pydantic", "pydantic_core", "asyncio", "importlib.metadata", "tensor_round_verify"),
+    *("tensor_round.contract.operators.registry", "tensor_round.contract.operators.model"),
+    *(f"tensor_round.contract.operators.dialects.{name}" for name in DIALECTS),
+}
+#: The package's own modules that an import loads: without a call, a reader needs no more.
+MOST_MODULES = 37
+
+
+def loaded_after(code: str) -> set[str]:
+    """The modules that a fresh process has loaded after the code."""
+    code = f"import sys; {code}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return set(done.stdout.split())
+
+
 def test_importing_loads_nothing_that_a_caller_may_not_need() -> None:
-    code = f"import sys, tensor_round; print(*({HEAVY!r} & set(sys.modules)))"
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert found.stdout.split() == []
+    found = loaded_after("import tensor_round")
+    assert not found & (HEAVY | LATE)
+    own = {name for name in found if name.split(".")[0] == "tensor_round"}
+    assert len(own) <= MOST_MODULES, sorted(own)
 
 
 def test_a_client_loads_neither_the_service_nor_the_command_line() -> None:
-    code = (
-        "import sys, tensor_round as tr; tr.Client('http://x').close(); "
-        f"print(*({HEAVY!r} & set(sys.modules)))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert found.stdout.split() == []
+    found = loaded_after("import tensor_round as tr; tr.Client('http://x').close()")
+    assert not found & (HEAVY | LATE - {"importlib.metadata"})
+
+
+def test_the_first_descriptor_loads_its_own_dialect_alone() -> None:
+    found = loaded_after("import tensor_round as tr; tr.contract.operators.as_operator(None)")
+    dialects = {name for name in found if ".operators.dialects." in name}
+    assert dialects == {"tensor_round.contract.operators.dialects.ieee754"}
 
 
 def test_what_it_shows_is_what_it_has() -> None:

@@ -17,7 +17,7 @@ from tensor_round.contract.wire import npy
 
 from . import durable
 from .places import Place, PlaceError, without_secrets
-from .tiles import Box, view
+from .tile_grid import Box, view
 
 #: The facts of file systems that tell one version of a file from another.
 _VERSION = ("size", "mtime", "LastModified", "Last-Modified", "last_modified", "created", "ETag",

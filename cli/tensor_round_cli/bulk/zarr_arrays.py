@@ -24,7 +24,7 @@ from tensor_round.contract.wire import npy
 
 from . import durable
 from .places import Place, PlaceError, missing, tried
-from .tiles import Box, Tiles
+from .tile_grid import Box, Tiles
 
 #: The documents of which one stands where a Zarr array or group is.
 _DOCUMENTS = ("zarr.json", ".zarray", ".zgroup")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from ..contract.differences.document import Differences
 from ..contract.operators import RoundOperator, as_operator
 from ..contract.progress import ProgressCallback
 from ..contract.rounding import Rounding, RoundingName
@@ -16,13 +16,15 @@ from ..transport.blocking import BLOCKING
 from ..transport.concurrency import run
 from ..transport.factory import client_transport
 from ..transport.http import Waits
-from .execution import AnyDescriptor
 from .options import Arguments, Options, headers_from, names_options
-from .tensors import Output
-from .tracing import open_session
+from .session import Session
 
 if TYPE_CHECKING:
     import httpx2
+
+    from ..contract.differences.document import Differences
+    from .execution import AnyDescriptor
+    from .tensors import Output
 
 
 class BaseClient:
@@ -41,7 +43,10 @@ class BaseClient:
             cert=options["cert"],
         )
         self._arguments = arguments
-        self._session = open_session(transport, waits.concurrency, arguments)
+        make_session = Session
+        if "opentelemetry.trace" in sys.modules:
+            from .tracing import TracedSession as make_session
+        self._session = make_session(transport, waits.concurrency, arguments)
 
     def __repr__(self) -> str:
         state = "closed" if self._session.is_closed else "open"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..arrays.tiles import Tile
 from ..contract.differences.document import Differences, joined
 from ..contract.host import Array, runs
-from ..contract.operators.dialects import IEEE754Round
+from ..contract.operators.dialects.ieee754 import IEEE754Round
 from ..contract.progress import ProgressCallback, counted
 from ..transport.concurrency import Deadline
 from ..transport.exchange import Request, document_reader, tensor_request

@@ -13,7 +13,6 @@ from typing import Any, TypedDict, TypeVar
 
 from ..contract.errors import InvalidArgument, InvalidArgumentType
 from ..contract.quoting import suggestion
-from ..contract.version import __version__
 from ..transport.exchange import Headers
 from ..transport.factory import Cert, Verify
 
@@ -41,6 +40,8 @@ def headers_from(api_key: str | None, headers: Mapping[str, str] | None) -> Head
 
     No error message contains the key.
     """
+    from ..contract.version import __version__  # reads the installed metadata, which is slow
+
     fields = {"User-Agent": f"tensor-round/{__version__}"}
     if api_key:
         if not _VALUE.fullmatch(api_key):

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..arrays.device import library_of
 from ..arrays.tiles import Tile, cut
-from ..contract.differences.document import Differences
 from ..contract.errors import (
     ConnectionFailed,
     DeadlineExceeded,
@@ -45,11 +44,13 @@ from ..transport.exchange import (
     tensor_request,
 )
 from ..transport.http import Transport
-from .comparisons import compare
 from .devices import DeviceRounder
-from .execution import AnyDescriptor, execute
 from .options import Arguments
-from .tensors import Output
+
+if TYPE_CHECKING:
+    from ..contract.differences.document import Differences
+    from .execution import AnyDescriptor
+    from .tensors import Output
 
 #: Seconds before the first retry, which double with each further one, and their maximum.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
@@ -206,6 +207,8 @@ class Session:
 
     async def compare(self, x: Any, progress: bool | ProgressCallback) -> Differences:
         """Compare the rounding directions on ``x``; see :meth:`Client.compare`."""
+        from .comparisons import compare  # at first use, with pydantic
+
         deadline = self._start()
         _check_progress(progress)
         operand = read_array(x)
@@ -219,6 +222,8 @@ class Session:
         progress: bool | ProgressCallback,
     ) -> Output:
         """Execute a descriptor; see :meth:`Client.execute`."""
+        from .execution import execute  # likewise
+
         deadline = self._start()
         _check_progress(progress)
         return await execute(self, descriptor, data, out, progress, deadline)

@@ -6,11 +6,9 @@ Nothing is imported on behalf of traces: a client traces its calls if the applic
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..contract.differences.document import Differences
 from ..contract.errors import RequestRefused, TensorRoundError
 from ..contract.operators import RoundOperator
 from ..contract.progress import ProgressCallback
@@ -19,21 +17,17 @@ from ..transport.address import LOCAL, Address, is_spread
 from ..transport.concurrency import Concurrency, Deadline
 from ..transport.exchange import Request
 from ..transport.http import Transport
-from .execution import AnyDescriptor
 from .options import Arguments
 from .session import MakeReader, Retries, Session
-from .tensors import Output
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
+    from ..contract.differences.document import Differences
+    from .execution import AnyDescriptor
+    from .tensors import Output
+
 T = TypeVar("T")
-
-
-def open_session(transport: Transport, concurrency: Concurrency, arguments: Arguments) -> Session:
-    """A session, whose calls are spans if the application uses OpenTelemetry."""
-    kind = TracedSession if "opentelemetry.trace" in sys.modules else Session
-    return kind(transport, concurrency, arguments)
 
 
 class TracedSession(Session):

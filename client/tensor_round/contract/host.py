@@ -20,7 +20,6 @@ import numpy.typing as npt
 from .dtypes import BY_NAME, from_numpy
 from .errors import InvalidArgument, InvalidArgumentType
 from .layout import Layout, are_distinct
-from .operators.dialects.openvino import DTYPES as OPENVINO_DTYPES
 
 Array = npt.NDArray[Any]
 
@@ -220,6 +219,9 @@ def _read_torch(x: Any, torch: Any) -> Operand:
 
 
 def _read_openvino(x: Any, openvino: Any) -> Operand:
+    # With pydantic: only for a tensor of OpenVINO.
+    from .operators.dialects.openvino import DTYPES as OPENVINO_DTYPES
+
     name = x.element_type.get_type_name()
     if name not in OPENVINO_DTYPES:
         # No dialect has this type: it is refused by its name, whatever its data.

@@ -11,7 +11,6 @@ import random
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -90,6 +89,8 @@ def parse_retry_after(value: str | None) -> float | None:
         return None
     if value.isascii() and value.isdigit():
         return min(float(value[:20]), _MAX_RETRY_AFTER)
+    from email.utils import parsedate_to_datetime  # a seldom form, and a slow import
+
     try:
         until = parsedate_to_datetime(value)
     except ValueError:

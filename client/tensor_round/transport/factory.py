@@ -13,8 +13,6 @@ from ..contract.errors import InvalidArgument
 from .address import FLEET, LOCAL, Address, is_spread
 from .exchange import Headers
 from .http import Connection, HTTPTransport, Transport, Waits, bounded
-from .local_transport import LocalTransport
-from .several import Directory, SeveralTransport
 
 #: As in httpx and requests: True, False, a file or folder of certificates, or a context.
 Verify = bool | str | Path | ssl.SSLContext
@@ -76,6 +74,8 @@ def client_transport(
         adapter = AsyncHttpx2Transport if waits.is_async else Httpx2Transport
         return adapter(given, Requests(first, common))
     if first.scheme == LOCAL:
+        from .local_transport import LocalTransport
+
         return LocalTransport(is_async=waits.is_async)
     opener, concurrency = waits.open_stream, waits.concurrency
     if has_several:
@@ -89,6 +89,8 @@ def client_transport(
 
     if not has_several:
         return connect(first)
+    from .several import Directory, SeveralTransport
+
     if first.scheme == FLEET:
         directory = Directory(first.url, connect(replace(first, scheme="http")))
         return SeveralTransport([], connect, concurrency, directory)

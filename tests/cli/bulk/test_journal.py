@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tensor_round_cli.bulk.journal import Journal, OtherRun
+from tensor_round_cli.bulk.bulk_run import Journal, OtherRun
 from tensor_round_cli.bulk.places import Place, PlaceError
 
 WORK = {"source": "a.npy", "shape": [2, 3], "rounding": "ties_to_even"}

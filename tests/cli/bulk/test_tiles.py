@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_round_cli.bulk.tiles import Tiles
+from tensor_round_cli.bulk.tile_grid import Tiles
 
 SHAPES = st.lists(st.integers(0, 9), max_size=4)
 

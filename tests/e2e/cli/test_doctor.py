@@ -14,8 +14,7 @@ from support import command_line
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
 from tensor_round.contract.version import __version__
-from tensor_round_cli.doctor import Finding, Level
-from tensor_round_cli.doctor.examination import check_settings, check_version
+from tensor_round_cli.doctor import Finding, Level, check_settings, check_version
 
 
 def doctor(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import Fault
 from ..rounding import Rounding
-from .model import OperatorDescriptor
-from .operator import RoundOperator
+
+if TYPE_CHECKING:
+    from .model import OperatorDescriptor
+    from .operator import RoundOperator
 
 #: The rule for halves. ``not defined``: the text has no rule. ``no operator``: it has no operator.
 Ties = Literal["even", "away", "toward +infinity", "by mode", "not defined", "no operator"]

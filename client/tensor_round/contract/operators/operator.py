@@ -8,15 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
-from typing import ClassVar, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
 
 from ..call import RoundCall
 from ..dtypes import BY_NAME, AnyDType, DTypeName, from_numpy
 from ..errors import InvalidArgument
+from ..rounding import Rounding, RoundingName
 from ..wire import native
-from .model import OperatorDescriptor
+
+if TYPE_CHECKING:
+    from .model import OperatorDescriptor
 
 
 def canonical_name(dtype: AnyDType | None) -> str:
@@ -136,3 +139,29 @@ class RoundOperator(abc.ABC):
 def _prepared(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> PreparedDescriptor:
     # The dialect's model refuses any other name.
     return prepare_descriptor(operator.descriptor(cast(DTypeName, dtype), shape))
+
+
+def as_operator(
+    operator: RoundOperator | str | None,
+    rounding: RoundingName | Rounding | None = None,
+) -> RoundOperator:
+    """The operator that a caller gave, also as one word; by default ``ties_to_even``.
+
+    Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` if both are given.
+    """
+    if rounding is not None:
+        if operator is not None:
+            raise InvalidArgument("an operator has its own rounding: give one of the two")
+        operator = rounding
+    if operator is None:
+        operator = "ties_to_even"
+    if isinstance(operator, RoundOperator):
+        return operator
+    # At first use, with pydantic.
+    if isinstance(operator, str):
+        from .text import operator_from_text
+
+        return operator_from_text(operator)
+    from .dialects.ieee754 import IEEE754Round
+
+    return IEEE754Round(operator)

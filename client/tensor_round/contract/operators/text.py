@@ -12,9 +12,10 @@ from ..dtypes import BY_NAME
 from ..errors import Fault, InvalidDescriptor
 from ..quoting import shown, suggestion
 from ..rounding import Rounding
-from .dialects import DIALECTS, IEEE754Round
+from .dialects.ieee754 import IEEE754Round
 from .model import OperatorDescriptor
 from .operator import ANY_SHAPE, RoundOperator
+from .registry import DIALECTS
 
 #: The accepted texts, for help and error messages.
 SPELLINGS = "; ".join(

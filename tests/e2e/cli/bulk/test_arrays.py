@@ -135,7 +135,7 @@ def test_a_store_shows_no_array_before_it_is_whole(
             left -= 1
         full(self, path, value, **options)
 
-    monkeypatch.setattr("tensor_round_cli.bulk.run.RECORD_SECONDS", 0.0)
+    monkeypatch.setattr("tensor_round_cli.bulk.bulk_run.RECORD_SECONDS", 0.0)
     monkeypatch.setattr(type(files), "pipe_file", filling)
     options = {"url": service.url, "tile_bytes": TILE_BYTES, "connections": 1}
     with pytest.raises(typer.Exit):

@@ -29,8 +29,8 @@ from support.command_line import bad, good
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
 from tensor_round.contract.operators import as_operator
+from tensor_round_cli.bulk.bulk_run import BulkRun
 from tensor_round_cli.bulk.npy_arrays import NpySource, NpyTarget
-from tensor_round_cli.bulk.run import BulkRun
 
 #: 48 tiles of 128 KiB; in a Zarr array 6 shards, or 24 chunks.
 X = patterns("float32", 6 << 18).reshape(1536, 1024)

@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from ...errors import Fault, InvalidArgument, InvalidDescriptor, MalformedJSON
 from ...wire import strictjson
-from ..dialects import DirectMLDescriptor, DirectMLRound
-from ..dialects.directml import DirectMLMode, FeatureLevel
+from ..dialects.directml import DirectMLDescriptor, DirectMLMode, DirectMLRound, FeatureLevel
 
 #: The longest text, in bytes. A model may include the values of its resources.
 MAX_LENGTH = 16 << 20

@@ -6,8 +6,7 @@ from typing import Any, cast
 
 from ...errors import Fault, InvalidArgument, InvalidDescriptor
 from ...quoting import shown
-from ..dialects import OnnxRound
-from ..dialects.onnx import OnnxOpset
+from ..dialects.onnx import OnnxOpset, OnnxRound
 
 
 # Any: onnx is no dependency, and its classes have no annotations.

@@ -13,8 +13,7 @@ from xml.parsers import expat
 from ...dtypes import DTypeName
 from ...errors import Fault, InvalidArgumentType, InvalidDescriptor
 from ...quoting import shown
-from ..dialects import OpenVINODescriptor, OpenVINORound
-from ..dialects.openvino import DTYPES, VERSION, OpenVINOMode
+from ..dialects.openvino import DTYPES, VERSION, OpenVINODescriptor, OpenVINOMode, OpenVINORound
 
 #: The longest layer, in characters or bytes. One with 32 dimensions has some 2 KiB.
 MAX_LENGTH = 64 << 10

@@ -1,27 +1,149 @@
-"""The checks of a service, one function for each."""
+"""``tensor-round doctor``: checks of a service from its caller's side.
+
+Results, versions, settings and times: :func:`examine` runs every check, one function for each; its
+:class:`Report` has findings as sentences, and figures.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import ipaddress
+import json
 import socket
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+import typer
 
 from tensor_round.clients.client import Client
 from tensor_round.contract.digests import DIGESTS, differing
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.version import __version__
+from tensor_round.transport.address import Address, is_spread
 
-from . import loopback
-from .report import Figures, Finding, Level, Report
+from .connecting import (
+    BASE_TIMEOUT,
+    DEFAULT_URL,
+    ApiKeyFile,
+    AsJson,
+    CaFile,
+    CertFile,
+    Timeout,
+    UrlArgument,
+    connected,
+)
+
+
+class Level(StrEnum):
+    """The severity of a finding."""
+
+    OK = "ok"
+    #: The service works, but is probably not configured as intended.
+    ADVICE = "advice"
+    #: Results or requests are wrong, or will be.
+    FAULT = "fault"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check: its name, its level, and a sentence."""
+
+    check: str
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Times of rounding through a service, and of the same bytes on this host's loopback.
+
+    Latencies are medians in milliseconds, for ``small_bytes`` each way. Throughputs are the best
+    in bytes per second, for ``large_bytes`` each way.
+    """
+
+    small_bytes: int
+    large_bytes: int
+    latency_ms: float
+    loopback_latency_ms: float
+    throughput: float
+    loopback_throughput: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The findings of an examination of the service at ``url``, and its figures."""
+
+    url: str
+    findings: tuple[Finding, ...]
+    figures: Figures
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether no finding is a fault."""
+        return all(finding.level is not Level.FAULT for finding in self.findings)
+
+    def as_data(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {**asdict(self), "healthy": self.is_healthy}
+
+    def __str__(self) -> str:
+        width = max(len(finding.check) for finding in self.findings)
+        marks = {Level.OK: "ok    ", Level.ADVICE: "advice", Level.FAULT: "FAULT "}
+        return "\n".join(f"{marks[f.level]}  {f.check:<{width}}  {f.text}" for f in self.findings)
+
+
+#: The most bytes of one call on a socket.
+_PIECE = 256 << 10
+
+
+@contextlib.contextmanager
+def echoing() -> Iterator[socket.socket]:
+    """Yield a loopback connection to a thread that returns every byte."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        here = socket.create_connection(listener.getsockname())
+        there, _ = listener.accept()
+    for end in (here, there):
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    thread = threading.Thread(target=_echo, args=(there,), daemon=True)
+    thread.start()
+    try:
+        yield here
+    finally:
+        here.close()
+        thread.join()
+
+
+def round_trip(sock: socket.socket, source: memoryview, target: memoryview) -> None:
+    """Send ``source`` to the other end, and receive as many bytes into ``target``."""
+    sender = threading.Thread(target=sock.sendall, args=(source,))
+    is_large = len(source) > _PIECE
+    if is_large:
+        sender.start()
+    else:
+        sock.sendall(source)
+    got = 0
+    while got < len(target):
+        got += sock.recv_into(target[got:])
+    if is_large:
+        sender.join()
+
+
+def _echo(sock: socket.socket) -> None:
+    piece = memoryview(bytearray(_PIECE))
+    with sock:
+        while count := sock.recv_into(piece):
+            sock.sendall(piece[:count])
+
 
 SMALL_BYTES = 1 << 10
 LARGE_BYTES = 64 << 20
@@ -59,7 +181,7 @@ def measure(client: Client, max_tensor_bytes: int) -> Figures:
     small = np.linspace(-9.0, 9.0, min(SMALL_BYTES, max_tensor_bytes) // 4, dtype=np.float32)
     large = np.resize(small, min(LARGE_BYTES, max_tensor_bytes) // 4)
     target = np.empty_like(large)
-    with loopback.echoing() as sock:
+    with echoing() as sock:
         floor = _times(_loopback(sock, small), SMALL_ROUNDS)
         large_floor = _times(_loopback(sock, large), LARGE_ROUNDS)
     taken = _times(lambda: client.round(small), SMALL_ROUNDS)
@@ -76,7 +198,7 @@ def measure(client: Client, max_tensor_bytes: int) -> Figures:
 
 def _loopback(sock: socket.socket, x: npt.NDArray[Any]) -> Callable[[], None]:
     source, target = x.data.cast("B"), np.empty_like(x).data.cast("B")
-    return lambda: loopback.round_trip(sock, source, target)
+    return lambda: round_trip(sock, source, target)
 
 
 def _times(work: Callable[[], Any], rounds: int) -> list[float]:
@@ -192,3 +314,25 @@ def check_speed(figures: Figures) -> Iterator[Finding]:
         f"the loopback here alone has {figures.loopback_throughput / 1e6:.0f} MB/s."
     )
     yield Finding("throughput", Level.ADVICE if ratio > SLOW else Level.OK, text)
+
+
+def doctor(
+    url: UrlArgument = DEFAULT_URL,
+    api_key_file: ApiKeyFile = None,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    timeout: Timeout = BASE_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Check a service: readiness, version, results, settings, latency and throughput.
+
+    The exit code is 1 if a check finds a fault.
+    """
+    with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
+        if is_spread(Address.parse_all(url)):
+            why = "doctor examines one service, so give one URL"
+            raise typer.BadParameter(why, param_hint="URL")
+        report = examine(client, url)
+    typer.echo(json.dumps(report.as_data()) if as_json else str(report))
+    if not report.is_healthy:
+        raise typer.Exit(1)
