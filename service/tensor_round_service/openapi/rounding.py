@@ -68,6 +68,21 @@ def schemas() -> dict[str, Any]:
                 "data": _NUMBERS,
             },
         },
+        "ShortRoundRequest": {
+            "title": "ShortRoundRequest",
+            "description": "An operator in one word, or by dialect and attributes, and the numbers "
+            "of a packed tensor. The query may have the operator; the shape is by default the "
+            "data's.",
+            "type": "object",
+            "required": ["dtype", "data"],
+            "additionalProperties": False,
+            "properties": {
+                "operator": {"anyOf": [{"type": "string"}, {"type": "object"}]},
+                "dtype": {"type": "string", "enum": [dtype.name for dtype in DTYPES]},
+                "shape": {"type": "array", "items": {"type": "integer"}},
+                "data": _NUMBERS,
+            },
+        },
         "RoundResponse": {
             "title": "RoundResponse",
             "description": "The rounded numbers.",
@@ -110,7 +125,12 @@ def operation() -> dict[str, Any]:
             "required": True,
             "content": {
                 native.JSON: {
-                    "schema": {"$ref": SCHEMAS_PATH + "RoundRequest"},
+                    "schema": {
+                        "anyOf": [
+                            {"$ref": SCHEMAS_PATH + "RoundRequest"},
+                            {"$ref": SCHEMAS_PATH + "ShortRoundRequest"},
+                        ]
+                    },
                     "example": REQUEST,
                 },
                 native.OCTET_STREAM: BINARY,
@@ -139,8 +159,8 @@ PARAMETERS: list[dict[str, Any]] = [
     {
         "name": "operator",
         "in": "query",
-        "description": f"With application/x-npy: the operator as one word, {SPELLINGS}; "
-        "ties_to_even by default.",
+        "description": f"With application/x-npy and JSON: the operator as one word, {SPELLINGS}; "
+        "of .npy files ties_to_even by default.",
         "schema": {"type": "string"},
     },
     {

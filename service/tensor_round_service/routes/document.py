@@ -16,6 +16,8 @@ from tensor_round.contract.wire import native, strictjson
 from ..codec import jsontensor, nesting
 
 _MEMBERS = ("descriptor", "data")
+#: The members of the short form; the shape may be that of the data.
+_SHORT_MEMBERS = ("operator", "dtype", "shape", "data")
 #: Maximum number of unknown fields in a refusal.
 _LISTED_FAULTS = 32
 #: Fields of all dialects that describe memory layouts, which numbers in JSON do not have.
@@ -32,8 +34,10 @@ class Document:
     _data: Any
 
     @classmethod
-    def read(cls, text: bytes) -> Document:
-        """Parse and check a request.
+    def read(cls, text: bytes, operator: str | None = None) -> Document:
+        """Parse and check a request; ``operator`` is the one that its query names, if any.
+
+        A document without ``descriptor`` is in the short form: a descriptor's, and data.
 
         Raises :class:`MalformedJSON`, :class:`MissingDescriptor` or :class:`InvalidDescriptor`.
         """
@@ -47,20 +51,32 @@ class Document:
         )
         if not isinstance(document, dict):
             raise MalformedJSON("the JSON must be an object with descriptor and data")
-        if "descriptor" not in document:
+        is_short = operator is not None or "descriptor" not in document
+        members = _SHORT_MEMBERS if is_short else _MEMBERS
+        if is_short and operator is None and "operator" not in document:
             raise MissingDescriptor(
-                "the member descriptor is missing: it states operator, dtype and shape"
+                "the member descriptor is missing: it states operator, dtype and shape; "
+                "in the short form, the members operator and dtype do"
             )
         faults = [
-            Fault((name[:40],), "unknown field; the document has descriptor and data")
-            for name in islice((n for n in document if n not in _MEMBERS), _LISTED_FAULTS)
+            Fault((name[:40],), f"unknown field; the document has {', '.join(members)}")
+            for name in islice((n for n in document if n not in members), _LISTED_FAULTS)
         ]
         if "data" not in document:
             faults.append(Fault(("data",), "is required"))
+        if operator is not None and "operator" in document:
+            faults.append(Fault(("operator",), "is in the query too"))
         if faults:
             raise InvalidDescriptor.of(faults)
-        operators.refuse_oversized(document["descriptor"])
-        descriptor = strictjson.plain(document["descriptor"])
+        if is_short:
+            given = {name: document[name] for name in document if name != "data"}
+            if operator is not None:
+                given["operator"] = operator
+            given.setdefault("shape", _shape_of(document["data"]))
+        else:
+            given = document["descriptor"]
+        operators.refuse_oversized(given)
+        descriptor = strictjson.plain(given)
         described_by = operators.validate(descriptor)
         resolved = described_by.resolve()
         if faults := list(_layout_faults(descriptor, ("descriptor",))):
@@ -83,6 +99,15 @@ class Document:
         output = strictjson.dumps({"dtype": layout.dtype.name, "shape": list(layout.shape)})
         data = jsontensor.write(payload, layout.dtype, layout.shape)
         return b'{"output":' + output + b',"data":' + data + b"}"
+
+
+def _shape_of(data: Any) -> list[int]:
+    """The shape of nested lists, by the first element of each; one number has no dimension."""
+    shape = []
+    while isinstance(data, list):
+        shape.append(len(data))
+        data = data[0] if data else None
+    return shape
 
 
 def _layout_faults(value: Any, loc: tuple[str | int, ...]) -> Iterator[Fault]:

@@ -136,18 +136,18 @@ class _Round:
 
     async def json(self, request: Request, job: Job) -> Response:
         """A JSON document with descriptor and numbers; a thread handles long ones."""
-        parameters(request.head)
+        query = parameters(request.head, "operator")
         began = time.perf_counter()
         source, length = content_of(request)
         content = bytes(await read_all(source, native.MAX_JSON_LENGTH, job.reserve, length or 0))
         received = time.perf_counter() - began
-        work = partial(self._round_document, content, job)
+        work = partial(self._round_document, content, query.get("operator"), job)
         text = await self._engine.run(work, len(content) * JSON_COST, job=job)
         return response(JSON_FIELDS, [text], job, received)
 
-    def _round_document(self, text: bytes, job: Job) -> bytes:
+    def _round_document(self, text: bytes, operator: str | None, job: Job) -> bytes:
         job.reserve(measure_json(text).nbytes)
-        document = Document.read(text)
+        document = Document.read(text, operator)
         job.labels = document.dialect, document.call.input.dtype.name
         job.call = document.call
         self._check_sizes(document.call)

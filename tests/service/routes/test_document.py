@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from support.http.native_form import ieee754
-from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON
+from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorRoundError
 from tensor_round.contract.wire import strictjson
 from tensor_round.contract.wire.json_size import measure_json
 from tensor_round_service.codec import nesting
@@ -118,3 +118,58 @@ def test_a_layout_is_told_where_it_may_stand() -> None:
     stated = ieee754("float32", [2], strides=[1]).encode()
     with pytest.raises(InvalidDescriptor, match=r"strides: .* is for application/octet-stream"):
         Document.read(b'{"descriptor":%s,"data":[1,2]}' % stated)
+
+
+@pytest.mark.parametrize(
+    ("data", "shape"),
+    [
+        ("[0.5, 1.5]", [2]),
+        ("[[0.5], [1.5], [2.5]]", [3, 1]),
+        ("2.5", []),
+        ("[]", [0]),
+        ("[[], []]", [2, 0]),
+        ('["NaN", -0.0]', [2]),
+    ],
+)
+def test_the_short_form_has_the_shape_of_its_data(data: str, shape: list[int]) -> None:
+    text = f'{{"operator": "ties_to_away", "dtype": "float32", "data": {data}}}'.encode()
+    read = Document.read(text)
+    assert list(read.call.input.shape) == shape
+    assert read.call.rounding == "ties_to_away"
+    in_query = f'{{"dtype": "float32", "data": {data}}}'.encode()
+    assert Document.read(in_query, "ties_to_away").call == read.call
+
+
+def test_the_short_form_may_state_the_shape_of_flat_numbers() -> None:
+    text = b'{"operator": "onnx", "dtype": "float16", "shape": [2, 2], "data": [1.5, 2, 3, 4]}'
+    assert Document.read(text).call.input.shape == (2, 2)
+
+
+#: One dimension too many.
+DEEP = b'{"operator": "onnx", "dtype": "float32", "data": %s}' % (b"[" * 33 + b"]" * 33)
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "loc"),
+    [
+        (b'{"operator": "onnx", "dtype": "float32", "data": [1]}', "onnx", ("operator",)),
+        (b'{"descriptor": {}, "dtype": "float32", "data": [1]}', "onnx", ("descriptor",)),
+        (b'{"operator": "onnx", "dtype": "float32", "dat": [1]}', None, ("dat",)),
+        (b'{"operator": "onnx", "data": [1]}', None, ("dtype",)),
+        (
+            b'{"operator": "onnx", "dtype": "float32", "data": %s}' % (b"[" * 33 + b"]" * 33),
+            None,
+            ("shape",),
+        ),
+    ],
+)
+def test_faults_of_the_short_form(text: bytes, operator: str | None, loc: tuple[str]) -> None:
+    with pytest.raises(InvalidDescriptor) as caught:
+        Document.read(text, operator)
+    assert caught.value.faults[0].loc == loc
+
+
+def test_rows_of_unequal_length_have_no_shape() -> None:
+    text = b'{"operator": "onnx", "dtype": "float32", "data": [[1, 2], [3]]}'
+    with pytest.raises(TensorRoundError, match="data"):
+        Document.read(text).payload()
