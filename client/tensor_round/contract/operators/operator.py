@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -55,6 +55,8 @@ def name_in(names: Mapping[str, str], dtype: str) -> str:
 
 #: Prepared descriptors that are cached; each has a few hundred bytes.
 _CACHE_SIZE = 1024
+
+_DIRECTIONS = frozenset(Rounding)
 
 #: The shape of a tensor that every version of every dialect accepts.
 ANY_SHAPE = (1, 1, 1, 1)
@@ -157,11 +159,19 @@ def as_operator(
         operator = "ties_to_even"
     if isinstance(operator, RoundOperator):
         return operator
-    # At first use, with pydantic.
-    if isinstance(operator, str):
-        from .text import operator_from_text
+    return _named(operator) if isinstance(operator, str) else _ieee754(operator)
 
-        return operator_from_text(operator)
-    from .dialects.ieee754 import IEEE754Round
 
-    return IEEE754Round(operator)
+@lru_cache(maxsize=64)
+def _named(word: str) -> RoundOperator:
+    if word in _DIRECTIONS:
+        return _ieee754(cast(Rounding, word))
+    from .text import operator_from_text  # imports all dialects
+
+    return operator_from_text(word)
+
+
+def _ieee754(rounding: Any) -> RoundOperator:
+    from .dialects.ieee754 import IEEE754Round  # at first use, with pydantic
+
+    return IEEE754Round(rounding)
