@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 from tensor_round.clients.client import Client
+from tensor_round.clients.options import DEFAULT_URL as DEFAULT_URL
 from tensor_round.contract.errors import InvalidArgument, TensorRoundError
 
 from .errors import print_error, print_file_error
 
-DEFAULT_URL = "http://127.0.0.1:8000"
 #: The default timeout: so many seconds, and one more for each so many bytes.
 BASE_TIMEOUT, TIMEOUT_BYTES_PER_SECOND = 30.0, 1 << 20
 

@@ -5,6 +5,7 @@ published digests) and the client::
 
     import numpy as np, tensor_round as tr
 
+    y = tr.round(np.array([-2.5, 0.5, 1.5], np.float32), "directml:TOWARD_INFINITY")
     with tr.Client("http://127.0.0.1:8000") as client:
         y = client.round(np.array([-2.5, 0.5, 1.5], np.float32))
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .clients.call import round as round
 from .clients.client import AsyncClient as AsyncClient
 from .clients.client import Client as Client
 from .contract import errors
@@ -57,7 +59,7 @@ else:
             value = sorted(
                 [
                     *(*errors.__all__, *dialects.__all__, *_MODULES),
-                    *("AsyncClient", "Client", "RoundOperator", "Rounding"),
+                    *("AsyncClient", "Client", "RoundOperator", "Rounding", "round"),
                 ]
             )
         elif name == "conformance":

@@ -15,9 +15,11 @@ Floats = npt.NDArray[np.float32]
 def rounded(client: tr.Client, x: Floats) -> Floats:
     """By every way of naming an operator."""
     assert_type(client.round(x), Floats)
+    assert_type(tr.round(x, "onnx"), Floats)
     client.round(x, "ties_to_away")
     client.round(x, rounding="toward_zero", out=x)
     client.round(x, tr.Rounding.TIES_TO_EVEN, progress=print)
+    client.round(x, "directml:TOWARD_INFINITY")
     client.round(x, tr.OnnxRound(opset_version=22))
     client.round(x, tr.OpenVINORound(mode="half_away_from_zero"))
     client.round(x, tr.DirectMLRound("TOWARD_ZERO", feature_level="3_0"))
@@ -39,6 +41,7 @@ assert_type(tr.__version__, str)
 
 # What type checkers must refuse.
 client, zeros = tr.Client("local:"), np.zeros(3)
+tr.round(zeros, "onnx:nearest")  # type: ignore[arg-type]  # pyright: ignore
 client.round(zeros, "nearest")  # type: ignore[arg-type]  # pyright: ignore
 client.round(zeros, rounding="half_to_even")  # type: ignore[arg-type]  # pyright: ignore
 client.round(zeros, 2)  # type: ignore[arg-type]  # pyright: ignore

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from ..contract.differences.document import Differences
+    from ..contract.operators.registry import OperatorWord
     from .execution import AnyDescriptor
     from .tensors import Output
 
@@ -76,8 +77,8 @@ class Client(BaseClient):
     ``url`` is ``http://``, ``https://``, ``unix://`` with a socket's path, or ``local:`` for the
     service's engine in this process. Several URLs, in a sequence or separated by commas, are
     used as one service; ``ray://HOST:PORT`` gets them from the directory of a fleet. All of them
-    get the API key. ``url`` defaults to the environment variable TENSOR_ROUND_URL, and
-    ``api_key`` to TENSOR_ROUND_API_KEY.
+    get the API key. ``url`` defaults to the environment variable TENSOR_ROUND_URL, and without it
+    to http://127.0.0.1:8000; ``api_key`` defaults to TENSOR_ROUND_API_KEY.
 
     ``verify`` selects the trusted certificates: True for the system's, a file, a folder or an
     ``ssl.SSLContext``; False turns verification off. ``cert`` is the client's own certificate: a
@@ -114,7 +115,7 @@ class Client(BaseClient):
     def round(
         self,
         x: A,
-        operator: RoundOperator | RoundingName | Rounding | None = None,
+        operator: RoundOperator | OperatorWord | RoundingName | Rounding | None = None,
         *,
         rounding: RoundingName | Rounding | None = None,
         out: A | None = None,
@@ -127,9 +128,10 @@ class Client(BaseClient):
         A GPU array is rounded in GPU memory if the service is on the same host and has CUDA shared
         memory enabled. Otherwise it is copied through host memory, and the client logs that once.
 
-        ``operator`` is an operator object or an IEEE 754 rounding direction: ``ties_to_even`` (the
-        default), ``ties_to_away``, ``toward_zero``, ``toward_positive`` or ``toward_negative``.
-        ``rounding`` is a direction too; give one of the two.
+        ``operator`` is an operator object, or one word: an IEEE 754 rounding direction
+        (``ties_to_even``, the default, ``ties_to_away``, ``toward_zero``, ``toward_positive`` or
+        ``toward_negative``), or a dialect with its operator's attributes, such as ``onnx:13`` or
+        ``directml:TOWARD_INFINITY``. ``rounding`` is a direction too; give one of the two.
 
         ``out``, of the same shape and dtype, is filled and returned; it may be ``x``. After an
         error each element of an ``out`` that is ``x`` has its old or its new value, so the call
@@ -239,7 +241,7 @@ class AsyncClient(BaseClient):
     async def round(
         self,
         x: A,
-        operator: RoundOperator | RoundingName | Rounding | None = None,
+        operator: RoundOperator | OperatorWord | RoundingName | Rounding | None = None,
         *,
         rounding: RoundingName | Rounding | None = None,
         out: A | None = None,

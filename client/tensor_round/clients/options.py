@@ -16,6 +16,9 @@ from ..contract.quoting import suggestion
 from ..transport.exchange import Headers
 from ..transport.factory import Cert, Verify
 
+#: The service of a client that is given no URL, and finds none in TENSOR_ROUND_URL.
+DEFAULT_URL = "http://127.0.0.1:8000"
+
 F = TypeVar("F", bound=Callable[..., None])
 
 #: Field names are tokens (RFC 9110, 5.6.2). Values are visible ASCII, with inner spaces and tabs.
@@ -177,15 +180,13 @@ def with_environment(
 ) -> tuple[str, str | None]:
     """Both arguments, with the defaults TENSOR_ROUND_URL and TENSOR_ROUND_API_KEY.
 
-    URLs in a sequence are joined by commas. Raises :class:`InvalidArgument` if there is none.
+    URLs in a sequence are joined by commas.
     """
     if isinstance(url, Sequence) and not isinstance(url, str | bytes):
         for each in url:
             _check("url", each)
         url = ",".join(url) or ","
-    found = os.environ.get("TENSOR_ROUND_URL") if url in (None, "") else url
-    if found in (None, ""):
-        raise InvalidArgument("no url was given, and TENSOR_ROUND_URL is not set")
+    found = url or os.environ.get("TENSOR_ROUND_URL") or DEFAULT_URL
     key = os.environ.get("TENSOR_ROUND_API_KEY") or None if api_key in (None, "") else api_key
     return found, key
 

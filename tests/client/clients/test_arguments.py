@@ -60,8 +60,8 @@ def test_urls_that_name_no_service(url: str) -> None:
 
 def test_the_environment_says_where_and_by_which_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TENSOR_ROUND_URL", raising=False)
-    with pytest.raises(tr.InvalidArgument, match="TENSOR_ROUND_URL"):
-        tr.Client()
+    with tr.Client() as client:
+        assert repr(client) == "<tensor_round.Client http://127.0.0.1:8000 open>"
     monkeypatch.setenv("TENSOR_ROUND_URL", "http://from.env")
     monkeypatch.setenv("TENSOR_ROUND_API_KEY", "env-key")
     assert with_environment(None, None) == ("http://from.env", "env-key")

@@ -10,7 +10,7 @@ import sys
 from functools import reduce
 from operator import or_
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -46,6 +46,16 @@ DIALECTS: dict[str, Dialect] = {module.DIALECT.name: module.DIALECT for module i
 if not TYPE_CHECKING:
     # Type checkers follow the stars.
     __all__ = [name for module in MODULES for name in module.__all__]
+
+#: The operators in one word, for type checkers; a test compares them with the tables.
+OperatorWord = Literal[
+    "onnx", "openvino", "openvino:half_to_even", "openvino:half_away_from_zero",
+    "directml:HALVES_TO_NEAREST_EVEN", "directml:TOWARD_INFINITY", "directml:TOWARD_ZERO",
+    "webnn", "stablehlo:round_nearest_even", "stablehlo:round_nearest_afz",
+    "array_api:round", "array_api:trunc", "array_api:ceil", "array_api:floor",
+    "mlir:math.roundeven", "mlir:math.round", "mlir:math.trunc", "mlir:math.ceil",
+    "mlir:math.floor",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     Descriptor = OperatorDescriptor

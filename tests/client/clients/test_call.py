@@ -1,0 +1,52 @@
+"""``tr.round``: no client to make, and no service where the engine is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import get_args
+
+import numpy as np
+import pytest
+
+import tensor_round as tr
+from tensor_round.contract.operators.dialects import DIALECTS
+from tensor_round.contract.operators.registry import OperatorWord
+from tensor_round.contract.operators.text import WORDS
+
+X = np.array([-2.5, -0.3, 0.5, 1.5, 2.5], np.float32)
+AWAY = [-3.0, -0.0, 1.0, 2.0, 3.0]
+
+
+def test_it_rounds_in_this_process() -> None:
+    assert tr.round(X).tolist() == [-2.0, -0.0, 0.0, 2.0, 2.0]
+    assert tr.round(X, "directml:TOWARD_INFINITY").tolist() == AWAY
+    out = X.copy()
+    assert tr.round(X, rounding="ties_to_away", out=out) is out
+    assert out.tolist() == AWAY
+
+
+def test_the_engine_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSOR_ROUND_URL", "http://127.0.0.1:1")
+    assert tr.round(X).tolist() == [-2.0, -0.0, 0.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("url", "told"), [("http://127.0.0.1:1", "127.0.0.1:1"), ("", "127.0.0.1:8000")]
+)
+def test_without_the_engine_a_service_rounds(url: str, told: str) -> None:
+    """In a process that finds no engine; nothing is sent to either address."""
+    code = f"""
+import importlib.util, os
+importlib.util.find_spec = lambda name: None
+os.environ["TENSOR_ROUND_URL"] = {url!r}
+import tensor_round.clients.call as call
+print(call._client(os.environ["TENSOR_ROUND_URL"], None))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert told in done.stdout, done.stderr
+
+
+def test_the_literal_words_are_those_of_the_tables() -> None:
+    bare = {name for name, row in DIALECTS.items() if row.words and not row.words.required}
+    assert set(get_args(OperatorWord)) == {*WORDS, *bare}
