@@ -66,10 +66,9 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
         "contract": set(),
     },
     CONTRACT: {
-        "differences": {"operators", "errors"},
-        "operators": {"wire", "errors"},
-        "wire": {"errors"},
-        "errors": set(),
+        "differences": {"operators"},
+        "operators": {"wire"},
+        "wire": set(),
     },
     SERVICE: {
         "fleet": {"process", "engine", "http1"},

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import InvalidArgument, InvalidDescriptor
 from tensor_round_verify import Comparison, compare
 
-from .connecting import AsJson, Progress
+from .connecting import AsJson, DTypeOption, Progress
 from .files import read_tensor
 
 
@@ -23,14 +22,7 @@ def compare_files(
     second: Annotated[
         str | None, typer.Argument(metavar="B", help="A .npy file of the same shape and type.")
     ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=lambda: [dtype.name for dtype in DTYPES],
-            help="The dtype of elements that .npy has no name for: bfloat16, fp8.",
-        ),
-    ] = None,
+    dtype: DTypeOption = None,
     progress: Progress = None,
     as_json: AsJson = False,
 ) -> None:

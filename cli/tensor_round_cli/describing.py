@@ -16,17 +16,7 @@ from tensor_round.contract.digests import DIGESTS, differing
 from tensor_round.contract.version import __version__
 from tensor_round_verify.specifications import SPECIFICATIONS, find
 
-from .connecting import (
-    BASE_TIMEOUT,
-    DEFAULT_URL,
-    ApiKeyFile,
-    AsJson,
-    CaFile,
-    CertFile,
-    Timeout,
-    Url,
-    connected,
-)
+from .connecting import AsJson, Connection, connects
 
 #: Round trips of ``ping``.
 PINGS = 5
@@ -34,16 +24,14 @@ PINGS = 5
 FAMILIES = list(dict.fromkeys(row.name.partition(".")[0] for row in SPECIFICATIONS))
 
 
+@connects
 def operators(
-    url: Url = DEFAULT_URL,
-    api_key_file: ApiKeyFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    timeout: Timeout = BASE_TIMEOUT,
+    *,
+    connection: Connection,
     as_json: AsJson = False,
 ) -> None:
     """List the service's operators: dialects, versions, data types, modes."""
-    with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
+    with connection.client(as_json) as client:
         catalog = client.operators()
         if as_json:
             typer.echo(json.dumps(catalog))
@@ -55,19 +43,17 @@ def operators(
         typer.echo(f"at most {catalog['limits']['max_tensor_bytes']} bytes a tensor")
 
 
+@connects
 def conformance(
-    url: Url = DEFAULT_URL,
-    api_key_file: ApiKeyFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    timeout: Timeout = BASE_TIMEOUT,
+    *,
+    connection: Connection,
     as_json: AsJson = False,
 ) -> None:
     """Compare the digests of the service's results with the published ones.
 
     The exit code is 1 if any differs.
     """
-    with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
+    with connection.client(as_json) as client:
         proof = client.conformance()
         wrong = {backend: differing(rows) for backend, rows in proof["backends"].items()}
         conforms = bool(wrong) and not any(wrong.values())
@@ -82,16 +68,14 @@ def conformance(
             raise typer.Exit(1)
 
 
+@connects
 def ping(
-    url: Url = DEFAULT_URL,
-    api_key_file: ApiKeyFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    timeout: Timeout = BASE_TIMEOUT,
+    *,
+    connection: Connection,
     as_json: AsJson = False,
 ) -> None:
     """Check that the service is ready, and measure the round trip."""
-    with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
+    with connection.client(as_json) as client:
         client.operators()  # raises the error where ready() would return False
         durations = []
         for _ in range(PINGS):
@@ -100,9 +84,9 @@ def ping(
             durations.append((time.perf_counter() - began) * 1e3)
         fastest = round(min(durations), 3)
         if as_json:
-            typer.echo(json.dumps({"url": url, "ready": ready, "milliseconds": fastest}))
+            typer.echo(json.dumps({"url": connection.url, "ready": ready, "milliseconds": fastest}))
         else:
-            typer.echo(f"{url} is {'ready' if ready else 'not ready'}, {fastest} ms")
+            typer.echo(f"{connection.url} is {'ready' if ready else 'not ready'}, {fastest} ms")
         if not ready:
             raise typer.Exit(1)
 

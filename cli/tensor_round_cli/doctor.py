@@ -31,17 +31,7 @@ from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.version import __version__
 from tensor_round.transport.address import Address, is_spread
 
-from .connecting import (
-    BASE_TIMEOUT,
-    DEFAULT_URL,
-    ApiKeyFile,
-    AsJson,
-    CaFile,
-    CertFile,
-    Timeout,
-    UrlArgument,
-    connected,
-)
+from .connecting import DEFAULT_URL, AsJson, Connection, UrlArgument, connects
 
 
 class Level(StrEnum):
@@ -316,19 +306,18 @@ def check_speed(figures: Figures) -> Iterator[Finding]:
     yield Finding("throughput", Level.ADVICE if ratio > SLOW else Level.OK, text)
 
 
+@connects
 def doctor(
     url: UrlArgument = DEFAULT_URL,
-    api_key_file: ApiKeyFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    timeout: Timeout = BASE_TIMEOUT,
+    *,
+    connection: Connection,
     as_json: AsJson = False,
 ) -> None:
     """Check a service: readiness, version, results, settings, latency and throughput.
 
     The exit code is 1 if a check finds a fault.
     """
-    with connected(url, api_key_file, ca_file, cert_file, timeout, as_json) as client:
+    with connection.client(as_json) as client:
         if is_spread(Address.parse_all(url)):
             why = "doctor examines one service, so give one URL"
             raise typer.BadParameter(why, param_hint="URL")

@@ -16,23 +16,11 @@ from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.errors import MalformedJSON
 from tensor_round.contract.host import Array
 
-from .connecting import (
-    BASE_TIMEOUT,
-    DEFAULT_URL,
-    TIMEOUT_BYTES_PER_SECOND,
-    ApiKeyFile,
-    AsJson,
-    CaFile,
-    CertFile,
-    Digest,
-    Progress,
-    Timeout,
-    Url,
-    connected,
-)
+from .connecting import AsJson, Connection, Digest, Progress, connects
 from .files import check_target
 
 
+@connects
 def execute(
     source: Annotated[
         str,
@@ -49,11 +37,8 @@ def execute(
             help="The operator descriptor: a file of JSON, in any dialect.",
         ),
     ],
-    url: Url = DEFAULT_URL,
-    api_key_file: ApiKeyFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    timeout: Timeout = None,
+    *,
+    connection: Connection,
     digest: Digest = False,
     progress: Progress = None,
     as_json: AsJson = False,
@@ -67,10 +52,8 @@ def execute(
     text = _text(descriptor)
     data = _read(source)
     check_target(target)
-    if timeout is None:
-        timeout = BASE_TIMEOUT + data.nbytes / TIMEOUT_BYTES_PER_SECOND
     began = time.monotonic()
-    with connected(url, api_key_file, ca_file, cert_file, timeout, as_json, digest) as client:
+    with connection.client(as_json, data.nbytes, digest=digest) as client:
         call = _call(text, descriptor)
         if data.nbytes not in call.lengths:
             why = wrong_size(data.nbytes, call.lengths)

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from tensor_round.arrays import npy_files
-from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import RoundOperator
 from tensor_round.contract.operators.text import operator_from_text
@@ -23,25 +22,20 @@ from .bulk.bulk_run import BulkRun, OtherRun
 from .bulk.npy_arrays import NpySource
 from .bulk.places import Place
 from .connecting import (
-    BASE_TIMEOUT,
-    DEFAULT_URL,
-    TIMEOUT_BYTES_PER_SECOND,
-    ApiKeyFile,
     AsJson,
-    CaFile,
-    CertFile,
+    Connection,
     Connections,
     Digest,
+    DTypeOption,
     Progress,
     TileBytes,
-    Timeout,
-    Url,
-    connected,
+    connects,
 )
 from .errors import print_file_error
 from .files import make_target, open_source
 
 
+@connects
 def round_array(
     source: Annotated[
         str,
@@ -55,6 +49,7 @@ def round_array(
             metavar="OUT", help="The .npy file or Zarr array to write, or - for standard output."
         ),
     ],
+    *,
     operator: Annotated[
         str | None,
         typer.Option(
@@ -71,19 +66,8 @@ def round_array(
             help=f"An IEEE 754 rounding direction: {', '.join(Rounding)}.",
         ),
     ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=lambda: [dtype.name for dtype in DTYPES],
-            help="The dtype of elements that .npy and Zarr have no name for: bfloat16, fp8.",
-        ),
-    ] = None,
-    url: Url = DEFAULT_URL,
-    api_key_file: ApiKeyFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    timeout: Timeout = None,
+    dtype: DTypeOption = None,
+    connection: Connection,
     connections: Connections = 4,
     tile_bytes: TileBytes = 64 << 20,
     restart: Annotated[
@@ -107,15 +91,13 @@ def round_array(
     given = open_source(source, dtype)
     header, name = given.header, given.dtype.name
     goal = make_target(source, target, given, tile_bytes)
-    if (limit := timeout) is None:
-        size = header.data_length
-        if goal is not None:  # the limit of each tile
-            size = max(tile_bytes, math.prod(goal.grid) * header.itemsize)
-        limit = BASE_TIMEOUT + size / TIMEOUT_BYTES_PER_SECOND
+    size = header.data_length
+    if goal is not None:  # the limit is that of each tile
+        size = max(tile_bytes, math.prod(goal.grid) * header.itemsize)
     shows = sys.stderr.isatty() if progress is None else progress
     began = time.monotonic()
-    with connected(
-        url, api_key_file, ca_file, cert_file, limit, as_json, digest, connections, tile_bytes
+    with connection.client(
+        as_json, size, digest=digest, connections=connections, tile_bytes=tile_bytes
     ) as client:
         # Before the file is made, so that a refused tensor leaves none behind.
         direction = by.prepare(name, header.shape).call.rounding
@@ -125,12 +107,21 @@ def round_array(
                 client.round(given.tensor.array, by, out=rounded, progress=shows)
             tiles, resumed = 1, 0
         else:
+            # As many for each service; those of a directory are not known here.
+            services = len(Address.parse_all(connection.url))
             run = BulkRun(
-                Place.of(source).name, given, goal, by, client, tile_bytes,
-                # As many for each service; those of a directory are not known here.
-                connections * len(Address.parse_all(url)), timeout, restart, shows,
+                name=Place.of(source).name,
+                source=given,
+                target=goal,
+                operator=by,
+                client=client,
+                tile_bytes=tile_bytes,
+                connections=connections * services,
+                timeout=connection.timeout,
+                restart=restart,
+                progress=shows,
                 tell=lambda line: None if as_json else typer.echo(line, err=True),
-            )  # fmt: skip
+            )
             tiles, resumed = _outcome(run, as_json)
     seconds = time.monotonic() - began
     if as_json:

@@ -175,5 +175,5 @@ def _summary(report: Report, found: Complaints, baseline: Path | None) -> str:
         verdict = f"{wrong:,} wrong, as in {baseline}"
     else:
         verdict = f"{wrong:,} wrong"
-    lacking = f"; {len(report.lacking)} not taken" if report.lacking else ""
+    lacking = f"; {len(report.lacking)} not supported" if report.lacking else ""
     return f"{report.runtime}: {tried:,} results, {verdict}{lacking}"

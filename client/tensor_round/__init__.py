@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from .clients.tensors import Output as Output
     from .contract.differences.document import Differences as Differences
     from .contract.operators.dialects import *
-    from .contract.operators.readers import from_dxdispatch as from_dxdispatch
-    from .contract.operators.readers import from_onnx as from_onnx
-    from .contract.operators.readers import from_openvino as from_openvino
+    from .contract.operators.importers import from_dxdispatch as from_dxdispatch
+    from .contract.operators.importers import from_onnx as from_onnx
+    from .contract.operators.importers import from_openvino as from_openvino
     from .contract.version import __version__ as __version__
 else:
     #: The modules of further names. The dialects' names are those of their modules.
@@ -45,7 +45,7 @@ else:
         "Output": ".clients.tensors",
         "compare": ".conformance",
         **dict.fromkeys(
-            ("from_dxdispatch", "from_onnx", "from_openvino"), ".contract.operators.readers"
+            ("from_dxdispatch", "from_onnx", "from_openvino"), ".contract.operators.importers"
         ),
     }
     #: Likewise, of names that are not in ``__all__``.

@@ -18,7 +18,7 @@ from stress.report import Report
 from tensor_round.contract import operators
 from tensor_round.contract.errors import RequestRefused
 from tensor_round.contract.layout import check_size
-from tensor_round.contract.operators.readers import from_dxdispatch, from_openvino
+from tensor_round.contract.operators.importers import from_dxdispatch, from_openvino
 from tensor_round.contract.operators.text import operator_from_text
 from tensor_round.contract.wire import native, npy
 from tensor_round.transport.exchange import MAX_PROBLEM_BYTES, refusal

@@ -17,7 +17,7 @@ from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 
 from tensor_round.clients.client import Client
 from tensor_round.contract.errors import InvalidArgument, InvalidDescriptor
-from tensor_round.contract.operators.readers import from_onnx
+from tensor_round.contract.operators.importers import from_onnx
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 

@@ -129,7 +129,7 @@ def tried(name: str, call: Callable[[], T], *, again: bool = True) -> T:
         try:
             return call()
         except FileNotFoundError as error:
-            why = "there is nothing, or no server is reached"
+            why = "not found, or no server answers"
             raise FileNotFoundError(error.errno, why, name) from error
         except Exception as error:
             pause = next(pauses, None)

@@ -51,7 +51,7 @@ class ZarrSource:
         return {"metadata": _digest(_opened(self._place).metadata)}
 
     def read(self, box: Box) -> Array:
-        """A copy."""
+        """The elements of a tile, in new memory."""
         again = self._place.path is None
         x = tried(self._place.name, lambda: np.asarray(self._array[box]), again=again)
         return x.view(self.dtype.numpy) if x.dtype.kind == "V" else x

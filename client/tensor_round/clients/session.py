@@ -187,23 +187,20 @@ class Session:
         source = operand.array
         prepared = operator.prepare(operand.dtype, source.shape)
         if out is None:
-            target = empty_like(source)
-            await self.round_tiles(
-                operator, prepared, source, target, progress, deadline, is_fresh=True
-            )
-            return operand.wrap(target)
-        refuse_loss_of_mask(x, out)
-        target = writable_array(out, operand)
-        if _overlap_out_of_step(source, target):
-            # Written at once, results would overwrite elements that are still to be sent.
-            copy = empty_like(target)
-            await self.round_tiles(
-                operator, prepared, source, copy, progress, deadline, is_fresh=True
-            )
-            bits(target)[...] = bits(copy)
+            target = results = empty_like(source)
         else:
-            await self.round_tiles(operator, prepared, source, target, progress, deadline)
-        return out
+            refuse_loss_of_mask(x, out)
+            target = results = writable_array(out, operand)
+            if _overlap_out_of_step(source, target):
+                # Written at once, results would overwrite elements that are still to be sent.
+                results = empty_like(target)
+        is_fresh = out is None or results is not target
+        await self.round_tiles(
+            operator, prepared, source, results, progress, deadline, is_fresh=is_fresh
+        )
+        if results is not target:
+            bits(target)[...] = bits(results)
+        return operand.wrap(target) if out is None else out
 
     async def compare(self, x: Any, progress: bool | ProgressCallback) -> Differences:
         """Compare the rounding directions on ``x``; see :meth:`Client.compare`."""

@@ -181,8 +181,7 @@ def _view_exported(x: Any, name: str) -> tuple[Array, Callable[[Array], Any]]:
         if isinstance(data, np.ndarray) and getattr(x, "dtype", data.dtype) == data.dtype:
             return np.asarray(data), _unchanged
         raise InvalidArgumentType(
-            f"{name}: {type(x).__name__} is no array: it exports neither __array_interface__, nor "
-            "DLPack, nor the buffer protocol; numpy.asarray makes arrays of lists and numbers"
+            f"{name}: {type(x).__name__} is no array: pass numpy.asarray({name})"
         ) from None
     return np.asarray(memory), _FROM_BUFFER.get(type(x), lambda _: _unchanged)(x)
 

@@ -20,7 +20,7 @@ def counted(
 ) -> Iterator[Callable[[int], None]]:
     """Yield a thread-safe function that adds bytes done; ``True`` shows a bar on stderr.
 
-    ``done`` bytes are so from the start, and do not count for the rate.
+    ``done`` is the number of bytes that were done before; the rate does not count them.
     """
     if progress is False:
         yield lambda count: None

@@ -156,7 +156,7 @@ class AsyncStream(asyncio.BufferedProtocol):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._has_ended = False
+        self._has_ended = self._is_lost = False
         self._error: Exception | None = None
         # Bytes that arrived while no call received, and their number.
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
@@ -206,7 +206,8 @@ class AsyncStream(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Abort the connection: the service would not read any bytes that are still unsent."""
-        if self._transport is not None:
+        # asyncio's abort fails on a connection that it has closed after its last write.
+        if self._transport is not None and not self._is_lost:
             self._transport.abort()
 
     def _read_buffered(self, memory: memoryview) -> int:
@@ -250,6 +251,7 @@ class AsyncStream(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the stream, with the error if there is one."""
+        self._is_lost = True
         self._end(exc)
 
     def pause_writing(self) -> None:

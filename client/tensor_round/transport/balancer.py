@@ -120,7 +120,7 @@ class Balancer(Generic[T]):
             endpoint.until = max(endpoint.until, now + min(seconds, LONGEST_EJECTION))
 
     def readmit(self, endpoint: Endpoint[T], began: float, *, is_probe: bool = False) -> None:
-        """Record a success; that of a request from before the last failure tells nothing.
+        """Record a success. A request that began before the last failure is ignored.
 
         After a probe's success the next ejection is no shorter.
         """

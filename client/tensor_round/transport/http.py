@@ -37,7 +37,7 @@ class Response(Protocol):
 
 
 class Transport(Protocol):
-    """Sends requests to one service, or to several of which one is as good as another.
+    """Sends requests to one service, or to several interchangeable ones.
 
     Its methods raise :class:`ConnectionFailed`, :class:`DeadlineExceeded`,
     :class:`ProtocolViolation` and :class:`InvalidArgument`; in process also

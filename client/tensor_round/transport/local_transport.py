@@ -78,31 +78,31 @@ class LocalTransport(Transport):
         engine = open_engine()  # a forked child has its own
         run = engine.run if self._is_async else _run_here
         descriptor = dict(request.headers).get(_DESCRIPTOR)
-        document: dict[str, Any] = {}
+        make_document = partial(engine.document, request.method, request.path)
         if request.path in ("/round", "/compare") and descriptor is not None:
             call = engine.resolve(descriptor, len(request.body))
-            if request.path == "/compare":
-                compare = partial(engine.compare, call, request.body)
-                await run(lambda: document.update(compare()), _PIECE_BYTES)
-                return LocalResponse({"content-type": native.JSON}, _Document(document))
-            return LocalResponse(
-                {
+            if request.path == "/round":
+                fields = {
                     "content-type": native.OCTET_STREAM,
                     "output-descriptor": native.output_descriptor(call.output).decode(),
-                },
-                _Tensor(engine, call, request.body, run),
-            )
-        await run(
-            lambda: document.update(engine.document(request.method, request.path)), _PIECE_BYTES
-        )
-        return LocalResponse({"content-type": native.JSON}, _Document(document))
+                }
+                return LocalResponse(fields, _Tensor(engine, call, request.body, run).receive)
+            make_document = partial(engine.compare, call, request.body)
+        document: dict[str, Any] = {}
+        await run(lambda: document.update(make_document()), _PIECE_BYTES)
+        text = strictjson.dumps(document)
+
+        async def receive(reader: ResponseReader[Any], deadline: Deadline) -> None:
+            copy_into(reader, text)
+
+        return LocalResponse({"content-type": native.JSON}, receive)
 
     async def close(self) -> None:
         """Do nothing: the engine belongs to the process."""
 
 
-class _Body(Protocol):
-    async def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> None: ...
+#: Receives a body into a reader.
+_Receive = Callable[[ResponseReader[Any], Deadline], Awaitable[None]]
 
 
 class LocalResponse:
@@ -110,20 +110,12 @@ class LocalResponse:
 
     status = 200
 
-    def __init__(self, fields: Mapping[str, str], body: _Body) -> None:
+    def __init__(self, fields: Mapping[str, str], receive: _Receive) -> None:
         self.fields = fields
-        self.receive = body.receive
+        self.receive = receive
 
     async def close(self) -> None:
         """Do nothing: nothing is open."""
-
-
-class _Document:
-    def __init__(self, document: dict[str, Any]) -> None:
-        self._text = strictjson.dumps(document)
-
-    async def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> None:
-        copy_into(reader, self._text)
 
 
 #: Runs work on a number of bytes.

@@ -69,6 +69,25 @@ def test_what_comes_unasked_for_is_kept_in_order() -> None:
     with_peer(test)
 
 
+def test_a_connection_that_has_ended_by_itself_can_be_closed() -> None:
+    async def test(wire: AsyncStream, peer: socket.socket) -> None:
+        sending = asyncio.create_task(wire.send([memoryview(bytes(64 << 20))], SOON))
+        await asyncio.sleep(0.05)
+        peer.shutdown(socket.SHUT_WR)  # asyncio closes once the rest of a write is sent
+        await until(lambda: not wire.is_idle())
+        sending.cancel()
+        await asyncio.get_running_loop().run_in_executor(None, drained, peer)
+        await asyncio.sleep(0.05)
+        wire.close()
+
+    with_peer(test)
+
+
+def drained(peer: socket.socket) -> None:
+    while peer.recv(1 << 20):
+        pass
+
+
 def test_an_answer_stops_the_sending() -> None:
     async def test(wire: AsyncStream, peer: socket.socket) -> None:
         peer.sendall(b"no")

@@ -159,7 +159,7 @@ def test_web_servers(service: Service, tmp_path: Path) -> None:
         for number, name in enumerate(("x.npy?signature=1", "x.zarr")):
             _round(f"{server.url}/{name}", tmp_path / f"{number}.npy", **options)
             assert is_rounded(tmp_path / f"{number}.npy", X)
-        with pytest.raises(typer.BadParameter, match="there is nothing, or no server is reached"):
+        with pytest.raises(typer.BadParameter, match="not found, or no server answers"):
             _round(f"{server.url}/no.npy", tmp_path / "no.npy", **options)
     with (
         FileServer(tmp_path, ranges=False) as server,

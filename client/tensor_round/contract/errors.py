@@ -1,11 +1,142 @@
-"""The service's refusals: one class for each ``code``."""
+"""The error tree, shared by the service and the client.
+
+::
+
+    TensorRoundError
+     +- RequestRefused             the service refused the request; has ``status`` and ``code``
+     |   +- MissingDescriptor, DuplicateDescriptor, MalformedJSON, ...  (one class for each code)
+     |   +- UnknownRefusal         a status and code that this version does not know
+     +- ConnectionFailed           the service could not be reached, or closed the connection
+     +- DeadlineExceeded           the call's total deadline passed
+     +- ProtocolViolation          a response that no correct service sends
+     +- CannotVerify               a runtime could not be judged (``conformance``)
+     +- InvalidArgument            the client was called with a wrong argument
+         +- InvalidArgumentType    an argument of the wrong type
+
+The service raises a class and writes it as problem+json, or as the Open Inference Protocol's
+``{"error"}``. The client raises the class of the ``code`` in the response.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from .base import Fault, TensorRoundError
+#: What the package exports; the rest is for the client and the service.
+__all__ = [
+    "BackendFailed",
+    "CannotVerify",
+    "ConnectionFailed",
+    "DeadlineExceeded",
+    "DeviceOutOfMemory",
+    "DigestMismatch",
+    "Draining",
+    "DuplicateDescriptor",
+    "Fault",
+    "ForeignOrigin",
+    "HeadersTooLarge",
+    "InternalError",
+    "InvalidArgument",
+    "InvalidArgumentType",
+    "InvalidDescriptor",
+    "MalformedEncoding",
+    "MalformedJSON",
+    "MalformedNpy",
+    "MethodNotAllowed",
+    "MisdirectedHost",
+    "MissingDescriptor",
+    "NotFound",
+    "NotOffered",
+    "Overloaded",
+    "PayloadSizeMismatch",
+    "ProtocolViolation",
+    "ReceiveTimeout",
+    "RequestRefused",
+    "TensorRoundError",
+    "TensorTooLarge",
+    "Unauthorized",
+    "UnknownRefusal",
+    "UnsupportedEncoding",
+    "UnsupportedMediaType",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault in a request: ``loc`` is its path of keys and indices, ``msg`` the broken rule."""
+
+    loc: tuple[str | int, ...]
+    msg: str
+
+    def __str__(self) -> str:
+        return f"{'.'.join(map(str, self.loc))}: {self.msg}" if self.loc else self.msg
+
+
+class TensorRoundError(Exception):
+    """The base of all errors of this package."""
+
+    #: Whether the same request may succeed a little later.
+    transient: bool = False
+
+    #: Whether the response does not look like one of a tensor-round service.
+    is_foreign: bool = False
+
+    #: Whether the same request may be sent to another address at once.
+    can_fail_over: bool = False
+
+    #: Whether any byte of the request may have been sent.
+    was_sent: bool = True
+
+    #: Whether nobody listens at the address now, as while a service is replaced.
+    is_refused_connection: bool = False
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        #: The X-Request-ID of the failed request; None if none was made.
+        self.request_id: str | None = None
+
+    def restate(self, detail: str) -> None:
+        """Replace the detail by a better one, from a caller that knows more."""
+        self.detail = detail
+        self.args = (detail,)
+
+
+class ConnectionFailed(TensorRoundError):
+    """The service could not be reached, or the connection broke before the response's end."""
+
+    transient = True
+
+
+class DeadlineExceeded(TensorRoundError):
+    """The call's total deadline passed before the response was complete."""
+
+
+class ProtocolViolation(TensorRoundError):
+    """The response is not one of a correct service: a fault of the server, or of a proxy."""
+
+
+class CannotVerify(TensorRoundError):
+    """There is no verdict: the runtime is missing, failed, or returned a value of a wrong form."""
+
+    def __init__(self, detail: str, reason: str | None = None) -> None:
+        super().__init__(_line(detail))
+        #: The runtime's own error text; the detail if it gave none.
+        self.reason = self.detail if reason is None else _line(reason)
+
+
+class InvalidArgument(TensorRoundError, ValueError):
+    """An argument is wrong: ``x`` is no array, for example, or ``out`` does not fit."""
+
+
+class InvalidArgumentType(InvalidArgument, TypeError):
+    """An argument has the wrong type, as in ``timeout="5"``, or is a list instead of an array."""
+
+
+def _line(text: str) -> str:
+    """Any text on one line of printable characters, for terminals and XML."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 class RequestRefused(TensorRoundError):
@@ -262,3 +393,60 @@ class UnknownRefusal(RequestRefused):
 REFUSALS: dict[str, type[RequestRefused]] = {
     kind.code: kind for kind in RequestRefused.__subclasses__() if kind.code
 }
+
+
+#: The service's page on the codes, as a relative URL reference.
+ERRORS_PATH = "/docs/errors"
+
+
+def problem(refusal: RequestRefused) -> dict[str, Any]:
+    """The problem document of a refusal, as JSON values."""
+    document = {
+        "type": f"{ERRORS_PATH}#{refusal.code}",
+        "title": refusal.title,
+        "status": refusal.status,
+        "detail": refusal.detail,
+        "code": refusal.code,
+        **refusal.extensions(),
+    }
+    if refusal.faults:
+        document["errors"] = [{"loc": list(f.loc), "msg": f.msg} for f in refusal.faults]
+    return document
+
+
+def from_problem(
+    document: Mapping[str, Any], *, status: int, retry_after: float | None = None
+) -> RequestRefused:
+    """The refusal of a problem document: the inverse of :func:`problem`.
+
+    An unknown code, or a document of another form (a proxy's page, say), gives an
+    :class:`UnknownRefusal` with the response's status.
+    """
+    detail = document.get("detail")
+    code = document.get("code")
+    common: dict[str, Any] = {"faults": _faults(document.get("errors")), "retry_after": retry_after}
+    text = detail if isinstance(detail, str) else f"HTTP status {status}"
+    kind = REFUSALS.get(code) if isinstance(code, str) else None
+    if kind is None or kind.status != status:
+        return UnknownRefusal(
+            text, status=status, code=code if isinstance(code, str) else "", **common
+        )
+    if issubclass(kind, TensorTooLarge):
+        limit, got = document.get("limit_bytes"), document.get("got_bytes")
+        return kind(
+            text,
+            limit_bytes=limit if isinstance(limit, int) else 0,
+            got_bytes=got if isinstance(got, int) else None,
+            **common,
+        )
+    return kind(text, **common)
+
+
+def _faults(errors: Any) -> tuple[Fault, ...]:
+    if not isinstance(errors, list):
+        return ()
+    return tuple(
+        Fault(tuple(p for p in e["loc"] if isinstance(p, str | int)), e["msg"])
+        for e in errors
+        if isinstance(e, dict) and isinstance(e.get("loc"), list) and isinstance(e.get("msg"), str)
+    )

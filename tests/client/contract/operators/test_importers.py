@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from tensor_round.contract.operators.readers import dxdispatch, openvino_layer
+from tensor_round.contract.operators.importers import dxdispatch, openvino_layer
 
 TENSORS = {
     "InputTensor": {

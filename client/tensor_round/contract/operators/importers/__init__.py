@@ -1,4 +1,4 @@
-"""Readers of operators in other programs' formats, with the tensors that these state."""
+"""Importers of operators from other programs' formats, with the tensors that these state."""
 
 from .dxdispatch import from_dxdispatch
 from .onnx_node import from_onnx
