@@ -19,8 +19,10 @@ from ..engine.job import Job
 from ..http1.content import expect_end, read_all
 from ..http1.request import ByteSource, Request
 from ..http1.response import Response
+from ..openapi.tensors import compare_operation
 from .document import Document
 from .round import JSON_FIELDS, response
+from .table import Row
 from .tensor_route import (
     TensorRoute,
     admit,
@@ -35,13 +37,12 @@ from .tensor_route import (
 WORK_FACTOR, MAX_WORK_BYTES = 32, 8 << 20
 
 
-def compare_route(engine: Engine, max_tensor_bytes: int) -> TensorRoute:
+def compare_row(engine: Engine, max_tensor_bytes: int) -> Row:
     """The route of ``/compare``."""
     handlers = _Compare(engine, max_tensor_bytes)
-    return TensorRoute(
-        engine,
-        by_representation(octets=handlers.octets, npy=handlers.npy, json=handlers.json),
-    )
+    select = by_representation(octets=handlers.octets, npy=handlers.npy, json=handlers.json)
+    route = TensorRoute(engine, select)
+    return Row("/compare", route, method="POST", link="compare", operation=compare_operation)
 
 
 class _Compare:

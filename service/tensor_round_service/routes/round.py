@@ -22,8 +22,10 @@ from ..engine.job import FIRST_BYTES, Job
 from ..http1.content import expect_end, read_all
 from ..http1.request import Request
 from ..http1.response import FixedFields, Response, field_name
+from ..openapi.tensors import round_operation
 from .document import Document
 from .operator_query import dialect_of, operator_of, rounding_of
+from .table import Row
 from .tensor_route import (
     TensorRoute,
     admit,
@@ -43,13 +45,12 @@ _SERVER_TIMING = field_name(native.SERVER_TIMING)
 _CACHED_PLANS = 1024
 
 
-def round_route(engine: Engine, max_tensor_bytes: int) -> TensorRoute:
+def round_row(engine: Engine, max_tensor_bytes: int) -> Row:
     """The route of ``/round``."""
     handlers = _Round(engine, max_tensor_bytes)
-    return TensorRoute(
-        engine,
-        by_representation(octets=handlers.octets, npy=handlers.npy, json=handlers.json),
-    )
+    select = by_representation(octets=handlers.octets, npy=handlers.npy, json=handlers.json)
+    route = TensorRoute(engine, select)
+    return Row("/round", route, method="POST", link="round", operation=round_operation)
 
 
 @dataclass(frozen=True, slots=True)
