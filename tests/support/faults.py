@@ -23,7 +23,7 @@ from tensor_round_service.http1.receiving import BodyReceiver, ReceivedRequest
 from tensor_round_service.http1.response import Response
 from tensor_round_service.inference.plan import InferencePlan
 from tensor_round_service.routes import tensor_route, tensors
-from tensor_round_service.routes.document import Document
+from tensor_round_service.routes.tensors import Document
 
 #: A failure for ever.
 ALWAYS = -1

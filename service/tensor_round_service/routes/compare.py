@@ -14,9 +14,8 @@ from ..engine.engine import INLINE_BYTES, Engine
 from ..engine.job import Job
 from ..http1.response import Response
 from ..openapi.tensors import compare_operation
-from .document import Document
 from .table import Row
-from .tensors import Plan, TensorHandlers, json_response
+from .tensors import Document, Plan, TensorHandlers, json_response
 
 #: Memory that comparing needs besides the tensor: a multiple of its bytes, up to a maximum.
 WORK_FACTOR, MAX_WORK_BYTES = 32, 8 << 20

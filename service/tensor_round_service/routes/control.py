@@ -22,6 +22,7 @@ from tensor_round.contract.errors import (
     MalformedJSON,
     NotFound,
     NotOffered,
+    RequestRefused,
 )
 from tensor_round.contract.quoting import shown
 from tensor_round.contract.wire import strictjson
@@ -30,7 +31,7 @@ from .. import documents
 from ..http1.asgi import AsgiRequest
 from ..http1.content import read_all
 from ..inference.cuda_memory import HANDLE_BYTES, CudaSharedMemory
-from ..inference.models import MODELS, Model, config_of, find, metadata_of
+from ..inference.models import MODELS, Model, config_of, find, metadata_of, versions_of
 from ..inference.plan import NO_SHARED_MEMORY
 from ..inference.posix_memory import PosixSharedMemory
 from ..inference.regions import RegisteredMemory, Registration
@@ -68,6 +69,11 @@ TRACE: documents.TraceSettings = {
     "trace_file": "",
     "trace_mode": "triton",
 }
+
+_NO_MODELS = "there is nothing at this path; POST /v2/repository/index lists the models"
+_FIXED_MODEL = "model {name} is fixed and cannot be unloaded"
+_FIXED_LOGGING = "log settings are fixed when the service starts"
+_NO_TRACING = "the service has no tracing"
 
 #: A route under ``/v2``; without a summary it is not in the OpenAPI document.
 _Row = partial(Row, tag=TAG, is_counted=False)
@@ -115,10 +121,6 @@ def control_rows(
         await check_ready()
         return {"ready": True}
 
-    async def no_models() -> None:
-        """Refuse, and name the path that lists the models."""
-        raise NotFound("there is nothing at this path; POST /v2/repository/index lists the models")
-
     async def all_statistics() -> documents.StatisticsReport:
         """Counts and durations of the inferences of every version of every model."""
         return {"model_stats": [counts.describe(model) for model in MODELS]}
@@ -153,9 +155,7 @@ def control_rows(
 
     async def model_statistics(name: str) -> documents.StatisticsReport:
         """Counts and durations of the inferences of every version of the model."""
-        find(name)
-        versions = [model for model in MODELS if model.name == name]
-        return {"model_stats": [counts.describe(model) for model in versions]}
+        return {"model_stats": [counts.describe(model) for model in versions_of(name)]}
 
     async def model_version_statistics(name: str, model_version: str) -> documents.StatisticsReport:
         """Counts and durations of the inferences of the version."""
@@ -165,7 +165,7 @@ def control_rows(
         _Row("/v2", server_metadata, "Server metadata", link="v2"),
         _Probe("/v2/health/live", server_live, "Is the server alive?"),
         _Probe("/v2/health/ready", server_ready, "Can the server infer?"),
-        _Row("/v2/models", no_models),
+        _Row("/v2/models", _refusing(NotFound, _NO_MODELS)),
         # Before the routes of a model, so that "stats" is not taken for a model's name.
         _Row("/v2/models/stats", all_statistics, "Statistics of all models"),
         _Row(_MODEL, model_metadata, "Model metadata"),
@@ -197,17 +197,9 @@ def _repository_rows() -> list[Row]:
         await _members(request)
         return {}
 
-    async def unload_model(name: str) -> None:
-        """Refused: the models are fixed."""
-        raise InvalidDescriptor(f"model {find(name).name} is fixed and cannot be unloaded")
-
     async def log_settings() -> documents.LogSettings:
         """The log settings, in Triton's form."""
         return LOGGING
-
-    async def change_log_settings() -> None:
-        """Refused: logging is set when the service starts."""
-        raise InvalidDescriptor("log settings are fixed when the service starts")
 
     async def trace_settings() -> documents.TraceSettings:
         """Nothing is traced."""
@@ -218,28 +210,19 @@ def _repository_rows() -> list[Row]:
         find(name)
         return TRACE
 
-    async def change_trace_settings() -> None:
-        """Refused: the service has no tracing."""
-        raise InvalidDescriptor("the service has no tracing")
-
-    async def change_model_trace_settings(name: str) -> None:
-        """Refused: the service has no tracing."""
-        find(name)
-        raise InvalidDescriptor("the service has no tracing")
-
     index = partial(control_body, ready={"type": "boolean"})
     load = partial(control_body, parameters={"type": "object"})
     repository, trace = "/v2/repository/models/{name}", "/trace/setting"
     return [
         _Post("/v2/repository/index", repository_index, "List the models", operation=index),
         _Post(f"{repository}/load", load_model, "Load a model", operation=load),
-        _Post(f"{repository}/unload", unload_model),
+        _Post(f"{repository}/unload", _refusing(InvalidDescriptor, _FIXED_MODEL)),
         _Row("/v2/logging", log_settings, "Log settings"),
-        _Post("/v2/logging", change_log_settings),
+        _Post("/v2/logging", _refusing(InvalidDescriptor, _FIXED_LOGGING)),
         _Row(f"/v2{trace}", trace_settings, "Trace settings"),
         _Row(f"{_MODEL}{trace}", model_trace_settings, "Trace settings of a model"),
-        _Post(f"/v2{trace}", change_trace_settings),
-        _Post(f"{_MODEL}{trace}", change_model_trace_settings),
+        _Post(f"/v2{trace}", _refusing(InvalidDescriptor, _NO_TRACING)),
+        _Post(f"{_MODEL}{trace}", _refusing(InvalidDescriptor, _NO_TRACING)),
     ]
 
 
@@ -383,6 +366,18 @@ def _refused(kind: str, reason: str) -> Iterator[Row]:
         ("POST", "region/{name}/unregister"),
     ):
         yield _Row(f"/v2/{kind}sharedmemory/{path}", refuse, method=method)
+
+
+def _refusing(error: type[RequestRefused], rule: str) -> Callable[[Request], Awaitable[None]]:
+    """What refuses every request; ``{name}`` in the rule is the model, which must exist."""
+
+    async def refuse(request: Request) -> None:
+        name = request.path_params.get("name")
+        if name is not None:
+            find(name)
+        raise error(rule.format(name=name))
+
+    return refuse
 
 
 async def _members(request: Request) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from ..http1.content import (
 )
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
-from ..http1.response import FixedFields, Response, field_name
+from ..http1.response import Response, field_name, of_type
 from ..inference.executor import InferenceExecutor
 from ..inference.models import MODELS, Model, find
 from ..inference.plan import InferencePlan, plan_from_header, plan_from_raw_body
@@ -47,14 +47,13 @@ from ..openapi.inference import infer_operation
 from .table import Row
 from .tensor_route import Handler, TensorRoute, admit, content_of, text
 
-_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _ACCEPT_ENCODING = field_name(native.ACCEPT_ENCODING)
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
 _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
 _HEADER_LENGTH = field_name(oip.HEADER_LENGTH)
 
-_JSON = FixedFields((_CONTENT_TYPE, native.JSON.encode()))
-_OCTETS = FixedFields((_CONTENT_TYPE, native.OCTET_STREAM.encode()))
+_JSON = of_type(native.JSON)
+_OCTETS = of_type(native.OCTET_STREAM)
 
 #: Plans of headers up to this size are cached. Headers with many numbers are longer.
 _CACHED_HEADER_BYTES = 1024

@@ -16,9 +16,8 @@ from ..engine.job import Job
 from ..http1.request import Progress
 from ..http1.response import Response
 from ..openapi.tensors import round_operation
-from .document import Document
 from .table import Row
-from .tensors import Plan, TensorHandlers, response
+from .tensors import Document, Plan, TensorHandlers, response
 
 
 def round_row(engine: Engine, max_tensor_bytes: int) -> Row:

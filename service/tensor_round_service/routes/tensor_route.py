@@ -23,7 +23,7 @@ from ..http1.request import ByteSource, Request
 from ..http1.response import Parts, Response, field_name
 
 DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
-CONTENT_TYPE = field_name(native.CONTENT_TYPE)
+_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
 _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
 _WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
@@ -53,7 +53,7 @@ class TensorRoute:
     async def __call__(self, request: Request) -> Response:
         """Return the response to a request; it owns the job's memory until it is sent."""
         values = request.head.values
-        handler = self._select_handler(values.get(CONTENT_TYPE, b""), DESCRIPTOR in values)
+        handler = self._select_handler(values.get(_CONTENT_TYPE, b""), DESCRIPTOR in values)
         job = Job(self._engine.memory)
         try:
             response = await handler(request, job)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import islice
+from typing import Any
 
 from tensor_round.contract import operators
 from tensor_round.contract.call import RoundCall, wrong_size
@@ -18,6 +20,7 @@ from tensor_round.contract.errors import (
     Fault,
     HeadersTooLarge,
     InvalidDescriptor,
+    MalformedJSON,
     MalformedNpy,
     MissingDescriptor,
     UnsupportedMediaType,
@@ -28,20 +31,19 @@ from tensor_round.contract.operators.dialects import IEEE754Round
 from tensor_round.contract.operators.text import operator_from_text
 from tensor_round.contract.quoting import shown
 from tensor_round.contract.rounding import Rounding
-from tensor_round.contract.wire import native, npy
+from tensor_round.contract.wire import native, npy, strictjson
 from tensor_round.contract.wire.json_size import measure_json
 
 from ..backends import Bytes
+from ..codec import jsontensor, nesting
 from ..engine.engine import Engine, rounding_cost
 from ..engine.job import FIRST_BYTES, Job
 from ..http1.content import expect_end, read_all, read_up_to
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Progress, Request
-from ..http1.response import FixedFields, Response, field_name
-from .document import Document
+from ..http1.response import FixedFields, Response, field_name, of_type
 from .tensor_route import (
     CODED,
-    CONTENT_TYPE,
     DESCRIPTOR,
     Handler,
     TensorRoute,
@@ -57,9 +59,16 @@ _SERVER_TIMING = field_name(native.SERVER_TIMING)
 #: Number of cached plans. A descriptor has at most 16 KiB.
 _CACHED_PLANS = 1024
 
-_OCTETS = CONTENT_TYPE, native.OCTET_STREAM.encode()
-_NPY = FixedFields((CONTENT_TYPE, native.NPY.encode()))
-_JSON = FixedFields((CONTENT_TYPE, native.JSON.encode()))
+_NPY = of_type(native.NPY)
+_JSON = of_type(native.JSON)
+
+_MEMBERS = ("descriptor", "data")
+#: The members of the short form; the shape may be that of the data.
+_SHORT_MEMBERS = ("operator", "dtype", "shape", "data")
+#: Maximum number of unknown fields in a refusal.
+_LISTED_FAULTS = 32
+#: Fields of all dialects that describe memory layouts, which numbers in JSON do not have.
+_LAYOUT_FIELDS = frozenset({"strides", "byte_length", "Strides", "TotalTensorSizeInBytes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +252,10 @@ class TensorHandlers(ABC):
             call.lengths,
             self.needed_bytes(call),
             rounding_cost(call),
-            FixedFields(_OCTETS, (_OUTPUT_DESCRIPTOR, native.output_descriptor(call.output))),
+            of_type(
+                native.OCTET_STREAM,
+                (_OUTPUT_DESCRIPTOR, native.output_descriptor(call.output)),
+            ),
         )
 
 
@@ -315,3 +327,99 @@ def _rounding_of(operator: RoundOperator, layout: Layout) -> Rounding:
     if isinstance(operator, IEEE754Round):
         return Rounding(operator.rounding)  # ieee754 accepts the rank of every .npy file
     return operator.prepare(layout.dtype.name, layout.shape).call.rounding
+
+
+@dataclass(slots=True)
+class Document:
+    """A JSON request: the call on the packed tensor, and its numbers as parsed JSON."""
+
+    dialect: str
+    #: On the packed tensor.
+    call: RoundCall
+    _data: Any
+
+    @classmethod
+    def read(cls, text: bytes, operator: str | None = None) -> Document:
+        """Parse and check a request; ``operator`` is the one that its query names, if any.
+
+        A document without ``descriptor`` is in the short form: a descriptor's, and data.
+
+        Raises :class:`MalformedJSON`, :class:`MissingDescriptor` or :class:`InvalidDescriptor`.
+        """
+        document = strictjson.loads(
+            text,
+            max_depth=native.MAX_JSON_DEPTH,
+            max_containers=nesting.MAX_CONTAINERS,
+            max_members=native.MAX_JSON_MEMBERS,
+            numbers="exact",
+            nan_tokens=True,
+        )
+        if not isinstance(document, dict):
+            raise MalformedJSON("the JSON must be an object with descriptor and data")
+        is_short = operator is not None or "descriptor" not in document
+        members = _SHORT_MEMBERS if is_short else _MEMBERS
+        if is_short and operator is None and "operator" not in document:
+            raise MissingDescriptor(
+                "the member descriptor is missing: it states operator, dtype and shape; "
+                "in the short form, the members operator and dtype do"
+            )
+        faults = [
+            Fault((name[:40],), f"unknown field; the document has {', '.join(members)}")
+            for name in islice((n for n in document if n not in members), _LISTED_FAULTS)
+        ]
+        if "data" not in document:
+            faults.append(Fault(("data",), "is required"))
+        if operator is not None and "operator" in document:
+            faults.append(Fault(("operator",), "is in the query too"))
+        if faults:
+            raise InvalidDescriptor.of(faults)
+        if is_short:
+            given = {name: document[name] for name in document if name != "data"}
+            if operator is not None:
+                given["operator"] = operator
+            given.setdefault("shape", _shape_of(document["data"]))
+        else:
+            given = document["descriptor"]
+        operators.refuse_oversized(given)
+        descriptor = strictjson.plain(given)
+        described_by = operators.validate(descriptor)
+        resolved = described_by.resolve()
+        if faults := list(_layout_faults(descriptor, ("descriptor",))):
+            raise InvalidDescriptor.of(faults)
+        packed = Layout.of(resolved.input.dtype, resolved.input.shape)
+        call = RoundCall(resolved.rounding, packed, packed, packed.byte_length)
+        return cls(described_by.dialect, call, document["data"])
+
+    def payload(self) -> memoryview:
+        """The numbers as packed bytes, each rounded once to the dtype. Can be called once.
+
+        The parsed numbers are freed, because they take more memory than the response.
+        """
+        data, self._data = self._data, None
+        return jsontensor.read(data, self.call.input.dtype, self.call.input.shape)
+
+    def response(self, payload: memoryview) -> bytes:
+        """The JSON response for the rounded bytes."""
+        layout = self.call.output
+        output = strictjson.dumps({"dtype": layout.dtype.name, "shape": list(layout.shape)})
+        data = jsontensor.write(payload, layout.dtype, layout.shape)
+        return b'{"output":' + output + b',"data":' + data + b"}"
+
+
+def _shape_of(data: Any) -> list[int]:
+    """The shape of nested lists, by the first element of each; one number has no dimension."""
+    shape = []
+    while isinstance(data, list):
+        shape.append(len(data))
+        data = data[0] if data else None
+    return shape
+
+
+def _layout_faults(value: Any, loc: tuple[str | int, ...]) -> Iterator[Fault]:
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if name in _LAYOUT_FIELDS and member is not None:
+                rule = "JSON tensors are packed; this field is for application/octet-stream"
+                yield Fault((*loc, name), rule)
+            else:
+                yield from _layout_faults(member, (*loc, name))
