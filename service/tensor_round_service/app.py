@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from .auth.api_keys import Authenticator, KeyRing
@@ -24,6 +23,7 @@ from .documents import NAME
 from .engine.engine import Engine
 from .engine.readiness import ProcessLifecycle, Readiness
 from .inference.cuda_memory import CudaSharedMemory
+from .inference.executor import InferenceExecutor
 from .inference.posix_memory import PosixSharedMemory
 from .inference.regions import Registry
 from .inference.statistics import Statistics
@@ -31,18 +31,13 @@ from .metrics.counts import Gauges
 from .metrics.recorder import Metrics
 from .openapi.document import describe
 from .refusals import add_refusal_handlers
-from .routes.compare import compare_route
-from .routes.inference import inference_routes
-from .routes.inference_status import inference_status_router
-from .routes.metrics import metrics_router
-from .routes.open_paths import OPEN_PATHS
-from .routes.pages.docs import docs_router
-from .routes.pages.home import FILE_PATHS, page_router
-from .routes.repository import repository_router
-from .routes.round import round_route
-from .routes.shared_memory import shared_memory_router
-from .routes.status import status_router
-from .routes.tensor_route import TensorRoute
+from .routes.compare import compare_row
+from .routes.control import control_rows
+from .routes.inference import inference_rows
+from .routes.pages import page_rows
+from .routes.round import round_row
+from .routes.status import METRICS_PATH, metrics_row, service_row, status_rows
+from .routes.table import Row, Table
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -59,6 +54,8 @@ class Application(FastAPI):
     """FastAPI behind the dispatcher, which gets every request first."""
 
     dispatcher: Dispatcher
+    #: Its routes.
+    table: Table
     metrics: Metrics
     #: What METRICS_PORT serves.
     metrics_dispatcher: Dispatcher
@@ -118,9 +115,10 @@ def _metrics_dispatcher(metrics: Metrics, settings: Settings) -> Dispatcher:
         redirect_slashes=False,
         telemetry=_NO_TELEMETRY,
     )
-    app.include_router(metrics_router(metrics))
+    table = Table([metrics_row(metrics)])
+    table.add_to(app)
     add_refusal_handlers(app)
-    return Dispatcher(app, {}, host_check(settings), None)
+    return Dispatcher(app, table, host_check(settings), None)
 
 
 async def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
@@ -186,64 +184,53 @@ def create_app(
     )
     shared_memory = _shared_memory(settings, worker_folder)
     cuda_memory = _cuda_memory(settings, serving, worker_folder)
-    has_cuda_memory = None if isinstance(cuda_memory, str) else cuda_memory
+    executor = InferenceExecutor(
+        serving, shared_memory, None if isinstance(cuda_memory, str) else cuda_memory
+    )
     counts = Statistics(worker_folder)
     cors = Cors.of(settings)
-    tensor_routes: Mapping[str, TensorRoute] = {
-        "/round": round_route(serving, settings.max_tensor_bytes),
-        "/compare": compare_route(serving, settings.max_tensor_bytes),
-        **inference_routes(
-            serving,
-            settings.max_tensor_bytes,
-            shared_memory,
-            counts,
-            has_cuda_memory,
-            cors.origins if cors else frozenset(),
-        ),
-    }
-    for path in tensor_routes:
-        # For 405 on other methods. The package openapi writes the OpenAPI entries.
-        app.router.routes.append(Route(path, _handled_by_dispatcher, methods=["POST"]))
+    origins = cors.origins if cors else frozenset()
+    limit = settings.max_tensor_bytes
     deployment = Deployment.of(settings, serving.memory.limit_bytes)
-    app.include_router(status_router(serving, deployment, readiness))
-    app.include_router(
-        inference_status_router(counts, readiness.check, shared_memory, has_cuda_memory)
-    )
-    app.include_router(repository_router())
-    app.include_router(shared_memory_router(shared_memory, cuda_memory))
-    app.include_router(docs_router(NAME))
-    app.include_router(page_router())
+    rows = [
+        *page_rows(NAME),
+        Row("/openapi.json", None, link="openapi", is_open=True),
+        *status_rows(serving, deployment, readiness),
+        round_row(serving, limit),
+        compare_row(serving, limit),
+        *control_rows(counts, readiness.check, shared_memory, cuda_memory),
+        *inference_rows(serving, limit, executor, counts, origins),
+    ]
+    rows = [service_row(rows), *rows]
     metrics = Metrics(
         {"version": version(NAME), "backend": serving.backend.name},
-        {*tensor_routes, *OPEN_PATHS - FILE_PATHS, "/operators", "/conformance", "/metrics"},
+        Table(rows).counted_paths | {METRICS_PATH},
         partial(_gauges, serving, lifecycle),
         settings.workers,
         serving.backend.device_events,
         worker_folder,
     )
     app.metrics = metrics
-    for path, tensor_route in tensor_routes.items():
-        tensor_route.path, tensor_route.observer = path, metrics.counts
     if settings.metrics_port is None:
-        app.include_router(metrics_router(metrics))
+        rows.append(metrics_row(metrics))
+    app.table = table = Table(rows)
+    table.add_to(app)
+    for path, tensor_route in table.tensor_routes.items():
+        tensor_route.path, tensor_route.observer = path, metrics.counts
     app.metrics_dispatcher = _metrics_dispatcher(metrics, settings)
     add_refusal_handlers(app)
     app.keys = None if settings.api_keys_file is None else KeyRing(settings.api_keys_file)
     app.dispatcher = Dispatcher(
         app.framework,
-        tensor_routes,
+        table,
         host_check(settings),
-        None if app.keys is None else Authenticator(app.keys, OPEN_PATHS),
+        None if app.keys is None else Authenticator(app.keys, table.open_paths),
         cors,
         metrics,
         settings.access_log,
     )
-    describe(app, OPEN_PATHS, has_keys=settings.api_keys_file is not None)
+    describe(app, table.operations, table.open_paths, has_keys=app.keys is not None)
     return app
-
-
-async def _handled_by_dispatcher(_request: object) -> None:
-    raise RuntimeError("the dispatcher passes POST requests to tensor routes")
 
 
 __all__ = ["create_app"]

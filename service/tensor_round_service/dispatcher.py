@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 from .auth.api_keys import CREDENTIALS, Authenticator
 from .auth.origins import Cors, HostCheck, check_origin
@@ -30,8 +29,7 @@ from .http1.response import (
 )
 from .metrics.recorder import Metrics
 from .refusals import is_v2, refusal_response
-from .routes.pages.docs import PAGE_WITH_SLASH
-from .routes.tensor_route import TensorRoute
+from .routes.table import Table
 
 #: Methods without a body, for which a trailing slash of the path is ignored.
 _WITHOUT_A_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -47,7 +45,7 @@ class Dispatcher:
     def __init__(
         self,
         framework: AsgiApplication,
-        tensor_routes: Mapping[str, TensorRoute],
+        table: Table,
         check_host: HostCheck | None,
         authenticator: Authenticator | None,
         cors: Cors | None = None,
@@ -55,7 +53,8 @@ class Dispatcher:
         logs_access: bool = False,
     ) -> None:
         self._framework = framework
-        self._tensor_routes = tensor_routes
+        self._tensor_routes = table.tensor_routes
+        self._folders = table.folders
         self._check_host = check_host
         self._authenticator = authenticator
         self._cors = cors
@@ -73,7 +72,7 @@ class Dispatcher:
         head = request.head
         request_id = request_id_field(head)
         if head.path.endswith("/") and head.method in _WITHOUT_A_BODY:
-            _strip_trailing_slash(head)
+            self._strip_trailing_slash(head)
         route = self._tensor_routes.get(head.path) if head.method == "POST" else None
         try:
             if head.fault is not None:
@@ -111,6 +110,11 @@ class Dispatcher:
             _log(request, response)
         return response
 
+    def _strip_trailing_slash(self, head: RequestHead) -> None:
+        """Remove a trailing slash, except from the paths of routes that end in one."""
+        if head.path not in self._folders and not head.path.endswith("//"):
+            head.path = head.path[:-1]
+
     def refuse(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
         """Return the refusal for an error, in the format of the path's API.
 
@@ -137,12 +141,6 @@ class Dispatcher:
             return
         response.headers += SERVER_FIELDS
         await send_response(response, send, head_only=request.head.method == "HEAD")
-
-
-def _strip_trailing_slash(head: RequestHead) -> None:
-    """Remove a trailing slash, except from the page whose links are relative to its path."""
-    if head.path not in ("/", PAGE_WITH_SLASH) and not head.path.endswith("//"):
-        head.path = head.path[:-1]
 
 
 def _serialized(response: Response) -> bytes:

@@ -15,28 +15,6 @@ from tensor_round.contract.rounding import Rounding
 NAME = "tensor-round"
 
 
-class Links(TypedDict):
-    """Paths of the service."""
-
-    docs: str
-    openapi: str
-    operators: str
-    conformance: str
-    livez: str
-    readyz: str
-    round: str
-    compare: str
-    v2: str
-
-
-class ServiceInfo(TypedDict):
-    """Name, version and paths of the service."""
-
-    name: str
-    version: str
-    links: Links
-
-
 class OperatorModel(TypedDict):
     """A dialect's model in ``/v2``: its name, and those of its tensors and of its mode."""
 

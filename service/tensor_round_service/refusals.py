@@ -24,9 +24,8 @@ from .codec import oip
 from .failures import refusal_for
 from .http1.head import Header
 from .http1.request import ClientDisconnected
-from .http1.response import NO_STORE, FixedFields, Response, field_name
+from .http1.response import NO_STORE, Response, field_name, of_type
 
-_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _RETRY_AFTER = field_name(native.RETRY_AFTER)
 
 
@@ -43,8 +42,7 @@ def refusal_response(
     else:
         status = refusal.status
         media_type, content = native.PROBLEM_JSON, _problem(refusal, traceparent)
-    fixed = FixedFields((_CONTENT_TYPE, media_type.encode()))
-    response = Response(status, fixed, [content], _headers(refusal))
+    response = Response(status, of_type(media_type), [content], _headers(refusal))
     response.code = refusal.code
     return response
 

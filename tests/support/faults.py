@@ -22,9 +22,8 @@ from tensor_round_service.http1 import connection
 from tensor_round_service.http1.receiving import BodyReceiver, ReceivedRequest
 from tensor_round_service.http1.response import Response
 from tensor_round_service.inference.plan import InferencePlan
-from tensor_round_service.routes import round as round_route
-from tensor_round_service.routes import tensor_route
-from tensor_round_service.routes.document import Document
+from tensor_round_service.routes import tensor_route, tensors
+from tensor_round_service.routes.tensors import Document
 
 #: A failure for ever.
 ALWAYS = -1
@@ -52,7 +51,7 @@ STAGES: dict[str, list[Point]] = {
         Point(ReceivedRequest, "receive_into"),
         Point(ReceivedRequest, "receive_into", "after"),
         Point(BodyReceiver, "fill", "after"),
-        Point(round_route, "read_all", "after"),
+        Point(tensors, "read_all", "after"),
     ],
     "admit": [
         Point(Job, "reserve_first"),

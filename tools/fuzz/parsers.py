@@ -26,7 +26,7 @@ from tensor_round_service.http1.content import STEP_BYTES, decoder_for
 from tensor_round_service.http1.head import MalformedRequest
 from tensor_round_service.inference.models import find
 from tensor_round_service.inference.plan import plan_from_header
-from tensor_round_service.routes.document import Document
+from tensor_round_service.routes.tensors import Document
 
 from . import http1, mutation, seeds
 

@@ -78,8 +78,8 @@ class ServerContext:
         self.handler = handler
         self.limits = limits
         self.state = state
-        #: Connections that are accepted, but not in the record yet. Of one whose TLS handshake
-        #: fails nobody tells, so it is in here until it is collected.
+        #: Connections that are accepted, but not in the record yet. The failure of a TLS handshake
+        #: is not reported, so its connection is in here until it is collected.
         self.opening: WeakSet[Any] = WeakSet()
         # get_running_loop() makes a system call.
         self.loop = asyncio.get_running_loop()

@@ -35,6 +35,7 @@ def field_name(name: str) -> bytes:
 
 
 REQUEST_ID = field_name(native.REQUEST_ID)
+_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 #: The server adds these to every response, refusals of the connection included.
 SERVER_HEADERS = [("X-Content-Type-Options", "nosniff")]
 SERVER_FIELDS = [(field_name(name), value.encode()) for name, value in SERVER_HEADERS]
@@ -62,6 +63,11 @@ class FixedFields:
     def __init__(self, *fields: Header) -> None:
         self.fields = fields
         self.lines = field_lines(fields)
+
+
+def of_type(media_type: str, *others: Header) -> FixedFields:
+    """The fields of a response with this Content-Type."""
+    return FixedFields((_CONTENT_TYPE, media_type.encode()), *others)
 
 
 class Response:

@@ -66,11 +66,17 @@ MODE_PARAMETERS = frozenset(
 )
 
 
-def find(name: str, version: str | None = None) -> Model:
-    """Find a model; without a version, its newest one. Raises :class:`NotFound`."""
+def versions_of(name: str) -> list[Model]:
+    """The versions of a model, oldest first. Raises :class:`NotFound`."""
     versions = [model for model in MODELS if model.name == name]
     if not versions:
         raise NotFound(f"there is no model {shown(name)}; POST /v2/repository/index lists them")
+    return versions
+
+
+def find(name: str, version: str | None = None) -> Model:
+    """Find a model; without a version, its newest one. Raises :class:`NotFound`."""
+    versions = versions_of(name)
     found = [model for model in versions if version in (None, model.version)]
     if not found:
         existing = ", ".join(model.version for model in versions)
@@ -126,7 +132,7 @@ def metadata_of(model: Model) -> ModelMetadata:
     """The metadata of a model, with all versions of it."""
     return {
         "name": model.name,
-        "versions": [other.version for other in MODELS if other.name == model.name],
+        "versions": [other.version for other in versions_of(model.name)],
         "platform": PLATFORM,
         "inputs": [_tensor_metadata(model, model.input)],
         "outputs": [_tensor_metadata(model, model.output)],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from tensor_round.contract.errors import (
     REFUSALS,
@@ -16,7 +15,7 @@ from tensor_round.contract.errors import (
 )
 from tensor_round.contract.wire import native
 
-SCHEMAS_PATH = "#/components/schemas/"
+from .schemas import INTEGER, STRING, Schema, any_of, array_of, component, ref
 
 #: The detail of an example of each code, with the exact text of the service.
 _DETAILS = {
@@ -67,59 +66,50 @@ EXAMPLES: dict[str, RequestRefused] = {
     )
 }
 
-_PROBLEM: dict[str, Any] = {
-    "title": "Problem",
-    "description": "A problem document (RFC 9457).",
-    "type": "object",
-    "required": ["type", "title", "status", "detail", "code"],
-    "properties": {
-        "type": {
-            "type": "string",
-            "format": "uri-reference",
-            "description": "A link to the section on the code, relative to the request.",
-        },
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "code": {"type": "string", "enum": sorted(REFUSALS)},
-        "errors": {
-            "description": "The faults in the request, if the refusal names them.",
-            "type": "array",
-            "items": {"$ref": SCHEMAS_PATH + "ProblemFault"},
-        },
-        "limit_bytes": {"type": "integer", "description": "With tensor_too_large."},
-        "got_bytes": {
-            "anyOf": [{"type": "integer"}, {"type": "null"}],
-            "description": "With tensor_too_large; null if the client stated no size.",
-        },
-    },
-}
-_PROBLEM_FAULT: dict[str, Any] = {
-    "title": "ProblemFault",
-    "description": "One fault in a request: its path of keys and indices, and the violated rule.",
-    "type": "object",
-    "required": ["loc", "msg"],
-    "properties": {
-        "loc": {
-            "type": "array",
-            "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
-        },
-        "msg": {"type": "string"},
-    },
-}
-
 #: Components of the document for :func:`problem_responses`.
-SCHEMAS = {"Problem": _PROBLEM, "ProblemFault": _PROBLEM_FAULT}
+SCHEMAS: Schema = {
+    **component(
+        "Problem",
+        "A problem document (RFC 9457).",
+        ["type", "title", "status", "detail", "code"],
+        {
+            "type": {
+                **STRING,
+                "format": "uri-reference",
+                "description": "A link to the section on the code, relative to the request.",
+            },
+            "title": STRING,
+            "status": INTEGER,
+            "detail": STRING,
+            "code": {**STRING, "enum": sorted(REFUSALS)},
+            "errors": {
+                "description": "The faults in the request, if the refusal names them.",
+                **array_of(ref("ProblemFault")),
+            },
+            "limit_bytes": {**INTEGER, "description": "With tensor_too_large."},
+            "got_bytes": {
+                **any_of(INTEGER, {"type": "null"}),
+                "description": "With tensor_too_large; null if the client stated no size.",
+            },
+        },
+    ),
+    **component(
+        "ProblemFault",
+        "One fault in a request: its path of keys and indices, and the violated rule.",
+        ["loc", "msg"],
+        {"loc": array_of(any_of(STRING, INTEGER)), "msg": STRING},
+    ),
+}
 
 RETRY_AFTER = {
     native.RETRY_AFTER: {
         "description": "Seconds after which the client may retry.",
-        "schema": {"type": "integer", "minimum": 1},
+        "schema": {**INTEGER, "minimum": 1},
     }
 }
 
 
-def problem_responses(codes: Iterable[str]) -> dict[str, Any]:
+def problem_responses(codes: Iterable[str]) -> Schema:
     """The responses for these codes: one for each status, with an example of each code."""
     by_status: dict[int, list[RequestRefused]] = {}
     for code in codes:
@@ -127,10 +117,10 @@ def problem_responses(codes: Iterable[str]) -> dict[str, Any]:
     return {str(status): _response(by_status[status]) for status in sorted(by_status)}
 
 
-def _response(refusals: list[RequestRefused]) -> dict[str, Any]:
+def _response(refusals: list[RequestRefused]) -> Schema:
     examples = {r.code: {"summary": r.title, "value": problem(r)} for r in refusals}
-    content = {"schema": {"$ref": SCHEMAS_PATH + "Problem"}, "examples": examples}
-    response: dict[str, Any] = {
+    content = {"schema": ref("Problem"), "examples": examples}
+    response: Schema = {
         "description": "; ".join(f"`{r.code}`: {r.title}" for r in refusals),
         "content": {native.PROBLEM_JSON: content},
     }

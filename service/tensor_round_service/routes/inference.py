@@ -7,7 +7,7 @@ shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from functools import lru_cache, partial
 from time import perf_counter_ns
 
@@ -38,23 +38,22 @@ from ..http1.content import (
 )
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
-from ..http1.response import FixedFields, Response, field_name
-from ..inference.cuda_memory import CudaSharedMemory
+from ..http1.response import Response, field_name, of_type
 from ..inference.executor import InferenceExecutor
 from ..inference.models import MODELS, Model, find
 from ..inference.plan import InferencePlan, plan_from_header, plan_from_raw_body
-from ..inference.posix_memory import PosixSharedMemory
 from ..inference.statistics import Statistics
+from ..openapi.inference import infer_operation
+from .table import Row
 from .tensor_route import Handler, TensorRoute, admit, content_of, text
 
-_CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _ACCEPT_ENCODING = field_name(native.ACCEPT_ENCODING)
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
 _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
 _HEADER_LENGTH = field_name(oip.HEADER_LENGTH)
 
-_JSON = FixedFields((_CONTENT_TYPE, native.JSON.encode()))
-_OCTETS = FixedFields((_CONTENT_TYPE, native.OCTET_STREAM.encode()))
+_JSON = of_type(native.JSON)
+_OCTETS = of_type(native.OCTET_STREAM)
 
 #: Plans of headers up to this size are cached. Headers with many numbers are longer.
 _CACHED_HEADER_BYTES = 1024
@@ -65,26 +64,35 @@ MAX_RAW_BYTES = 16 << 20
 _ENCODING_COST = 64
 
 
-def inference_routes(
+def inference_rows(
     engine: Engine,
     max_tensor_bytes: int,
-    shared_memory: PosixSharedMemory | None,
+    executor: InferenceExecutor,
     counts: Statistics,
-    cuda_memory: CudaSharedMemory | None = None,
     listed_origins: Set[bytes] = frozenset(),
-) -> dict[str, TensorRoute]:
-    """The route of each model and version, by path."""
+) -> Iterator[Row]:
+    """The routes of every model and version, and what unknown ones get."""
 
-    def route(model: Model) -> TensorRoute:
-        executor = InferenceExecutor(engine, shared_memory, cuda_memory)
+    def row(path: str, model: Model) -> Row:
         inference = _Inference(engine, max_tensor_bytes, executor, counts, model, listed_origins)
-        return TensorRoute(engine, inference.select_handler)
+        return Row(path, TensorRoute(engine, inference.select_handler), method="POST")
 
-    routes = {}
     for model in MODELS:
-        routes[f"/v2/models/{model.name}/versions/{model.version}/infer"] = route(model)
-        routes[f"/v2/models/{model.name}/infer"] = route(find(model.name))
-    return routes
+        yield row(f"/v2/models/{model.name}/versions/{model.version}/infer", model)
+    for name in dict.fromkeys(model.name for model in MODELS):
+        yield row(f"/v2/models/{name}/infer", find(name))
+
+    async def unknown_model(name: str, model_version: str | None = None) -> None:
+        """Refuse with the name of the unknown model or version."""
+        find(name, model_version)
+
+    unknown = partial(Row, endpoint=unknown_model, method="POST", is_counted=False)
+    of_model = partial(infer_operation, "infer", "Round a tensor", "name")
+    of_version = partial(
+        infer_operation, "infer_version", "Round a tensor by a version", "name", "model_version"
+    )
+    yield unknown("/v2/models/{name}/infer", operation=of_model)
+    yield unknown("/v2/models/{name}/versions/{model_version}/infer", operation=of_version)
 
 
 class _Inference:

@@ -1,63 +1,65 @@
-"""The routes that describe the service: links, operators, conformance, health."""
+"""The routes that describe the service: links, operators, conformance, health, metrics."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
+from pydantic import create_model
 
 from .. import documents
 from ..deployment import Deployment
-from ..documents import catalog
 from ..engine import conformance
 from ..engine.engine import Engine
 from ..engine.readiness import Readiness
-from .pages.home import page_response, wants_html
+from ..metrics.recorder import Metrics
+from .pages import home_page
+from .table import Row, links
 
-_LINKS: documents.Links = {
-    "docs": "/docs",
-    "openapi": "/openapi.json",
-    "operators": "/operators",
-    "conformance": "/conformance",
-    "livez": "/livez",
-    "readyz": "/readyz",
-    "round": "/round",
-    "compare": "/compare",
-    "v2": "/v2",
-}
+METRICS_PATH = "/metrics"
+_TEXT = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
-def status_router(engine: Engine, deployment: Deployment, readiness: Readiness) -> APIRouter:
-    """The routes that describe the service."""
-    router = APIRouter()
+def service_row(rows: Iterable[Row]) -> Row:
+    """The route at ``/``, with the links of the other routes."""
+    linked = links(rows)
+    fields: dict[str, Any] = dict.fromkeys(linked, (str, ...))
+    links_model = create_model("Links", __doc__="Paths of the service.", **fields)
+    info_model = create_model(
+        "ServiceInfo",
+        __doc__="Name, version and paths of the service.",
+        name=(str, ...),
+        version=(str, ...),
+        links=(links_model, ...),
+    )
+
+    async def service_info(request: Request, response: Response) -> Any:
+        """Name, version and paths of the service; browsers get the web page."""
+        if page := home_page(request):
+            return page
+        response.headers["Vary"] = "Accept"
+        return {"name": documents.NAME, "version": version(documents.NAME), "links": linked}
+
+    options = {"response_model": info_model}
+    return Row("/", service_info, "Name, version and links", is_open=True, options=options)
+
+
+def status_rows(engine: Engine, deployment: Deployment, readiness: Readiness) -> list[Row]:
+    """The routes that describe operators, exactness and health."""
     described: documents.Operators = {
-        **catalog(deployment.limits),
+        **documents.catalog(deployment.limits),
         "service": deployment.terms,
         "execution": {"backend": engine.backend.name, "devices": [*engine.backend.devices]},
     }
     report: asyncio.Future[documents.Conformance] | None = None
 
-    @router.get(
-        "/",
-        tags=["service"],
-        summary="Name, version and links",
-        response_model=documents.ServiceInfo,
-    )
-    async def service_info(request: Request, response: Response) -> Any:
-        """Name, version and paths of the service; browsers get the web page."""
-        if wants_html(request.headers.get("accept", "")):
-            return page_response(request)
-        response.headers["Vary"] = "Accept"
-        return {"name": documents.NAME, "version": version(documents.NAME), "links": _LINKS}
-
-    @router.get("/operators", tags=["service"], summary="Operators and limits")
     async def list_operators() -> documents.Operators:
         """Dialects, versions, modes, dtypes, effective limits, and how the service is deployed."""
         return described
 
-    @router.get("/conformance", tags=["service"], summary="Proof of exactness")
     async def show_conformance() -> documents.Conformance:
         """SHA-256 of the results for all bit patterns of every 8- and 16-bit type.
 
@@ -69,18 +71,33 @@ def status_router(engine: Engine, deployment: Deployment, readiness: Readiness) 
         # Shielded: a client that disconnects must not cancel the report of other clients.
         return await asyncio.shield(report)
 
-    @router.get("/livez", tags=["health"], summary="Is the process alive?")
     async def livez() -> documents.Liveness:
         """Responds 200 as long as the event loop runs; tests nothing else."""
         return {"status": "alive"}
 
-    @router.get("/readyz", tags=["health"], summary="Can it serve?")
     async def readyz() -> documents.Readiness:
         """Responds 200 if the backend rounds known values correctly and no drain has begun."""
         await readiness.check()
         return {"status": "ready", "backend": engine.backend.name}
 
-    return router
+    return [
+        Row("/operators", list_operators, "Operators and limits", link="operators"),
+        Row("/conformance", show_conformance, "Proof of exactness", link="conformance"),
+        Row("/livez", livez, "Is the process alive?", "health", link="livez", is_open=True),
+        Row("/readyz", readyz, "Can it serve?", "health", link="readyz", is_open=True),
+    ]
+
+
+def metrics_row(metrics: Metrics) -> Row:
+    """The route of the metrics of all workers."""
+
+    async def show_metrics(request: Request) -> Response:
+        """Metrics of all workers, in Prometheus' text format or OpenMetrics."""
+        content, media_type = await metrics.exposition(request.headers.get("accept", ""))
+        return Response(content, headers={"Content-Type": media_type})
+
+    options = {"response_class": Response, "responses": _TEXT}
+    return Row(METRICS_PATH, show_metrics, "Metrics, in Prometheus' format", options=options)
 
 
 async def _report(engine: Engine) -> documents.Conformance:

@@ -10,20 +10,14 @@ from functools import lru_cache, partial
 from urllib.parse import parse_qsl
 
 from tensor_round.contract.errors import (
-    DuplicateDescriptor,
     Fault,
-    HeadersTooLarge,
     InvalidDescriptor,
-    MalformedNpy,
-    MissingDescriptor,
-    UnsupportedMediaType,
 )
-from tensor_round.contract.quoting import shown
-from tensor_round.contract.wire import native, npy
+from tensor_round.contract.wire import native
 
 from ..engine.engine import Engine
 from ..engine.job import FIRST_BYTES, Job, Observer
-from ..http1.content import Decoded, Prefixed, Verified, decoder_for, read_up_to
+from ..http1.content import Decoded, Prefixed, Verified, decoder_for
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Request
 from ..http1.response import Parts, Response, field_name
@@ -33,6 +27,8 @@ _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
 _CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
 _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
 _WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
+#: The content of a request without these fields is its body.
+CODED = frozenset({_CONTENT_DIGEST, _CONTENT_ENCODING})
 
 #: Bytes of a body that must be received before the rest of its memory is reserved. With the head
 #: they fit into one 64 KiB segment of the loopback interface.
@@ -84,55 +80,6 @@ class TensorRoute:
             response.headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
 
 
-def by_representation(
-    *, octets: Handler, npy: Handler, json: Handler
-) -> Callable[[bytes, bool], Handler]:
-    """A ``select_handler`` for the three representations of a tensor.
-
-    It raises :class:`UnsupportedMediaType`.
-    """
-
-    def select_handler(content_type: bytes, has_descriptor: bool) -> Handler:
-        match native.media_type(content_type.decode("latin-1")):
-            case "" | native.OCTET_STREAM:
-                return octets
-            case native.FORM if has_descriptor:
-                return octets
-            case native.JSON | native.NPY as other if has_descriptor:
-                raise UnsupportedMediaType(
-                    f"with the header {native.OPERATOR_DESCRIPTOR}, Content-Type must be "
-                    f"{native.OCTET_STREAM}, got {other}"
-                )
-            case native.JSON:
-                return json
-            case native.NPY:
-                return npy
-        raise UnsupportedMediaType(
-            f"Content-Type must be {native.OCTET_STREAM} with the header "
-            f"{native.OPERATOR_DESCRIPTOR}, {native.JSON} or {native.NPY}, "
-            f"got {shown(content_type.decode('latin-1'))}"
-        )
-
-    return select_handler
-
-
-def descriptor_of(head: RequestHead) -> bytes:
-    """The value of ``Operator-Descriptor``; refuses a missing, repeated or long one."""
-    descriptor = head.values.get(DESCRIPTOR)
-    name, limit = native.OPERATOR_DESCRIPTOR, native.MAX_DESCRIPTOR_LENGTH
-    if descriptor is not None and DESCRIPTOR not in head.repeated:
-        if len(descriptor) > limit:
-            raise HeadersTooLarge(f"the header {name} has more than {limit} bytes")
-        return descriptor
-    count = sum(field == DESCRIPTOR for field, _ in head.fields)
-    if count:
-        raise DuplicateDescriptor(f"the request has the header {name} {count} times")
-    raise MissingDescriptor(
-        f"the header {name} with the operator as JSON is missing; "
-        "GET /operators lists the operators"
-    )
-
-
 def parameters(head: RequestHead, *known: str) -> dict[str, str]:
     """The parameters of the query; unknown and repeated ones are refused, not ignored."""
     found: dict[str, str] = {}
@@ -145,17 +92,6 @@ def parameters(head: RequestHead, *known: str) -> dict[str, str]:
             raise InvalidDescriptor.of([Fault(("query", name), "given more than once")])
         found[name] = value
     return found
-
-
-async def npy_header(source: ByteSource) -> npy.NpyHeader:
-    """Read the header of a .npy file."""
-    start = b""
-    while (header := npy.read_header(start)) is None:
-        piece = await read_up_to(source, npy.missing_length(start))
-        if not piece:
-            raise MalformedNpy("the file ends within its header")
-        start += piece
-    return header
 
 
 def content_of(request: Request) -> tuple[ByteSource, int | None]:

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round_service.codec import numerals
+from tensor_round_service.codec import jsontensor
 from tensor_round_verify.reference import FLOATS
 
 #: Enough digits for every float64 and every midpoint of narrower formats to be exact.
@@ -53,7 +53,7 @@ def text_of(exact: Fraction) -> Decimal:
 
 
 def patterns(texts: list[str], name: str) -> list[int]:
-    found: list[int] = numerals.patterns([t.encode() for t in texts], BY_NAME[name]).tolist()
+    found: list[int] = jsontensor.patterns([t.encode() for t in texts], BY_NAME[name]).tolist()
     return found
 
 
@@ -185,7 +185,7 @@ def test_more_decimals_than_one_block() -> None:
     count = 200_001
     texts = ["1.0004882812500002", "2049", "-0"] * (count // 3)
     assert patterns(texts, "float16") == [0x3C01, 0x6800, 0x8000] * (count // 3)
-    assert numerals.patterns([], BY_NAME["float16"]).tolist() == []
+    assert jsontensor.patterns([], BY_NAME["float16"]).tolist() == []
 
 
 LONG: dict[str, bytes] = {
@@ -202,5 +202,5 @@ LONG: dict[str, bytes] = {
 @pytest.mark.parametrize("name", LONG)
 def test_one_long_decimal_is_answered_soon(name: str) -> None:
     began = time.process_time()
-    numerals.patterns([LONG[name]], BY_NAME["float16"])
+    jsontensor.patterns([LONG[name]], BY_NAME["float16"])
     assert time.process_time() - began < 5

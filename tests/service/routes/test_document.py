@@ -16,7 +16,7 @@ from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, Tenso
 from tensor_round.contract.wire import strictjson
 from tensor_round.contract.wire.json_size import measure_json
 from tensor_round_service.codec import nesting
-from tensor_round_service.routes.document import Document
+from tensor_round_service.routes.tensors import Document
 
 KIB, MIB = 1 << 10, 1 << 20
 

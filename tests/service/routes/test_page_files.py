@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request, Response
 from support.http.asgi import Answer, ask, scope_of
 from tensor_round.contract.errors import NotFound
 from tensor_round_service.http1.asgi import AsgiRequest, respond_by_asgi
-from tensor_round_service.routes.pages.files import PageFile, PageFiles
+from tensor_round_service.routes.pages import PageFile, PageFiles
 
 SCRIPT = b"export const answer = 42;\n" * 100
 GZIP = ("Accept-Encoding", "gzip, deflate, br, zstd")

@@ -1,0 +1,241 @@
+"""``POST /round`` and ``POST /compare`` in the OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from tensor_round.contract import operators
+from tensor_round.contract.differences.document import adapter
+from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.errors import REFUSALS
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.operators.text import SPELLINGS
+from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.wire import native
+
+from ..engine.comparison import compared
+from .errors import problem_responses
+from .schemas import (
+    BINARY,
+    INTEGER,
+    PATH,
+    STRING,
+    Schema,
+    any_of,
+    array_of,
+    component,
+    parameter,
+    ref,
+)
+
+_DESCRIPTOR: Schema = {
+    "dialect": "ieee754",
+    "rounding": "ties_to_even",
+    "input": {"dtype": "float32", "shape": [4]},
+}
+_REQUEST = {"descriptor": _DESCRIPTOR, "data": [0.5, 1.5, -0.3, 2.5]}
+_RESPONSE = {"output": {"dtype": "float32", "shape": [4]}, "data": [0.0, 2.0, -0.0, 2.0]}
+
+_NUMBER: list[Schema] = [
+    {"type": "number"},
+    {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]},
+]
+_NUMBERS = any_of(
+    *_NUMBER,
+    # The inner type would be recursive, which client generators do not support.
+    array_of(any_of(*_NUMBER, array_of({}))),
+    description="Numbers, nested as the shape or flat; a tensor of rank 0 is one number.",
+)
+#: All codes except those of unknown paths, wrong methods and internal errors.
+_CODES = [code for code, kind in REFUSALS.items() if kind.status not in (404, 405, 500)]
+
+_PARAMETERS = [
+    parameter(
+        native.OPERATOR_DESCRIPTOR,
+        "header",
+        # With `content` or `contentMediaType`, client generators omit the parameter, and Swagger
+        # UI asks for a file.
+        {**STRING, "examples": [json.dumps(_DESCRIPTOR)]},
+        "With application/octet-stream only: the JSON of a `Descriptor` (see Schemas), such as "
+        f"`{json.dumps(_DESCRIPTOR)}`.",
+    ),
+    parameter(
+        "operator",
+        "query",
+        STRING,
+        f"With application/x-npy and JSON: the operator as one word, {SPELLINGS}; of .npy files "
+        "ties_to_even by default.",
+    ),
+    parameter(
+        "rounding",
+        "query",
+        {**STRING, "enum": [r.value for r in Rounding]},
+        "With application/x-npy: the rounding, in place of `operator`.",
+    ),
+    parameter(
+        "dtype",
+        "query",
+        {**STRING, "enum": [d.name for d in DTYPES if not d.is_named_by_npy]},
+        "With application/x-npy: the dtype of a file that says V1 or V2.",
+    ),
+    parameter(
+        native.CONTENT_DIGEST,
+        "header",
+        STRING,
+        "RFC 9530: `sha-256=:...:` of the body; the service verifies it.",
+    ),
+    parameter(
+        native.WANT_CONTENT_DIGEST,
+        "header",
+        STRING,
+        "RFC 9530: `sha-256=1` requests the digest of the response.",
+    ),
+]
+#: Parameters that choose an operator, which a comparison has not.
+_OPERATOR_IN_QUERY = ("operator", "rounding")
+
+_HEADERS: Schema = {
+    native.EXECUTION_BACKEND: {"schema": {**STRING, "enum": ["numpy", "cupy"]}},
+    native.SERVER_TIMING: {
+        "description": "Milliseconds to receive, queue and execute.",
+        "schema": STRING,
+    },
+    native.REQUEST_ID: {"schema": STRING},
+    native.CONTENT_DIGEST: {"schema": STRING},
+}
+_OUTPUT_DESCRIPTOR: Schema = {
+    "description": "octet-stream only: dtype, shape, strides and byte_length, as JSON.",
+    "schema": STRING,
+}
+
+
+class _DescriptorSchema(GenerateJsonSchema):
+    """Omits defaults: client generators treat members with a default as required."""
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+
+def schemas() -> Schema:
+    """The components for both: descriptors, the JSON representation, and the differences."""
+    descriptor = TypeAdapter(operators.Descriptor).json_schema(
+        ref_template=PATH + "{model}", schema_generator=_DescriptorSchema
+    )
+    # As the client's models define them.
+    differences = adapter().json_schema(mode="serialization", ref_template=PATH + "{model}")
+    return {
+        **descriptor.pop("$defs"),
+        "Descriptor": descriptor,
+        **component(
+            "RoundRequest",
+            "An operator and the numbers to round.",
+            ["descriptor", "data"],
+            {"descriptor": ref("Descriptor"), "data": _NUMBERS},
+            additionalProperties=False,
+        ),
+        **component(
+            "ShortRoundRequest",
+            "An operator in one word, or by dialect and attributes, and the numbers of a packed "
+            "tensor. The query may have the operator; the shape is by default the data's.",
+            ["dtype", "data"],
+            {
+                "operator": any_of(STRING, {"type": "object"}),
+                "dtype": {**STRING, "enum": [dtype.name for dtype in DTYPES]},
+                "shape": array_of(INTEGER),
+                "data": _NUMBERS,
+            },
+            additionalProperties=False,
+        ),
+        **component(
+            "RoundResponse",
+            "The rounded numbers.",
+            ["output", "data"],
+            {"output": ref("RoundedTensor"), "data": _NUMBERS},
+        ),
+        **component(
+            "RoundedTensor",
+            "Dtype and shape of the output.",
+            ["dtype", "shape"],
+            {"dtype": STRING, "shape": array_of(INTEGER)},
+        ),
+        **differences.pop("$defs"),
+        "Differences": differences,
+    }
+
+
+def round_operation() -> Schema:
+    """The OpenAPI operation of ``POST /round``."""
+    return _operation(
+        "round",
+        "Round every element of a tensor",
+        "The Content-Type selects one of three representations; the response has the "
+        "representation of the request. JSON: operator and numbers are one document. "
+        "octet-stream: the header Operator-Descriptor has the operator, and the body is the "
+        "tensor's bytes, little-endian. x-npy: the body is a .npy file. Content-Encoding may "
+        "be identity, gzip or deflate.\n\n-0.3 rounds to -0.0, as IEEE 754 defines; browsers, "
+        "this page too, show it as 0.",
+        _PARAMETERS,
+        any_of(ref("RoundRequest"), ref("ShortRoundRequest")),
+        {
+            "description": "The rounded tensor, in the representation of the request.",
+            "headers": {native.OUTPUT_DESCRIPTOR: _OUTPUT_DESCRIPTOR, **_HEADERS},
+            # Some generators use the first representation for all responses: bytes suit all three.
+            "content": {
+                native.OCTET_STREAM: BINARY,
+                native.JSON: {"schema": ref("RoundResponse"), "example": _RESPONSE},
+                native.NPY: BINARY,
+            },
+        },
+    )
+
+
+def compare_operation() -> Schema:
+    """The OpenAPI operation of ``POST /compare``."""
+    data = np.array(_REQUEST["data"], np.float32)
+    example = compared(data.view(np.uint8), Layout.of(BY_NAME["float32"], data.shape))
+    return _operation(
+        "compare",
+        "Compare roundings on a tensor",
+        "For each pair of roundings: the number of elements whose results differ, by class, "
+        "and the first three of each class. The request has the representations of `/round`. "
+        "Of a descriptor, only the layout of the input is used, which must be dense. The "
+        "response is always JSON.",
+        [p for p in _PARAMETERS if p["name"] not in _OPERATOR_IN_QUERY],
+        ref("RoundRequest"),
+        {
+            "description": "The differences.",
+            "headers": _HEADERS,
+            "content": {native.JSON: {"schema": ref("Differences"), "example": example}},
+        },
+    )
+
+
+def _operation(
+    name: str,
+    summary: str,
+    description: str,
+    parameters: list[Schema],
+    document: Schema,
+    success: Schema,
+) -> Schema:
+    request = {"schema": document, "example": _REQUEST}
+    content: dict[str, Any] = {
+        native.JSON: request,
+        native.OCTET_STREAM: BINARY,
+        native.NPY: BINARY,
+    }
+    return {
+        "tags": ["round"],
+        "operationId": name,
+        "summary": summary,
+        "description": description,
+        "parameters": parameters,
+        "requestBody": {"required": True, "content": content},
+        "responses": {"200": success, **problem_responses(_CODES)},
+    }

@@ -1,1 +1,0 @@
-"""HTML pages: the web page, Swagger UI, and the page about errors."""
