@@ -11,7 +11,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.wire import native
 
-from ..engine.comparison import compared
+from ..engine.differences import compared
 from .errors import SCHEMAS_PATH, problem_responses
 from .rounding import BINARY, CODES, HEADERS, PARAMETERS, REQUEST
 

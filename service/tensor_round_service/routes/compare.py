@@ -13,7 +13,7 @@ from tensor_round.contract.wire import native, npy, strictjson
 from tensor_round.contract.wire.json_size import measure_json
 
 from ..backends import Bytes
-from ..engine.comparison import check_dense, compared
+from ..engine.differences import check_dense, compared
 from ..engine.engine import INLINE_BYTES, Engine
 from ..engine.job import Job
 from ..http1.content import expect_end, read_all

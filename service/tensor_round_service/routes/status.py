@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from .. import documents
 from ..deployment import Deployment
 from ..documents import catalog
-from ..engine import conformance
+from ..engine import digests
 from ..engine.engine import Engine
 from ..engine.readiness import Readiness
 from .pages.home import page_response, wants_html
@@ -84,4 +84,4 @@ def status_router(engine: Engine, deployment: Deployment, readiness: Readiness) 
 
 
 async def _report(engine: Engine) -> documents.Conformance:
-    return await engine.run(lambda: conformance.report(engine.backend), 1 << 20)
+    return await engine.run(lambda: digests.report(engine.backend), 1 << 20)
