@@ -79,30 +79,33 @@ class PipelineSlot:
 
     def rearrange(self, call: RoundCall, source: Bytes, target: Bytes) -> None:
         """Execute a call with strides, with the whole tensor in newly allocated device memory."""
-        with self.stream as stream, _drained(stream):
+        with self.queue() as stream:
             operand = self._device.allocate(source.size)
             result = self._device.allocate(target.size)
             stream.copy_in(source, operand)
             _round_resident(stream, self._device.allocate, call, operand, result)
             stream.copy_out(result, target)
-            stream.wait()
 
     def copy_in(self, source: Bytes, target: DeviceBuffer) -> None:
         """Copy from host memory, page-locked or not, to the device."""
-        with self.stream as stream, _drained(stream):
+        with self.queue() as stream:
             stream.copy_in(source, target)
-            stream.wait()
 
     def copy_out(self, source: DeviceBuffer, target: Bytes) -> None:
         """Copy from the device to host memory, page-locked or not."""
-        with self.stream as stream, _drained(stream):
+        with self.queue() as stream:
             stream.copy_out(source, target)
-            stream.wait()
 
     def resident(self, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer) -> None:
         """Execute a call on tensors in the device's memory."""
-        with self.stream as stream, _drained(stream):
+        with self.queue() as stream:
             _round_resident(stream, self._device.allocate, call, source, target)
+
+    @contextmanager
+    def queue(self) -> Iterator[Stream]:
+        """The stream; at the end all queued operations have ended, after an exception too."""
+        with self.stream as stream, _drained(stream):
+            yield stream
             stream.wait()
 
 
