@@ -100,7 +100,7 @@ TOPS: dict[Path, dict[str, set[str]]] = {
         **{name: set() for name in ("__main__", "dispatcher", "local", "refusals")},
         "app": {"process"},
     },
-    VERIFY: {name: set() for name in ("onnx_backend", "specifications", "comparison", "rules")},
+    VERIFY: {name: set() for name in ("onnx_backend", "specifications", "comparison")},
     CLI: {name.stem: set() for name in CLI.glob("*.py") if name.stem != "__init__"},
 }
 

@@ -76,7 +76,7 @@ def _page(reports: dict[str, list[tuple[str, Any]]]) -> Iterator[str]:
         yield COLUMNS + "".join(row for is_of_nans, row in rows if not is_of_nans)
         if of_nans:
             yield f"\nOf NaNs alone:\n\n{COLUMNS}{''.join(of_nans)}"
-        yield "\n| runtime | right | not taken |\n|---|---|---|\n"
+        yield "\n| runtime | right | not supported |\n|---|---|---|\n"
         yield from (_right(report) for _, report in reports[operator])
 
 
@@ -129,8 +129,8 @@ def _command(name: str, operator: str, verdict: Any) -> str:
 def _right(report: Any) -> str:
     right = [verdict for verdict in report["verdicts"] if not verdict["wrong"]]
     lacking = sorted({row["dtype"].partition(",")[0] for row in report["lacking"]})
-    taken = {verdict["dtype"].partition(",")[0] for verdict in report["verdicts"]}
-    missing = ", ".join(name for name in lacking if name not in taken)
+    supported = {verdict["dtype"].partition(",")[0] for verdict in report["verdicts"]}
+    missing = ", ".join(name for name in lacking if name not in supported)
     return f"| {report['runtime']} | {_named(right)} | {missing} |\n"
 
 

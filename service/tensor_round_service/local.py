@@ -23,8 +23,8 @@ from tensor_round.contract.layout import check_size
 from .backends import Bytes
 from .backends.select import select_backend
 from .documents import Limits, catalog
-from .engine import conformance
-from .engine.comparison import check_dense, compared
+from .engine import digests
+from .engine.differences import check_dense, compared
 from .engine.engine import INLINE_BYTES, MAX_TENSOR_BYTES, Engine
 from .engine.job import Job
 from .engine.memory import largest_request
@@ -89,7 +89,7 @@ class LocalEngine:
                 }
                 return {**catalog(limits)}
             case "GET", "/conformance":
-                return {**conformance.report(backend)}
+                return {**digests.report(backend)}
             case "GET", "/readyz":
                 if not rounds_correctly(backend):
                     raise BackendFailed("the backend rounded known values wrongly")

@@ -79,7 +79,8 @@ class Settings(BaseSettings):
     health and the docs page need a key. The service reads it again when it changes."""
     allowed_hosts: str | None = None
     """Comma-separated host names that a request may be for, besides IP addresses and localhost;
-    other names get 421. If not set: no names on a loopback address, else all."""
+    other names get 421. Default: on a loopback address no further names, on any other address
+    all."""
     cors_origins: str | None = None
     """Comma-separated origins whose pages may read responses and request changes, as in
     https://app.example,http://localhost:5173 (CORS). If not set, only the service's own."""

@@ -94,7 +94,7 @@ def test_types_that_are_not_in_the_baseline_have_to_be_right() -> None:
 
 
 class Half:
-    """A runtime of one's own, which takes float16 and lacks bfloat16."""
+    """A runtime of one's own, which supports float16, but not bfloat16."""
 
     name = "half 1.0"
     dtypes = ("float16", "bfloat16")
@@ -110,14 +110,14 @@ class Half:
         pass
 
 
-def test_a_type_that_is_no_longer_taken_is_complained_of() -> None:
+def test_a_type_that_is_no_longer_supported_is_complained_of() -> None:
     half = verify(Half())
     assert half.lacking == (Lacking("bfloat16", "ties_to_even", "there is no bfloat16 here"),)
-    assert "bfloat16 ties_to_even: not taken: there is no bfloat16 here" in str(half)
+    assert "bfloat16 ties_to_even: not supported: there is no bfloat16 here" in str(half)
     assert complaints(half, Baseline.of(half)) == {}
     both = Baseline({**Baseline.of(half).known, ("bfloat16", "ties_to_even"): Known(65536, 0, "")})
     assert complaints(half, both) == {
-        ("bfloat16", "ties_to_even"): "no longer taken: there is no bfloat16 here"
+        ("bfloat16", "ties_to_even"): "no longer supported: there is no bfloat16 here"
     }
     suite = ElementTree.fromstring(junit_xml(half, {})).find("testsuite")
     assert suite is not None

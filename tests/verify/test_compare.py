@@ -16,7 +16,7 @@ from support.cases.descriptors import WORDS
 from support.cases.wrong_kernels import PLANTED, Array, right
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import MODELS, ROUNDINGS, rounded, samples
-from tensor_round_verify.rules import quick
+from tensor_round_verify.comparison import quick
 
 RULES = {model.name: model.rounds for model in MODELS}
 AWAY = WORDS["ties_to_away"]

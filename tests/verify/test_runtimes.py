@@ -36,7 +36,7 @@ def test_numpy_quiets_nans_and_is_right_otherwise() -> None:
     ("runtime", "why"),
     [
         ("onnxrutime", "no runtime is called 'onnxrutime'; there are onnxruntime[:PROVIDER], "),
-        ("numpy:1", "numpy takes nothing behind it"),
+        ("numpy:1", "numpy has no argument"),
         ("cmd:", "cmd needs PROGRAM: write cmd:PROGRAM"),
         ("cmd:'", "is no command line: No closing quotation"),
         ("cmd:/no/such/program", "cannot be run: No such file or directory"),
@@ -91,7 +91,7 @@ def test_no_runtime_is_imported_before_it_is_named() -> None:
         ({"dtypes": ["float16", "int8"]}, "no verdict on int8"),
     ],
 )
-def test_what_is_asked_for_by_name_and_not_taken_gets_no_verdict(
+def test_what_is_asked_for_by_name_and_not_supported_gets_no_verdict(
     asked: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(NotTaken, match=why):

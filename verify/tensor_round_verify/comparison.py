@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any, overload
 
 import numpy as np
@@ -12,20 +13,27 @@ from tensor_round.contract import host
 from tensor_round.contract.differences.classes import PatternClass, classify
 from tensor_round.contract.differences.directions import DirectionTally, Tally, class_difference
 from tensor_round.contract.differences.document import Classes, Differences, table, which
+from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidArgument
 from tensor_round.contract.operators.dialects import IEEE754Round
 from tensor_round.contract.operators.text import operators_on
 from tensor_round.contract.progress import ProgressCallback, counted
 
-from .explain import words
-from .reference import Bits, is_nan
-from .rules import Race, Rule, all_rules, directions, nan_rules, quick
+from .changes import Kernel, Values
+from .explain import Models, fitting, kernel_of, nan_models, words
+from .models import FORMULAS, PATHS, ZEROS
+from .reference import INTEGER_WIDTHS, ROUNDINGS, WIDTHS, Bits, all_patterns, is_nan, rounded
 
 #: Elements compared at once: with all temporaries they stay in a core's cache.
 BLOCK = 1 << 15
 
 #: Further rules that the sentence names: there are four other directions.
 NAMED = 4
+
+#: A rule stays in the search with at most twice the best rule's wrong results plus this many.
+SLACK = 64
+#: After MANY elements only the LIKELIEST best rules with several models stay in the search.
+MANY, LIKELIEST = 1 << 18, 16
 
 Progress = bool | ProgressCallback
 
@@ -154,9 +162,9 @@ class _Pair:
 
     def comparison(self) -> Comparison:
         """The nearest rule, and the elements that differ from its results."""
-        race = self._raced(directions(), nan_rules(self._dtype)[:1])
+        race = self._raced(_directions(), _nan_rules(self._dtype)[:1])
         if race.best()[0].wrong or race.best_of_nans().wrong:
-            race = self._raced(list(all_rules(self._dtype)), nan_rules(self._dtype))
+            race = self._raced(list(_all_rules(self._dtype)), _nan_rules(self._dtype))
         rules, nans = race.best(), race.best_of_nans()
         models = (*rules[0].models, *nans.models)
         shape = self._arrays[0].shape
@@ -187,13 +195,13 @@ class _Pair:
             },
         )
 
-    def _raced(self, rules: list[Rule], nans: list[Rule]) -> Race:
-        race = Race(self._dtype, rules, nans)
+    def _raced(self, rules: list[_Rule], nans: list[_Rule]) -> _Race:
+        race = _Race(self._dtype, rules, nans)
         for bits, got in _blocks(self._progress, "comparing", *self._arrays):
             race.add(bits, got)
         return race
 
-    def _left_over(self, rule: Rule, nans: Rule) -> Tally:
+    def _left_over(self, rule: _Rule, nans: _Rule) -> Tally:
         """The elements that differ from the rules' results."""
         tally, seen = Tally(), 0
         for bits, got in _blocks(self._progress, "counting", *self._arrays):
@@ -213,3 +221,135 @@ def _blocks(progress: Progress, doing: str, *arrays: host.Array) -> Iterator[tup
         for blocks in zip(*(host.patterns(array, BLOCK) for array in arrays), strict=True):
             yield blocks
             done(blocks[0].nbytes)
+
+
+@dataclass(slots=True)
+class _Rule:
+    """A direction (None for a formula without one), and models of misbehaviour.
+
+    ``wrong`` counts the elements for which it gives another result.
+    """
+
+    rounding: str | None
+    models: Models
+    kernel: Kernel = field(repr=False)
+    wrong: int = 0
+
+    @property
+    def name(self) -> str:
+        """Direction and models as text."""
+        return words([*([self.rounding] if self.rounding else []), *map(str, self.models)])
+
+    def apply(self, bits: Bits, dtype: str) -> Bits:
+        """Round patterns by the rule."""
+        return self.kernel(bits, dtype, self.rounding or ROUNDINGS[0])
+
+
+def _directions() -> list[_Rule]:
+    """The five right rules."""
+    return [_Rule(rounding, (), quick) for rounding in ROUNDINGS]
+
+
+def _all_rules(dtype: str) -> Iterator[_Rule]:
+    """Every combination of a direction or formula, a change of zeros, and a path."""
+    for path in fitting(PATHS, dtype, ""):
+        inside = path[0].computes_in or dtype if path else dtype
+        for zeros in fitting(ZEROS, inside, ""):
+            around = (*zeros, *path)
+            for rounding in ROUNDINGS:
+                yield _Rule(rounding, around, kernel_of(around, quick))
+            for formula in FORMULAS:
+                if formula.rounds is None and formula.fits(inside, ""):
+                    models = (formula, *around)
+                    yield _Rule(None, models, kernel_of(models, quick))
+
+
+def _nan_rules(dtype: str) -> list[_Rule]:
+    """The rules for NaNs: kept, or changed by models."""
+    return [
+        _Rule(None, models, kernel_of(models, _kept)) for models in ((), *nan_models(dtype, ""))
+    ]
+
+
+class _Race:
+    """Tries rules on pairs of elements from two arrays, which are added block by block."""
+
+    def __init__(self, dtype: str, rules: list[_Rule], nans: list[_Rule]) -> None:
+        self._dtype = dtype
+        self._rules = rules
+        self._nans = nans
+        self._seen = 0
+
+    def add(self, bits: Bits, got: Bits) -> None:
+        """Count the next elements, and drop rules that are far from the best."""
+        nan = is_nan(self._dtype, bits)
+        if nan.any():
+            for rule in self._nans:
+                rule.wrong += _wrong(rule, bits[nan], got[nan], self._dtype)
+            bits, got = bits[~nan], got[~nan]
+        for rule in self._rules:
+            rule.wrong += _wrong(rule, bits, got, self._dtype)
+        self._seen += bits.size
+        self._rules.sort(key=_merit)
+        most = 2 * min(rule.wrong for rule in self._rules) + SLACK
+        half = self._seen // 2
+        kept = [r for r in self._rules if r.wrong <= most and (r.wrong <= half or not r.models)]
+        if self._seen >= MANY:
+            simple = [rule for rule in kept if len(rule.models) <= 1]
+            kept = simple + [rule for rule in kept if len(rule.models) > 1][:LIKELIEST]
+        self._rules = kept
+
+    def best(self) -> list[_Rule]:
+        """The simplest of the nearest rules; several if they have the same results."""
+        first = min(self._rules, key=_merit)
+        return [rule for rule in self._rules if _merit(rule) == _merit(first)]
+
+    def best_of_nans(self) -> _Rule:
+        """The simplest of the nearest rules for NaNs."""
+        return min(self._nans, key=_merit)
+
+
+def _kept(bits: Bits, _: str, __: str) -> Bits:
+    return bits
+
+
+def _merit(rule: _Rule) -> tuple[int, int]:
+    """The sort key, least for the best rule: each further model must halve the wrong results."""
+    return rule.wrong << len(rule.models), len(rule.models)
+
+
+def _wrong(rule: _Rule, bits: Bits, got: Bits, dtype: str) -> int:
+    return int(np.count_nonzero(rule.apply(bits, dtype) != got))
+
+
+def quick(bits: Bits, dtype: str, rounding: str) -> Bits:
+    """The result of :func:`rounded`, computed faster."""
+    if dtype in INTEGER_WIDTHS:
+        return bits
+    if WIDTHS[dtype] <= 16:
+        found: Bits = np.take(_table(dtype, rounding), bits)
+        return found
+    with np.errstate(all="ignore"):
+        values = _INSTRUCTIONS[rounding](bits.view(BY_NAME[dtype].numpy))
+    return np.where(is_nan(dtype, bits), bits, values.view(bits.dtype))
+
+
+@lru_cache(maxsize=32)
+def _table(dtype: str, rounding: str) -> Bits:
+    return rounded(all_patterns(dtype), dtype, rounding)
+
+
+def _away(x: Values) -> Values:
+    # With the predecessor of 1/2 the sum is never rounded up to an integer that is too large.
+    less = np.nextafter(x.dtype.type(0.5), x.dtype.type(0))
+    results: Values = np.trunc(x + np.copysign(less, x))
+    return results
+
+
+_INSTRUCTIONS: dict[str, Callable[[Values], Values]] = {
+    "ties_to_even": np.rint,
+    "ties_to_away": _away,
+    "toward_zero": np.trunc,
+    "toward_positive": np.ceil,
+    "toward_negative": np.floor,
+}

@@ -1,13 +1,13 @@
 """Explanation of a runtime's results by models of misbehaviour.
 
-Models explain a runtime if they predict every result, the right ones included. Numbers and NaNs
+Models explain a runtime if they predict every result, also the right ones. Numbers and NaNs
 are explained separately, since hardware treats them separately.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -95,21 +95,16 @@ class Hypotheses:
     def surviving(self, bits: Bits, got: Bits, want: Bits) -> Hypotheses:
         """The explanations that also predict these results."""
         nan = is_nan(self.dtype, bits)
-        return Hypotheses(
-            self.dtype,
-            self.rounding,
-            self._surviving(self.numbers, bits, got, want, ~nan),
-            self._surviving(self.nans, bits, got, want, nan),
+        return replace(
+            self,
+            numbers=self._surviving(self.numbers, bits, got, want, ~nan),
+            nans=self._surviving(self.nans, bits, got, want, nan),
         )
 
     def both(self, other: Hypotheses) -> Hypotheses:
         """The explanations that neither of the two has ruled out."""
-        return Hypotheses(
-            self.dtype,
-            self.rounding,
-            _common(self.numbers, other.numbers),
-            _common(self.nans, other.nans),
-        )
+        numbers, nans = _common(self.numbers, other.numbers), _common(self.nans, other.nans)
+        return replace(self, numbers=numbers, nans=nans)
 
     def explanation(self) -> Explanation:
         """The simplest explanation that is not ruled out."""

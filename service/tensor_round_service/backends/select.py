@@ -12,7 +12,7 @@ from . import Backend
 from .cpu.backend import Kernels, NumpyBackend
 from .cuda.backend import CupyBackend, OffloadPolicy
 from .cuda.device import Device, DeviceFailed, DeviceMissing, OutOfDeviceMemory
-from .cuda.proof import WrongBits
+from .proof import WrongBits
 
 logger = logging.getLogger(__name__)
 

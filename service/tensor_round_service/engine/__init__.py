@@ -1,4 +1,4 @@
-"""Executing calls on memory: engine, jobs, the memory budget, conformance and readiness.
+"""Executing calls on memory: engine, jobs, the memory budget, digests and readiness.
 
 No module here depends on HTTP. Programs that use the service as a library use ``Engine``.
 """

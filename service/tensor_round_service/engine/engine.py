@@ -93,7 +93,7 @@ class Engine:
         """
         if not is_worthwhile(self.backend, call):
             return None
-        job.overlap = Overlap(self.backend, call, source, job)
+        job.overlap = Overlap(self.backend, call, source, job.other_bytes)
         return job.overlap.progress
 
     def round_resident(

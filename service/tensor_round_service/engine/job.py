@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tensor_round.contract.call import RoundCall
 
 from ..backends import Bytes
 from .memory import MIN_POOLED_BYTES, Memory
-
-if TYPE_CHECKING:
-    from .overlap import Overlap
+from .overlap import Overlap
 
 #: The phases of a request, which are measured.
 PHASES = ("receive", "queue", "execute", "send")
@@ -63,7 +61,6 @@ class Job:
         #: State of the rounding while receiving, if there is any.
         self.overlap: Overlap | None = None
 
-    @property
     def other_bytes(self) -> int:
         """Bytes that all other requests have reserved."""
         return self._memory.in_use - self._reserved

@@ -9,6 +9,7 @@ after the last byte is received.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import lru_cache
 
 from tensor_round.contract.call import RoundCall
@@ -17,7 +18,6 @@ from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
 from ..backends import Backend, Bytes
-from .job import Job
 from .memory import SMALL_BYTES
 
 #: Smallest tensor for overlap. The socket buffers hold most of a smaller tensor, so the service
@@ -28,12 +28,21 @@ PIECE_BYTES = 512 << 10
 
 
 class Overlap:
-    """The state of one request's overlap."""
+    """The state of one request's overlap.
 
-    def __init__(self, backend: Backend, call: RoundCall, source: Bytes, job: Job) -> None:
+    ``other_bytes`` returns the bytes that all other requests have reserved.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        call: RoundCall,
+        source: Bytes,
+        other_bytes: Callable[[], int],
+    ) -> None:
         self._backend = backend
         self._source = source
-        self._job = job
+        self._other_bytes = other_bytes
         self._dtype, self._rounding = call.input.dtype, call.rounding
         self._piece = flat_call(self._dtype, self._rounding, PIECE_BYTES)
         self._failure: Exception | None = None
@@ -50,7 +59,7 @@ class Overlap:
         """
         end = self.done + PIECE_BYTES
         is_received = end + missing <= self._source.size
-        if self._failure or not is_received or self._job.other_bytes > SMALL_BYTES:
+        if self._failure or not is_received or self._other_bytes() > SMALL_BYTES:
             return
         began = time.perf_counter()
         piece = self._source[self.done : end]

@@ -6,9 +6,10 @@ prometheus-client serializes them: it is the reference implementation, without d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -27,6 +28,8 @@ from .counts import BUCKETS, Counts, Gauges
 PREFIX = "tensor_round"
 #: The labels of a request, in the order of :data:`.counts.Labels`.
 REQUEST_LABELS = ("route", "dialect", "dtype", "backend", "status", "code")
+
+Family = TypeVar("Family", CounterMetricFamily, GaugeMetricFamily)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +61,36 @@ class _Families(Collector):
 
 def _families(counts: Counts, workers: Workers, info: dict[str, str]) -> Iterator[Metric]:
     yield InfoMetricFamily(f"{PREFIX}_build", "Version of the service, and its backend.", info)
-    requests = CounterMetricFamily(
-        f"{PREFIX}_requests",
+    received: Counter[tuple[str]] = Counter()
+    sent: Counter[tuple[str]] = Counter()
+    for (route, *_), (_, nbytes, responded) in counts.requests.items():
+        received[route,] += nbytes
+        sent[route,] += responded
+    yield _family(
+        CounterMetricFamily,
+        "requests",
         "Requests that had a response. code is that of a refusal, else empty.",
-        labels=REQUEST_LABELS,
+        REQUEST_LABELS,
+        {labels: row[0] for labels, row in counts.requests.items()},
     )
-    received: Counter[str] = Counter()
-    sent: Counter[str] = Counter()
-    for labels, (count, nbytes, responded) in counts.requests.items():
-        requests.add_metric(labels, count)
-        received[labels[0]] += nbytes
-        sent[labels[0]] += responded
-    yield requests
     for name, text, by_route in (
         ("received_bytes", "Bytes of requests' bodies.", received),
         ("sent_bytes", "Bytes of responses' bodies.", sent),
     ):
-        traffic = CounterMetricFamily(f"{PREFIX}_{name}", text, labels=("route",))
-        for route, total in by_route.items():
-            traffic.add_metric((route,), total)
-        yield traffic
+        yield _family(CounterMetricFamily, name, text, ("route",), by_route)
     yield _phases(counts)
     yield from _gauges(workers)
     yield from _devices(counts, workers.live)
+
+
+def _family(
+    kind: type[Family], name: str, text: str, labels: Sequence[str], values: Mapping[Any, float]
+) -> Family:
+    """A counter or gauge, by the values of its labels."""
+    family = kind(f"{PREFIX}_{name}", text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
 
 
 def _phases(counts: Counts) -> Metric:
@@ -105,51 +115,40 @@ def _gauges(workers: Workers) -> Iterator[Metric]:
         "Worker processes that have served since the start of the service.",
         workers.starts,
     )
-    sums: dict[str, tuple[str, int]] = {
-        "workers": ("Worker processes that serve.", len(live)),
-        "workers_configured": ("Worker processes that should serve.", workers.configured),
-        "bytes_in_flight": (
-            "Bytes that requests hold now.",
-            sum(worker.bytes_in_flight for worker in live),
-        ),
-        "bytes_in_flight_limit": (
+    held = sum(worker.bytes_in_flight for worker in live)
+    limit = sum(worker.bytes_in_flight_limit for worker in live)
+    ready = sum(worker.is_ready for worker in live)
+    for name, text, value in (
+        ("workers", "Worker processes that serve.", len(live)),
+        ("workers_configured", "Worker processes that should serve.", workers.configured),
+        ("bytes_in_flight", "Bytes that requests hold now.", held),
+        (
+            "bytes_in_flight_limit",
             "Bytes that requests may hold together (MAX_BYTES_IN_FLIGHT).",
-            sum(worker.bytes_in_flight_limit for worker in live),
+            limit,
         ),
-        "ready": (
-            "Workers that take requests and whose device works.",
-            sum(worker.is_ready for worker in live),
-        ),
-    }
-    for name, (text, value) in sums.items():
+        ("ready", "Workers that take requests and whose device works.", ready),
+    ):
         yield GaugeMetricFamily(f"{PREFIX}_{name}", text, value)
-    connections = GaugeMetricFamily(
-        f"{PREFIX}_connections", "Open connections, by what they wait for.", labels=("state",)
-    )
-    states = sorted({state for worker in live for state in worker.connections})
-    for state in states:
-        total = sum(worker.connections.get(state, 0) for worker in live)
-        connections.add_metric((state,), total)
-    yield connections
+    connections: Counter[tuple[str]] = Counter()
+    for worker in live:
+        connections.update({(state,): count for state, count in worker.connections.items()})
+    text = "Open connections, by what they wait for."
+    by_state = dict(sorted(connections.items()))
+    yield _family(GaugeMetricFamily, "connections", text, ("state",), by_state)
 
 
 def _devices(counts: Counts, workers: list[Gauges]) -> Iterator[Metric]:
-    events = CounterMetricFamily(
-        f"{PREFIX}_device_events",
-        "Events on devices: out_of_memory, failed, lost, and fallback: NumPy rounded the tensor.",
-        labels=("device", "event"),
-    )
-    for key, count in counts.device_events.items():
-        events.add_metric(key, count)
-    yield events
+    text = "Events on devices: out_of_memory, failed, lost, and fallback: NumPy rounded the tensor."
+    labels = ("device", "event")
+    yield _family(CounterMetricFamily, "device_events", text, labels, counts.device_events)
     # Workers share devices, and each reports the memory of all processes.
     memory = {device: info for worker in workers for device, info in worker.device_memory.items()}
     for index, name in enumerate(("used", "total")):
-        family = GaugeMetricFamily(
-            f"{PREFIX}_device_memory_{name}_bytes",
+        yield _family(
+            GaugeMetricFamily,
+            f"device_memory_{name}_bytes",
             f"Memory of the device in bytes, {name}, by all processes.",
-            labels=("device",),
+            ("device",),
+            {(device,): info[index] for device, info in memory.items()},
         )
-        for device, info in memory.items():
-            family.add_metric((device,), info[index])
-        yield family

@@ -19,7 +19,7 @@ from tensor_round.contract.operators.text import SPELLINGS
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import native
 
-from ..engine.comparison import compared
+from ..engine.differences import compared
 from .errors import problem_responses
 from .schemas import (
     BINARY,

@@ -227,6 +227,21 @@ def url(scheme: str, host: str, port: int) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
+def notify(state: str) -> None:
+    """Send systemd a state such as ``READY=1`` (sd_notify(3)), if it has asked for notices."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    # A name of the abstract namespace is written with @.
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with (
+        contextlib.suppress(OSError),  # the service does not depend on who has asked
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock,
+    ):
+        sock.sendto(state.encode(), address)
+
+
 def _bind_host(host: str, port: int) -> list[socket.socket]:
     """One socket for each address of the host; localhost may have two."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -26,9 +26,8 @@ from ..http1.context import ConnectionLimits, RequestHandler
 from ..http1.response import SERVER_HEADERS
 from ..settings import Settings
 from .command_line import read_settings, unknown_variables
-from .listener import CannotListen, Inherited, Listener
+from .listener import CannotListen, Inherited, Listener, notify
 from .logs import log_config
-from .notify import notify
 from .server import Server
 from .tls import CertificateError, ServerTLS
 from .tracing import CannotTrace, is_configured, is_installed, traced

@@ -30,8 +30,7 @@ from ..auth.api_keys import KeyRing
 from ..engine.readiness import ProcessLifecycle
 from ..http1.connection import HTTPProtocol
 from ..settings import Settings
-from .listener import BACKLOG, Listener
-from .notify import notify
+from .listener import BACKLOG, Listener, notify
 from .tls import ServerTLS
 
 logger = logging.getLogger(__name__)

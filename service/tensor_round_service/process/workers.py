@@ -25,8 +25,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from ..settings import Settings
-from .listener import Listener
-from .notify import notify
+from .listener import Listener, notify
 
 logger = logging.getLogger(__name__)
 

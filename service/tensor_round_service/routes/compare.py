@@ -9,7 +9,7 @@ from tensor_round.contract.layout import Layout, check_size
 from tensor_round.contract.wire import strictjson
 
 from ..backends import Bytes
-from ..engine.comparison import check_dense, compared
+from ..engine.differences import check_dense, compared
 from ..engine.engine import INLINE_BYTES, Engine
 from ..engine.job import Job
 from ..http1.response import Response

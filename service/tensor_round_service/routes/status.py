@@ -12,7 +12,7 @@ from pydantic import create_model
 
 from .. import documents
 from ..deployment import Deployment
-from ..engine import conformance
+from ..engine import digests
 from ..engine.engine import Engine
 from ..engine.readiness import Readiness
 from ..metrics.recorder import Metrics
@@ -101,4 +101,4 @@ def metrics_row(metrics: Metrics) -> Row:
 
 
 async def _report(engine: Engine) -> documents.Conformance:
-    return await engine.run(lambda: conformance.report(engine.backend), 1 << 20)
+    return await engine.run(lambda: digests.report(engine.backend), 1 << 20)

@@ -232,7 +232,7 @@ def test_a_model_that_spells_round_wrong(tmp_path: Path) -> None:
     [
         ({"inputs": ["x", "z"]}, "has 2 inputs and 1 outputs"),
         ({"returns": TensorProto.DOUBLE}, r"turns tensor\(float\) into tensor\(double\)"),
-        ({"shape": [0]}, "takes empty tensors alone"),
+        ({"shape": [0]}, "accepts only empty tensors"),
     ],
     ids=["inputs", "types", "empty"],
 )

@@ -13,8 +13,10 @@ from tensor_round.contract.dtypes import BY_NAME
 
 from ..changes import exact, half_up
 from ..reference import FLOATS, INTEGER_WIDTHS, Bits, bits_type, rounded
-from .patterns import Operands
+from .patterns import Operands, Trial
 from .reference import Integers, cast, divided, infinity, integers_of, saturated
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,15 @@ class Quantization:
         """The name in reports: the types, and whether scales are per axis or per tensor."""
         return f"{self.source} to {self.target}, {'per axis' if self.per_axis else 'per tensor'}"
 
+    def arrays(self, trial: Trial) -> tuple[Array, Array, Array]:
+        """Operands, scale and zero point; per axis each channel is a row, and has one of both."""
+        own = BY_NAME[self.source].numpy
+        x, scales = trial.bits.copy().view(own), trial.scales.copy().view(own)
+        points = trial.zero_points.astype(BY_NAME[self.target].numpy)
+        if self.per_axis:
+            return x.reshape(scales.size, -1), scales, points
+        return x, scales.reshape(()), points.reshape(())
+
     def results(self, operands: Operands) -> Bits:
         """The results for these operands with their scales and zero points."""
         points = operands.zero_points
@@ -103,7 +114,7 @@ class Quantization:
         if self.zero_point_inside:
             own = BY_NAME[dtype].numpy
             with np.errstate(all="ignore"):
-                sums: npt.NDArray[Any] = quotients.view(own) + points.astype(own)
+                sums: Array = quotients.view(own) + points.astype(own)
             quotients, points = sums.view(quotients.dtype), np.zeros_like(points)
         integers = integers_of(_rounded(quotients, dtype, self.rounding), dtype)
         # x86 converts a number that does not fit into 32 bits to -2^31, whose last bits are 0.
@@ -121,7 +132,7 @@ def _fused(operands: Operands, source: str) -> Bits:
     with np.errstate(all="ignore"):
         reciprocals = (own.type(1) / operands.scales.view(own)).astype(np.float64)
         sums = operands.bits.view(own).astype(np.float64) * reciprocals + operands.zero_points
-        narrowed: npt.NDArray[Any] = sums.astype(own)
+        narrowed: Array = sums.astype(own)
     return narrowed.view(operands.bits.dtype)
 
 

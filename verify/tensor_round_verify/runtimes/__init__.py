@@ -130,7 +130,7 @@ def open_runtime(text: str, timeout: float = TIMEOUT, *, converts: bool = False)
         known = ", ".join(map(str, RUNTIMES))
         raise CannotVerify(f"no runtime is called {name!r}; there are {known}")
     if bool(colon) and not found.argument:
-        raise CannotVerify(f"{name} takes nothing behind it, got {text!r}")
+        raise CannotVerify(f"{name} has no argument, got {text!r}")
     if found.required and not argument:
         raise CannotVerify(f"{name} needs {found.argument}: write {found}")
     if converts and not found.converts:

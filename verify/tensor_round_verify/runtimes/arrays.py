@@ -13,7 +13,7 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.conversion import Cast
 from ..reference import FLOATS
-from .runtime import Adapter, NotTaken, RoundBits, by_arrays, first_line, plain, probed, version
+from .runtime import Adapter, NotTaken, RoundBits, first_line, plain, probed, version
 
 FUNCTIONS = {
     "ties_to_even": "rint",
@@ -44,7 +44,7 @@ class ArrayLibrary(Adapter):
             result = function(self._library.asarray(x))  # an array of the library's kind
             return result if isinstance(result, np.ndarray) else result.get()
 
-        return probed(by_arrays(rounded, dtype, self.name), dtype)
+        return probed(self._by_arrays(rounded, dtype), dtype)
 
 
 class NumPy(ArrayLibrary):
@@ -64,7 +64,7 @@ class NumPy(ArrayLibrary):
         """Cast by ``astype``."""
         plain(how)
         target = BY_NAME[how.target].numpy
-        return by_arrays(lambda x: x.astype(target), how.source, self.converts_by, how.target)
+        return self._by_arrays(lambda x: x.astype(target), how.source, how.target)
 
 
 def open_cupy(_: str) -> ArrayLibrary:

@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Mapping
 from tempfile import TemporaryFile
 from threading import Event, Timer
 from typing import IO
@@ -60,12 +59,10 @@ class Program(Adapter):
         """The program, which reads elements of the source type and writes the target's."""
         saturates = BY_NAME[how.target].itemsize == 1
         words = self._filled(
-            {
-                "source": (how.source, "float32"),
-                "target": (how.target, None),
-                "rounding": (how.rounding, "ties_to_even"),
-                "saturate": (str(how.saturate).lower(), str(saturates).lower()),
-            }
+            source=(how.source, "float32"),
+            target=(how.target, None),
+            rounding=(how.rounding, "ties_to_even"),
+            saturate=(str(how.saturate).lower(), str(saturates).lower()),
         )
         return lambda bits: self._run(words, bits, how.source, how.target)
 
@@ -76,18 +73,16 @@ class Program(Adapter):
 
         def convert(trial: Trial) -> Bits:
             words = self._filled(
-                {
-                    "source": (how.source, "float32"),
-                    "target": (how.target, None),
-                    "scale": (repr(float(values(trial.scales, how.source)[0])), None),
-                    "zero_point": (str(trial.zero_points[0]), "0"),
-                }
+                source=(how.source, "float32"),
+                target=(how.target, None),
+                scale=(repr(float(values(trial.scales, how.source)[0])), None),
+                zero_point=(str(trial.zero_points[0]), "0"),
             )
             return self._run(words, trial.bits, how.source, how.target)
 
         return convert
 
-    def _filled(self, told: Mapping[str, tuple[str, str | None]]) -> list[str]:
+    def _filled(self, **told: tuple[str, str | None]) -> list[str]:
         """The command line with these values; one without a placeholder must be its default."""
         words = self._words
         for name, (value, default) in told.items():

@@ -17,20 +17,8 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.conversion import Cast, Quantization
-from ..conversions.patterns import Trial
-from ..reference import FLOATS, ROUNDINGS, Bits
-from .runtime import (
-    Adapter,
-    NotTaken,
-    QuantizeBits,
-    RoundBits,
-    converted,
-    failed,
-    first_line,
-    patterns,
-    quantizable,
-    values,
-)
+from ..reference import FLOATS, ROUNDINGS
+from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line
 
 #: A function of arrays; see :class:`PythonFunction`.
 Function = Callable[..., npt.NDArray[Any]]
@@ -57,12 +45,7 @@ class PythonFunction(Adapter):
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The function, called with this direction if it has a parameter for it."""
         more = self._named(rounding=rounding)
-
-        def kernel(bits: Bits) -> Bits:
-            result = self._called(dtype, values(bits, dtype), **more)
-            return patterns(result, bits, dtype, self.name)
-
-        return kernel
+        return self._by_arrays(lambda x: self._called(dtype, x, **more), dtype)
 
     def cast(self, how: Cast) -> RoundBits:
         """The function, with rounding and saturation if it has these parameters."""
@@ -71,25 +54,19 @@ class PythonFunction(Adapter):
             raise NotTaken("it has no parameter rounding")
         if "saturate" not in more and how.saturate != (BY_NAME[how.target].itemsize == 1):
             raise NotTaken("it has no parameter saturate")
-
-        def convert(bits: Bits) -> Bits:
-            x, target = values(bits, how.source), BY_NAME[how.target].numpy
-            found = self._called(how.source, x, target, **more)
-            return converted(found, how.target, bits.size, self.name)
-
-        return convert
+        target = BY_NAME[how.target].numpy
+        return self._by_arrays(
+            lambda x: self._called(how.source, x, target, **more), how.source, how.target
+        )
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """The function; scale and zero point are arrays, 1-d per axis, else 0-d."""
         if how.per_axis and "axis" not in self._parameters:
             raise NotTaken("it has no parameter axis")
         more = {"axis": 0} if how.per_axis else {}
-
-        def convert(trial: Trial) -> Bits:
-            found = self._called(how.source, *quantizable(trial, how), **more)
-            return converted(found, how.target, trial.bits.size, self.name)
-
-        return convert
+        return self._by_trials(
+            lambda trial: self._called(how.source, *how.arrays(trial), **more), how
+        )
 
     def _named(self, **asked: object) -> dict[str, object]:
         """Those of the arguments that the function has a parameter for."""
@@ -99,7 +76,7 @@ class PythonFunction(Adapter):
         """The function's result; raises :class:`CannotVerify` if the function raises."""
         result = self._returned(arguments, more)
         if isinstance(result, BaseException):
-            raise failed(self.name, dtype, first_line(result)) from result
+            raise self._failed(dtype, result) from result
         return result
 
     def _returned(self, arguments: tuple[object, ...], more: dict[str, object]) -> object:

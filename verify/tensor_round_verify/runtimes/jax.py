@@ -11,7 +11,7 @@ from tensor_round.contract.dtypes import BY_NAME
 
 from ..conversions.conversion import Cast
 from ..reference import FLOATS, ROUNDINGS
-from .runtime import Adapter, NotTaken, RoundBits, by_arrays, plain, probed, version
+from .runtime import Adapter, NotTaken, RoundBits, plain, probed, version
 
 
 class Jax(Adapter):
@@ -58,4 +58,4 @@ class Jax(Adapter):
             with jax.enable_x64(True):
                 return np.asarray(function(jnp.asarray(x)))
 
-        return probed(by_arrays(run, source, self.name, target), source)
+        return probed(self._by_arrays(run, source, target), source)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tensor_round.contract.errors import CannotVerify
 
-from .runtime import Adapter, NotTaken, RoundBits, by_arrays, probed, version
+from .runtime import Adapter, NotTaken, RoundBits, probed, version
 
 #: The builtin operator of each direction.
 OPERATORS = {"ties_to_even": "ROUND", "toward_positive": "CEIL", "toward_negative": "FLOOR"}
@@ -50,7 +50,7 @@ class LiteRT(Adapter):
             interpreter.invoke()
             return interpreter.get_tensor(1)
 
-        return probed(by_arrays(run, dtype, self.name), dtype)
+        return probed(self._by_arrays(run, dtype), dtype)
 
 
 def _model(operator: str) -> bytes:

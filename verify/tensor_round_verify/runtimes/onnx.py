@@ -16,21 +16,9 @@ from tensor_round.contract.operators.dialects.onnx import DTYPES as ONNX_DTYPES
 
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
-from ..reference import Bits, bits_type
+from ..reference import bits_type
 from .onnx_model import DTYPES, OPERATORS, cast_model, model_of, quantize_model
-from .runtime import (
-    Adapter,
-    NotTaken,
-    QuantizeBits,
-    RoundBits,
-    by_arrays,
-    converted,
-    failures_of,
-    first_line,
-    probed,
-    quantizable,
-    version,
-)
+from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, probed, version
 
 #: The log severity for errors only.
 ERRORS_ONLY = 3
@@ -52,7 +40,7 @@ class _Onnx(Adapter, abc.ABC):
         if dtype not in DTYPES or rounding not in OPERATORS:
             raise NotTaken(f"it has no operator for {dtype} {rounding}")
         run = self._running(model_of(dtype, rounding))
-        return probed(by_arrays(lambda x: run({"x": x}), dtype, self.name), dtype)
+        return probed(self._by_arrays(lambda x: run({"x": x}), dtype), dtype)
 
     def cast(self, how: Cast) -> RoundBits:
         """Cast by a model of Cast-25."""
@@ -66,19 +54,16 @@ class _Onnx(Adapter, abc.ABC):
             is_raw = isinstance(found, np.ndarray) and found.dtype == bits_type(how.target)
             return found.view(BY_NAME[how.target].numpy) if is_raw else found
 
-        return probed(by_arrays(cast, how.source, self.name, how.target), how.source)
+        return probed(self._by_arrays(cast, how.source, how.target), how.source)
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """Quantize by a model of QuantizeLinear-25; its axis is the first one."""
         run = self._running(quantize_model(how.source, how.target, per_axis=how.per_axis))
 
-        def convert(trial: Trial) -> Bits:
-            given = zip(("x", "scale", "zero_point"), quantizable(trial, how), strict=True)
-            with failures_of(self.name, how.source), np.errstate(all="ignore"):
-                found = run(dict(given))
-            return converted(found, how.target, trial.bits.size, self.name)
+        def quantize(trial: Trial) -> Any:
+            return run(dict(zip(("x", "scale", "zero_point"), how.arrays(trial), strict=True)))
 
-        return convert
+        return self._by_trials(quantize, how)
 
 
 class OnnxRuntime(_Onnx):
@@ -137,8 +122,8 @@ class OnnxModel(Adapter):
             )
         (self._input,), (output,) = inputs, outputs
         onnx_type = self._input.type.removeprefix("tensor(").removesuffix(")").upper()
-        taken = ONNX_DTYPES.get(onnx_type)
-        if taken is None or output.type != self._input.type:
+        dtype = ONNX_DTYPES.get(onnx_type)
+        if dtype is None or output.type != self._input.type:
             raise CannotVerify(
                 f"{path} turns {self._input.type} into {output.type}; "
                 "it must keep a type that tensor-round has"
@@ -146,14 +131,14 @@ class OnnxModel(Adapter):
         # A size that is not a number is free.
         self._shape = [size if isinstance(size, int) else None for size in self._input.shape]
         if 0 in self._shape:
-            raise CannotVerify(f"{path} takes empty tensors alone")
-        self.dtypes = (taken,)
+            raise CannotVerify(f"{path} accepts only empty tensors")
+        self.dtypes = (dtype,)
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The model; if its shape is fixed, it runs once for each part of that size."""
         if dtype not in self.dtypes:
-            raise NotTaken(f"it takes {self.dtypes[0]} alone")
-        return by_arrays(self._run, dtype, self.name)
+            raise NotTaken(f"it supports {self.dtypes[0]} alone")
+        return self._by_arrays(self._run, dtype)
 
     def _run(self, x: Any) -> Any:
         # The first free dimension gets all elements; any further one is 1.

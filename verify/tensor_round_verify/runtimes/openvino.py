@@ -14,7 +14,7 @@ from tensor_round.contract.operators.operator import name_in
 
 from ..conversions.conversion import Cast
 from ..reference import WIDTHS, Bits, bits_type
-from .runtime import Adapter, NotTaken, RoundBits, failures_of, plain, probed, version
+from .runtime import Adapter, NotTaken, RoundBits, plain, probed, version
 
 MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
 
@@ -71,11 +71,11 @@ class OpenVINO(Adapter):
             hint = {"EXECUTION_MODE_HINT": "ACCURACY"}
             request = self._core.compile_model(model, self._device, hint).create_infer_request()
         except Exception as error:  # of classes that the bindings do not document
-            raise NotTaken(_last_line(error)) from error
+            raise NotTaken(self._told(error)) from error
 
         def kernel(bits: Bits) -> Bits:
             given = openvino.Tensor(element, openvino.Shape([bits.size]))
-            with failures_of(self.name, dtype, _last_line):
+            with self._failures_of(dtype):
                 given.data.view(np.uint8).reshape(-1)[:] = bits.view(np.uint8)
                 request.set_input_tensor(given)
                 with warnings.catch_warnings():
@@ -89,8 +89,7 @@ class OpenVINO(Adapter):
 
         return probed(kernel, dtype)
 
-
-def _last_line(error: Exception) -> str:
-    """The reason of an error: its last line; those before are places in OpenVINO's source."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    def _told(self, error: BaseException) -> str:
+        """The last line of an error; those before are places in OpenVINO's source."""
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return lines[-1] if lines else type(error).__name__

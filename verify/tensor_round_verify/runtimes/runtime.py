@@ -90,47 +90,79 @@ class Adapter:
     def close(self) -> None:
         """Do nothing: most have no resources."""
 
+    def _by_arrays(
+        self, function: Callable[[Values], object], dtype: str, target: str = ""
+    ) -> RoundBits:
+        """A kernel that calls a function of NumPy arrays; with ``target`` it casts to that."""
+
+        def kernel(bits: Bits) -> Bits:
+            with self._failures_of(dtype), np.errstate(all="ignore"):
+                result = function(values(bits, dtype))
+            if target:
+                return self._converted(result, target, bits.size)
+            return self._patterns(result, bits, dtype)
+
+        return kernel
+
+    def _by_trials(self, function: Callable[[Trial], object], how: Quantization) -> QuantizeBits:
+        """A function that quantizes by one that returns a NumPy array."""
+
+        def quantize(trial: Trial) -> Bits:
+            with self._failures_of(how.source), np.errstate(all="ignore"):
+                result = function(trial)
+            return self._converted(result, how.target, trial.bits.size)
+
+        return quantize
+
+    def _patterns(self, result: object, bits: Bits, dtype: str) -> Bits:
+        """The patterns of a result; raises :class:`CannotVerify` for another dtype or shape."""
+        own = BY_NAME[dtype].numpy
+        if not isinstance(result, np.ndarray):
+            kind = "None" if result is None else f"a {type(result).__name__}"
+            raise CannotVerify(f"{self.name} returned {kind} for a NumPy array of {dtype}")
+        if result.dtype != own or result.shape != bits.shape:
+            returned = f"{result.dtype} of shape {result.shape}"
+            asked = f"{dtype} of shape {bits.shape}"
+            raise CannotVerify(f"{self.name} returned {returned} for {asked}")
+        return np.ascontiguousarray(result).view(bits.dtype)
+
+    def _converted(self, found: object, target: str, count: int) -> Bits:
+        """The patterns of ``count`` converted elements; raises :class:`CannotVerify` for others."""
+        who = self.converts_by
+        if not isinstance(found, np.ndarray):
+            raise CannotVerify(f"{who} returned {type(found).__name__}, not a NumPy array")
+        own = BY_NAME[target].numpy
+        if found.dtype != own or found.size != count:
+            returned = f"{found.size} of {found.dtype}"
+            raise CannotVerify(f"{who} returned {returned} for {count} to {target}")
+        return np.ascontiguousarray(found).reshape(-1).view(bits_type(target))
+
+    @contextmanager
+    def _failures_of(self, dtype: str) -> Iterator[None]:
+        """Raise :class:`CannotVerify` for any error of the runtime.
+
+        Runtimes raise errors of any class, and few document them.
+        """
+        try:
+            yield
+        except CannotVerify:
+            raise
+        except Exception as error:  # of any class: it is no result of rounding
+            raise self._failed(dtype, error) from error
+
+    def _failed(self, dtype: str, error: BaseException) -> CannotVerify:
+        """The error to raise for an error of the runtime."""
+        reason = self._told(error)
+        return CannotVerify(f"{self.name} failed on {dtype}: {reason}", reason)
+
+    def _told(self, error: BaseException) -> str:
+        """The text of an error."""
+        return first_line(error)
+
 
 def values(bits: Bits, dtype: str) -> Values:
     """A new array of the dtype, with these patterns."""
     return bits.copy().view(BY_NAME[dtype].numpy)
-
-
-def patterns(result: object, bits: Bits, dtype: str, who: str) -> Bits:
-    """The patterns of a result; raises :class:`CannotVerify` for another dtype or shape."""
-    own = BY_NAME[dtype].numpy
-    if not isinstance(result, np.ndarray):
-        raise CannotVerify(f"{who} returned {_kind(result)} for a NumPy array of {dtype}")
-    if result.dtype != own or result.shape != bits.shape:
-        returned = f"{result.dtype} of shape {result.shape}"
-        raise CannotVerify(f"{who} returned {returned} for {dtype} of shape {bits.shape}")
-    return np.ascontiguousarray(result).view(bits.dtype)
-
-
-def converted(found: object, target: str, count: int, who: str) -> Bits:
-    """The patterns of ``count`` converted elements; raises :class:`CannotVerify` for others."""
-    if not isinstance(found, np.ndarray):
-        raise CannotVerify(f"{who} returned {type(found).__name__}, not a NumPy array")
-    own = BY_NAME[target].numpy
-    if found.dtype != own or found.size != count:
-        returned = f"{found.size} of {found.dtype}"
-        raise CannotVerify(f"{who} returned {returned} for {count} to {target}")
-    return np.ascontiguousarray(found).reshape(-1).view(bits_type(target))
-
-
-def by_arrays(
-    function: Callable[[Values], object], dtype: str, who: str, target: str = ""
-) -> RoundBits:
-    """A kernel that calls a function of NumPy arrays; with ``target`` it casts to that type."""
-
-    def kernel(bits: Bits) -> Bits:
-        with failures_of(who, dtype), np.errstate(all="ignore"):
-            result = function(values(bits, dtype))
-        if target:
-            return converted(result, target, bits.size, who)
-        return patterns(result, bits, dtype, who)
-
-    return kernel
 
 
 def probed(kernel: RoundBits, dtype: str) -> RoundBits:
@@ -149,44 +181,12 @@ def plain(how: Cast) -> None:
         raise NotTaken(f"its casts cannot be asked to {asked}")
 
 
-def quantizable(trial: Trial, how: Quantization) -> tuple[Values, Values, Values]:
-    """Operands, scale and zero point as arrays; per axis each channel is a row, and has one."""
-    x, scales = values(trial.bits, how.source), values(trial.scales, how.source)
-    points = trial.zero_points.astype(BY_NAME[how.target].numpy)
-    if how.per_axis:
-        return x.reshape(scales.size, -1), scales, points
-    return x, scales.reshape(()), points.reshape(())
-
-
-def failed(name: str, dtype: str, reason: str) -> CannotVerify:
-    """The error to raise for an error of the runtime."""
-    return CannotVerify(f"{name} failed on {dtype}: {reason}", reason)
-
-
 def first_line(error: BaseException) -> str:
     """The class of an error and the first line of its message."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-@contextmanager
-def failures_of(
-    name: str, dtype: str, told: Callable[[Exception], str] = first_line
-) -> Iterator[None]:
-    """Raise :class:`CannotVerify` for any error of a runtime.
-
-    Runtimes raise errors of any class, and few document them. ``told`` gives an error's text.
-    """
-    try:
-        yield
-    except Exception as error:  # of any class: it is no result of rounding
-        raise failed(name, dtype, told(error)) from error
-
-
 def version(module: ModuleType) -> str:
     """The version that a module states."""
     return str(getattr(module, "__version__", "of unknown version"))
-
-
-def _kind(result: object) -> str:
-    return "None" if result is None else f"a {type(result).__name__}"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy.typing as npt
+
 from tensor_round.clients.client import Client
 from tensor_round.contract.errors import CannotVerify, TensorRoundError
 from tensor_round.contract.rounding import Rounding
 
-from ..reference import ROUNDINGS, WIDTHS, Bits
-from .runtime import Adapter, RoundBits, patterns, values
+from ..reference import ROUNDINGS, WIDTHS
+from .runtime import Adapter, RoundBits
 
 
 class Service(Adapter):
@@ -27,14 +31,13 @@ class Service(Adapter):
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The client's ``round``."""
 
-        def kernel(bits: Bits) -> Bits:
+        def rounded(x: npt.NDArray[Any]) -> object:
             try:
-                result = self._client.round(values(bits, dtype), Rounding(rounding))
+                return self._client.round(x, Rounding(rounding))
             except TensorRoundError as error:
                 raise CannotVerify(f"{self.name}: {error.detail}") from error
-            return patterns(result, bits, dtype, self.name)
 
-        return kernel
+        return self._by_arrays(rounded, dtype)
 
     def close(self) -> None:
         """Close the client's connections."""

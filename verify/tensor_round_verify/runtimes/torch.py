@@ -13,19 +13,7 @@ from tensor_round.contract.errors import CannotVerify
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import FLOATS, INTEGER_WIDTHS, Bits, bits_type
-from .runtime import (
-    Adapter,
-    NotTaken,
-    QuantizeBits,
-    RoundBits,
-    converted,
-    failures_of,
-    first_line,
-    plain,
-    probed,
-    quantizable,
-    version,
-)
+from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, plain, probed, version
 
 FUNCTIONS = {
     "ties_to_even": "round",
@@ -79,7 +67,7 @@ class Torch(Adapter):
         def kernel(bits: Bits) -> Bits:
             # NumPy and PyTorch share signed integers of every width, and their bits.
             signed = torch.from_numpy(bits.view(f"<i{bits.dtype.itemsize}").copy())
-            with failures_of(self.name, source):
+            with self._failures_of(source):
                 result = function(signed.view(own).to(self._device)).cpu()
             found: Bits = result.view(integers).numpy().view(results)
             return found
@@ -95,10 +83,10 @@ class Torch(Adapter):
             raise NotTaken(f"it does not quantize {how.source} to {how.target}")
         kind = kinds[how.target]
 
-        def convert(trial: Trial) -> Bits:
-            operands, scale, _ = quantizable(trial, how)
+        def quantize(trial: Trial) -> Any:
+            operands, scale, _ = how.arrays(trial)
             x, scales = torch.from_numpy(operands), scale.astype(np.float64)
-            with failures_of(self.name, how.source), warnings.catch_warnings():
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # these functions are deprecated since 2.13
                 if how.per_axis:
                     points = torch.from_numpy(trial.zero_points)
@@ -106,7 +94,6 @@ class Torch(Adapter):
                 else:
                     point = int(trial.zero_points[0])
                     q = torch.quantize_per_tensor(x, float(scales), point, kind)
-                found = q.int_repr().numpy()
-            return converted(found, how.target, trial.bits.size, self.name)
+                return q.int_repr().numpy()
 
-        return convert
+        return self._by_trials(quantize, how)

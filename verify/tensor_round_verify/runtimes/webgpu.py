@@ -10,7 +10,7 @@ import numpy as np
 from tensor_round.contract.errors import CannotVerify
 
 from ..reference import Bits
-from .runtime import Adapter, NotTaken, RoundBits, failures_of, probed, version
+from .runtime import Adapter, NotTaken, RoundBits, probed, version
 
 #: WGSL's own functions (section 17.5).
 FUNCTIONS = {
@@ -74,7 +74,7 @@ class WebGPU(Adapter):
             return np.frombuffer(out[1], block.dtype)
 
         def kernel(bits: Bits) -> Bits:
-            with failures_of(self.name, dtype):
+            with self._failures_of(dtype):
                 blocks = [bits[at : at + _BLOCK] for at in range(0, bits.size, _BLOCK)]
                 return np.concatenate([run(np.ascontiguousarray(block)) for block in blocks])
 

@@ -81,7 +81,7 @@ class Baseline:
                 found[verdict.pair] = complaint
         for row in report.lacking:
             if row.pair in self.known:
-                found[row.pair] = f"no longer taken: {row.why}"
+                found[row.pair] = f"no longer supported: {row.why}"
         return found
 
 

@@ -39,29 +39,27 @@ def conversions(
 
     ``dtypes`` names types of operands, types of results, or both. Raises :class:`CannotVerify`.
     """
-    known = (*SOURCES[operator], *TARGETS[operator])
-    sources, targets = (
-        set(dtypes) & set(types[operator]) or set(types[operator]) for types in (SOURCES, TARGETS)
-    )
+    sources, targets, named = SOURCES[operator], TARGETS[operator], set(dtypes)
     asked = [
         how
-        for how in _conversions(operator)
-        if how.source in sources and how.target in targets
+        for source in sources
+        if source in named or not named & set(sources)
+        for target in targets
+        if target in named or not named & set(targets)
+        for how in _between(source, target, operator)
         if not roundings or how.rounding in roundings
     ]
-    if not asked or set(dtypes) - set(known):
-        raise CannotVerify(f"{operator} is verified of {', '.join(known)} alone")
+    if not asked or named - {*sources, *targets}:
+        raise CannotVerify(f"{operator} is verified of {', '.join((*sources, *targets))} alone")
     return asked
 
 
-def _conversions(operator: str) -> Iterator[How]:
-    for source in SOURCES[operator]:
-        for target in TARGETS[operator]:
-            if operator == "quantize_linear":
-                yield from (Quantization(source, target, per_axis) for per_axis in (False, True))
-                continue
-            for saturate in (False, True)[: 1 + (FLOATS[target].width == 8)]:
-                yield from (Cast(source, target, rounding, saturate) for rounding in ROUNDINGS)
+def _between(source: str, target: str, operator: str) -> Iterator[How]:
+    if operator == "quantize_linear":
+        yield from (Quantization(source, target, per_axis) for per_axis in (False, True))
+        return
+    for saturate in (False, True)[: 1 + (FLOATS[target].width == 8)]:
+        yield from (Cast(source, target, rounding, saturate) for rounding in ROUNDINGS)
 
 
 def conversion_verdict(runtime: Adapter, how: How, done: Callable[[int], None]) -> Verdict:
@@ -83,10 +81,11 @@ def conversion_verdict(runtime: Adapter, how: How, done: Callable[[int], None]) 
         each = (operands.bits, operands.scales, operands.zero_points, how.source, how.target)
         want, codes = quantized(*each), of_quotient(*each)
     wrong = _differs(got, want, how.target)
+    places = np.flatnonzero(wrong)
     # In one width: the types of operands and results differ.
-    x, y, z = (bits.astype(np.uint64) for bits in (operands.bits, got, want))
+    x, y, z = (bits[places].astype(np.uint64) for bits in (operands.bits, got, want))
     tally = Tally()
-    tally.add(Block.of(codes, wrong, x, y, z, _effects))
+    tally.add(Block(codes, places, x, y, z, _effects(y, z)))
 
     def example(place: int, x: int, got: int, want: int) -> Example:
         given = _given(how.source, operands, place)
@@ -117,13 +116,12 @@ def _explained(how: How, operands: Operands, got: Bits, wrong: Flags) -> Explana
     few = [some[:: max(1, some.size // FEW)] for some in (places, numbers)]
     for deviations in combinations(how):
         other = deviated(how, deviations)
-        if all(_predicts(other, operands.at(some), got[some]) for some in (*few, numbers)):
+        if not any(
+            _differs(got[some], other.results(operands.at(some)), how.target).any()
+            for some in (*few, numbers)
+        ):
             return Explanation(deviations, nans)
     return Explanation(None, nans)
-
-
-def _predicts(how: How, operands: Operands, got: Bits) -> bool:
-    return not _differs(got, how.results(operands), how.target).any()
 
 
 def _effects(got: Bits, want: Bits) -> npt.NDArray[np.uint8]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import IntFlag
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import numpy as np
 import numpy.typing as npt
 
 from tensor_round.contract.differences.classes import PatternClass
-from tensor_round.contract.differences.document import bits_text, value_text
+from tensor_round.contract.differences.document import Value
 from tensor_round.contract.dtypes import BY_NAME
 
 from ..conversions.classes import ConversionClass
@@ -26,6 +26,7 @@ Pair = tuple[str, str]
 Complaints = Mapping[Pair, str]
 #: A class of patterns, or of a conversion's operands.
 Kind = PatternClass | ConversionClass
+Row = TypeVar("Row")
 
 
 class Effect(IntFlag):
@@ -89,26 +90,19 @@ class Example:
     to: str = ""
     given: str = ""
 
-    def __str__(self) -> str:
+    def _values(self) -> dict[str, Value]:
         to = self.to or self.dtype
-        x, got, want = (
-            _pattern_text(self.dtype, self.x),
-            _pattern_text(to, self.got),
-            _pattern_text(to, self.want),
-        )
+        rows = (("x", self.dtype, self.x), ("got", to, self.got), ("want", to, self.want))
+        return {name: Value.of(dtype, bits) for name, dtype, bits in rows}
+
+    def __str__(self) -> str:
+        x, got, want = (f"{each.value} ({each.bits})" for each in self._values().values())
         return f"x {x}{self.given and ' '}{self.given}: got {got}, want {want}"
 
     def as_data(self) -> dict[str, Any]:
         """Each pattern as its value in decimal and its bits in hexadecimal."""
-        to = self.to or self.dtype
-        rows = (("x", self.dtype, self.x), ("got", to, self.got), ("want", to, self.want))
-        return {
-            **{
-                name: {"value": value_text(dtype, bits), "bits": bits_text(dtype, bits)}
-                for name, dtype, bits in rows
-            },
-            **({"given": self.given} if self.given else {}),
-        }
+        data: dict[str, Any] = {name: asdict(value) for name, value in self._values().items()}
+        return {**data, "given": self.given} if self.given else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +201,7 @@ class Lacking:
         return self.dtype, self.rounding
 
     def __str__(self) -> str:
-        return f"{self.dtype} {self.rounding}: not taken: {self.why}"
+        return f"{self.dtype} {self.rounding}: not supported: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +221,15 @@ class Report:
     def __str__(self) -> str:
         """The whole report; faults that several directions share are reported once."""
         lines = [self.runtime, "", *_table(self)]
-        for group in _alike(self):
-            lines += ["", *_paragraph(group)]
-        return "\n".join([*lines, *_not_taken(self)])
+        wrong = [verdict for verdict in self.verdicts if verdict.wrong]
+        for alike in _grouped(wrong, lambda verdict: (verdict.dtype, verdict.digest)):
+            examples = [f"  {count.first[0]}" for count in alike[0].classes]
+            lines += ["", f"{_named(alike)}: {alike[0].sentence}.", *examples]
+        rows = _grouped(self.lacking, lambda row: (row.dtype, row.why))
+        lines += [""] * bool(rows)
+        return "\n".join(
+            [*lines, *(f"{_named(some)}: not supported: {some[0].why}" for some in rows)]
+        )
 
     def as_data(self) -> dict[str, Any]:
         """The report as JSON values, which are also the form of a baseline."""
@@ -268,7 +268,7 @@ def junit_xml(report: Report, complaints: Complaints) -> bytes:
         if pair in complaints:
             SubElement(case, "failure", message=complaints[pair]).text = examples.get(pair)
         elif pair in reasons:
-            SubElement(case, "skipped", message=f"not taken: {reasons[pair]}")
+            SubElement(case, "skipped", message=f"not supported: {reasons[pair]}")
         elif examples[pair]:
             SubElement(case, "system-out").text = f"known faults:\n{examples[pair]}"
     suites = Element("testsuites")
@@ -293,35 +293,14 @@ def _table(report: Report) -> list[str]:
     ]
 
 
-def _alike(report: Report) -> Iterator[list[Verdict]]:
-    """Wrong verdicts, grouped by dtype and equal faults."""
-    groups: dict[tuple[str, str], list[Verdict]] = {}
-    for verdict in report.verdicts:
-        if verdict.wrong:
-            groups.setdefault((verdict.dtype, verdict.digest), []).append(verdict)
-    yield from groups.values()
+def _grouped(rows: Iterable[Row], key: Callable[[Row], object]) -> list[list[Row]]:
+    """The rows in groups of equal keys, in the order in which they begin."""
+    groups: dict[object, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return list(groups.values())
 
 
-def _paragraph(group: list[Verdict]) -> list[str]:
-    verdict = group[0]
-    roundings = ", ".join(verdict.rounding for verdict in group)
-    examples = [count.first[0] for count in verdict.classes]
-    return [
-        f"{verdict.dtype} {roundings}: {verdict.sentence}.",
-        *(f"  {example}" for example in examples),
-    ]
-
-
-def _not_taken(report: Report) -> list[str]:
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for row in report.lacking:
-        reasons.setdefault((row.dtype, row.why), []).append(row.rounding)
-    lines = [
-        f"{dtype} {', '.join(roundings)}: not taken: {why}"
-        for (dtype, why), roundings in reasons.items()
-    ]
-    return ["", *lines] if lines else []
-
-
-def _pattern_text(dtype: str, bits: int) -> str:
-    return f"{value_text(dtype, bits)} ({bits_text(dtype, bits)})"
+def _named(rows: Sequence[Verdict | Lacking]) -> str:
+    """The dtype that rows share, and their directions."""
+    return f"{rows[0].dtype} {', '.join(row.rounding for row in rows)}"

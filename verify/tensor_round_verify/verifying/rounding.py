@@ -114,9 +114,9 @@ class Judges:
             hypotheses = Hypotheses.of(bits, got, want, dtype, rounding)
         else:
             hypotheses = hypotheses.surviving(bits, got, want)
-        codes = classify(bits, dtype, want)
-        of = partial(effects, dtype=dtype)
-        return Block.of(codes, got != want, bits, got, want, of), hypotheses
+        codes, wrong = classify(bits, dtype, want), np.flatnonzero(got != want)
+        x, got, want = bits[wrong], got[wrong], want[wrong]
+        return Block(codes, wrong, x, got, want, effects(got, want, dtype)), hypotheses
 
 
 def usable_cores() -> int:

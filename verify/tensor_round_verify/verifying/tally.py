@@ -20,33 +20,14 @@ from .results import ClassCount, Effect, Example, Kind, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The results for some patterns: how many there are of each class, and the wrong ones.
+    """The results for some patterns: the class of each, and the wrong ones with their places."""
 
-    ``places`` are the indices of the wrong results, and the other members theirs.
-    """
-
-    tried: npt.NDArray[np.intp]
-    places: npt.NDArray[np.intp]
     codes: Codes
-    effects: npt.NDArray[np.uint8]
+    places: npt.NDArray[np.intp]
     x: Bits
     got: Bits
     want: Bits
-
-    @classmethod
-    def of(
-        cls,
-        codes: Codes,
-        wrong: npt.NDArray[np.bool_],
-        bits: Bits,
-        got: Bits,
-        want: Bits,
-        effects: Callable[[Bits, Bits], npt.NDArray[np.uint8]],
-    ) -> Block:
-        """A block of patterns with their classes and results; ``effects`` are of wrong ones."""
-        places = np.flatnonzero(wrong)
-        some = bits[places], got[places], want[places]
-        return cls(np.bincount(codes), places, codes[places], effects(*some[1:]), *some)
+    effects: npt.NDArray[np.uint8]
 
 
 class Tally:
@@ -61,11 +42,11 @@ class Tally:
 
     def add(self, block: Block) -> None:
         """Count the next block."""
-        self._tried.update(dict(enumerate(block.tried.tolist())))
-        places = block.places + self._seen
-        self._wrong.add(block.codes, places, block.x, block.got, block.want)
-        for code in np.unique(block.codes).tolist():
-            found = np.bitwise_or.reduce(block.effects[block.codes == code])
+        self._tried.update(dict(enumerate(np.bincount(block.codes).tolist())))
+        places, codes = block.places + self._seen, block.codes[block.places]
+        self._wrong.add(codes, places, block.x, block.got, block.want)
+        for code in np.unique(codes).tolist():
+            found = np.bitwise_or.reduce(block.effects[codes == code])
             self._effects[code] |= Effect(int(found))
         self._digest.update(np.stack([block.x, block.got], axis=1).reshape(-1).data)
         self._seen = self._tried.total()

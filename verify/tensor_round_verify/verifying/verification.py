@@ -42,7 +42,9 @@ def verify(
     """Round the test patterns of :func:`blocks` by a runtime, and compare each result bit for bit.
 
     With the ``operator`` ``cast`` or ``quantize_linear`` it is verified in these instead, at
-    every tie and every number of the target; any NaN is right there, and ``every`` no matter.
+    every tie and every number of the target. There any NaN is right for a NaN, and ``every`` has
+    no effect.
+
     ``runtime`` is a name as on the command line (``onnxruntime``, ``cmd:./kernel``), or a function
     from NumPy array to NumPy array. ``dtypes`` and ``roundings`` default to all that it supports.
     ``every`` tries all 2^32 patterns of dtypes of 32 bits. ``nans`` is the required result for a
@@ -97,7 +99,7 @@ def _verify_rounding(
             why = next(row.why for row in report.lacking if name in row.pair)
             raise NotTaken(f"{runtime.name}: no verdict on {name}: {why}")
     if not report.verdicts:
-        raise CannotVerify(f"{runtime.name} takes none of the types: {report.lacking[0].why}")
+        raise CannotVerify(f"{runtime.name} supports none of the types: {report.lacking[0].why}")
     return report
 
 

@@ -22,7 +22,7 @@ from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes
-from ..proof_patterns import patterns
+from ..proof import patterns
 from .backend import Rounder, rounder
 from .llvm_kernels import SPLIT_BYTES, module_text
 

@@ -5,24 +5,34 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import numpy as np
+
 from tensor_round.contract.call import RoundCall
-from tensor_round.contract.dtypes import DTYPES, DType
+from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
 from tensor_round.contract.errors import DeviceOutOfMemory
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
 
 from .. import DEVICE_EVENTS, Bytes, Round
 from ..cpu.backend import NumpyBackend
+from ..proof import DeviceRound, prove
 from .device import Device, DeviceBuffer, DeviceFailed, OutOfDeviceMemory
 from .memory import PinnedMemory
 from .pipeline import Pipeline, PipelineSlot, SourceCorrupted
-from .proof import is_alive, prove
-from .threshold import SIZES, min_bytes
 
 logger = logging.getLogger(__name__)
+
+#: The measured sizes in bytes. The device always gets tensors of the last size and more, so that
+#: the cores stay free for sockets.
+SIZES = tuple(1 << power for power in range(14, 25))
+#: Repetitions, of which the fastest counts.
+TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,7 @@ class CupyBackend:
     """Rounds on CUDA devices; see :class:`~tensor_round_service.backends.Backend`.
 
     The constructor raises :class:`OutOfDeviceMemory` or :class:`DeviceFailed` if a device
-    cannot be used, and :class:`~.proof.WrongBits` if its results differ from NumPy's.
+    cannot be used, and :class:`~..proof.WrongBits` if its results differ from NumPy's.
     """
 
     name = "cupy"
@@ -61,7 +71,7 @@ class CupyBackend:
                 self._pipelines.append(Pipeline(device))
                 self.device_events.update({(device.name, event): 0 for event in DEVICE_EVENTS})
                 # This compiles every kernel, so that no request waits for a compiler.
-                prove(self._pipelines[-1].round, host)
+                prove(self._pipelines[-1].round, host.round)
         except Exception:  # the caller may continue without devices
             self._release()
             raise
@@ -168,7 +178,7 @@ class CupyBackend:
         """Measure the ``min_bytes`` of :class:`OffloadPolicy` for this machine."""
         memory = self.allocate(SIZES[-1])
         self.wait_until_pinned()
-        return min_bytes(self.round_on_device, self._host.round, memory)
+        return _min_bytes(self.round_on_device, self._host.round, memory)
 
     def close(self) -> None:
         """Stop the threads and release the devices."""
@@ -220,10 +230,57 @@ class CupyBackend:
                 work(pipeline)
         except DeviceFailed:
             self._count(pipeline, "failed")
-            is_lost = not self._lost and not is_alive(pipeline.round)
+            is_lost = not self._lost and not _is_alive(pipeline.round)
             with self._counting:  # requests fail together, and a device is lost once
                 self.device_events[pipeline.device.name, "lost"] += is_lost and not self._lost
                 self._lost = self._lost or is_lost
             if self._lost:
                 logger.critical("device lost: %s; a new process is needed", pipeline.device.name)
             raise
+
+
+def _is_alive(device_round: DeviceRound) -> bool:
+    """Whether the device can still round a few values."""
+    dtype = BY_NAME["float32"]
+    source = np.array([0.5, 1.5, -0.25, 7.0], dtype.numpy)
+    call = RoundCall.packed_output(Rounding.TIES_TO_EVEN, Layout.of(dtype, source.shape))
+    result = np.empty_like(source)
+    try:
+        device_round(call, source.view(np.uint8), result.view(np.uint8))
+    except (DeviceFailed, OutOfDeviceMemory):
+        return False
+    return np.array_equal(result, np.rint(source))
+
+
+def _min_bytes(device_round: Round, host_round: Round, memory: Bytes) -> dict[DType, int]:
+    """For each float dtype, the smallest size from which on the device is faster than the host.
+
+    ``memory`` is used for the measurement; its size is the largest of :data:`SIZES`.
+    """
+    memory[:] = 0  # zero in every dtype: rounding does not change it
+    return {
+        dtype: _crossover(device_round, host_round, dtype, memory)
+        for dtype in DTYPES
+        if dtype.is_float
+    }
+
+
+def _crossover(device_round: Round, host_round: Round, dtype: DType, memory: Bytes) -> int:
+    crossover = SIZES[-1]
+    for size in reversed(SIZES[:-1]):
+        part = memory[:size]
+        if _seconds(device_round, dtype, part) > _seconds(host_round, dtype, part):
+            break
+        crossover = size
+    return crossover
+
+
+def _seconds(round_: Round, dtype: DType, memory: Bytes) -> float:
+    layout = Layout.of(dtype, (memory.size // dtype.itemsize,))
+    call = RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+    best = np.inf
+    for _ in range(TRIES):
+        began = time.perf_counter()
+        round_(call, memory, memory)
+        best = min(best, time.perf_counter() - began)
+    return float(best)

@@ -25,7 +25,7 @@ from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend, OffloadPolicy
 from tensor_round_service.backends.cuda.device import DeviceFailed, OutOfDeviceMemory
 from tensor_round_service.backends.cuda.pipeline import SourceCorrupted
-from tensor_round_service.engine import conformance
+from tensor_round_service.engine import digests
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
 
@@ -216,7 +216,7 @@ def assert_lost(device: HostDevice, backend: CupyBackend) -> None:
     for in_place in (False, True):
         assert_right(backend, "numpy", in_place)
     assert device.operations == []
-    report = conformance.report(backend)
+    report = digests.report(backend)
     assert report["conforms"]
     assert list(report["backends"]) == ["numpy"]
 

@@ -17,7 +17,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Bytes
-from tensor_round_service.backends.cuda import resident
+from tensor_round_service.backends.cuda import pipeline as pipelines
 from tensor_round_service.backends.cuda.device import DeviceBuffer
 from tensor_round_service.backends.cuda.pipeline import (
     MIN_PIECE_BYTES,
@@ -25,6 +25,7 @@ from tensor_round_service.backends.cuda.pipeline import (
     SLOTS,
     Pipeline,
     cut,
+    dims,
 )
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
@@ -92,7 +93,7 @@ def test_strides_are_followed_on_the_device(pipeline: Pipeline) -> None:
 @pytest.mark.parametrize("launch", [1 << 12, 1 << 14])
 def test_launches_are_cut(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, launch: int) -> None:
     """Above a gigabyte there are several; here from a few kilobytes on."""
-    monkeypatch.setattr(resident, "LAUNCH", launch)
+    monkeypatch.setattr(pipelines, "LAUNCH", launch)
     assert_rounded(pipeline, transposition("float32"))
     for dtype in ("float16", "int32"):
         assert_resident(pipeline, flat_call(dtype, "ties_to_away", 30_001), 0)
@@ -122,7 +123,7 @@ def test_dimensions_are_folded_where_one_stride_serves_both() -> None:
     def folded(shape: list[int], given: list[int] | None, result: list[int] | None) -> list[int]:
         source, target = (Layout.of(BY_NAME["int8"], shape, s) for s in (given, result))
         call = RoundCall(Rounding.TIES_TO_EVEN, source, target, source.byte_length)
-        found: list[int] = resident.dims(call).view("<i8").tolist()
+        found: list[int] = dims(call).view("<i8").tolist()
         return found
 
     assert folded([2, 3, 4], None, None) == [24, 1, 1]

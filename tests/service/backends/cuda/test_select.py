@@ -17,7 +17,7 @@ from support.devices.host_kernels import NO_COMPILER, compiler
 from tensor_round.contract.dtypes import BY_NAME, DTYPES
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
-from tensor_round_service.backends.cuda.backend import CupyBackend
+from tensor_round_service.backends.cuda.backend import SIZES, CupyBackend
 from tensor_round_service.backends.cuda.device import (
     Device,
     DeviceFailed,
@@ -25,7 +25,6 @@ from tensor_round_service.backends.cuda.device import (
     OutOfDeviceMemory,
 )
 from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, STRIDED_COPY_KERNELS
-from tensor_round_service.backends.cuda.threshold import SIZES
 from tensor_round_service.backends.select import (
     BackendUnavailable,
     DeviceOptions,

@@ -1,4 +1,4 @@
-"""The conformance report: digests computed by the backend, compared with the published ones."""
+"""The digests of a backend's results for all patterns, beside the published ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison of roundings on a tensor, with NumPy."""
+"""The differences between roundings on a tensor, by NumPy: the document of ``/compare``."""
 
 from __future__ import annotations
 

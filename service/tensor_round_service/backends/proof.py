@@ -1,0 +1,67 @@
+"""The proof of kernels: they must give NumPy's bits before they serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import DTYPES, DType
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
+
+from . import Bytes, Round
+
+#: Rounds on the device under test.
+DeviceRound = Callable[[RoundCall, Bytes, Bytes], object]
+
+
+class WrongBits(Exception):
+    """A kernel's results differ from NumPy's; the message names dtype and rounding."""
+
+
+@cache
+def patterns(dtype: DType) -> Bytes:
+    """All patterns of an 8- or 16-bit type; of a wider type all combinations of its upper 16 bits.
+
+    The lower bits of a wider type are in turn all zeros, all ones, 0...01 and 10...0.
+    """
+    count = 1 << min(dtype.width, 16)
+    upper = np.arange(count, dtype=dtype.bits)
+    lower_bits = dtype.width - 16
+    if lower_bits <= 0:
+        return upper.view(np.uint8)
+    lowers = [0, (1 << lower_bits) - 1, 1, 1 << (lower_bits - 1)]
+    return np.concatenate(
+        [(upper << dtype.bits.type(lower_bits)) | dtype.bits.type(lower) for lower in lowers]
+    ).view(np.uint8)
+
+
+def prove(device_round: DeviceRound, host_round: Round) -> None:
+    """Compile and run every kernel of a device, and compare its bits with the host's.
+
+    Raises :class:`WrongBits`.
+    """
+    for dtype in DTYPES:
+        packed = Layout.of(dtype, (2, patterns(dtype).size // dtype.itemsize // 2))
+        spaced = Layout.of(dtype, packed.shape, (1, 5))
+        for rounding in Rounding:
+            _prove_call(device_round, host_round, RoundCall.packed_output(rounding, packed))
+        # The strided copy does not depend on the rounding: the last one is enough.
+        _prove_call(
+            device_round, host_round, RoundCall(rounding, packed, spaced, packed.byte_length)
+        )
+
+
+def _prove_call(device_round: DeviceRound, host_round: Round, call: RoundCall) -> None:
+    operands = patterns(call.input.dtype)[: call.input.byte_length]
+    result, expected = (np.empty(call.output.byte_length, np.uint8) for _ in range(2))
+    device_round(call, operands.copy(), result)
+    host_round(call, operands.copy(), expected)
+    if not np.array_equal(result, expected):
+        wrong = int(np.count_nonzero(result != expected))
+        raise WrongBits(
+            f"{call.input.dtype.name} {call.rounding} differs from NumPy's in {wrong} bytes"
+        )
