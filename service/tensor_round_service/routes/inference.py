@@ -8,6 +8,7 @@ shared memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from time import perf_counter_ns
 
@@ -73,9 +74,11 @@ def inference_rows(
 ) -> Iterator[Row]:
     """The routes of every model and version, and what unknown ones get."""
 
+    inference = partial(_Inference, engine, max_tensor_bytes, executor, counts, listed_origins)
+
     def row(path: str, model: Model) -> Row:
-        inference = _Inference(engine, max_tensor_bytes, executor, counts, model, listed_origins)
-        return Row(path, TensorRoute(engine, inference.select_handler), method="POST")
+        route = TensorRoute(engine, inference(model).select_handler)
+        return Row(path, route, method="POST")
 
     for model in MODELS:
         yield row(f"/v2/models/{model.name}/versions/{model.version}/infer", model)
@@ -95,22 +98,18 @@ def inference_rows(
     yield unknown("/v2/models/{name}/versions/{model_version}/infer", operation=of_version)
 
 
+@dataclass(eq=False)
 class _Inference:
-    def __init__(
-        self,
-        engine: Engine,
-        max_tensor_bytes: int,
-        executor: InferenceExecutor,
-        counts: Statistics,
-        model: Model,
-        listed_origins: Set[bytes],
-    ) -> None:
-        self._engine = engine
-        self._executor = executor
-        self._limit = max_tensor_bytes
-        self._counts = counts
-        self._model = model
-        self._listed_origins = listed_origins
+    """Inference by one version of a model."""
+
+    engine: Engine
+    limit: int
+    executor: InferenceExecutor
+    counts: Statistics
+    listed_origins: Set[bytes]
+    model: Model
+
+    def __post_init__(self) -> None:
         # Refusals are not cached.
         self._cached_plan = lru_cache(_CACHED_PLANS)(self._make_plan)
 
@@ -124,13 +123,13 @@ class _Inference:
         try:
             return await self._infer(request, job, began)
         except Exception:
-            self._counts.failed(self._model, perf_counter_ns() - began)
+            self.counts.failed(self.model, perf_counter_ns() - began)
             raise
 
     async def _infer(self, request: Request, job: Job, began: int) -> Response:
         head = request.head
         source, length = content_of(request)
-        json_length = _json_length(head, length, self._limit)
+        json_length = _json_length(head, length, self.limit)
         if json_length == 0 and length is None:
             content = await read_all(source, MAX_RAW_BYTES, job.reserve)
             source, length = Prefixed(memoryview(content), source), len(content)
@@ -138,26 +137,26 @@ class _Inference:
         elif length and json_length is not None:
             source = await admit(source, job, length)
         if json_length == 0 and length is not None:
-            header, plan = b"", plan_from_raw_body(self._model, length)
-            plan.check_sizes(self._limit)
+            header, plan = b"", plan_from_raw_body(self.model, length)
+            plan.check_sizes(self.limit)
         else:
             header = await _header(source, job, length, json_length)
             if len(header) <= _CACHED_HEADER_BYTES:
                 plan = self._cached_plan(header)
             else:
                 work = partial(self._plan_long_header, header, job)
-                plan = await self._engine.run(work, len(header) * JSON_COST)
+                plan = await self.engine.run(work, len(header) * JSON_COST)
         if plan.uses_regions:
             # The request may change memory of another client.
-            check_origin(head, self._listed_origins)
-        job.labels = self._model.dialect.name, plan.call.input.dtype.name
+            check_origin(head, self.listed_origins)
+        job.labels = self.model.dialect.name, plan.call.input.dtype.name
         job.call = plan.call
         tensor = await self._receive(plan, source, job, length, len(header))
         received = perf_counter_ns()
-        nbytes = self._executor.payload_bytes(plan, len(header))
-        execute = partial(self._executor.run, plan, tensor, job)
+        nbytes = self.executor.payload_bytes(plan, len(header))
+        execute = partial(self.executor.run, plan, tensor, job)
         cost = nbytes - plan.call.nbytes + rounding_cost(plan.call)
-        parts = await self._engine.run(execute, nbytes, cost, job)
+        parts = await self.engine.run(execute, nbytes, cost, job)
         rounded = perf_counter_ns()
         response = _response(parts, job)
         if _ACCEPT_ENCODING in head.values:
@@ -165,8 +164,8 @@ class _Inference:
         overlap = 0.0 if job.overlap is None else job.overlap.seconds
         job.receive_seconds = (received - began) / 1e9 - overlap
         job.execute_seconds += overlap
-        self._counts.succeeded(
-            self._model,
+        self.counts.succeeded(
+            self.model,
             queue=int(job.queue_seconds * 1e9),
             input=int(job.receive_seconds * 1e9),
             infer=int(job.execute_seconds * 1e9),
@@ -175,8 +174,8 @@ class _Inference:
         return response
 
     def _make_plan(self, header: bytes) -> InferencePlan:
-        plan = plan_from_header(self._model, header, self._executor.has_shared_memory)
-        plan.check_sizes(self._limit)
+        plan = plan_from_header(self.model, header, self.executor.has_shared_memory)
+        plan.check_sizes(self.limit)
         return plan
 
     def _plan_long_header(self, header: bytes, job: Job) -> InferencePlan:
@@ -193,7 +192,7 @@ class _Inference:
         json_length: int,
     ) -> Bytes | None:
         """Reserve the memory of the plan, and receive the tensor if it follows the header."""
-        needed = self._executor.buffer_bytes(plan) + plan.text_bytes
+        needed = self.executor.buffer_bytes(plan) + plan.text_bytes
         if not isinstance(plan.source, oip.Binary):
             job.reserve(needed)
             await expect_end(source, 0)
@@ -208,7 +207,7 @@ class _Inference:
         memory = job.allocate(nbytes)
         # A tensor for a shared memory region is rounded while it is copied there.
         has_region = plan.output.region is not None
-        progress = None if has_region else self._engine.overlap(plan.call, memory, job)
+        progress = None if has_region else self.engine.overlap(plan.call, memory, job)
         got = await source.receive_into(memory.data, progress)
         if not source.is_at_end:
             await expect_end(source, nbytes)
@@ -223,7 +222,7 @@ class _Inference:
             nbytes = sum(map(len, response.parts))
             job.reserve(max_encoded_length(nbytes))
             work = partial(encode, response.parts, coding)
-            response.parts = await self._engine.run(work, nbytes * _ENCODING_COST)
+            response.parts = await self.engine.run(work, nbytes * _ENCODING_COST)
             response.headers.append((_CONTENT_ENCODING, coding.encode()))
 
 

@@ -7,12 +7,7 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
-from urllib.parse import parse_qsl
 
-from tensor_round.contract.errors import (
-    Fault,
-    InvalidDescriptor,
-)
 from tensor_round.contract.wire import native
 
 from ..engine.engine import Engine
@@ -78,20 +73,6 @@ class TensorRoute:
             parts = response.parts
             digest = await self._engine.run(partial(_sha256, parts), sum(map(len, parts)))
             response.headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
-
-
-def parameters(head: RequestHead, *known: str) -> dict[str, str]:
-    """The parameters of the query; unknown and repeated ones are refused, not ignored."""
-    found: dict[str, str] = {}
-    for name, value in parse_qsl(head.query.decode("latin-1"), keep_blank_values=True):
-        if name not in known:
-            names = " and ".join(known) if known else "none"
-            rule = f"unknown parameter; the parameters of this representation are {names}"
-            raise InvalidDescriptor.of([Fault(("query", name[:40]), rule)])
-        if name in found:
-            raise InvalidDescriptor.of([Fault(("query", name), "given more than once")])
-        found[name] = value
-    return found
 
 
 def content_of(request: Request) -> tuple[ByteSource, int | None]:

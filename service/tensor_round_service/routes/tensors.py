@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
+from urllib.parse import parse_qsl
 
 from tensor_round.contract import operators
 from tensor_round.contract.call import RoundCall, wrong_size
@@ -42,15 +43,7 @@ from ..http1.content import expect_end, read_all, read_up_to
 from ..http1.head import RequestHead
 from ..http1.request import ByteSource, Progress, Request
 from ..http1.response import FixedFields, Response, field_name, of_type
-from .tensor_route import (
-    CODED,
-    DESCRIPTOR,
-    Handler,
-    TensorRoute,
-    admit,
-    content_of,
-    parameters,
-)
+from .tensor_route import CODED, DESCRIPTOR, Handler, TensorRoute, admit, content_of
 
 _OUTPUT_DESCRIPTOR = field_name(native.OUTPUT_DESCRIPTOR)
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
@@ -155,7 +148,7 @@ class TensorHandlers(ABC):
         """A tensor's bytes; the header ``Operator-Descriptor`` has the descriptor."""
         head = request.head
         if head.query:
-            parameters(head)
+            _parameters(head)
         if DESCRIPTOR in head.repeated:
             raise _repeated(head)
         plan = self._plan(head.values.get(DESCRIPTOR))
@@ -171,7 +164,7 @@ class TensorHandlers(ABC):
 
     async def _npy(self, request: Request, job: Job) -> Response:
         """A .npy file."""
-        query = parameters(request.head, *self.npy_query)
+        query = _parameters(request.head, *self.npy_query)
         operator = _operator_of(query)
         began = time.perf_counter()
         source, length = content_of(request)
@@ -198,7 +191,7 @@ class TensorHandlers(ABC):
 
     async def _json(self, request: Request, job: Job) -> Response:
         """A JSON document with descriptor and numbers; a thread handles long ones."""
-        query = parameters(request.head, *self.json_query)
+        query = _parameters(request.head, *self.json_query)
         began = time.perf_counter()
         source, length = content_of(request)
         content = bytes(await read_all(source, native.MAX_JSON_LENGTH, job.reserve, length or 0))
@@ -285,6 +278,20 @@ def _repeated(head: RequestHead) -> DuplicateDescriptor:
     count = sum(field == DESCRIPTOR for field, _ in head.fields)
     name = native.OPERATOR_DESCRIPTOR
     return DuplicateDescriptor(f"the request has the header {name} {count} times")
+
+
+def _parameters(head: RequestHead, *known: str) -> dict[str, str]:
+    """The parameters of the query; unknown and repeated ones are refused, not ignored."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(head.query.decode("latin-1"), keep_blank_values=True):
+        if name not in known:
+            names = " and ".join(known) if known else "none"
+            rule = f"unknown parameter; the parameters of this representation are {names}"
+            raise InvalidDescriptor.of([Fault(("query", name[:40]), rule)])
+        if name in found:
+            raise InvalidDescriptor.of([Fault(("query", name), "given more than once")])
+        found[name] = value
+    return found
 
 
 async def _npy_header(source: ByteSource) -> npy.NpyHeader:
