@@ -10,15 +10,15 @@ from support.cases.every import every
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend
-from tensor_round_service.backends.cpu import floats, floats16, tables
+from tensor_round_service.backends.cpu import floats, narrow_floats
 from tensor_round_service.backends.cpu.backend import rounder
 from tensor_round_verify.reference import FLOATS, ROUNDINGS, WIDTHS
 
 #: Bytes at which the NumPy backend cuts a run; another backend's cuts lie at powers of two as well.
 CUTS = {
-    "least-for-16-bits": floats16.MIN_BYTES,
-    "blocks-of-16-bits": 8 * floats16.BLOCK_WORDS,
-    "table-blocks": 4 * tables.BLOCK,
+    "least-for-16-bits": narrow_floats.MIN_BYTES,
+    "blocks-of-16-bits": 8 * narrow_floats.BLOCK_WORDS,
+    "table-blocks": 4 * narrow_floats.BLOCK_PATTERNS,
     "blocks": 2 * floats.BLOCK_BYTES,
 }
 
@@ -86,7 +86,7 @@ def test_a_lone_signalling_nan_keeps_its_bits_wherever_it_lies(
     backend: Backend, dtype: str
 ) -> None:
     fmt = FLOATS[dtype]
-    bytes_of_a_block = floats.BLOCK_BYTES if fmt.width > 16 else 4 * floats16.BLOCK_WORDS
+    bytes_of_a_block = floats.BLOCK_BYTES if fmt.width > 16 else 4 * narrow_floats.BLOCK_WORDS
     block = bytes_of_a_block // (fmt.width // 8)
     signalling = fmt.sign_bit - (1 << fmt.fraction_bits) | 0x15
 

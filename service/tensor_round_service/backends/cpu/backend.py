@@ -22,8 +22,7 @@ from tensor_round.contract.rounding import Rounding
 
 from .. import Bytes, Round
 from .floats import BLOCK_BYTES, kernel, round_floats
-from .floats16 import KERNELS, round_lanes
-from .tables import entries_of_16_bits, look_up
+from .narrow_floats import KERNELS, entries_of_16_bits, look_up, round_lanes
 
 #: Parts of a run for different threads begin at multiples of this.
 PAGE = 4096

@@ -8,8 +8,12 @@ import pytest
 from support.cases.backend_calls import sample_pair
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.rounding import Rounding
-from tensor_round_service.backends.cpu.floats16 import KERNELS, MIN_BYTES, round_lanes
-from tensor_round_service.backends.cpu.tables import entries_of_16_bits
+from tensor_round_service.backends.cpu.narrow_floats import (
+    KERNELS,
+    MIN_BYTES,
+    entries_of_16_bits,
+    round_lanes,
+)
 from tensor_round_verify.reference import FLOATS, Bits
 
 LANES = [(dtype.name, rounding) for dtype, rounding in KERNELS]

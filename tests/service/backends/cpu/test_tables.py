@@ -6,7 +6,7 @@ import pytest
 from support.cases.backend_calls import sample_pair
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.rounding import Rounding
-from tensor_round_service.backends.cpu.tables import table
+from tensor_round_service.backends.cpu.narrow_floats import table
 from tensor_round_verify.reference import ROUNDINGS
 
 
