@@ -38,8 +38,8 @@ _ARRAY, _INDEXER, _SCALAR = 1, 2, 3
 #: Of which the assembly is looked at: NVRTC has an older compiler and, from sm_100, a newer.
 SHOWN = (90, 100)
 
-#: What CuPy adds to its options by itself, the first of which cannot be undone.
-_OPTIONS = ("-ftz=true", "--device-as-default-execution-space")
+#: What CuPy adds to its options by itself, beside ``-ftz=true``, which cannot be undone.
+_OPTIONS = ("--device-as-default-execution-space",)
 
 
 def source(kernel: KernelSource) -> str:
@@ -64,9 +64,13 @@ def _argument(parameter: Any) -> Any:
     return _kernel._ArgInfo(_SCALAR, _scalar.CScalar, parameter.dtype, 0, True, True)
 
 
-def compiled(code: str, architecture: str) -> bytes | str:
-    """Machine code for ``sm_90``, assembly for ``compute_90``. Raises what NVRTC says."""
-    options = (*core.assemble_cupy_compiler_options(()), *_OPTIONS, f"-arch={architecture}")
+def compiled(code: str, architecture: str, *, flush: bool = True) -> bytes | str:
+    """Machine code for ``sm_90``, assembly for ``compute_90``. Raises what NVRTC says.
+
+    ``flush`` is False to keep subnormals, which CuPy never does.
+    """
+    flags = (f"-ftz={str(flush).lower()}", *_OPTIONS, f"-arch={architecture}")
+    options = (*core.assemble_cupy_compiler_options(()), *flags)
     program = nvrtc.createProgram(code, "kernel.cu", (), ())
     try:
         nvrtc.compileProgram(program, options)

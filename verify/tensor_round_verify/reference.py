@@ -95,16 +95,20 @@ def rounded(bits: Bits, dtype: str, rounding: str) -> Bits:
     """The patterns rounded to integral values; those of integer dtypes are returned unchanged."""
     if dtype in INTEGER_WIDTHS:
         return bits.copy()
-    fmt, decide = FLOATS[dtype], DECISIONS[rounding]
     patterns = np.ascontiguousarray(bits, bits_type(dtype)).reshape(-1)
     results = np.empty_like(patterns)
     for start in range(0, patterns.size, BLOCK):
         block = slice(start, start + BLOCK)
-        results[block] = _rounded_block(patterns[block], fmt, decide)
+        results[block] = rounded_block(patterns[block], dtype, rounding)
     return results.reshape(bits.shape)
 
 
-def _rounded_block(patterns: Bits, fmt: Format, decide: Decision) -> Bits:
+def rounded_block(patterns: Bits, dtype: str, rounding: str) -> Bits:
+    """:func:`rounded` for a one-dimensional block of a float type, which temporaries multiply.
+
+    ``make prove`` runs it on symbols.
+    """
+    fmt, decide = FLOATS[dtype], DECISIONS[rounding]
     number = patterns.dtype.type
     sign = patterns & number(fmt.sign_bit)
     magnitude = patterns ^ sign

@@ -86,23 +86,33 @@ def compiled(dtype: DType) -> dict[Rounding, Rounder]:
         raise CannotCompile("this processor is not little-endian")
     if not _may_execute_new_code():
         raise CannotCompile("this process may not make memory executable")
+    machine = target_machine()
+    prefetch = not llvm.get_host_cpu_name().startswith(_PREFETCHES_BY_ITSELF)
+    module = optimized(module_text(dtype, prefetch=prefetch), machine)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return {rounding: _rounder(engine, dtype, rounding) for rounding in Rounding}
+
+
+def target_machine() -> Any:
+    """LLVM's description of this processor."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    cpu = llvm.get_host_cpu_name()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=cpu,
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
         opt=3,
         jit=True,
     )
-    text = module_text(dtype, prefetch=not cpu.startswith(_PREFETCHES_BY_ITSELF))
+
+
+def optimized(text: str, machine: Any) -> Any:
+    """The module of a text after LLVM's passes: what becomes machine code."""
     module = llvm.parse_assembly(text)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    return {rounding: _rounder(engine, dtype, rounding) for rounding in Rounding}
+    return module
 
 
 def proved(found: Rounder, dtype: DType, rounding: Rounding) -> Rounder:

@@ -1,0 +1,213 @@
+"""LLVM IR to SMT: every vector that a module stores, followed back to the vector that it loads.
+
+LLVM itself parses the text (llvmlite). All instructions between load and store must work lane by
+lane, so one lane stands for all. What LLVM calls poison is demanded not to occur: long shifts, and
+flags such as ``nuw`` that are not kept. Which address is loaded or stored is not proved.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import llvmlite.binding as binding
+
+from .smt import BOOL, Refused, Script, Sort, Term, bits, truth
+
+_BINARY = {name: name for name in ("and", "or", "xor", "add", "sub", "mul", "shl", "lshr", "ashr")}
+_BINARY |= {"fadd": "add", "fsub": "sub", "fmul": "mul", "fneg": "neg"}
+#: Rounding functions, and SMT-LIB's names of what they do. ``rint`` and ``nearbyint`` round as the
+#: processor is set, which is to nearest, ties to even, wherever Python runs.
+_ROUND = {
+    **dict.fromkeys(("rint", "nearbyint", "roundeven"), "roundNearestTiesToEven"),
+    **{"round": "roundNearestTiesToAway", "trunc": "roundTowardZero"},
+    **{"ceil": "roundTowardPositive", "floor": "roundTowardNegative"},
+}
+_BOUNDS = {f"{s}{end}": f"{s}{order}" for s in "us" for end, order in (("min", "lt"), ("max", "gt"))}
+#: Unordered comparisons, and the ordered ones that they are the opposite of.
+_UNORDERED = {"ugt": "le", "ult": "ge", "uge": "lt", "ule": "gt", "une": "eq"}
+_ORDERED = {f"o{order}": order for order in ("eq", "lt", "le", "gt", "ge")}
+#: What moves memory or has no effect; the rest that may write is refused.
+_HARMLESS_CALLS = ("llvm.prefetch.", "llvm.memcpy.", "llvm.assume", "llvm.lifetime.")
+_KNOWN = {*_BINARY, "icmp", "fcmp", "select", "bitcast", "zext", "sext", "trunc", "load", "store"}
+_KNOWN |= {"br", "ret", "phi", "getelementptr", "alloca"}  # addresses and control
+_NAME = re.compile(r"(%[\w.\-]+) = ")
+
+
+class _Lane:
+    """One lane of the values of a function."""
+
+    def __init__(self, script: Script, made: dict[str, Any]) -> None:
+        self.script, self.made = script, made
+        self.loaded: list[Term] = []
+        self._values: dict[str, Term] = {}
+
+    def value(self, operand: Any) -> Term:
+        text, kind = str(operand).strip(), str(operand.type)
+        if operand.is_constant:
+            return self._constant(kind, text.removeprefix(kind).strip())
+        found = _NAME.match(text)
+        if not found:
+            raise Refused(f"an argument: {text}")
+        if found[1] not in self._values:
+            term = self._computed(self.made[found[1]])
+            if term.sort != _sort(kind):
+                raise Refused(f"{text} gives {term.sort}")
+            self._values[found[1]] = term
+        return self._values[found[1]]
+
+    def _constant(self, kind: str, text: str) -> Term:
+        """A constant, or the lane of a splat of one."""
+        sort = _sort(kind)
+        if found := re.fullmatch(r"splat \(\w+ (\S+)\)", text):
+            text = found[1]
+        if text == "zeroinitializer":
+            text = "0x0" if sort.kind == "float" else "0"
+        if sort == BOOL:
+            return truth({"true": True, "false": False, "0": False, "1": True}[text])
+        if sort.kind == "bits" and re.fullmatch(r"-?\d+", text):
+            return bits(int(text), sort.width)
+        if sort.kind == "float" and re.fullmatch(r"0x[0-9A-F]+", text):
+            # The pattern of a float64, also for a float.
+            (value,) = struct.unpack(">d", int(text, 16).to_bytes(8, "big"))
+            return self.script.real(value, sort.width)
+        if sort.kind == "float" and re.fullmatch(r"-?\d\.\d+e[-+]\d+", text):
+            return self.script.real(float(text), sort.width)
+        raise Refused(f"constant {kind} {text}")
+
+    def _computed(self, instruction: Any) -> Term:
+        script, opcode, text = self.script, instruction.opcode, str(instruction).strip()
+        sort, flags = _sort(str(instruction.type)), _flags(text, opcode)
+        if opcode == "load" and not flags:
+            self.loaded.append(script.declare(sort, None if self.loaded else "x"))
+            return self.loaded[-1]
+        if opcode == "call":
+            return self._called(instruction, text)
+        operands = [self.value(operand) for operand in instruction.operands]
+        if opcode in _BINARY:
+            made = script.apply(_BINARY[opcode], *operands)
+            self._demand(opcode, flags, operands, made)
+            return made
+        if opcode == "icmp":
+            return self._compared_integers(flags, operands)
+        if opcode == "fcmp" and len(flags) == 1 and flags[0] in _ORDERED:
+            return script.apply(_ORDERED[flags[0]], *operands)
+        if opcode == "fcmp" and len(flags) == 1 and flags[0] in _UNORDERED:
+            return script.apply("not", script.apply(_UNORDERED[flags[0]], *operands))
+        if opcode == "select" and not flags:
+            return script.select(*operands)
+        if opcode == "bitcast" and not flags and operands[0].sort.width == sort.width:
+            return script.number(operands[0]) if sort.kind == "float" else script.bits(operands[0])
+        if opcode in ("zext", "sext", "trunc"):
+            made = script.resize(operands[0], sort.width, signed=opcode == "sext")
+            if sort == BOOL:
+                made = script.apply("eq", script.extract(operands[0], 0, 1), bits(1, 1))
+            self._demand(opcode, flags, operands, made)
+            return made
+        raise Refused(text)
+
+    def _called(self, instruction: Any, text: str) -> Term:
+        *arguments, callee = instruction.operands
+        family, name, *_ = f"{callee.name}..".split(".")
+        operands = [self.value(argument) for argument in arguments]
+        if not re.fullmatch(r"%\S+ = (tail )?call <?\w[^@]*@.*", text) or family != "llvm":
+            raise Refused(text)
+        if name in _ROUND and len(operands) == 1:
+            return self.script.apply(_ROUND[name], *operands)
+        if name in _BOUNDS and len(operands) == 2:
+            return self.script.select(self.script.apply(_BOUNDS[name], *operands), *operands)
+        if name == "fabs" and len(operands) == 1:
+            return self.script.apply("abs", *operands)
+        raise Refused(text)
+
+    def _compared_integers(self, flags: list[str], operands: list[Term]) -> Term:
+        *others, relation = flags
+        if others == ["samesign"]:
+            signs = [self.script.extract(o, o.sort.width - 1, 1) for o in operands]
+            self.script.demands.append(self.script.apply("eq", *signs))
+        elif others:
+            raise Refused(f"icmp {' '.join(flags)}")
+        return self.script.apply(relation, *operands)
+
+    def _demand(self, opcode: str, flags: list[str], operands: list[Term], made: Term) -> None:
+        """Demand that a result is not poison."""
+        script, width = self.script, operands[0].sort.width
+        if opcode in ("shl", "lshr", "ashr"):
+            script.demands.append(script.apply("ult", operands[1], bits(width, width)))
+        for flag in flags:
+            if flag in ("nuw", "nsw") and opcode in ("add", "sub", "mul", "shl", "trunc"):
+                signed = flag == "nsw"
+                wide = [
+                    # The length of a shift is never negative.
+                    script.resize(o, 2 * width, signed=signed and not (n and opcode == "shl"))
+                    for n, o in enumerate(operands)
+                ]
+                exact = wide[0] if opcode == "trunc" else script.apply(_BINARY[opcode], *wide)
+                kept = script.apply("eq", exact, script.resize(made, 2 * width, signed=signed))
+            elif flag == "exact" and opcode in ("lshr", "ashr"):
+                kept = script.apply("eq", script.apply("shl", made, operands[1]), operands[0])
+            elif flag == "disjoint" and opcode == "or":
+                kept = script.apply("eq", script.apply("and", *operands), bits(0, width))
+            elif flag == "nneg" and opcode == "zext":
+                kept = script.apply("sge", operands[0], bits(0, width))
+            else:
+                raise Refused(f"{opcode} {flag}")
+            script.demands.append(kept)
+
+
+def _flags(text: str, opcode: str) -> list[str]:
+    """The words between an opcode and its first type."""
+    found = re.search(rf"(?:^|= )(?:tail )?{opcode} ((?:[a-z]+ )*?)(?:<|i\d|float|double|ptr|void)", text)
+    if not found:
+        raise Refused(text)
+    return found[1].split()
+
+
+def _sort(kind: str) -> Sort:
+    """The sort of a scalar type, or of a vector's lane."""
+    if found := re.fullmatch(r"<\d+ x (\w+)>", kind):
+        kind = found[1]
+    if kind in ("float", "double"):
+        return Sort("float", 32 if kind == "float" else 64)
+    if not re.fullmatch(r"i\d+", kind):
+        raise Refused(kind)
+    return BOOL if kind == "i1" else Sort("bits", int(kind[1:]))
+
+
+def stores(text: str, name: str) -> Iterator[tuple[Script, Term, Term]]:
+    """For each vector that functions of this name, or ``name.line``, store: see :func:`.ptx.stores`."""
+    module = binding.parse_assembly(text)
+    for function in module.functions:
+        if function.name not in (name, f"{name}.line") or function.is_declaration:
+            continue
+        instructions = [at for block in function.blocks for at in block.instructions]
+        made = {found[1]: at for at in instructions if (found := _NAME.match(str(at).strip()))}
+        for at in instructions:
+            _refuse_unknown_effects(at, name)
+            if at.opcode == "store" and not _is_on_stack(at, made):
+                script = Script()
+                lane = _Lane(script, made)
+                stored = lane.value(next(iter(at.operands)))
+                if len(lane.loaded) != 1:
+                    raise Refused(f"{at} depends on {len(lane.loaded)} loads")
+                yield script, script.bits(lane.loaded[0]), script.bits(stored)
+
+
+def _refuse_unknown_effects(instruction: Any, name: str) -> None:
+    """Refuse what may write memory, and is neither a store nor known to be about addresses."""
+    if instruction.opcode == "call":
+        callee = list(instruction.operands)[-1].name
+        is_pure = str(instruction.type) != "void" and callee.startswith("llvm.")
+        if not is_pure and callee != f"{name}.line" and not callee.startswith(_HARMLESS_CALLS):
+            raise Refused(str(instruction))
+    elif instruction.opcode not in _KNOWN:
+        raise Refused(str(instruction))
+
+
+def _is_on_stack(store: Any, made: dict[str, Any]) -> bool:
+    """Whether these are the zeros behind the last elements, which are rounded on the stack."""
+    value, pointer = store.operands
+    found = _NAME.match(str(pointer).strip())
+    return bool(value.is_constant and found and made[found[1]].opcode == "alloca")
