@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray bench-ray test-openapi test-deploy chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
+.PHONY: help serve check test kernels prove gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray bench-ray test-openapi test-deploy chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -91,6 +91,16 @@ ifeq ($(shell uname -s),Darwin)
 else
 	@$(MAKE) --no-print-directory $(KERNELS)/.kernels
 	$(KERNELS)/bin/python tools/compile_kernels.py
+endif
+
+# On macOS, where there is no NVRTC, all but PTX.
+prove: $(VENV)/.test ## Prove every kernel for every operand, from its text (15 minutes; ARGS="--solver z3")
+ifeq ($(shell uname -s),Darwin)
+	$(TOOLS) -m proof $(ARGS)
+else
+	@$(MAKE) --no-print-directory $(KERNELS)/.kernels
+	$(KERNELS)/bin/python tools/proof/write_ptx.py build/ptx
+	$(TOOLS) -m proof --ptx build/ptx $(ARGS)
 endif
 
 gpu-check: ## Prove and measure the GPU backend on this machine's GPU (5 minutes)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .smt import BOOL, Refused, Script, Sort, Term, bits, truth
+from .smt import BOOL, Refused, Script, Sort, Term, bits
 
 _TOKEN = re.compile(
     r"\s+|//[^\n]*|(?P<number>0x[\d.a-fA-F]+(?:p[-+]?\d+)?\w*|\d+(?:\.\d+)?\w*)|(?P<name>[A-Za-z_]\w*)"

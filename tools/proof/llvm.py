@@ -25,7 +25,9 @@ _ROUND = {
     **{"round": "roundNearestTiesToAway", "trunc": "roundTowardZero"},
     **{"ceil": "roundTowardPositive", "floor": "roundTowardNegative"},
 }
-_BOUNDS = {f"{s}{end}": f"{s}{order}" for s in "us" for end, order in (("min", "lt"), ("max", "gt"))}
+_BOUNDS = {
+    f"{s}{end}": f"{s}{order}" for s in "us" for end, order in (("min", "lt"), ("max", "gt"))
+}
 #: Unordered comparisons, and the ordered ones that they are the opposite of.
 _UNORDERED = {"ugt": "le", "ult": "ge", "uge": "lt", "ule": "gt", "une": "eq"}
 _ORDERED = {f"o{order}": order for order in ("eq", "lt", "le", "gt", "ge")}
@@ -159,7 +161,9 @@ class _Lane:
 
 def _flags(text: str, opcode: str) -> list[str]:
     """The words between an opcode and its first type."""
-    found = re.search(rf"(?:^|= )(?:tail )?{opcode} ((?:[a-z]+ )*?)(?:<|i\d|float|double|ptr|void)", text)
+    found = re.search(
+        rf"(?:^|= )(?:tail )?{opcode} ((?:[a-z]+ )*?)(?:<|i\d|float|double|ptr|void)", text
+    )
     if not found:
         raise Refused(text)
     return found[1].split()

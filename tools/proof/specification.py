@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tensor_round.contract.dtypes import DType
 
-from .smt import FORMATS, OPERATIONS, Refused, Script, Sort, Term, bits
+from .smt import FORMATS, OPERATIONS, Refused, Script, Term, bits
 
 
 def is_rounded(script: Script, dtype: DType, rounding: str, x: Term, y: Term) -> Term:
@@ -70,15 +70,3 @@ def value(script: Script, dtype: DType, x: Term) -> Term:
     bias = (1 << (exponent_bits - 1)) - 1
     scale = bits((2 * bias - dtype.exponent_bias) << (significand - 1), width)
     return script.apply("mul", number, script.number(scale))  # exact
-
-
-def control(script: Script, dtype: DType, rounding: str, x: Term, y: Term) -> Term:
-    """:func:`is_rounded` of a wrong result: the last bit of each element is flipped."""
-    ones = sum(1 << low for low in range(0, x.sort.width, dtype.width))
-    wrong = script.apply("xor", y, bits(ones, y.sort.width))
-    return is_rounded(script, dtype, rounding, x, wrong)
-
-
-def pattern(width: int, script: Script, name: str = "x") -> Term:
-    """An unknown pattern."""
-    return script.declare(Sort("bits", width), name)

@@ -1,26 +1,37 @@
-"""What is proved: the product's texts and functions, by its public names. Nothing else imports it."""
+"""What is proved: the product's texts and functions, by its public names. Nothing else imports it.
+
+``edit`` changes a text before it is read, to plant a fault; the functions of NumPy's way and of
+the reference are made again from the source of their module.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from tensor_round.contract.dtypes import DTYPES, DType
 from tensor_round.contract.rounding import Rounding
-from tensor_round_service.backends.cpu.floats import kernel, round_floats
-from tensor_round_service.backends.cpu.floats16 import KERNELS
+from tensor_round_service.backends.cpu import floats, floats16, tables
 from tensor_round_service.backends.cpu.llvm import optimized, target_machine
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
-from tensor_round_service.backends.cpu.tables import entries_of_16_bits
 from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS
-from tensor_round_verify.reference import all_patterns, rounded, rounded_block
+from tensor_round_verify import reference
 
 FLOATS = tuple(dtype for dtype in DTYPES if dtype.is_float)
+Edit = Callable[[str], str]
+
+
+def unchanged(text: str) -> str:
+    """The edit that plants nothing."""
+    return text
 
 
 def cuda_text(dtype: DType, rounding: Rounding) -> str:
-    """The functions of a GPU kernel; ``lanes`` rounds a word."""
+    """The functions of a GPU kernel; ``lanes`` rounds a ``word``."""
     return ROUND_KERNELS[dtype, rounding].preamble
 
 
@@ -29,27 +40,47 @@ def llvm_text(dtype: DType) -> str:
     return module_text(dtype, prefetch=True)
 
 
-def optimized_text(text: str) -> str:
-    """A module after the passes that the service runs, for this processor."""
-    return str(optimized(text, target_machine()))
+def optimized_text(dtype: DType) -> str:
+    """The module of a type after the passes that the service runs, for this processor."""
+    return str(optimized(llvm_text(dtype), target_machine()))
 
 
-def round_as_numpy(dtype: DType, rounding: Rounding, run: Any) -> None:
-    """Round a run of float32 or float64 in place, as NumPy's backend does."""
-    round_floats(dtype.numpy, kernel(dtype, rounding), run)
+def round_floats(dtype: DType, rounding: Rounding, edit: Edit) -> Callable[[Any], None] | None:
+    """NumPy's way to round a run of float32 or float64 in place; None for other types."""
+    if dtype.itemsize <= 2:
+        return None
+    module = _edited(floats, edit)
+    return lambda run: module.round_floats(dtype.numpy, module.kernel(dtype, rounding), run)
 
 
-#: (dtype, rounding) -> a function that rounds words of two elements, with scratch memory.
-ROUND_WORDS: dict[tuple[DType, Rounding], Any] = dict(KERNELS)
+def round_words(dtype: DType, rounding: Rounding, edit: Edit) -> Callable[[Any, Any], bool] | None:
+    """NumPy's way to round words of two elements, if there is one: see ``floats16``."""
+    found: Callable[[Any, Any], bool] | None = _edited(floats16, edit).KERNELS.get(
+        (dtype, rounding)
+    )
+    return found
 
 
-def reference(dtype: DType, rounding: Rounding, patterns: Any) -> Any:
-    """A block of patterns as the verifier's reference rounds it."""
-    return rounded_block(patterns, dtype.name, rounding)
+def round_by_reference(dtype: DType, rounding: Rounding, edit: Edit) -> Callable[[Any], Any]:
+    """What the verifier's reference makes of a block of patterns."""
+    module = _edited(reference, edit)
+    return lambda patterns: module.rounded_block(patterns, dtype.name, rounding)
 
 
-def table_faults(dtype: DType, rounding: Rounding) -> int:
-    """How many bytes of the look-up table differ from the reference's."""
-    entries = entries_of_16_bits(dtype, rounding).view(dtype.bits)
+def table_faults(dtype: DType, rounding: Rounding, edit: Edit) -> list[int]:
+    """The operands for which a look-up table differs from the reference; wide types have none."""
+    if dtype.itemsize > 2:
+        return []
+    entries = _edited(tables, edit).entries_of_16_bits(dtype, rounding).view(dtype.bits)
     operands = np.arange(1 << 16, dtype="<u2").view(dtype.bits)
-    return int(np.count_nonzero(entries != rounded(operands, dtype.name, rounding)))
+    wrong = entries != reference.rounded(operands, dtype.name, rounding)
+    return [int(operand) for operand in operands[wrong]]
+
+
+def _edited(module: ModuleType, edit: Edit) -> Any:
+    if edit is unchanged:
+        return module
+    made = ModuleType(module.__name__)
+    made.__package__ = module.__package__
+    exec(compile(edit(inspect.getsource(module)), str(module.__file__), "exec"), made.__dict__)
+    return made

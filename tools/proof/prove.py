@@ -1,0 +1,102 @@
+"""Texts proved: their claims, each once, with its control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.rounding import Rounding
+
+from . import texts
+from .claims import WAYS, Claim, claims, ptx_ways
+from .faults import FAULTS
+from .smt import Refused
+from .solve import solve
+
+#: Look-up tables are compared with the reference entry by entry, which needs no solver.
+TABLES = "NumPy tables"
+#: Applies a function to items: ``map``, or that of an executor.
+Each = Callable[..., Iterator[Any]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A text: the way, dtype and rounding; the fault to plant in it, by name, or ""."""
+
+    way: str
+    dtype: str
+    rounding: Rounding
+    ptx: Path | None = None
+    fault: str = ""
+
+
+@dataclass
+class Outcome:
+    """A text's claims, and why any is not proved; ``seconds`` are those of the solver."""
+
+    job: Job
+    claims: list[Claim] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    seconds: float = 0
+
+
+def all_jobs(ptx: Path | None = None) -> list[Job]:
+    """Every text: without a folder of PTX, all but PTX."""
+    ways = [*WAYS, TABLES, *(ptx_ways(ptx) if ptx else ())]
+    kinds = product(ways, texts.FLOATS, Rounding)
+    return [Job(way, dtype.name, rounding, ptx) for way, dtype, rounding in kinds]
+
+
+def job_of(fault: str, ptx: Path | None = None) -> Job:
+    """The text that a fault is planted in."""
+    found = FAULTS[fault]
+    return Job(found.way, found.dtype, Rounding(found.rounding), ptx, fault)
+
+
+def prove(
+    jobs: Sequence[Job], solver: str = "bitwuzla", limit: float = 600, each: Each = map
+) -> list[Outcome]:
+    """Prove texts. Each distinct claim is asked once, also if several texts make it."""
+    outcomes: list[Outcome] = list(each(read, jobs))
+    distinct = list(dict.fromkeys(claim for outcome in outcomes for claim in outcome.claims))
+    count = len(distinct)
+    answers = dict(
+        zip(distinct, each(ask, distinct, [solver] * count, [limit] * count), strict=True)
+    )
+    for outcome in outcomes:
+        for problem, seconds in (answers[claim] for claim in outcome.claims):
+            outcome.seconds += seconds
+            outcome.problems += [problem] if problem else []
+    return outcomes
+
+
+def read(job: Job) -> Outcome:
+    """The claims about a text; a dtype that does not go this way has none."""
+    outcome = Outcome(job)
+    dtype, edit = BY_NAME[job.dtype], FAULTS[job.fault].plant if job.fault else texts.unchanged
+    try:
+        if job.way == TABLES:
+            wrong = texts.table_faults(dtype, job.rounding, edit)
+            outcome.problems += [f"wrong for {operand:#x}" for operand in wrong[:1]]
+        else:
+            ways = WAYS if job.way in WAYS else ptx_ways(job.ptx or Path())
+            outcome.claims = claims(ways[job.way], dtype, job.rounding, edit)
+    except Refused as refused:
+        outcome.problems.append(f"not understood: {refused}")
+    return outcome
+
+
+def ask(claim: Claim, solver: str, limit: float) -> tuple[str, float]:
+    """Why a claim is not proved, or "", and the seconds that the solver took."""
+    denial = solve(claim.denial, solver, limit)
+    if denial.operand is not None:
+        return f"wrong for {denial.operand:#x}", denial.seconds
+    if denial.result != "unsat":
+        return f"the solver says {denial.result} after {denial.seconds:.0f} s", denial.seconds
+    control = solve(claim.control, solver, limit)
+    seconds = denial.seconds + control.seconds
+    return ("" if control.result == "sat" else f"its control is {control.result}"), seconds
