@@ -99,7 +99,7 @@ ifeq ($(shell uname -s),Darwin)
 	$(TOOLS) -m proof $(ARGS)
 else
 	@$(MAKE) --no-print-directory $(KERNELS)/.kernels
-	$(KERNELS)/bin/python tools/proof/write_ptx.py build/ptx
+	PYTHONPATH=tools $(KERNELS)/bin/python -m proof.write_ptx build/ptx
 	$(TOOLS) -m proof --ptx build/ptx $(ARGS)
 endif
 

@@ -31,26 +31,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ptx", type=Path, help="folder of tools/proof/write_ptx.py")
     parser.add_argument("--solver", choices=SOLVERS, default="bitwuzla")
     parser.add_argument("--limit", type=float, default=600, help="seconds for each question")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--way", action="append", help="default: all")
     parser.add_argument("--dtype", action="append", help="default: all")
     parser.add_argument("--fault", choices=FAULTS, help="plant this fault, and prove its text")
     parser.add_argument("--write", type=Path, help="a folder for the scripts, for other solvers")
-    parser.add_argument(
-        "--record", action="store_true", help="write the table in docs/exactness.md"
-    )
+    parser.add_argument("--record", action="store_true", help="write docs/exactness.md's table")
     options = parser.parse_args(arguments)
 
     began = time.perf_counter()
+    fault, ptx = options.fault, options.ptx
     jobs = [
         job
-        for job in (
-            [job_of(options.fault, options.ptx)] if options.fault else all_jobs(options.ptx)
-        )
+        for job in ([job_of(fault, ptx)] if fault else all_jobs(ptx))
         if not options.way or job.way in options.way
         if not options.dtype or job.dtype in options.dtype
     ]
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as workers:
-        outcomes = prove(jobs, options.solver, options.limit, workers.map)
+    if options.processes == 1:
+        outcomes = prove(jobs, options.solver, options.limit)
+    else:
+        with ProcessPoolExecutor(options.processes) as workers:
+            outcomes = prove(jobs, options.solver, options.limit, workers.map)
     for outcome in outcomes:
         job = outcome.job
         for problem in outcome.problems:
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{version(package)}, {failed} not proved, {time.perf_counter() - began:.0f} s"
     )
     if options.record and not failed:
-        page.record(outcomes, options.ptx)
+        page.record(outcomes, ptx)
     return 1 if failed or not outcomes else 0
 
 

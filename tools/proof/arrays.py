@@ -22,6 +22,8 @@ _FLOAT_UFUNCS |= {"ceil": "roundTowardPositive", "floor": "roundTowardNegative",
 _INTEGER_UFUNCS = {"add": "add", "subtract": "sub", "multiply": "mul", "left_shift": "shl"}
 _INTEGER_UFUNCS |= {f"bitwise_{name}": name for name in ("and", "or", "xor")}
 _TRUTH_UFUNCS = {"bitwise_and": "and", "bitwise_or": "or", "invert": "not"}
+#: By the kind of a NumPy type, as the names of :data:`.smt.OPERATIONS`.
+_UFUNCS = {"f": _FLOAT_UFUNCS, "u": _INTEGER_UFUNCS, "i": _INTEGER_UFUNCS, "b": _TRUTH_UFUNCS}
 _COMPARISONS = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
 _COMPARISONS |= {"equal": "eq", "not_equal": "ne"}
 
@@ -115,8 +117,14 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         self.branches, self.cells, self.dtype = branches, cells, np.dtype(dtype)
         self.script = branches.script
 
-    size = property(lambda self: len(self.cells))
-    itemsize = property(lambda self: self.dtype.itemsize)
+    @property
+    def size(self) -> int:
+        return len(self.cells)
+
+    @property
+    def itemsize(self) -> int:
+        itemsize: int = self.dtype.itemsize
+        return itemsize
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
@@ -188,7 +196,8 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
             value = value.astype(dtype)
         if value.dtype != dtype or value.size not in (1, count):
             raise Refused(f"{value.size} of {value.dtype} with {count} of {dtype}")
-        return value.terms() * (count if value.size == 1 else 1)
+        terms: list[Term] = value.terms()
+        return terms * (count if value.size == 1 else 1)
 
     def _alike(self, *values: Any) -> tuple[np.dtype[Any], list[tuple[Term, ...]]]:
         """The type in which NumPy computes, and the operands of each element."""
@@ -221,15 +230,9 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
             return self.script.select(_compare(self.script, order, dtype, *operands), *operands)
         if name == "right_shift":
             return self.script.apply("ashr" if dtype.kind == "i" else "lshr", *operands)
-        tables = {
-            "f": _FLOAT_UFUNCS,
-            "u": _INTEGER_UFUNCS,
-            "i": _INTEGER_UFUNCS,
-            "b": _TRUTH_UFUNCS,
-        }
-        if name not in tables[dtype.kind]:
+        if name not in _UFUNCS[dtype.kind]:
             raise Refused(f"{name} of {dtype}")
-        return self.script.apply(tables[dtype.kind][name], *operands)
+        return self.script.apply(_UFUNCS[dtype.kind][name], *operands)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is np.where and len(args) == 3 and not kwargs:

@@ -29,90 +29,74 @@ class Fault:
         return text.replace(self.old, self.new)
 
 
-_AWAY = "t += f - t == half ? unit : 0;"
+_TABLE: dict[tuple[str, str, str], dict[str, tuple[str, str]]] = {
+    ("CUDA C", "float32", "ties_to_away"): {
+        "trunc(x + 0.5)": (
+            "t += f - t == half ? unit : 0;",
+            "t = (f + half + magic) - magic; t -= t > f + half ? unit : 0;",
+        ),
+    },
+    ("CUDA C", "float64", "toward_positive"): {
+        "one pattern of 2^64": ("| rounded(w)", "| rounded(w) ^ (w == 0x4059b3333333f00d)"),
+    },
+    ("CUDA C", "float64", "ties_to_even"): {
+        "kept one binade too late": ("m < integral", "m < integral + (1ull << 52)"),
+        "NaNs quieted": (": m;", ": m | (m > 0x7ff0000000000000 ? 1ull << 51 : 0);"),
+    },
+    ("CUDA C", "float32", "toward_zero"): {
+        "kept one pattern too early": ("m < integral", "m < integral - 1"),
+    },
+    ("CUDA C -ftz", "float32", "toward_positive"): {
+        "subnormals flushed": ("lift = 0x20000000", "lift = 0"),
+        "zero is taken for its sliver": ("t + sliver < f", "t < f"),
+    },
+    ("CUDA C -ftz", "float16", "toward_zero"): {
+        "the upper lane loses its sign": ("w & 0x80008000", "w & 0x00008000"),
+    },
+    ("CUDA C -ftz", "float8_e5m2", "ties_to_even"): {"lanes exchanged": ("0x4441", "0x4442")},
+    ("LLVM IR", "float64", "toward_zero"): {
+        "ties away in place of truncation": ("@llvm.trunc.", "@llvm.round."),
+    },
+    ("LLVM IR", "float64", "ties_to_even"): {
+        "one signalling NaN is no NaN": (
+            f"%magnitude, splat (i64 {0x7FF << 52})",
+            f"%magnitude, splat (i64 {(0x7FF << 52) + 1})",
+        ),
+    },
+    ("LLVM IR", "float16", "ties_to_even"): {
+        "poison for negative operands": ("%x = zext", "%x = zext nneg"),
+    },
+    ("LLVM IR -O3", "float16", "ties_to_away"): {
+        "ties compared the wrong way": ("fcmp oeq", "fcmp ole"),
+    },
+    ("NumPy", "float64", "ties_to_away"): {
+        "0.5 in place of its predecessor": (
+            "np.nextafter(values.dtype.type(0.5), values.dtype.type(0))",
+            "values.dtype.type(0.5)",
+        ),
+        "the fast way for larger values": ("mantissa_bits - 1", "mantissa_bits"),
+    },
+    ("NumPy", "float32", "toward_zero"): {
+        "NaNs not restored": ("np.copyto(bits, kept, where=nans)", "pass"),
+    },
+    ("NumPy words", "float16", "ties_to_even"): {
+        "a grid of half the size": ("float32.mantissa_bits)", "float32.mantissa_bits / 2)"),
+    },
+    ("NumPy tables", "float8_e4m3fn", "toward_zero"): {
+        "one entry of a table": ("entries.flags.writeable = False", "entries[0x35] ^= 1"),
+    },
+    ("reference", "float32", "ties_to_even"): {
+        "every tie up": ("(integer & integer.dtype.type(1))", "integer.dtype.type(1)"),
+    },
+    ("PTX sm_90 -ftz", "float64", "ties_to_even"): {
+        "PTX: kept two patterns later": ("4841369599423283200", "4841369599423283202"),
+        "PTX: another constant": ("0dC330000000000000", "0dC330000000000001"),
+        "PTX: the last bit lost": ("9223372036854775807", "9223372036854775806"),
+        "PTX: additions rounded toward zero": ("add.f64", "add.rz.f64"),
+    },
+}
 FAULTS: dict[str, Fault] = {
-    "trunc(x + 0.5)": Fault(
-        *("CUDA C", "float64", "ties_to_away", _AWAY),
-        "t = (f + half + magic) - magic; t -= t > f + half ? unit : 0;",
-    ),
-    "one pattern of 2^64": Fault(
-        *("CUDA C", "float64", "toward_positive", "w & sign | rounded(w)"),
-        "w & sign | rounded(w) ^ (w == 0x4059b3333333f00d)",
-    ),
-    "kept one binade too late": Fault(
-        *("CUDA C", "float64", "ties_to_even", "m < integral ?"), "m < integral + (1ull << 52) ?"
-    ),
-    "kept one pattern too early": Fault(
-        *("CUDA C", "float32", "toward_zero", "m < integral ?"), "m < integral - 1 ?"
-    ),
-    "NaNs quieted": Fault(
-        *("CUDA C", "float64", "ties_to_even", ": m;"),
-        ": m | (m > 0x7ff0000000000000 ? 1ull << 51 : 0);",
-    ),
-    "subnormals flushed": Fault(
-        *("CUDA C -ftz", "float32", "toward_positive", "lift = 0x20000000"), "lift = 0"
-    ),
-    "zero is taken for its sliver": Fault(
-        *("CUDA C -ftz", "float32", "toward_positive", "t + sliver < f"), "t < f"
-    ),
-    "the upper lane loses its sign": Fault(
-        *("CUDA C -ftz", "float16", "toward_zero", "w & 0x80008000"), "w & 0x00008000"
-    ),
-    "lanes exchanged": Fault(*("CUDA C -ftz", "float8_e5m2", "ties_to_even", "0x4441"), "0x4442"),
-    "away in place of toward zero": Fault(
-        *("LLVM IR", "float64", "toward_zero", "llvm.trunc."), "llvm.round."
-    ),
-    "a signalling NaN is no NaN": Fault(
-        *(
-            "LLVM IR",
-            "float64",
-            "ties_to_even",
-            f"ugt <8 x i64> %magnitude, splat (i64 {0x7FF << 52})",
-        ),
-        f"ugt <8 x i64> %magnitude, splat (i64 {(0x7FF << 52) + 1})",
-    ),
-    "ties compared the wrong way": Fault(
-        *("LLVM IR -O3", "float16", "ties_to_away", "fcmp oeq"), "fcmp ole"
-    ),
-    "a flag that is not kept": Fault(
-        *("LLVM IR", "float16", "ties_to_even", "%x = zext"), "%x = zext nneg"
-    ),
-    "0.5 in place of its predecessor": Fault(
-        *("NumPy", "float64", "ties_to_away"),
-        "np.nextafter(values.dtype.type(0.5), values.dtype.type(0))",
-        "values.dtype.type(0.5)",
-    ),
-    "the fast way for larger values": Fault(
-        *("NumPy", "float64", "ties_to_away", "(2.0 ** (dtype.mantissa_bits - 1))"),
-        "(2.0 ** dtype.mantissa_bits)",
-    ),
-    "NaNs not restored": Fault(
-        *("NumPy", "float32", "toward_zero", "np.copyto(bits, kept, where=nans)"), "pass"
-    ),
-    "a grid of half the size": Fault(
-        *("NumPy words", "float16", "ties_to_even", "unit * 2.0**float32.mantissa_bits"),
-        "unit * 2.0**(float32.mantissa_bits - 1)",
-    ),
-    "one entry of a table": Fault(
-        *("NumPy tables", "float8_e4m3fn", "toward_zero", "entries.flags.writeable = False"),
-        "entries[0x35] ^= 1",
-    ),
-    "a reference with ties up": Fault(
-        *(
-            "reference",
-            "float32",
-            "ties_to_even",
-            "rest + (integer & integer.dtype.type(1))) > half",
-        ),
-        "rest + integer.dtype.type(1)) > half",
-    ),
-    "PTX keeps from one pattern later on": Fault(
-        *("PTX sm_90 -ftz", "float64", "ties_to_even", "4841369599423283200"), "4841369599423283201"
-    ),
-    "PTX adds another constant": Fault(
-        *("PTX sm_90 -ftz", "float64", "ties_to_even", "0dC330000000000000"), "0dC330000000000001"
-    ),
-    "PTX without the carry of a comparison": Fault(
-        *("PTX sm_90 -ftz", "float64", "ties_to_even", "setp.lt.u64"), "setp.le.u64"
-    ),
+    name: Fault(*place, *change)
+    for place, changes in _TABLE.items()
+    for name, change in changes.items()
 }

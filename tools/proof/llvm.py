@@ -25,9 +25,7 @@ _ROUND = {
     **{"round": "roundNearestTiesToAway", "trunc": "roundTowardZero"},
     **{"ceil": "roundTowardPositive", "floor": "roundTowardNegative"},
 }
-_BOUNDS = {
-    f"{s}{end}": f"{s}{order}" for s in "us" for end, order in (("min", "lt"), ("max", "gt"))
-}
+_BOUNDS = {"umin": "ult", "umax": "ugt", "smin": "slt", "smax": "sgt"}
 #: Unordered comparisons, and the ordered ones that they are the opposite of.
 _UNORDERED = {"ugt": "le", "ult": "ge", "uge": "lt", "ule": "gt", "une": "eq"}
 _ORDERED = {f"o{order}": order for order in ("eq", "lt", "le", "gt", "ge")}
@@ -81,7 +79,8 @@ class _Lane:
 
     def _computed(self, instruction: Any) -> Term:
         script, opcode, text = self.script, instruction.opcode, str(instruction).strip()
-        sort, flags = _sort(str(instruction.type)), _flags(text, opcode)
+        sort = _sort(str(instruction.type))
+        flags = _flags(text, opcode) if opcode != "call" else []
         if opcode == "load" and not flags:
             self.loaded.append(script.declare(sort, None if self.loaded else "x"))
             return self.loaded[-1]
@@ -161,9 +160,7 @@ class _Lane:
 
 def _flags(text: str, opcode: str) -> list[str]:
     """The words between an opcode and its first type."""
-    found = re.search(
-        rf"(?:^|= )(?:tail )?{opcode} ((?:[a-z]+ )*?)(?:<|i\d|float|double|ptr|void)", text
-    )
+    found = re.search(rf"= {opcode} ((?:[a-z]+ )*?)(?:<|i\d|float|double)", text)
     if not found:
         raise Refused(text)
     return found[1].split()
@@ -181,7 +178,7 @@ def _sort(kind: str) -> Sort:
 
 
 def stores(text: str, name: str) -> Iterator[tuple[Script, Term, Term]]:
-    """For each vector that functions of this name, or ``name.line``, store: see :func:`.ptx.stores`."""
+    """For each vector that functions of this name or ``name.line`` store, as :mod:`.ptx` does."""
     module = binding.parse_assembly(text)
     for function in module.functions:
         if function.name not in (name, f"{name}.line") or function.is_declaration:

@@ -33,10 +33,10 @@ _PTX = ("what NVRTC makes of them for {architecture}", "NVRTC {nvrtc}")
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
     """A line for each way: texts, distinct claims, and seconds of the solver."""
     claims: dict[str, set[object]] = {}
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = {}
     for outcome in outcomes:
         claims.setdefault(outcome.job.way, set()).update(outcome.claims)
-        seconds[outcome.job.way] += outcome.seconds
+        seconds[outcome.job.way] = seconds.get(outcome.job.way, 0) + outcome.seconds
     return [
         f"{way:<18} {count:>4} texts {len(claims[way]):>4} claims {seconds[way]:>8.1f} s"
         for way, count in counted(outcomes).items()

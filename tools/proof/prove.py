@@ -64,9 +64,8 @@ def prove(
     outcomes: list[Outcome] = list(each(read, jobs))
     distinct = list(dict.fromkeys(claim for outcome in outcomes for claim in outcome.claims))
     count = len(distinct)
-    answers = dict(
-        zip(distinct, each(ask, distinct, [solver] * count, [limit] * count), strict=True)
-    )
+    answered = each(ask, distinct, [solver] * count, [limit] * count)
+    answers = dict(zip(distinct, answered, strict=True))
     for outcome in outcomes:
         for problem, seconds in (answers[claim] for claim in outcome.claims):
             outcome.seconds += seconds

@@ -55,6 +55,10 @@ class Term(NamedTuple):
 _SAME, _TRUTH = "same", "truth"
 _ARITHMETIC = dict.fromkeys(("add", "sub", "mul", "and", "or", "xor", "not", "neg"), _SAME)
 _ORDER = ("lt", "le", "gt", "ge")
+_DIRECTIONS = (
+    *("NearestTiesToEven", "NearestTiesToAway"),
+    *("TowardZero", "TowardPositive", "TowardNegative"),
+)
 #: By kind of operands and name: the symbol, and whether the result has their sort or is a truth.
 #: Floats round to nearest, ties to even. "eq" of floats is IEEE 754's: zeros are equal, NaNs not.
 #: Shifts by the width or more give 0, or copies of the sign; translators of languages in which
@@ -80,11 +84,7 @@ OPERATIONS: dict[str, dict[str, tuple[str, str]]] = {
         "is_negative": ("fp.isNegative", _TRUTH),
         # Of one value: zeros differ, NaNs do not.
         "same": ("=", _TRUTH),
-        **{
-            f"round{way}": (f"fp.roundToIntegral round{way}", _SAME)
-            for way in ("NearestTiesToEven", "NearestTiesToAway", "TowardZero")
-            + ("TowardPositive", "TowardNegative")
-        },
+        **{f"round{way}": (f"fp.roundToIntegral round{way}", _SAME) for way in _DIRECTIONS},
     },
 }
 

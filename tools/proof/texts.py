@@ -55,10 +55,8 @@ def round_floats(dtype: DType, rounding: Rounding, edit: Edit) -> Callable[[Any]
 
 def round_words(dtype: DType, rounding: Rounding, edit: Edit) -> Callable[[Any, Any], bool] | None:
     """NumPy's way to round words of two elements, if there is one: see ``floats16``."""
-    found: Callable[[Any, Any], bool] | None = _edited(floats16, edit).KERNELS.get(
-        (dtype, rounding)
-    )
-    return found
+    kernels: dict[Any, Callable[[Any, Any], bool]] = _edited(floats16, edit).KERNELS
+    return kernels.get((dtype, rounding))
 
 
 def round_by_reference(dtype: DType, rounding: Rounding, edit: Edit) -> Callable[[Any], Any]:

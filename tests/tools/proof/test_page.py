@@ -1,0 +1,63 @@
+"""docs/exactness.md: the table of proofs is about today's texts, by the locked versions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from proof import page
+from proof.faults import FAULTS
+from proof.prove import TABLES, all_jobs, read
+from tensor_round.contract.dtypes import DTYPES
+from tensor_round.contract.rounding import Rounding
+
+ROOT = Path(__file__).parents[3]
+PAGE = page.PAGE.read_text()
+TABLE = PAGE[PAGE.index(page.BEGIN) : PAGE.index(page.END) + len(page.END)]
+#: By the name in the table: the package that is locked.
+PACKAGES = {"NumPy": "numpy", "llvmlite": "llvmlite", "Bitwuzla": "bitwuzla"}
+PACKAGES |= {"NVRTC": "nvidia-cuda-nvrtc"}
+
+
+def stated() -> dict[str, str]:
+    """The versions in the table."""
+    found = re.findall(r"(NumPy|llvmlite|Bitwuzla|NVRTC|LLVM) (\d[\d.]*\d)", TABLE)
+    return dict(found)
+
+
+def architectures() -> list[int]:
+    """Those that ``make kernels`` compiles, which needs CuPy."""
+    tree = ast.parse((ROOT / "tools" / "compile_kernels.py").read_text())
+    (value,) = (
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ARCHITECTURES"
+    )
+    return list(ast.literal_eval(value))
+
+
+def test_the_table_has_every_text() -> None:
+    jobs = [job for job in all_jobs() if job.way != TABLES]
+    counts = page.counted(read(job) for job in jobs)
+    floats = [dtype for dtype in DTYPES if dtype.is_float]
+    counts[TABLES] = len(Rounding) * sum(dtype.itemsize <= 2 for dtype in floats)
+    for architecture in sorted(map(str, architectures())):
+        for flush in ("", " -ftz"):
+            counts[f"PTX sm_{architecture}{flush}"] = len(Rounding) * len(floats)
+    versions = {name.lower(): version for name, version in stated().items()}
+    assert page.table(counts, versions) == TABLE, "make prove LOCKED=1 ARGS=--record"
+
+
+def test_the_table_is_by_the_locked_versions() -> None:
+    locks = "".join(path.read_text() for path in (ROOT / "locks").glob("c*.txt"))
+    versions = stated()
+    for name, package in PACKAGES.items():
+        locked = re.findall(rf"^{package}==(\S+)", locks, re.M)
+        assert versions[name] in locked, f"make prove LOCKED=1 ARGS=--record: {name}"
+
+
+def test_the_page_of_the_proof_counts_right() -> None:
+    text = (ROOT / "docs" / "proof.md").read_text()
+    assert f"has {len(FAULTS)} of them" in text
+    assert f"{30 * 2 * len(architectures())} texts for four architectures" in text
