@@ -85,6 +85,7 @@ ELSEWHERE = [
         "a Ray cluster, and pip install 'tensor-round[service,ray]' on each of its nodes",
     ),
     *[("docs/ray.md", needs) for needs in ("the fleet above", "ray[data]", "dask")],
+    *[("docs/proof.md", "the clone")] * 2,  # tests/tools/proof
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
     ("docs/verify.md", "a release; until then, in a clone: pip install '.[cli]' onnxruntime"),
