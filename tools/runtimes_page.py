@@ -60,6 +60,7 @@ def main() -> int:
 
 def _verified(runtime: str, operator: str) -> Any:
     command = [sys.executable, "-m", "tensor_round", "verify", runtime, "--operator", operator]
+    command += [] if operator != "round" else ["--nans", "bits"]
     done = subprocess.run([*command, "--json"], capture_output=True, text=True)
     if done.returncode not in (0, 1):
         raise SystemExit(f"{runtime} {operator}: {done.stderr}")
@@ -122,7 +123,7 @@ def _example(verdict: Any) -> str:
 def _command(name: str, operator: str, verdict: Any) -> str:
     source, _, target = verdict["dtype"].partition(",")[0].partition(" to ")
     dtypes = "".join(f" --dtype {dtype}" for dtype in (source, target) if dtype)
-    asked = "" if operator == "round" else f" --operator {operator}"
+    asked = " --nans bits" if operator == "round" else f" --operator {operator}"
     return f"tensor-round verify {name}{asked}{dtypes} --rounding {verdict['rounding']}"
 
 

@@ -41,6 +41,8 @@ def compare_files(
     shows = sys.stderr.isatty() if progress is None else progress
     try:
         result = compare(a, b, progress=shows)
+        if isinstance(result, Comparison):
+            result = result.named(_called(first), _called(second or ""))
     except InvalidArgument as error:
         raise typer.BadParameter(error.detail, param_hint="B") from None
     except InvalidDescriptor as error:
@@ -48,3 +50,7 @@ def compare_files(
     typer.echo(json.dumps(result.as_data()) if as_json else str(result))
     if isinstance(result, Comparison) and not result.exact:
         raise typer.Exit(1)
+
+
+def _called(path: str) -> str:
+    return "standard input" if path == "-" else path

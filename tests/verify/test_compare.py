@@ -12,6 +12,7 @@ import pytest
 
 import tensor_round as tr
 from support.cases.array_cases import LAYOUTS, bits, expected_bits, patterns
+from support.cases.c_idioms import IDIOMS, int_of_sum, trunc_of_sum
 from support.cases.descriptors import WORDS
 from support.cases.wrong_kernels import PLANTED, Array, right
 from tensor_round.contract.dtypes import BY_NAME
@@ -31,7 +32,11 @@ def test_quick_is_the_reference(dtype: str, rounding: str) -> None:
     np.testing.assert_array_equal(quick(x, dtype, rounding), rounded(x, dtype, rounding))
 
 
-@pytest.mark.parametrize(("kernel", "dtype", "asked", "names"), PLANTED.values(), ids=PLANTED)
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "asked", "names"),
+    [*PLANTED.values(), *IDIOMS.values()],
+    ids=[*PLANTED, *IDIOMS],
+)
 def test_a_planted_fault_is_named(
     kernel: Callable[[Array], Array], dtype: str, asked: str, names: list[str]
 ) -> None:
@@ -42,8 +47,9 @@ def test_a_planted_fault_is_named(
     formulas = FORMULAS & set(names) and not directions
     assert found.rounding == (directions[0] if directions else None if formulas else asked)
     assert list(found.models) == [name for name in names if not RULES[name]]
-    assert (found.different, found.exact) == (0, bool(directions))
-    assert found.sentence.startswith(f"b is a under {found.rule}")
+    assert (found.different, found.exact) == (0, bool(directions and not found.models))
+    assert found.sentence.startswith("array b is array a rounded ")
+    assert all(name in found.sentence for name in found.models)
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
@@ -52,7 +58,7 @@ def test_a_direction_is_named_in_every_float_type(dtype: str, rounding: str) -> 
     a = samples(dtype).view(BY_NAME[dtype].numpy)
     found = tr.compare(a, right(a, rounding))
     assert (found.rounding, found.models, found.also, found.exact) == (rounding, (), (), True)
-    assert found.sentence == f"b is a under {rounding}"
+    assert found.sentence == f"array b is array a rounded {rounding}"
 
 
 @pytest.mark.parametrize("dtype", [name for name in BY_NAME if "int" in name])
@@ -61,13 +67,14 @@ def test_integers_are_theirs_under_every_direction(dtype: str) -> None:
     found = tr.compare(a, a.copy())
     assert found.exact
     assert str(found).startswith(
-        "b is a under ties_to_even; ties_to_away, toward_zero, toward_positive and "
+        "array b is array a rounded ties_to_even; ties_to_away, toward_zero, toward_positive and "
         "toward_negative would do the same\noperators: openvino:half_to_even, array_api:round"
     )
     b = a.copy()
     b[7] ^= 1
     assert tr.compare(a, b).sentence.startswith(
-        "b is a under ties_to_even, but for 1 of 1,000 elements, 1 of the integers; first [7]: x "
+        "array b is array a rounded ties_to_even, but for 1 of 1,000 elements, "
+        "1 of the integers; first [7]: x "
     )
 
 
@@ -78,7 +85,7 @@ def test_ties_to_away_but_for_three_of_a_million() -> None:
         a[place], b[place] = x, np.rint(x)
     found = tr.compare(a, b)
     assert found.sentence == (
-        "b is a under ties_to_away, but for 3 of 1,000,000 elements, all exact ties; "
+        "array b is array a rounded ties_to_away, but for 3 of 1,000,000 elements, all exact ties; "
         "first [12, 7]: x 2.5, b 2.0, expected 3.0"
     )
     assert (found.exact, found.explained, found.different) == (False, True, 3)
@@ -102,6 +109,7 @@ def test_ties_to_away_but_for_three_of_a_million() -> None:
         "exact": False,
         "explained": True,
         "sentence": found.sentence,
+        "names": ["array a", "array b"],
         "classes": {
             "exact_tie": {
                 "name": "exact ties",
@@ -153,7 +161,8 @@ def test_a_bit_of_a_nan_counts() -> None:
     b = np.array([0x7FC00001, 0x40000000, 0x7FC00003, 0x40000000], np.uint32)
     found = tr.compare(a.view(np.float32), b.view(np.float32))
     assert found.sentence == (
-        "b is a under ties_to_even, but for 1 of 4 elements, 1 of the quiet NaNs with payload; "
+        "array b is array a rounded ties_to_even, but for 1 of 4 elements, "
+        "1 of the quiet NaNs with payload; "
         "first [2]: x NaN (0x7fc00002), b NaN (0x7fc00003), expected NaN (0x7fc00002)"
     )
     b[0] = b[2] = 0x7FC00000
@@ -165,15 +174,15 @@ def test_what_no_rule_explains() -> None:
     a = np.linspace(-40, 40, 1000, dtype=np.float64)
     found = tr.compare(a, a[::-1].copy())
     assert (found.explained, found.models) == (False, ())
-    assert found.sentence.startswith("no operator and no named model turns a into b; nearest is ")
-    assert "but for 1,000 of 1,000 elements" in found.sentence
+    assert found.sentence.startswith("no known rule; the nearest, ")
+    assert ", is wrong on 100 %: 1,000 of 1,000 elements, " in found.sentence
     assert "operators" not in str(found)
 
 
 def test_a_model_is_named_for_much_alone() -> None:
     """A clipped result is no misbehaviour that has a name, though some models fit a few more."""
     a = (np.random.default_rng(0).standard_normal(100_000) * 3).astype(np.float32)
-    found = tr.compare(a, np.clip(np.rint(a), -2, 2))
+    found = tr.compare(a, np.clip(np.rint(a), -4, 4))
     assert (found.rule, found.explained) == ("ties_to_even", True)
     b = np.rint(a.astype(np.float16)).astype(np.float32)
     b[:9] = 7
@@ -181,11 +190,47 @@ def test_a_model_is_named_for_much_alone() -> None:
     assert (found.rule, found.different) == ("ties_to_even and through float16", 9)
 
 
+@pytest.mark.parametrize("kernel", [trunc_of_sum, int_of_sum])
+def test_halves_through_a_sum_are_no_ceil(kernel: Callable[[Array], Array]) -> None:
+    a = (np.random.default_rng(3).integers(-400, 400, 20_000) / 2).astype(np.float32)
+    found = tr.compare(a, kernel(a))
+    assert (found.rounding, found.different, found.operators) == (None, 0, ())
+    assert found.models[0] == "trunc(x + 0.5)"
+    assert found.sentence.startswith("array b is array a rounded by trunc(x + 0.5)")
+
+
+def test_a_rule_with_more_than_a_quarter_unexplained_is_none() -> None:
+    a = np.arange(1000, dtype=np.float32) + np.float32(0.25)
+    b = np.floor(a)
+    b[:250] = 7.5
+    found = tr.compare(a, b)
+    assert (found.explained, found.different) == (True, 250)
+    b[250] = 7.5
+    found = tr.compare(a, b)
+    assert (found.explained, found.different) == (False, 251)
+    assert found.sentence.startswith(
+        "no known rule; the nearest, ties_to_even, is wrong on 25 %: 251 of 1,000 elements, "
+    )
+    assert "operators" not in str(found)
+
+
+def test_arrays_are_called_by_their_names() -> None:
+    a = np.array([0.5, 2.5], np.float32)
+    found = tr.compare(a, np.rint(a)).named("x.npy", "by-kernel.npy")
+    assert found.sentence == "by-kernel.npy is x.npy rounded ties_to_even"
+    assert found.as_data()["names"] == ("x.npy", "by-kernel.npy")
+    found = tr.compare(a, np.array([1, 3], np.float32) * np.float32(-1)).named("x.npy", "y.npy")
+    assert found.sentence.startswith("no known rule; ")
+
+
 def test_rules_that_do_the_same_are_told() -> None:
     a = np.array([0.3, 1.0, 2.7], np.float32)
     found = tr.compare(a, np.array([0, 1, 3], np.float32))
-    assert found.sentence == "b is a under ties_to_even; ties_to_away would do the same"
-    found = tr.compare(a, np.array([7, 1, 3], np.float32))
+    assert (
+        found.sentence == "array b is array a rounded ties_to_even; ties_to_away would do the same"
+    )
+    a = np.array([0.3, 1.0, 2.7, 4.0, 5.0], np.float32)
+    found = tr.compare(a, np.array([7, 1, 3, 4, 5], np.float32))
     assert found.sentence.endswith("; ties_to_away and toward_positive would leave as many")
     zeros = np.full(5, -0.0, np.float32)
     assert tr.compare(zeros, abs(zeros)).sentence.endswith(" more would do the same")

@@ -9,24 +9,31 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.cases.c_idioms import IDIOMS
 from support.cases.wrong_kernels import PLANTED, Array, half_added, nans_as, right
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import MODELS, ROUNDINGS, is_nan, rounded, samples, verify
 
 
-@pytest.mark.parametrize(("kernel", "dtype", "rounding", "names"), PLANTED.values(), ids=PLANTED)
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "rounding", "names"),
+    [*PLANTED.values(), *IDIOMS.values()],
+    ids=[*PLANTED, *IDIOMS],
+)
 def test_a_planted_fault_is_named(
     kernel: Callable[[Array], Array], dtype: str, rounding: str, names: list[str]
 ) -> None:
-    (verdict,) = verify(kernel, dtypes=[dtype], roundings=[rounding]).verdicts
+    report = verify(kernel, dtypes=[dtype], roundings=[rounding], nans="bits")
+    (verdict,) = report.verdicts
     assert verdict.wrong > 0
+    assert verdict.calls == ()
     assert verdict.explanation.complete
     assert [model.name for model in verdict.explanation.models] == names
     assert all(name in str(verdict) for name in names)
 
 
 def test_every_model_is_planted() -> None:
-    planted = {name for *_, names in PLANTED.values() for name in names}
+    planted = {name for *_, names in [*PLANTED.values(), *IDIOMS.values()] for name in names}
     # Only its clamped infinities tell it from "through float16", as float32's do above.
     assert {model.name for model in MODELS} - planted == {"through float16 clamped"}
 
@@ -38,6 +45,7 @@ def test_a_right_kernel_passes(dtype: str, rounding: str) -> None:
     (verdict,) = report.verdicts
     assert report.right
     assert (verdict.wrong, verdict.classes) == (0, ())
+    assert (verdict.calls, verdict.refused) == ((), ())
     assert verdict.explanation.models == ()
     assert verdict.explanation.complete
 
@@ -70,7 +78,7 @@ def test_one_wrong_result_is_explained_by_no_model() -> None:
 
 def test_numbers_may_be_explained_and_nans_not() -> None:
     def kernel(x: Array) -> Array:
-        return np.where(np.isnan(x), x.dtype.type(0), half_added(x))
+        return np.where(np.isnan(x), x.dtype.type(1), half_added(x))
 
     (verdict,) = verify(kernel, dtypes=["float16"], roundings=["ties_to_away"]).verdicts
     assert not verdict.explanation.complete

@@ -79,9 +79,11 @@ def test_a_function_with_a_rounding_is_verified_in_all() -> None:
     assert report.right
 
 
-def test_a_function_gets_an_array_of_its_own() -> None:
+def test_a_function_that_rounds_in_place_changes_its_operand_alone() -> None:
     def in_place(x: Any) -> Any:
         x[:] = rounded(x.view("<u2"), "float16", "ties_to_even").view("<f2")
         return x
 
-    assert verify(in_place, dtypes=["float16"]).right
+    (verdict,) = verify(in_place, dtypes=["float16"]).verdicts
+    assert verdict.wrong == 0
+    assert [fault.cause for fault in verdict.calls] == ["changes its operand"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,65 @@ from tensor_round_verify.verifying.rounding import usable_cores
 
 
 def test_numpy_quiets_nans_and_is_right_otherwise() -> None:
-    report = verify("numpy", dtypes=["float16", "float8_e4m3fn"])
+    report = verify("numpy", dtypes=["float16", "float8_e4m3fn"], nans="bits")
     assert report.runtime == f"numpy {np.__version__}"
     assert [verdict.wrong for verdict in report.verdicts] == [1022] * 4 + [0] * 4
     assert {str(verdict.explanation) for verdict in report.verdicts[:4]} == {"this is NaN quieted"}
     assert not report.right
+
+
+def test_nans_with_other_bits_are_told_and_no_fault_unless_asked_for() -> None:
+    asked: dict[str, Any] = {"dtypes": ["float16"], "roundings": ["ties_to_even"]}
+    report = verify("numpy", **asked)
+    assert report.right
+    (verdict,) = report.verdicts
+    assert verdict.wrong == 0
+    assert verdict.nans is not None
+    assert (verdict.nans.tried, verdict.nans.different, verdict.nans.quiet) == (2046, 1022, True)
+    told = "every number is right; NaNs are quieted, as IEEE 754 permits"
+    assert verdict.sentence == told
+    assert "float16: NaNs are quieted, as IEEE 754 permits" in str(report)
+    assert report.as_data()["verdicts"][0]["nans"] == {
+        "tried": 2046,
+        "different": 1022,
+        "quiet": True,
+        "models": ["NaN quieted"],
+    }
+    assert not verify("numpy", **asked, nans="bits").right
+
+    def signalling(x: Any) -> Any:
+        bits = rounded(x.view("<u2"), "float16", "ties_to_even").reshape(x.shape)
+        return np.where(np.isnan(x), np.uint16(0x7C01), bits).view("<f2")
+
+    (verdict,) = verify(signalling, dtypes=["float16"]).verdicts
+    assert verdict.sentence == "every number is right; NaNs get other bits"
+
+    def zero(x: Any) -> Any:
+        return np.where(np.isnan(x), x.dtype.type(0), np.rint(x)).astype(x.dtype)
+
+    (verdict,) = verify(zero, dtypes=["float16"]).verdicts
+    assert (verdict.wrong, str(verdict.explanation)) == (2046, "this is NaN as 0")
+
+
+def test_an_executable_file_is_suggested_as_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = tmp_path / "kernel"
+    kernel.write_text("#!/bin/sh\ncat\n")
+    monkeypatch.chdir(tmp_path)
+    assert "no runtime is called './kernel'" in why_not("./kernel")
+    kernel.chmod(0o755)
+    assert why_not("./kernel") == "./kernel is a program: did you mean cmd:./kernel?"
+    assert why_not("kernel") == "kernel is a program: did you mean cmd:./kernel?"
+    assert why_not("cmd:kernel").endswith("; did you mean cmd:./kernel?")
+
+
+def test_a_program_without_a_type_says_what_it_was_fed() -> None:
+    assert verify("cmd:cat", dtypes=["float32"]).notes == ()
+    (note,) = verify("cmd:cat").notes
+    assert note.startswith("cmd:cat was fed float32: name another type with --dtype")
+    assert note in str(verify("cmd:cat"))
+    assert verify("cmd:sh -c cat {dtype}").notes == ()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any, overload
 
@@ -20,8 +20,8 @@ from tensor_round.contract.operators.text import operators_on
 from tensor_round.contract.progress import ProgressCallback, counted
 
 from .changes import Kernel, Values
-from .explain import Models, fitting, kernel_of, nan_models, words
-from .models import FORMULAS, PATHS, ZEROS
+from .explain import Models, fitting, kernel_of, nan_models, words, zeros_of
+from .models import FORMULAS, PATHS
 from .reference import INTEGER_WIDTHS, ROUNDINGS, WIDTHS, Bits, all_patterns, is_nan, rounded
 
 #: Elements compared at once: with all temporaries they stay in a core's cache.
@@ -35,6 +35,9 @@ SLACK = 64
 #: After MANY elements only the LIKELIEST best rules with several models stay in the search.
 MANY, LIKELIEST = 1 << 18, 16
 
+#: A rule is named as the one that made b if at most one element in so many is against it.
+ONE_IN = 4
+
 Progress = bool | ProgressCallback
 
 
@@ -46,6 +49,7 @@ class Comparison:
     ``models`` are the models of misbehaviour in the rule. ``also`` are equally simple rules with
     as many differences. ``operators`` are the dialects' operators with this direction, as
     text. ``different`` elements of ``b`` differ from the rule's results; ``classes`` counts them.
+    ``names`` are what the sentence calls ``a`` and ``b``.
     """
 
     dtype: str
@@ -57,6 +61,11 @@ class Comparison:
     operators: tuple[str, ...]
     different: int
     classes: Classes
+    names: tuple[str, str] = ("array a", "array b")
+
+    def named(self, a: str, b: str) -> Comparison:
+        """The same, of arrays with these names, such as those of files."""
+        return replace(self, names=(a, b))
 
     @property
     def exact(self) -> bool:
@@ -65,8 +74,8 @@ class Comparison:
 
     @property
     def explained(self) -> bool:
-        """Whether the rule is right for more than half of the elements."""
-        return self.different == 0 or 2 * self.different < self.elements
+        """Whether the rule is right for at least three quarters of the elements."""
+        return ONE_IN * self.different <= self.elements
 
     @property
     def rule(self) -> str:
@@ -76,18 +85,28 @@ class Comparison:
     @property
     def sentence(self) -> str:
         """The whole result in one sentence."""
-        told = f"b is a under {self.rule}"
+        elements = "element" if self.elements == 1 else "elements"
+        count = f"{self.different:,} of {self.elements:,} {elements}"
         if not self.explained:
-            told = f"no operator and no named model turns a into b; nearest is {self.rule}"
+            wrong = round(100 * self.different / self.elements)
+            told = f"no known rule; the nearest, {self.rule}, is wrong on {wrong} %: {count}"
+            return told + which(self.classes)
+        a, b = self.names
+        told = f"{b} is {a} rounded {self._how}"
         if self.different:
-            elements = "element" if self.elements == 1 else "elements"
-            told += f", but for {self.different:,} of {self.elements:,} {elements}"
-            told += which(self.classes)
-        if not self.also or not self.explained:
+            told += f", but for {count}{which(self.classes)}"
+        if not self.also:
             return told
         more = [f"{len(self.also) - NAMED:,} more"] if len(self.also) > NAMED else []
         others = words([*self.also[:NAMED], *more])
         return f"{told}; {others} would {'leave as many' if self.different else 'do the same'}"
+
+    @property
+    def _how(self) -> str:
+        """The rule behind the word "rounded"."""
+        if not self.rounding:
+            return f"by {self.rule}"
+        return self.rounding + (f", with {words(self.models)}" if self.models else "")
 
     def __str__(self) -> str:
         lines = [self.sentence]
@@ -254,7 +273,7 @@ def _all_rules(dtype: str) -> Iterator[_Rule]:
     """Every combination of a direction or formula, a change of zeros, and a path."""
     for path in fitting(PATHS, dtype, ""):
         inside = path[0].computes_in or dtype if path else dtype
-        for zeros in fitting(ZEROS, inside, ""):
+        for zeros in zeros_of(path, inside, ""):
             around = (*zeros, *path)
             for rounding in ROUNDINGS:
                 yield _Rule(rounding, around, kernel_of(around, quick))

@@ -13,7 +13,17 @@ from typing import Protocol
 import numpy as np
 
 from .changes import Kernel, exact
-from .models import FORMULAS, NANS, PATHS, PAYLOAD_CUT, QUIETED, SIGN_LOST, ZEROS, Model
+from .models import (
+    FORMULAS,
+    INTEGERS,
+    NANS,
+    PATHS,
+    PAYLOAD_CUT,
+    QUIETED,
+    SIGN_LOST,
+    ZEROS,
+    Model,
+)
 from .reference import Bits, Flags, is_nan
 
 Models = tuple[Model, ...]
@@ -149,9 +159,14 @@ def _numbers(dtype: str, rounding: str) -> Iterator[Models]:
     for path in fitting(PATHS, dtype, rounding):
         inside = path[0].computes_in or dtype if path else dtype
         for formula in fitting(FORMULAS, inside, rounding):
-            for zeros in fitting(ZEROS, inside, rounding):
+            for zeros in zeros_of(path, inside, rounding):
                 if models := (*formula, *zeros, *path):
                     yield models
+
+
+def zeros_of(path: Models, dtype: str, rounding: str) -> list[Models]:
+    """The changes of zeros that fit; integers are tried without another detour alone."""
+    return fitting(ZEROS if path else (*ZEROS, *INTEGERS), dtype, rounding)
 
 
 def fitting(models: Models, dtype: str, rounding: str) -> list[Models]:

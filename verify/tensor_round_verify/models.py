@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from . import changes
+from . import changes, detours
 from .changes import Change, Kernel
 from .reference import FLOATS, INTEGER_WIDTHS
 
@@ -28,6 +28,10 @@ _NO_REPORT = "no report known"
 
 def _floats(dtype: str, _: str) -> bool:
     return dtype in FLOATS
+
+
+def _with_infinity(dtype: str, _: str) -> bool:
+    return dtype in FLOATS and FLOATS[dtype].has_infinity
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,37 @@ FORMULAS = (
         changes.formula(changes.floor_of_half_added),
     ),
     Model(
+        "trunc(x + 0.5)",
+        "formula",
+        "adds a half in the tensor's own format, where the sum is itself rounded, and truncates: "
+        "negatives with a fraction come out too large",
+        _NO_REPORT,
+        changes.formula(detours.trunc_of_sum),
+    ),
+    Model(
+        "trunc(x + 0.5) in a wider type",
+        "formula",
+        "the same with an exact sum, as with a half in double",
+        _NO_REPORT,
+        changes.formula(detours.trunc_of_wide_sum),
+        lambda dtype, _: dtype in FLOATS and dtype != "float64",
+    ),
+    Model(
+        "magic number",
+        "formula",
+        "adds and subtracts 1.5 * 2^p, p fraction bits: x + 12582912 - 12582912 in float32; large "
+        "numbers lose their last bits, and zeros their sign",
+        _NO_REPORT,
+        changes.formula(detours.magic),
+    ),
+    Model(
+        "magic number of x's sign",
+        "formula",
+        "adds and subtracts 2^p with the sign of x: 8388608 in float32",
+        _NO_REPORT,
+        changes.formula(detours.signed_magic),
+    ),
+    Model(
         "no rounding",
         "formula",
         "returns every element as it is",
@@ -147,6 +182,17 @@ PATHS = (
     _path("float16", _NO_REPORT),
     _path("float16", _NO_REPORT, clamped=True),
     _path("bfloat16", "gh:flashinfer-ai/flashinfer#5128, of a cast"),
+    *(
+        Model(
+            "rounded to halves first" + (", 2x overflows" if overflows else ""),
+            "path",
+            f"rint(rint(2x) / 2): rounds twice{told}",
+            _NO_REPORT,
+            detours.halves_first(overflows=overflows),
+            lambda dtype, asked: dtype in FLOATS and not asked.startswith("toward_"),
+        )
+        for overflows, told in ((False, ""), (True, "; large numbers become infinity"))
+    ),
     _integer_path(32, "float32", "OpenVINO's CPU plugin: 32 and 64 bits, with sign and without"),
     _integer_path(64, "float64", "np.rint of int64, converted back"),
 )
@@ -173,13 +219,40 @@ ZEROS = (
         changes.zeros_lost(lambda bits, negative_zero: bits != negative_zero),
     ),
 )
+#: They stand in place of a change of zeros: integers have no -0.0.
+INTEGERS = (
+    *(
+        Model(
+            f"through int{width}",
+            "zeros",
+            f"the result is converted to int{width} and back: -0.0 is lost, and what does not fit "
+            f"becomes -2^{width - 1}",
+            f"x86's conversions, NumPy's astype(int{width}) there",
+            detours.through_integers(width, saturates=False),
+            detours.exceeds_int32 if width == 64 else _with_infinity,
+        )
+        for width in (32, 64)
+    ),
+    *(
+        Model(
+            f"through int{width} saturated",
+            "zeros",
+            f"the result is converted to int{width} and back: -0.0 is lost, and what does not fit "
+            "becomes the nearest integer",
+            "conversions of ARM, of CUDA, and of Rust",
+            detours.through_integers(width, saturates=True),
+            detours.exceeds_int32,
+        )
+        for width in (32, 64)
+    ),
+)
 QUIETED = Model(
     "NaN quieted",
     "nans",
     "sets the quiet bit of signalling NaNs; sign and payload stay",
     "NumPy, ONNX's reference evaluator, OpenVINO, PyTorch, JAX",
     changes.nans_become(changes.quieted),
-    lambda dtype, _: dtype in FLOATS and FLOATS[dtype].has_infinity,
+    _with_infinity,
 )
 PAYLOAD_LOST = Model(
     "payload lost",
@@ -218,7 +291,22 @@ CANONICAL = tuple(
         (True, True, "all ones", "PyTorch's bfloat16 on CPUs"),
     )
 )
-NANS = (QUIETED, PAYLOAD_LOST, PAYLOAD_CUT, *CANONICAL, SIGN_LOST)
+NUMBERS = tuple(
+    Model(
+        f"NaN as {name}",
+        "nans",
+        f"every NaN becomes {name}, as by a conversion to an integer",
+        source,
+        detours.nans_as(value),
+        fits,
+    )
+    for name, value, source, fits in (
+        ("-2^31", -(2.0**31), "x86's conversions to int32", _with_infinity),
+        ("-2^63", -(2.0**63), "x86's conversions to int64", detours.exceeds_int32),
+        ("0", 0.0, "conversions of ARM, of CUDA, and of Rust", _floats),
+    )
+)
+NANS = (QUIETED, PAYLOAD_LOST, PAYLOAD_CUT, *CANONICAL, SIGN_LOST, *NUMBERS)
 
 #: All models, formulas first.
-MODELS: tuple[Model, ...] = (*FORMULAS, *PATHS, *ZEROS, *NANS)
+MODELS: tuple[Model, ...] = (*FORMULAS, *PATHS, *ZEROS, *INTEGERS, *NANS)

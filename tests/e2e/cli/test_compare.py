@@ -50,7 +50,7 @@ def test_an_operator_that_turned_one_into_the_other(folder: Path) -> None:
     done = compare(folder, "a.npy", "away.npy")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "b is a under ties_to_away",
+        "away.npy is a.npy rounded ties_to_away",
         f"operators: {', '.join(WORDS['ties_to_away'])}",
     ]
 
@@ -60,11 +60,13 @@ def test_but_for_an_element(folder: Path) -> None:
     done = compare(folder, "a.npy", "b.npy")
     assert done.returncode == 1
     assert done.stdout.splitlines()[0] == (
-        "b is a under ties_to_away, but for 1 of 6 elements, 1 of the exact ties; "
+        "b.npy is a.npy rounded ties_to_away, but for 1 of 6 elements, 1 of the exact ties; "
         "first [1, 1]: x 2.5, b 2.0, expected 3.0"
     )
     report = json.loads(compare(folder, "a.npy", "b.npy", "--json").stdout)
-    assert report == json.loads(json.dumps(tr.compare(X, np.load(folder / "b.npy")).as_data()))
+    assert report == json.loads(
+        json.dumps(tr.compare(X, np.load(folder / "b.npy")).named("a.npy", "b.npy").as_data())
+    )
 
 
 def test_a_known_misbehaviour(folder: Path) -> None:
@@ -72,7 +74,10 @@ def test_a_known_misbehaviour(folder: Path) -> None:
     np.save(folder / "a.npy", a)
     np.save(folder / "b.npy", np.trunc(a + np.copysign(np.float32(0.5), a)))
     done = compare(folder, "a.npy", "b.npy")
-    assert (done.returncode, done.stdout) == (1, "b is a under trunc(x + copysign(0.5, x))\n")
+    assert (done.returncode, done.stdout) == (
+        1,
+        "b.npy is a.npy rounded by trunc(x + copysign(0.5, x))\n",
+    )
 
 
 def test_where_operators_differ(folder: Path) -> None:
@@ -85,7 +90,8 @@ def test_where_operators_differ(folder: Path) -> None:
 def test_fortran_big_endian_and_a_pipe(folder: Path) -> None:
     np.save(folder / "b.npy", np.asfortranarray(AWAY.astype(">f4")))
     given = (folder / "a.npy").read_bytes()
-    assert compare(folder, "-", "b.npy", given=given).stdout.startswith("b is a under ties_to_away")
+    done = compare(folder, "-", "b.npy", given=given)
+    assert done.stdout.startswith("b.npy is standard input rounded ties_to_away")
 
 
 def test_types_that_npy_has_no_name_for(folder: Path) -> None:
@@ -93,7 +99,7 @@ def test_types_that_npy_has_no_name_for(folder: Path) -> None:
     np.save(folder / "a.npy", a)
     np.save(folder / "b.npy", np.array([0, 2, -0.0], ml_dtypes.bfloat16))
     done = compare(folder, "a.npy", "b.npy", "--dtype", "bfloat16")
-    assert done.stdout.startswith("b is a under ties_to_even\noperators: onnx, openvino:")
+    assert done.stdout.startswith("b.npy is a.npy rounded ties_to_even\noperators: onnx, openvino:")
     done = compare(folder, "a.npy", "b.npy")
     assert done.returncode == 2
     assert "--dtype: a.npy: the file states its elements as <V2" in done.stderr

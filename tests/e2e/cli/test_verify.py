@@ -28,6 +28,12 @@ def away(x):
     y = np.trunc(x + np.copysign(x.dtype.type(0.5), x))
     return np.where(np.isnan(x), x.view("u2"), y.view("u2")).view(x.dtype)
 
+def tail(x):
+    y = right(x)
+    rest = x.size % 8 if x.ndim == 1 else 0
+    y[x.size - rest:] = x[x.size - rest:]
+    return y
+
 def wide(x):
     return np.rint(x.astype("f8"))
 
@@ -85,8 +91,8 @@ def test_a_fault_is_counted_shown_and_named(folder: Path) -> None:
     assert done.returncode == 1
     assert done.stdout == (
         "python:kernels:away\n\n"
-        "wrong patterns   tried  ties_to_away\n"
-        "float16         65,536         1,026\n\n"
+        "dtype    patterns tried  wrong in ties_to_away\n"
+        "float16          65,536                  1,026\n\n"
         "float16 ties_to_away: 1,026 of 65,536 wrong: 2 of 1,024 numbers next below a tie "
         "(off by one), all 1,024 odd integers from 2^10 to 2^11 (off by one); "
         "this is trunc(x + copysign(0.5, x)).\n"
@@ -98,9 +104,30 @@ def test_a_fault_is_counted_shown_and_named(folder: Path) -> None:
 
 def test_nans_may_come_back_quiet(folder: Path) -> None:
     arguments = ("numpy", "--dtype", "float32", "--rounding", "ties_to_even")
-    assert run(folder, *arguments).returncode == 1
+    told = run(folder, *arguments)
+    assert (told.returncode, told.stdout) == (0, "")
+    assert told.stderr.endswith(
+        "1,062,678 results, every number is right; NaNs are quieted, as IEEE 754 permits\n"
+    )
+    assert run(folder, *arguments, "--nans", "bits").returncode == 1
     assert run(folder, *arguments, "--nans", "quiet").returncode == 0
     assert run(folder, *arguments, "--nans", "any").returncode == 0
+
+
+def test_a_fault_of_calls_is_told_and_1(folder: Path) -> None:
+    done = run(folder, "python:kernels:tail", "--dtype", "float16")
+    assert done.returncode == 1
+    assert (
+        "float16 ties_to_even: every pattern is right, but the last 3 of 11 elements are not "
+        "rounded, and so behind the last multiple of 8 at every length.\n  x "
+    ) in done.stdout
+    assert done.stderr == "python:kernels:tail: 65,536 results, 0 wrong, 1 fault of calls\n"
+
+
+def test_a_program_is_told_what_it_is_fed(folder: Path) -> None:
+    done = run(folder, f"cmd:{sys.executable} kernels.py right <f4")
+    assert done.returncode == 0
+    assert "was fed float32: name another type with --dtype" in done.stderr
 
 
 def test_a_program_with_the_fault_is_told_alike(folder: Path) -> None:

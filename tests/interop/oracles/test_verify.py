@@ -106,7 +106,7 @@ def report() -> Callable[[str], Report]:
 
     def of(runtime: str) -> Report:
         if runtime not in found:
-            found[runtime] = verify(runtime)
+            found[runtime] = verify(runtime, nans="bits")
         return found[runtime]
 
     return of
@@ -218,13 +218,16 @@ def test_a_model_file_of_any_shape(tmp_path: Path, shape: list[Any]) -> None:
     report = verify(saved(tmp_path, ROUND, shape=shape, element=element))
     (verdict,) = report.verdicts
     assert verdict.pair == ("float16", "ties_to_even")
-    assert [model.name for model in verdict.explanation.models] == ["payload lost"]
+    assert verdict.right
+    assert verdict.nans is not None
+    assert verdict.nans.how == "lose their payload"
 
 
 def test_a_model_that_spells_round_wrong(tmp_path: Path) -> None:
     (verdict,) = verify(saved(tmp_path, SPELT)).verdicts
     names = [model.name for model in verdict.explanation.models]
-    assert names == ["floor(x + 0.5)", "NaN quieted"]
+    assert names == ["floor(x + 0.5)"]
+    assert verdict.calls == ()
 
 
 @pytest.mark.parametrize(
@@ -267,5 +270,8 @@ def test_the_command_line_on_a_real_runtime() -> None:
     done = subprocess.run(right, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "every number is right; NaNs lose their payload or are quieted" in done.stderr
+    done = subprocess.run([*command, "--nans", "bits"], capture_output=True, text=True)
     assert done.returncode == 1
     assert "this is payload lost" in done.stdout

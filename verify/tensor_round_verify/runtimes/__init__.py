@@ -6,12 +6,13 @@ Each family has a module. A runtime's package is imported only when the runtime 
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tensor_round.contract.errors import CannotVerify
 
-from .command import Program
+from .command import Program, is_program
 from .function import PythonFunction, open_function
 from .runtime import Adapter, NotTaken, Runtime, first_line
 from .service import Service
@@ -127,6 +128,9 @@ def open_runtime(text: str, timeout: float = TIMEOUT, *, converts: bool = False)
     name, colon, argument = text.partition(":")
     found = next((runtime for runtime in RUNTIMES if runtime.name == name), None)
     if found is None:
+        if is_program(text):
+            path = text if os.sep in text else f".{os.sep}{text}"
+            raise CannotVerify(f"{text} is a program: did you mean cmd:{path}?")
         known = ", ".join(map(str, RUNTIMES))
         raise CannotVerify(f"no runtime is called {name!r}; there are {known}")
     if bool(colon) and not found.argument:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.conversion import Cast
 from ..reference import FLOATS
+from .forms import Arrays, Values
 from .runtime import Adapter, NotTaken, RoundBits, first_line, plain, probed, version
 
 FUNCTIONS = {
@@ -38,13 +38,21 @@ class ArrayLibrary(Adapter):
         """Raises :class:`NotTaken` for integers, and for ties_to_away."""
         if dtype not in self.dtypes or rounding not in FUNCTIONS:
             raise NotTaken(f"it has no function for {dtype} {rounding}")
+        return probed(self._by_arrays(self._rounds(rounding), dtype), dtype)
+
+    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+        """The function, of arrays of any form."""
+        return self._arrays_by(self._rounds(rounding), dtype)
+
+    def _rounds(self, rounding: str) -> Callable[[Values], Values]:
         function = getattr(self._library, FUNCTIONS[rounding])
 
-        def rounded(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        def rounded(x: Values) -> Values:
             result = function(self._library.asarray(x))  # an array of the library's kind
-            return result if isinstance(result, np.ndarray) else result.get()
+            found: Values = result if isinstance(result, np.ndarray) else result.get()
+            return found
 
-        return probed(self._by_arrays(rounded, dtype), dtype)
+        return rounded
 
 
 class NumPy(ArrayLibrary):

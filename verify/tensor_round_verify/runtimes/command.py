@@ -19,7 +19,8 @@ from tensor_round.contract.errors import CannotVerify
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import FLOATS, ROUNDINGS, Bits, bits_type
-from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, values
+from .forms import Arrays, Form, one_dimensional
+from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, TimedOut, values
 
 #: Placeholders in the command line for the dtype's and the direction's name.
 DTYPE, ROUNDING = "{dtype}", "{rounding}"
@@ -48,12 +49,21 @@ class Program(Adapter):
         self._text, self._timeout = text, timeout
         self.dtypes = tuple(FLOATS) if DTYPE in text else ("float32",)
         self.roundings = ROUNDINGS if ROUNDING in text else ROUNDINGS[:1]
+        if DTYPE not in text:
+            self.assumed = (
+                f"{self.name} was fed float32: name another type with --dtype, or write {DTYPE} "
+                "where the program takes its name"
+            )
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The program, with its placeholders replaced."""
         words = [word.replace(DTYPE, dtype).replace(ROUNDING, rounding) for word in self._words]
 
         return lambda bits: self._run(words, bits, dtype, dtype)
+
+    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+        """A stream of any length, also of none."""
+        return one_dimensional(kernel, dtype, Form.LENGTH | Form.EMPTY, slow=True)
 
     def cast(self, how: Cast) -> RoundBits:
         """The program, which reads elements of the source type and writes the target's."""
@@ -130,7 +140,7 @@ class Program(Adapter):
             finally:
                 timer.cancel()
             if late.is_set():
-                raise CannotVerify(f"{self.name} was not done after {self._timeout:g} s")
+                raise TimedOut(f"{self.name} was not done after {self._timeout:g} s")
             if code and len(written) <= size:
                 raise CannotVerify(f"{self.name} {_end(code)}{_last_line(stderr)}")
             return written
@@ -147,8 +157,16 @@ class Program(Adapter):
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
+            why = str(error.strerror if isinstance(error, OSError) else error)
+            if isinstance(error, FileNotFoundError) and is_program(words[0]):
+                # A shell looks for it here as little.
+                why += f"; did you mean cmd:.{os.sep}{words[0]}?"
             raise CannotVerify(f"{self.name} cannot be run: {why}") from None
+
+
+def is_program(path: str) -> bool:
+    """Whether there is an executable file at this path."""
+    return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 def _kill_group(program: subprocess.Popen[bytes]) -> None:

@@ -18,7 +18,8 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.conversion import Cast, Quantization
 from ..reference import FLOATS, ROUNDINGS
-from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line
+from .forms import ANY, Arrays, Values
+from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, TimedOut, first_line
 
 #: A function of arrays; see :class:`PythonFunction`.
 Function = Callable[..., npt.NDArray[Any]]
@@ -46,6 +47,19 @@ class PythonFunction(Adapter):
         """The function, called with this direction if it has a parameter for it."""
         more = self._named(rounding=rounding)
         return self._by_arrays(lambda x: self._called(dtype, x, **more), dtype)
+
+    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+        """The function, of arrays of any form; with a parameter ``out`` also into an array."""
+        more = self._named(rounding=rounding)
+
+        def into(x: Values, out: Values) -> object:
+            return self._called(dtype, x, out=out, **more)
+
+        return Arrays(
+            lambda x: self._called(dtype, x, **more),
+            ANY,
+            into=into if "out" in self._parameters else None,
+        )
 
     def cast(self, how: Cast) -> RoundBits:
         """The function, with rounding and saturation if it has these parameters."""
@@ -97,7 +111,7 @@ class PythonFunction(Adapter):
         thread.start()
         thread.join(self._timeout)
         if thread.is_alive():
-            raise CannotVerify(f"{self.name} was not done after {self._timeout:g} s")
+            raise TimedOut(f"{self.name} was not done after {self._timeout:g} s")
         return results[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tensor_round.contract.dtypes import BY_NAME
 
 from ..conversions.conversion import Cast
 from ..reference import FLOATS, ROUNDINGS
+from .forms import Arrays
 from .runtime import Adapter, NotTaken, RoundBits, plain, probed, version
 
 
@@ -42,6 +44,11 @@ class Jax(Adapter):
             raise NotTaken(f"it rounds floats alone, not {dtype}")
         return self._running(self._functions[rounding], dtype)
 
+    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+        """The function, of arrays of any form; each new shape is compiled."""
+        arrays = self._arrays_by(self._run(self._functions[rounding]), dtype)
+        return replace(arrays, slow=True)
+
     def cast(self, how: Cast) -> RoundBits:
         """Cast by ``astype``."""
         plain(how)
@@ -50,7 +57,11 @@ class Jax(Adapter):
 
     # JAX's arrays have annotations that this package cannot see.
     def _running(self, function: Callable[[Any], Any], source: str, target: str = "") -> RoundBits:
-        """A kernel by a function of JAX's arrays, with 64-bit types enabled."""
+        """A kernel by a function of JAX's arrays."""
+        return probed(self._by_arrays(self._run(function), source, target), source)
+
+    def _run(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The function of NumPy's arrays, with 64-bit types enabled."""
         import jax
         import jax.numpy as jnp
 
@@ -58,4 +69,4 @@ class Jax(Adapter):
             with jax.enable_x64(True):
                 return np.asarray(function(jnp.asarray(x)))
 
-        return probed(self._by_arrays(run, source, target), source)
+        return run

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tensor_round.contract.errors import CannotVerify
 
+from .forms import Arrays, Form
 from .runtime import Adapter, NotTaken, RoundBits, probed, version
 
 #: The builtin operator of each direction.
@@ -33,10 +35,18 @@ class LiteRT(Adapter):
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """An interpreter of the operator; raises :class:`NotTaken` for dtypes but float32."""
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
         if dtype not in self.dtypes or rounding not in OPERATORS:
             raise NotTaken(f"it has no operator for {dtype} {rounding}")
+        return probed(self._by_arrays(self._interpreter(rounding), dtype), dtype)
+
+    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+        """Tensors of several dimensions too: an interpreter copies its input."""
+        forms = Form.LENGTH | Form.RANK
+        return self._arrays_by(self._interpreter(rounding), dtype, forms)
+
+    def _interpreter(self, rounding: str) -> Callable[[Any], Any]:
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         interpreter = Interpreter(
             model_content=_model(OPERATORS[rounding]),
@@ -44,13 +54,13 @@ class LiteRT(Adapter):
         )
 
         def run(x: Any) -> Any:
-            interpreter.resize_tensor_input(0, [x.size])
+            interpreter.resize_tensor_input(0, list(x.shape))
             interpreter.allocate_tensors()
             interpreter.set_tensor(0, x)
             interpreter.invoke()
             return interpreter.get_tensor(1)
 
-        return probed(self._by_arrays(run, dtype), dtype)
+        return run
 
 
 def _model(operator: str) -> bytes:

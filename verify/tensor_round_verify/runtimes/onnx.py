@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tensor_round.contract.operators.dialects.onnx import DTYPES as ONNX_DTYPES
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import bits_type
+from .forms import Arrays, Form, one_dimensional
 from .onnx_model import DTYPES, OPERATORS, cast_model, model_of, quantize_model
 from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, probed, version
 
@@ -41,6 +43,16 @@ class _Onnx(Adapter, abc.ABC):
             raise NotTaken(f"it has no operator for {dtype} {rounding}")
         run = self._running(model_of(dtype, rounding))
         return probed(self._by_arrays(lambda x: run({"x": x}), dtype), dtype)
+
+    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+        """Tensors of several dimensions too, by a model for each rank."""
+
+        @cache
+        def running(rank: int) -> Callable[[Mapping[str, Any]], Any]:
+            return self._running(model_of(dtype, rounding, rank))
+
+        forms = Form.LENGTH | Form.EMPTY | Form.RANK
+        return self._arrays_by(lambda x: running(x.ndim)({"x": x}), dtype, forms)
 
     def cast(self, how: Cast) -> RoundBits:
         """Cast by a model of Cast-25."""
@@ -139,6 +151,11 @@ class OnnxModel(Adapter):
         if dtype not in self.dtypes:
             raise NotTaken(f"it supports {self.dtypes[0]} alone")
         return self._by_arrays(self._run, dtype)
+
+    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+        """Tensors of any length, if a dimension is free."""
+        forms = Form.LENGTH if None in self._shape else Form(0)
+        return one_dimensional(kernel, dtype, forms)
 
     def _run(self, x: Any) -> Any:
         # The first free dimension gets all elements; any further one is 1.

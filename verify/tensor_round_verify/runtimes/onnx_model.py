@@ -19,15 +19,17 @@ OPERATORS = {"ties_to_even": "Round", "toward_positive": "Ceil", "toward_negativ
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 #: The newest IR version that every supported ONNX Runtime reads.
 IR_VERSION = 10
+#: The names of sizes.
+SIZES = ("n", "m", "k", "l")
 #: The operator set with Cast-25 and QuantizeLinear-25.
 CONVERSIONS_OPSET = 25
 
 
-def model_of(dtype: str, rounding: str) -> bytes:
-    """A ModelProto: ``y = Operator(x)``, both of one dimension of any size."""
+def model_of(dtype: str, rounding: str, rank: int = 1) -> bytes:
+    """A ModelProto: ``y = Operator(x)``, both of ``rank`` dimensions of any sizes."""
     # Round-22 is the first with bfloat16; Ceil and Floor have had it since 13.
     opset = 22 if dtype == "bfloat16" else 13
-    return _model(OPERATORS[rounding], {"x": (dtype, 1)}, (dtype, 1), opset, IR_VERSION)
+    return _model(OPERATORS[rounding], {"x": (dtype, rank)}, (dtype, rank), opset, IR_VERSION)
 
 
 def cast_model(source: str, target: str, *, saturate: bool) -> bytes:
@@ -73,7 +75,7 @@ def _attribute(name: str, value: int) -> bytes:
 
 def _value(name: str, dtype: str, rank: int) -> bytes:
     """A ValueInfoProto: a tensor of any sizes."""
-    sizes = b"".join(_message(1, _text(2, size)) for size in ("n", "m")[:rank])
+    sizes = b"".join(_message(1, _text(2, size)) for size in SIZES[:rank])
     shape = _message(2, sizes)
     tensor = _number(1, NUMBERS[dtype]) + shape
     return _text(1, name) + _message(2, _message(1, tensor))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.dialects import openvino as dialect
 from tensor_round.contract.operators.operator import name_in
 
 from ..conversions.conversion import Cast
 from ..reference import WIDTHS, Bits, bits_type
+from .forms import Arrays, Form, Values
 from .runtime import Adapter, NotTaken, RoundBits, plain, probed, version
 
 MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
@@ -46,6 +49,20 @@ class OpenVINO(Adapter):
             raise NotTaken(f"it has no mode {rounding}")
         return self._compiled(dtype, dtype, lambda ops, x: ops.round(x, MODES[rounding]))
 
+    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+        """Tensors of several dimensions too, by a model for each rank."""
+        own = BY_NAME[dtype].numpy
+
+        @cache
+        def compiled(rank: int) -> Callable[[Bits, tuple[int, ...]], Bits]:
+            return self._request(dtype, dtype, lambda ops, x: ops.round(x, MODES[rounding]), rank)
+
+        def rounds(x: Values) -> object:
+            bits = np.ascontiguousarray(x).reshape(-1).view(bits_type(dtype))
+            return compiled(x.ndim)(bits, x.shape).view(own).reshape(x.shape)
+
+        return Arrays(rounds, Form.LENGTH | Form.EMPTY | Form.RANK)
+
     def cast(self, how: Cast) -> RoundBits:
         """Cast by an infer request of Convert-1."""
         plain(how)
@@ -54,17 +71,24 @@ class OpenVINO(Adapter):
 
     # OpenVINO's nodes, and the modules that make them, have no annotations.
     def _compiled(self, dtype: str, target: str, make: Callable[[Any, Any], Any]) -> RoundBits:
+        """A kernel of one dimension; raises :class:`NotTaken` if the node does not compile."""
+        request = self._request(dtype, target, make, 1)
+        return probed(lambda bits: request(bits, bits.shape), dtype)
+
+    def _request(
+        self, dtype: str, target: str, make: Callable[[Any, Any], Any], rank: int
+    ) -> Callable[[Bits, tuple[int, ...]], Bits]:
         """Compile the node that ``make`` returns for opset5 and a parameter, for this device.
 
-        The result turns patterns of ``dtype`` into patterns of ``target``. Raises
-        :class:`NotTaken` if the node does not compile.
+        The result turns patterns of ``dtype``, in C order, and a shape of ``rank`` dimensions into
+        patterns of ``target``. Raises :class:`NotTaken` if the node does not compile.
         """
         import openvino
         from openvino import opset5
 
         element = getattr(openvino.Type, name_in(dialect.DTYPES, dtype), None)
         try:
-            parameter = opset5.parameter([-1], element)
+            parameter = opset5.parameter([-1] * rank, element)
             node = make(opset5, parameter)
             model = openvino.Model([node], [parameter])
             # Without the hint a CPU with bfloat16 instructions may round float32 in bfloat16.
@@ -73,8 +97,8 @@ class OpenVINO(Adapter):
         except Exception as error:  # of classes that the bindings do not document
             raise NotTaken(self._told(error)) from error
 
-        def kernel(bits: Bits) -> Bits:
-            given = openvino.Tensor(element, openvino.Shape([bits.size]))
+        def kernel(bits: Bits, shape: tuple[int, ...]) -> Bits:
+            given = openvino.Tensor(element, openvino.Shape(list(shape)))
             with self._failures_of(dtype):
                 given.data.view(np.uint8).reshape(-1)[:] = bits.view(np.uint8)
                 request.set_input_tensor(given)
@@ -87,7 +111,7 @@ class OpenVINO(Adapter):
                 raise CannotVerify(f"{self.name} returned {result.dtype} for {dtype} to {target}")
             return result.view(own)
 
-        return probed(kernel, dtype)
+        return kernel
 
     def _told(self, error: BaseException) -> str:
         """The last line of an error; those before are places in OpenVINO's source."""

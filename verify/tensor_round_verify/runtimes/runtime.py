@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
@@ -16,12 +15,16 @@ from tensor_round.contract.errors import CannotVerify
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import Bits, bits_type
+from .forms import ALIGNMENT, ANY, Arrays, Form, Values, one_dimensional
 
 #: Rounds patterns of one dtype in one direction, or casts them.
 RoundBits = Callable[[Bits], Bits]
 #: Quantizes one tensor.
 QuantizeBits = Callable[[Trial], Bits]
-Values = npt.NDArray[Any]
+
+
+class TimedOut(CannotVerify):
+    """The runtime was not done in time: it is not called again."""
 
 
 class NotTaken(CannotVerify):
@@ -69,10 +72,16 @@ class Adapter:
     dtypes: tuple[str, ...]
     roundings: tuple[str, ...]
     concurrent: bool
+    #: What the default of ``dtypes`` assumes, as a sentence.
+    assumed = ""
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The function that rounds one dtype in one direction."""
         raise NotTaken("it has no round here")
+
+    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+        """How it rounds arrays of several forms; ``kernel`` is that of dtype and direction."""
+        return one_dimensional(kernel, dtype, Form.LENGTH | Form.EMPTY)
 
     @property
     def converts_by(self) -> str:
@@ -89,6 +98,17 @@ class Adapter:
 
     def close(self) -> None:
         """Do nothing: most have no resources."""
+
+    def _arrays_by(
+        self, function: Callable[[Values], object], dtype: str, forms: Form = ANY
+    ) -> Arrays:
+        """Arrays as they are, by a function of NumPy arrays."""
+
+        def rounds(x: Values) -> object:
+            with self._failures_of(dtype), np.errstate(all="ignore"):
+                return function(x)
+
+        return Arrays(rounds, forms)
 
     def _by_arrays(
         self, function: Callable[[Values], object], dtype: str, target: str = ""
@@ -116,15 +136,7 @@ class Adapter:
 
     def _patterns(self, result: object, bits: Bits, dtype: str) -> Bits:
         """The patterns of a result; raises :class:`CannotVerify` for another dtype or shape."""
-        own = BY_NAME[dtype].numpy
-        if not isinstance(result, np.ndarray):
-            kind = "None" if result is None else f"a {type(result).__name__}"
-            raise CannotVerify(f"{self.name} returned {kind} for a NumPy array of {dtype}")
-        if result.dtype != own or result.shape != bits.shape:
-            returned = f"{result.dtype} of shape {result.shape}"
-            asked = f"{dtype} of shape {bits.shape}"
-            raise CannotVerify(f"{self.name} returned {returned} for {asked}")
-        return np.ascontiguousarray(result).view(bits.dtype)
+        return patterns(result, bits, dtype, self.name)
 
     def _converted(self, found: object, target: str, count: int) -> Bits:
         """The patterns of ``count`` converted elements; raises :class:`CannotVerify` for others."""
@@ -160,9 +172,32 @@ class Adapter:
         return first_line(error)
 
 
+def arrays_of(runtime: Runtime, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+    """How a runtime rounds arrays; one that is no :class:`Adapter` has one dimension alone."""
+    if isinstance(runtime, Adapter):
+        return runtime.arrays(kernel, dtype, rounding)
+    return one_dimensional(kernel, dtype, Form.LENGTH | Form.EMPTY)
+
+
 def values(bits: Bits, dtype: str) -> Values:
-    """A new array of the dtype, with these patterns."""
-    return bits.copy().view(BY_NAME[dtype].numpy)
+    """A new array of the dtype, with these patterns, in aligned memory."""
+    room = np.empty(bits.nbytes + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    copy = room[start : start + bits.nbytes].view(bits.dtype)
+    copy[:] = bits
+    return copy.view(BY_NAME[dtype].numpy)
+
+
+def patterns(result: object, bits: Bits, dtype: str, who: str) -> Bits:
+    """The patterns of a result; raises :class:`CannotVerify` for another dtype or shape."""
+    own = BY_NAME[dtype].numpy
+    if not isinstance(result, np.ndarray):
+        kind = "None" if result is None else f"a {type(result).__name__}"
+        raise CannotVerify(f"{who} returned {kind} for a NumPy array of {dtype}")
+    if result.dtype != own or result.shape != bits.shape:
+        returned = f"{result.dtype} of shape {result.shape}"
+        raise CannotVerify(f"{who} returned {returned} for {dtype} of shape {bits.shape}")
+    return np.ascontiguousarray(result).view(bits.dtype)
 
 
 def probed(kernel: RoundBits, dtype: str) -> RoundBits:

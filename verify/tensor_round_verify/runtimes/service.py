@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
-
 from tensor_round.clients.client import Client
 from tensor_round.contract.errors import CannotVerify, TensorRoundError
 from tensor_round.contract.rounding import Rounding
 
 from ..reference import ROUNDINGS, WIDTHS
+from .forms import ANY, Arrays, Values
 from .runtime import Adapter, RoundBits
 
 
@@ -31,13 +28,17 @@ class Service(Adapter):
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The client's ``round``."""
 
-        def rounded(x: npt.NDArray[Any]) -> object:
-            try:
-                return self._client.round(x, Rounding(rounding))
-            except TensorRoundError as error:
-                raise CannotVerify(f"{self.name}: {error.detail}") from error
+        return self._by_arrays(lambda x: self._rounded(x, rounding), dtype)
 
-        return self._by_arrays(rounded, dtype)
+    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+        """The client's ``round``, of arrays of any form."""
+        return Arrays(lambda x: self._rounded(x, rounding), ANY)
+
+    def _rounded(self, x: Values, rounding: str) -> object:
+        try:
+            return self._client.round(x, Rounding(rounding))
+        except TensorRoundError as error:
+            raise CannotVerify(f"{self.name}: {error.detail}") from error
 
     def close(self) -> None:
         """Close the client's connections."""

@@ -13,6 +13,7 @@ from tensor_round.contract.errors import CannotVerify
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import FLOATS, INTEGER_WIDTHS, Bits, bits_type
+from .forms import Arrays, Values
 from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, plain, probed, version
 
 FUNCTIONS = {
@@ -47,6 +48,22 @@ class Torch(Adapter):
         if rounding not in FUNCTIONS:
             raise NotTaken(f"it has no function for {rounding}")
         return self._running(getattr(torch, FUNCTIONS[rounding]), dtype, dtype)
+
+    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+        """The function, of tensors in the arrays' memory."""
+        import torch
+
+        function, own = getattr(torch, FUNCTIONS[rounding]), getattr(torch, dtype)
+        signed = np.dtype(f"<i{bits_type(dtype).itemsize}")
+        integers = getattr(torch, signed.name)
+
+        def rounds(x: Values) -> Values:
+            shared = x if min(x.strides) >= 0 else x.copy()  # PyTorch has no negative strides
+            given = torch.from_numpy(shared.view(signed)).view(own).to(self._device)
+            found: Values = function(given).cpu().view(integers).numpy().view(x.dtype)
+            return found
+
+        return self._arrays_by(rounds, dtype)
 
     def cast(self, how: Cast) -> RoundBits:
         """Cast by ``to``."""

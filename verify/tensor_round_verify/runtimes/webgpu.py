@@ -10,6 +10,7 @@ import numpy as np
 from tensor_round.contract.errors import CannotVerify
 
 from ..reference import Bits
+from .forms import Arrays, Form, one_dimensional
 from .runtime import Adapter, NotTaken, RoundBits, probed, version
 
 #: WGSL's own functions (section 17.5).
@@ -58,6 +59,10 @@ class WebGPU(Adapter):
         info = adapter.info
         kind = "ggml's expression" if expressions else "WGSL"
         self.name = f"wgpu {version(wgpu)}, {info['backend_type']}, {info['device']}, {kind}"
+
+    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
+        """Buffers of any length; an empty one cannot be bound."""
+        return one_dimensional(kernel, dtype, Form.LENGTH)
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The shader; raises :class:`NotTaken` for dtypes but float32."""

@@ -24,6 +24,8 @@ class Known:
     tried: int
     wrong: int
     digest: str
+    #: The causes of faults of calls.
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,13 @@ class Baseline:
             rows = [
                 (
                     (row["dtype"], row["rounding"]),
-                    Known(int(row["tried"]), int(row["wrong"]), str(row["sha256"])),
+                    Known(
+                        int(row["tried"]),
+                        int(row["wrong"]),
+                        str(row["sha256"]),
+                        # Reports did not have them always.
+                        tuple(str(call["cause"]) for call in row.get("calls", ())),
+                    ),
                 )
                 for row in data["verdicts"]
             ]
@@ -89,19 +97,19 @@ def complaints(report: Report, baseline: Baseline | None = None) -> Complaints:
     """Every fault of a report, or with a baseline every difference from it."""
     if baseline is not None:
         return baseline.complaints(report)
-    return {v.pair: v.sentence for v in report.verdicts if v.wrong}
+    return {v.pair: v.sentence for v in report.verdicts if not v.right}
 
 
 def _complaint(verdict: Verdict, known: Known | None) -> str | None:
     if known is None:
-        return f"not in the baseline: {verdict.sentence}" if verdict.wrong else None
+        return None if verdict.right else f"not in the baseline: {verdict.sentence}"
     if known.tried != verdict.tried:
         raise CannotVerify(
             f"the baseline tried {known.tried:,} patterns of {verdict.name}, this run "
             f"{verdict.tried:,}: make the baseline anew with the same options"
         )
     if known.digest == verdict.digest:
-        return None
+        return _complaint_of_calls(verdict, known)
     if not verdict.wrong:
         return f"mended: {known.wrong:,} wrong in the baseline, none now; make the baseline anew"
     if verdict.wrong < known.wrong:
@@ -109,3 +117,12 @@ def _complaint(verdict: Verdict, known: Known | None) -> str | None:
     if verdict.wrong > known.wrong:
         return f"worse than the baseline, which has {known.wrong:,} wrong: {verdict.sentence}"
     return f"other faults than the baseline's, as many: {verdict.sentence}"
+
+
+def _complaint_of_calls(verdict: Verdict, known: Known) -> str | None:
+    causes = [fault.cause for fault in verdict.calls]
+    if new := [cause for cause in causes if cause not in known.calls]:
+        return f"not in the baseline: {'; '.join(new)}"
+    if mended := [cause for cause in known.calls if cause not in causes]:
+        return f"mended: {'; '.join(mended)}; make the baseline anew"
+    return None

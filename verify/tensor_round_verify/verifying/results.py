@@ -19,6 +19,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from ..conversions.classes import ConversionClass
 from ..explain import Explanation
 from ..reference import FLOATS, Bits, is_nan
+from .nans import NanBits
 
 #: A dtype and a direction.
 Pair = tuple[str, str]
@@ -127,11 +128,25 @@ class ClassCount:
 
 
 @dataclass(frozen=True, slots=True)
+class CallFault:
+    """What results depend on beside their operand, and the first wrong one, if there is one."""
+
+    cause: str
+    example: Example | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        """The fault as JSON values."""
+        return {"cause": self.cause, "example": self.example and self.example.as_data()}
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The verdict on one dtype and direction: ``wrong`` of ``tried`` patterns, by class.
 
     ``digest`` is the SHA-256 of every wrongly rounded operand with its result, in the order of the
-    patterns. Runs with equal digests have the same faults.
+    patterns. Runs with equal digests have the same faults. ``nans`` are NaNs that came back with
+    other bits, where these are told and not judged. ``calls`` are faults of no pattern: results
+    that depend on the array or the call. ``refused`` are forms of arrays that the runtime refuses.
     """
 
     dtype: str
@@ -141,6 +156,19 @@ class Verdict:
     classes: tuple[ClassCount, ...]
     explanation: Explanation
     digest: str
+    nans: NanBits | None = None
+    calls: tuple[CallFault, ...] = ()
+    refused: tuple[str, ...] = ()
+
+    @property
+    def right(self) -> bool:
+        """Whether nothing is wrong, with a pattern or a call."""
+        return not (self.wrong or self.calls)
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The causes of the faults of calls."""
+        return tuple(fault.cause for fault in self.calls)
 
     @property
     def pair(self) -> Pair:
@@ -157,12 +185,17 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The counts, the classes, and the explanation in words."""
+        """The counts, the classes, the explanation, and the faults of calls in words."""
+        causes = "; ".join(self.causes)
         head = f"{self.wrong:,} of {self.tried:,} wrong"
-        if not self.wrong:
-            return head
-        which = ", ".join(count.sentence(self.dtype) for count in self.classes)
-        return f"{head}: {which}; {self.explanation}"
+        if self.wrong:
+            which = ", ".join(count.sentence(self.dtype) for count in self.classes)
+            told = f"{head}: {which}; {self.explanation}"
+            return f"{told}; {causes}" if causes else told
+        if causes:
+            return f"every pattern is right, but {causes}"
+        nans = self.nans.sentence if self.nans else ""
+        return f"every number is right; {nans}" if nans else head
 
     def as_data(self) -> dict[str, Any]:
         """The verdict as JSON values."""
@@ -182,6 +215,9 @@ class Verdict:
             },
             "explained": self.explanation.complete,
             "models": [model.name for model in self.explanation.models],
+            "nans": self.nans and self.nans.as_data(),
+            "calls": [fault.as_data() for fault in self.calls],
+            "refused": list(self.refused),
             "sentence": str(self),
             "sha256": self.digest,
         }
@@ -212,24 +248,33 @@ class Report:
     verdicts: tuple[Verdict, ...]
     lacking: tuple[Lacking, ...] = ()
     operator: str = "round"
+    #: What was assumed, in sentences.
+    notes: tuple[str, ...] = ()
 
     @property
     def right(self) -> bool:
-        """Whether every result is right to the bit."""
-        return not any(verdict.wrong for verdict in self.verdicts)
+        """Whether every result is right to the bit, but for NaNs' bits that are only told."""
+        return all(verdict.right for verdict in self.verdicts)
+
+    def check(self) -> None:
+        """Raise ``AssertionError`` with the whole report if anything is wrong: for tests."""
+        if not self.right:
+            raise AssertionError(f"wrong results\n{self}")
 
     def __str__(self) -> str:
         """The whole report; faults that several directions share are reported once."""
         lines = [self.runtime, "", *_table(self)]
-        wrong = [verdict for verdict in self.verdicts if verdict.wrong]
-        for alike in _grouped(wrong, lambda verdict: (verdict.dtype, verdict.digest)):
-            examples = [f"  {count.first[0]}" for count in alike[0].classes]
-            lines += ["", f"{_named(alike)}: {alike[0].sentence}.", *examples]
+        wrong = [verdict for verdict in self.verdicts if not verdict.right]
+        for alike in _grouped(wrong, lambda v: (v.dtype, v.digest, v.causes)):
+            examples = [count.first[0] for count in alike[0].classes]
+            examples += [fault.example for fault in alike[0].calls if fault.example]
+            lines += ["", f"{_named(alike)}: {alike[0].sentence}."]
+            lines += [f"  {example}" for example in examples]
+        lines += _of_nans(self)
+        lines += _apart(dict.fromkeys(f"refused: {r}" for v in self.verdicts for r in v.refused))
         rows = _grouped(self.lacking, lambda row: (row.dtype, row.why))
-        lines += [""] * bool(rows)
-        return "\n".join(
-            [*lines, *(f"{_named(some)}: not supported: {some[0].why}" for some in rows)]
-        )
+        lines += _apart(f"{_named(some)}: not supported: {some[0].why}" for some in rows)
+        return "\n".join([*lines, *_apart(self.notes)])
 
     def as_data(self) -> dict[str, Any]:
         """The report as JSON values, which are also the form of a baseline."""
@@ -242,6 +287,7 @@ class Report:
                 {"dtype": row.dtype, "rounding": row.rounding, "why": row.why}
                 for row in self.lacking
             ],
+            "notes": list(self.notes),
         }
 
 
@@ -259,7 +305,10 @@ def junit_xml(report: Report, complaints: Complaints) -> bytes:
     )
     examples = {
         verdict.pair: "\n".join(
-            str(example) for count in verdict.classes for example in count.first
+            [
+                *(str(example) for count in verdict.classes for example in count.first),
+                *(str(fault.example) for fault in verdict.calls if fault.example),
+            ]
         )
         for verdict in report.verdicts
     }
@@ -279,9 +328,9 @@ def junit_xml(report: Report, complaints: Complaints) -> bytes:
 
 
 def _table(report: Report) -> list[str]:
-    """The counts of wrong patterns, by dtype and direction."""
+    """The counts of patterns, tried and wrong, by dtype and direction."""
     roundings = list(dict.fromkeys(verdict.rounding for verdict in report.verdicts))
-    rows = [["wrong patterns", "tried", *roundings]]
+    rows = [["dtype", "patterns tried", *(f"wrong in {name}" for name in roundings)]]
     for dtype, verdicts in groupby(report.verdicts, lambda verdict: verdict.dtype):
         found = {verdict.rounding: verdict for verdict in verdicts}
         tried = next(iter(found.values())).tried
@@ -304,3 +353,19 @@ def _grouped(rows: Iterable[Row], key: Callable[[Row], object]) -> list[list[Row
 def _named(rows: Sequence[Verdict | Lacking]) -> str:
     """The dtype that rows share, and their directions."""
     return f"{rows[0].dtype} {', '.join(row.rounding for row in rows)}"
+
+
+def _of_nans(report: Report) -> list[str]:
+    """A line for each way in which NaNs came back."""
+    told = [v for v in report.verdicts if v.nans and v.nans.sentence]
+    return _apart(
+        f"{', '.join(dict.fromkeys(v.dtype for v in alike))}: {alike[0].nans.sentence}"
+        for alike in _grouped(told, lambda v: v.nans and v.nans.sentence)
+        if alike[0].nans
+    )
+
+
+def _apart(lines: Iterable[str]) -> list[str]:
+    """The lines below an empty one, if there are any."""
+    some = list(lines)
+    return ["", *some] if some else []

@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 from typing import Literal, get_args
@@ -15,23 +16,42 @@ import numpy as np
 
 from tensor_round.contract.differences.classes import PatternClass, classify
 
-from ..explain import Hypotheses
+from ..explain import Explanation, Hypotheses
 from ..patterns import blocks, samples
-from ..reference import FLOATS, WIDTHS, Bits, is_nan, rounded
+from ..reference import FLOATS, WIDTHS, Bits, Flags, is_nan, rounded
 from ..runtimes import Runtime
-from ..runtimes.runtime import RoundBits
-from .results import Example, Verdict, effects
+from ..runtimes.runtime import RoundBits, arrays_of
+from .calls import Caller, Calls
+from .nans import NanBits, nan_bits
+from .results import CallFault, Example, Verdict, effects
+from .steady import Moved, steadied
 from .tally import Block, Tally
+from .trials import Pool
 
 #: The required result for a NaN: the same bits; or the quiet NaN of IEEE 754 if it is signalling;
-#: or any NaN.
+#: or any NaN. If nothing is asked for, any NaN is right, and other bits are told.
 Nans = Literal["bits", "quiet", "any"]
 NANS: tuple[Nans, ...] = get_args(Nans)
 
 #: The order of classes in reports: NaNs last, since numbers matter more to most readers.
 _ORDER = sorted(PatternClass, key=lambda kind: kind <= PatternClass.QUIET_NAN)
+_NAN_KINDS = [kind for kind in PatternClass if kind <= PatternClass.QUIET_NAN]
 
-Judged = tuple[Block, Hypotheses]
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The results for a block: ``got`` as they are wherever the patterns are in an array.
+
+    ``first_got`` are those of the first call. ``moved`` is the first that was of its place alone.
+    """
+
+    bits: Bits
+    first_got: Bits
+    got: Bits
+    block: Block
+    hypotheses: Hypotheses
+    nans: NanBits
+    moved: Moved | None
 
 
 class Judges:
@@ -40,7 +60,7 @@ class Judges:
     ``done`` is called with the bytes of each block.
     """
 
-    def __init__(self, runtime: Runtime, nans: Nans, done: Callable[[int], None]) -> None:
+    def __init__(self, runtime: Runtime, nans: Nans | None, done: Callable[[int], None]) -> None:
         self._runtime = runtime
         self._nans = nans
         self._done = done
@@ -57,27 +77,62 @@ class Judges:
 
     def verdict(self, dtype: str, rounding: str, every: bool) -> Verdict:
         """The verdict on one dtype and direction; raises :class:`NotTaken`."""
-        judged = partial(self._judged, self._runtime.kernel(dtype, rounding), dtype, rounding)
+        unlocked = self._runtime.kernel(dtype, rounding)
+        judged = partial(self._judged, self._locked(unlocked), dtype, rounding)
         tally = Tally()
         patterns = blocks(dtype, every=every)
-        if every and WIDTHS[dtype] == 32:
-            # The hardest patterns first, uncounted: they select the models for the rest.
-            _, hypotheses = judged(None, samples(dtype))
-        else:
-            first = next(patterns)
-            block, hypotheses = judged(None, first)
-            tally.add(block)
+        first = samples(dtype) if every and WIDTHS[dtype] == 32 else next(patterns)
+        head = judged(None, first)
+        left, nans, moved = head.hypotheses, NanBits(0, 0, quiet=True), head.moved
+        # With every pattern the hardest come first, uncounted: they select the models for the rest.
+        if not (every and WIDTHS[dtype] == 32):
+            tally.add(head.block)
+            nans += head.nans
             self._done(first.nbytes)
-        left = hypotheses
-        for block, survivors in self._in_order(partial(judged, hypotheses), patterns):
-            tally.add(block)
-            left = left.both(survivors)
-        return tally.verdict(
+        for found in self._in_order(partial(judged, head.hypotheses), patterns):
+            tally.add(found.block)
+            nans += found.nans
+            left = left.both(found.hypotheses)
+            moved = moved or found.moved
+        calls = self._calls(unlocked, dtype, rounding, head)
+        if moved and not calls.faults:
+            calls = replace(calls, faults=(_of_place(moved, dtype),))
+        explanation = left.explanation()
+        told = None
+        if self._nans is None:
+            told = replace(nans, models=explanation.nans)
+            # Other bits are no fault; what is no NaN at all is, and is explained as one.
+            judged_nans = explanation.nans if tally.wrong(_NAN_KINDS) else ()
+            explanation = Explanation(explanation.numbers, judged_nans)
+        verdict = tally.verdict(
             (dtype, rounding),
             _ORDER,
-            left.explanation(),
+            explanation,
             lambda _, x, got, want: Example(dtype, x, got, want),
         )
+        return replace(verdict, nans=told, calls=calls.faults, refused=calls.refused)
+
+    def _locked(self, kernel: RoundBits) -> RoundBits:
+        """The kernel, for one thread at a time if need be; its results stay as they are."""
+
+        def locked(bits: Bits) -> Bits:
+            with self._runtime_lock:
+                return kernel(bits).copy()
+
+        return locked
+
+    def _calls(self, kernel: RoundBits, dtype: str, rounding: str, head: Judged) -> Calls:
+        """What results depend on beside the pattern, of patterns whose results are known."""
+        differs = partial(_differs, dtype)
+        again = kernel(head.bits)
+        places = np.flatnonzero(differs(again, head.first_got))
+        if places.size:
+            told = f"differs from call to call: {places.size:,} of {head.bits.size:,} results"
+            x, got, want = (int(p[places[0]]) for p in (head.bits, again, head.first_got))
+            return Calls((CallFault(told, Example(dtype, x, got, want)),))
+        pool = Pool.of(head.bits, head.got, dtype)
+        calls = Caller(arrays_of(self._runtime, kernel, dtype, rounding), pool, dtype, differs)
+        return calls.calls()
 
     def _in_order(
         self, judged: Callable[[Bits], Judged], patterns: Iterable[Bits]
@@ -106,17 +161,20 @@ class Judges:
         bits: Bits,
     ) -> Judged:
         """Judge a block; without ``hypotheses`` it has the hardest patterns of the dtype."""
-        with self._runtime_lock:
-            got = kernel(bits)
-        want = rounded(bits, dtype, rounding)
-        got = _forgiven(got, want, dtype, self._nans)
+        first_got, want = kernel(bits), rounded(bits, dtype, rounding)
+        got, moved = steadied(kernel, bits, first_got, want, partial(_differs, dtype))
+        judged = _forgiven(got, want, dtype, self._nans)
+        # NaNs that are only told are explained too.
+        told = got if self._nans is None else judged
         if hypotheses is None:
-            hypotheses = Hypotheses.of(bits, got, want, dtype, rounding)
+            hypotheses = Hypotheses.of(bits, told, want, dtype, rounding)
         else:
-            hypotheses = hypotheses.surviving(bits, got, want)
-        codes, wrong = classify(bits, dtype, want), np.flatnonzero(got != want)
-        x, got, want = bits[wrong], got[wrong], want[wrong]
-        return Block(codes, wrong, x, got, want, effects(got, want, dtype)), hypotheses
+            hypotheses = hypotheses.surviving(bits, told, want)
+        nans = nan_bits(got, want, dtype)
+        codes, wrong = classify(bits, dtype, want), np.flatnonzero(judged != want)
+        x, y, z = bits[wrong], judged[wrong], want[wrong]
+        block = Block(codes, wrong, x, y, z, effects(y, z, dtype))
+        return Judged(bits, first_got, got, block, hypotheses, nans, moved)
 
 
 def usable_cores() -> int:
@@ -126,7 +184,23 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _forgiven(got: Bits, want: Bits, dtype: str, nans: Nans) -> Bits:
+def _of_place(moved: Moved, dtype: str) -> CallFault:
+    """The fault of a result that another place or array does not give."""
+    cause = (
+        f"depends on the place: element {moved.place:,} of {moved.length:,} is another elsewhere"
+    )
+    return CallFault(cause, Example(dtype, moved.x, moved.got, moved.elsewhere))
+
+
+def _differs(dtype: str, got: Bits, want: Bits) -> Flags:
+    """Which results differ; two NaNs are alike, as vectors and their tails may differ in these."""
+    wrong: Flags = got != want
+    if dtype in FLOATS:
+        wrong &= ~(is_nan(dtype, got) & is_nan(dtype, want))
+    return wrong
+
+
+def _forgiven(got: Bits, want: Bits, dtype: str, nans: Nans | None) -> Bits:
     """The results, with each NaN that ``nans`` allows replaced by the right one."""
     if nans == "bits" or dtype not in FLOATS:
         return got

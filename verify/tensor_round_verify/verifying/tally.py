@@ -51,6 +51,10 @@ class Tally:
         self._digest.update(np.stack([block.x, block.got], axis=1).reshape(-1).data)
         self._seen = self._tried.total()
 
+    def wrong(self, kinds: Sequence[Kind]) -> int:
+        """How many results of these classes are wrong."""
+        return sum(self._wrong.counts[kind] for kind in kinds)
+
     def verdict(
         self,
         name: tuple[str, str],

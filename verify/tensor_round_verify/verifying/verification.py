@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal, get_args
 
@@ -35,7 +36,7 @@ def verify(
     dtypes: Sequence[DTypeName] = (),
     roundings: Sequence[RoundingName | Rounding] = (),
     every: bool = False,
-    nans: Nans = "bits",
+    nans: Nans | None = None,
     progress: Progress = False,
     timeout: float = TIMEOUT,
 ) -> Report:
@@ -48,7 +49,9 @@ def verify(
     ``runtime`` is a name as on the command line (``onnxruntime``, ``cmd:./kernel``), or a function
     from NumPy array to NumPy array. ``dtypes`` and ``roundings`` default to all that it supports.
     ``every`` tries all 2^32 patterns of dtypes of 32 bits. ``nans`` is the required result for a
-    NaN: the same ``bits``, a ``quiet`` NaN as IEEE 754 has it, or ``any`` NaN. ``timeout``, in
+    NaN: the same ``bits``, a ``quiet`` NaN as IEEE 754 has it, or ``any`` NaN; without it any is
+    right, and what becomes of NaNs' bits is told. Beside patterns, a runtime's results must not
+    depend on the array's length, memory, strides, dimensions, or on the call. ``timeout``, in
     seconds, limits each block of a program or function, and each call of a service. ``progress``
     is True for a bar on stderr, or a function that is called with the bytes done and in total.
 
@@ -58,7 +61,7 @@ def verify(
     _check("operator", [operator], OPERATORS)
     _check("dtypes", dtypes, tuple(WIDTHS))
     _check("roundings", roundings, ROUNDINGS)
-    _check("nans", [nans], NANS)
+    _check("nans", [nans] if nans else [], NANS)
     names = [str(rounding) for rounding in roundings]
     if operator == "round" and isinstance(runtime, Runtime):
         return _verify_rounding(runtime, dtypes, names, every, nans, progress)
@@ -78,7 +81,7 @@ def _verify_rounding(
     dtypes: Sequence[str],
     roundings: Sequence[str],
     every: bool,
-    nans: Nans,
+    nans: Nans | None,
     progress: Progress,
 ) -> Report:
     sizes = {
@@ -100,6 +103,8 @@ def _verify_rounding(
             raise NotTaken(f"{runtime.name}: no verdict on {name}: {why}")
     if not report.verdicts:
         raise CannotVerify(f"{runtime.name} supports none of the types: {report.lacking[0].why}")
+    if isinstance(runtime, Adapter) and runtime.assumed and not dtypes:
+        return replace(report, notes=(runtime.assumed,))
     return report
 
 

@@ -1,0 +1,65 @@
+"""The forms of arrays that a runtime can be given, beside one dimension in memory of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensor_round.contract.dtypes import BY_NAME
+
+from ..reference import Bits, bits_type
+
+Values = npt.NDArray[Any]
+
+#: Bytes at whose multiples arrays begin, unless another place is what is tried.
+ALIGNMENT = 64
+
+
+class Form(Flag):
+    """What may differ from call to call."""
+
+    #: One dimension of any length.
+    LENGTH = auto()
+    #: No elements.
+    EMPTY = auto()
+    #: Several dimensions.
+    RANK = auto()
+    #: The caller's own memory, with its start and strides.
+    MEMORY = auto()
+
+
+#: Any form at all.
+ANY = ~Form(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """How a runtime rounds arrays of one dtype in one direction.
+
+    ``round`` gets an array, which it must not copy if it has the form MEMORY, and returns what the
+    runtime returned; it raises :class:`CannotVerify` if the runtime fails.
+    """
+
+    round: Callable[[Values], object]
+    forms: Form
+    #: Whether a call is so slow that few are made.
+    slow: bool = False
+    #: Rounds the first array into the second, if the runtime can.
+    into: Callable[[Values, Values], object] | None = None
+
+
+def one_dimensional(
+    kernel: Callable[[Bits], Bits], dtype: str, forms: Form, *, slow: bool = False
+) -> Arrays:
+    """Arrays of one dimension, by a kernel of patterns."""
+    own = BY_NAME[dtype].numpy
+
+    def rounds(x: Values) -> object:
+        return kernel(np.ascontiguousarray(x).view(bits_type(dtype))).view(own)
+
+    return Arrays(rounds, forms, slow)

@@ -1,0 +1,97 @@
+"""Wrong results tried again elsewhere, before they are called faults of a pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensor_round.contract.errors import CannotVerify
+
+from ..reference import Bits, Flags
+from ..runtimes.runtime import RoundBits, TimedOut
+from .trials import Places
+
+#: Which results differ from others.
+Differs = Callable[[Bits, Bits], Flags]
+
+#: Elements around those that are tried again: no vector, head or tail holds both.
+AROUND = 128
+#: How often: each time fewer are left, so that their places change.
+TIMES = 8
+#: Elements that are tried in a short array too, and alone.
+FEW, ALONE = 64, 4
+#: The shortest array if results depend on the array's length, and the most such arrays.
+SHORT, PARTS = 1021, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A result that another array, or another place, does not give."""
+
+    place: int
+    length: int
+    x: int
+    got: int
+    elsewhere: int
+
+
+def steadied(
+    kernel: RoundBits, bits: Bits, got: Bits, want: Bits, differs: Differs
+) -> tuple[Bits, Moved | None]:
+    """The results for these patterns wherever they are, and the first that was of its place alone.
+
+    Only results that are wrong are tried again: at other places, a few in a short array, and a few
+    alone.
+    """
+    wrong = np.flatnonzero(differs(got, want))
+    if not wrong.size:
+        return got, None
+    found = got.copy()
+    for time in range(TIMES):
+        again = _elsewhere(kernel, bits[wrong], time)
+        other = differs(again, found[wrong])
+        found[wrong[other]] = again[other]
+        wrong = wrong[differs(again, want[wrong])]
+        if not wrong.size or (time and not other.any()):
+            break
+    if wrong.size:
+        some = wrong[:: max(1, wrong.size // FEW)]
+        short = _elsewhere(kernel, bits[some], 0)
+        if differs(short, found[some]).any() or _differs_alone(kernel, bits, found, some, differs):
+            parts = np.array_split(wrong, min(PARTS, -(-wrong.size // SHORT)))
+            found[wrong] = np.concatenate([_elsewhere(kernel, bits[part], 1) for part in parts])
+    moved = np.flatnonzero(differs(found, got))
+    if not moved.size:
+        return found, None
+    place = int(moved[0])
+    rows = (int(column[place]) for column in (bits, got, found))
+    return found, Moved(place, bits.size, *rows)
+
+
+def _differs_alone(
+    kernel: RoundBits, bits: Bits, found: Bits, some: Places, differs: Differs
+) -> bool:
+    for place in some[:ALONE]:
+        try:
+            alone = kernel(bits[[place]])
+        except TimedOut:
+            raise
+        except CannotVerify:
+            return False  # a fault of calls, which are tried later
+        if differs(alone, found[[place]]).any():
+            return True
+    return False
+
+
+def _elsewhere(kernel: RoundBits, bits: Bits, time: int) -> Bits:
+    """The results for these patterns in reversed order, with others around them.
+
+    The array's length is a multiple of :data:`AROUND`, and every second time odd.
+    """
+    x = bits[::-1]
+    head = AROUND + time
+    rest = AROUND + -(head + x.size) % AROUND + time % 2
+    given = np.concatenate([np.resize(x, head), x, np.resize(x, rest)])
+    return kernel(given)[head : head + x.size][::-1]
