@@ -13,8 +13,9 @@ import typer
 from tensor_round.arrays import npy_files
 from tensor_round.clients.execution import read_descriptor
 from tensor_round.contract.call import RoundCall, wrong_size
-from tensor_round.contract.errors import MalformedJSON
+from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorRoundError
 from tensor_round.contract.host import Array
+from tensor_round.contract.operators.importers.dxdispatch import parsed_document
 
 from .connecting import AsJson, Connection, Digest, Progress, connects
 from .files import check_target
@@ -86,9 +87,30 @@ def _text(path: Path) -> bytes:
 def _call(text: bytes, path: Path) -> RoundCall:
     try:
         _, plan = read_descriptor(text)
-    except MalformedJSON as error:
-        raise typer.BadParameter(f"{path}: {error.detail}", param_hint="--descriptor") from None
+    except (MalformedJSON, InvalidDescriptor) as error:
+        if _is_dxdispatch(text):
+            detail = f"{path} is DxDispatch's JSON; this writes its descriptor: {_convert(path)}"
+        elif isinstance(error, MalformedJSON):
+            detail = f"{path}: {error.detail}"
+        else:
+            raise
+        raise typer.BadParameter(detail, param_hint="--descriptor") from None
     return plan.call
+
+
+def _is_dxdispatch(text: bytes) -> bool:
+    """Whether it is an operator or a model as DxDispatch has them."""
+    try:
+        document = parsed_document(text)
+    except TensorRoundError:
+        return False
+    return "dialect" not in document and bool({"dispatchables", "type", "Type"} & document.keys())
+
+
+def _convert(path: Path) -> str:
+    """The command that writes the descriptor."""
+    read = f"tr.from_dxdispatch({str(path)!r}).descriptor().to_json().decode()"
+    return f'python -c "import tensor_round as tr; print({read})" > descriptor.json'
 
 
 def _read(source: str) -> Array:

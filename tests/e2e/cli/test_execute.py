@@ -86,3 +86,31 @@ def test_a_descriptor_is_needed(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "--descriptor" in json.loads(done.stderr)["error"]["detail"]
+
+
+DXDISPATCH = """{ // as DxDispatch has it
+    "type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "desc": {
+        "InputTensor": {"DataType": "FLOAT16", "Sizes": [3]},
+        "OutputTensor": {"DataType": "FLOAT16", "Sizes": [3]}, "RoundingMode": "TOWARD_ZERO"}}"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [DXDISPATCH, DXDISPATCH.replace("// as DxDispatch has it", ""), '{"dispatchables": {}}'],
+    ids=["comments", "plain", "model"],
+)
+def test_dxdispatch_s_json_is_told_how_to_become_a_descriptor(tmp_path: Path, text: str) -> None:
+    done = execute(tmp_path, text, b"", "in.bin", "out.bin", url="local:")
+    assert done.returncode == 2
+    told = done.stderr.decode().replace("│", "").split()
+    assert " ".join(told[told.index("round.json") :]).startswith(
+        "round.json is DxDispatch's JSON; this writes its descriptor: python -c "
+        "\"import tensor_round as tr; print(tr.from_dxdispatch('round.json')"
+        '.descriptor().to_json().decode())" > descriptor.json'
+    )
+
+
+def test_json_of_another_kind_is_refused_as_before(tmp_path: Path) -> None:
+    done = execute(tmp_path, '{"a": 1}', b"", "in.bin", "out.bin", url="local:")
+    assert done.returncode == 1
+    assert b"dialect: must be one of" in done.stderr

@@ -84,7 +84,8 @@ CASES = DialectCases(
                 of(opset, name, type_string),
                 {
                     "input.elem_type": Whole(
-                        f"onnx Round-11 (opsets 11 to 21) takes FLOAT16, FLOAT, DOUBLE, got {name}"
+                        "onnx Round-11 (opsets 11 to 21) takes FLOAT16, FLOAT, DOUBLE, "
+                        f"got {name}, which needs opset {since} or newer"
                     )
                 },
             )

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from ...call import RoundCall
 from ...dtypes import BY_NAME, AnyDType
-from ...errors import InvalidDescriptor
+from ...errors import Fault, InvalidDescriptor
 from ...layout import Layout
 from ...quoting import shown
 from ...rounding import Rounding
@@ -112,11 +112,19 @@ class OnnxDescriptor(OperatorDescriptor):
 
     def resolve(self) -> RoundCall:
         """The call of this descriptor; raises :class:`InvalidDescriptor`."""
-        tensor, version = self.input, _BY_OPSET[self.opset_version]
-        if faults := version.dtype_faults(tensor.elem_type, ("input", "elem_type")):
-            raise InvalidDescriptor.of(faults)
+        tensor = self.input
+        self.check_type()
         layout = Layout.of(BY_NAME[DTYPES[tensor.elem_type]], tensor.shape, loc=("input",))
         return RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+
+    def check_type(self) -> None:
+        """Raise :class:`InvalidDescriptor` if the opset's Round does not accept the type."""
+        name = self.input.elem_type
+        faults = _BY_OPSET[self.opset_version].dtype_faults(name, ("input", "elem_type"))
+        if faults:
+            newer = min(v.selected_by[0] for v in VERSIONS if name in v.dtypes)
+            told = f"{faults[0].msg}, which needs opset {newer} or newer"
+            raise InvalidDescriptor.of([Fault(faults[0].loc, told)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +142,8 @@ class OnnxRound(RoundOperator):
     def descriptor(
         self, dtype: AnyDType | None = None, shape: Sequence[int] | None = None
     ) -> OnnxDescriptor:
-        """The ``onnx`` descriptor for a tensor."""
-        return OnnxDescriptor.read(
+        """The ``onnx`` descriptor for a tensor, of a type that the opset's Round accepts."""
+        descriptor = OnnxDescriptor.read(
             {
                 "op_type": "Round",
                 **({"domain": self.domain} if self.domain else {}),
@@ -146,6 +154,8 @@ class OnnxRound(RoundOperator):
                 },
             }
         )
+        descriptor.check_type()
+        return descriptor
 
 
 DIALECT = Dialect(

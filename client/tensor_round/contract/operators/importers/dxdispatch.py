@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from ...errors import Fault, InvalidArgument, InvalidDescriptor, MalformedJSON
+from ...errors import Fault, InvalidDescriptor, MalformedJSON
 from ...wire import strictjson
 from ..dialects.directml import DirectMLDescriptor, DirectMLMode, DirectMLRound, FeatureLevel
+from .sources import only, read_file, refuse_name
 
 #: The longest text, in bytes. A model may include the values of its resources.
 MAX_LENGTH = 16 << 20
@@ -27,20 +28,32 @@ _STRING_OR_LAST_COMMA = re.compile(
 def from_dxdispatch(
     document: str | bytes | os.PathLike[str] | Mapping[str, Any],
     feature_level: FeatureLevel = "3_0",
+    *,
+    name: str | None = None,
 ) -> DirectMLRound:
     """Read the operator and the tensors in DxDispatch's JSON.
 
     ``document`` is the JSON, as text or parsed, or the path of its file (a ``str`` without
     ``{`` and ``[`` is a path). It is an operator (``type`` and ``desc``), or a model whose
-    ``dispatchables`` have one rounding operator. Comments, trailing commas, and ``Type`` and
-    ``Desc`` are accepted, as DxDispatch accepts them.
+    ``dispatchables`` have one rounding operator; ``name`` chooses one of several. Comments,
+    trailing commas, and ``Type`` and ``Desc`` are accepted, as DxDispatch accepts them.
 
     The returned operator's ``.descriptor()`` has both tensors as the JSON states them;
     ``.descriptor(dtype, shape)`` is for another, packed tensor. Raises
     :class:`InvalidDescriptor` for an operator or tensor that breaks a rule,
     :class:`MalformedJSON`, and :class:`InvalidArgument` for a file that cannot be read.
     """
-    operator = _find_operator(_parsed(document))
+    parsed = parsed_document(document)
+    if "dispatchables" not in parsed:
+        refuse_name(name)
+        return operator_in(parsed, feature_level)
+    found = rounding_operators(parsed)
+    noun = "ELEMENT_WISE_ROUND"
+    return operator_in(only(found, name, ("dispatchables",), "directml", noun), feature_level)
+
+
+def operator_in(operator: Mapping[str, Any], feature_level: FeatureLevel) -> DirectMLRound:
+    """The operator of a parsed one; raises :class:`InvalidDescriptor`."""
     fields = {key.lower(): operator[key] for key in _FIELDS & set(operator)}
     for name in ("Type", "Desc"):
         if {name, name.lower()} <= set(operator):
@@ -58,11 +71,14 @@ def from_dxdispatch(
 _FIELDS = {"type", "Type", "desc", "Desc"}
 
 
-def _parsed(document: str | bytes | os.PathLike[str] | Mapping[str, Any]) -> Mapping[str, Any]:
+def parsed_document(
+    document: str | bytes | os.PathLike[str] | Mapping[str, Any],
+) -> Mapping[str, Any]:
+    """The JSON as an object; raises as :func:`from_dxdispatch`."""
     if isinstance(document, str) and document and "{" not in document and "[" not in document:
         document = Path(document)
     if isinstance(document, os.PathLike):
-        document = _read(Path(document))
+        document = read_file(Path(document), MAX_LENGTH)
     if isinstance(document, bytes):
         try:
             document = document.decode("utf-8")
@@ -76,16 +92,6 @@ def _parsed(document: str | bytes | os.PathLike[str] | Mapping[str, Any]) -> Map
     return parsed
 
 
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            text = file.read(MAX_LENGTH + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidArgument(f"the file {path} cannot be read: {reason}") from error
-    return text
-
-
 def _plain_json(text: str) -> str:
     if len(text) > MAX_LENGTH:
         raise MalformedJSON(f"the JSON has more than {MAX_LENGTH} bytes")
@@ -93,19 +99,14 @@ def _plain_json(text: str) -> str:
     return _STRING_OR_LAST_COMMA.sub(lambda found: found[0] if found[0][0] == '"' else "", bare)
 
 
-def _find_operator(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "dispatchables" not in document:
-        return document
-    dispatchables = document["dispatchables"]
-    found = [
-        operator
-        for operator in (dispatchables.values() if isinstance(dispatchables, Mapping) else ())
+def rounding_operators(document: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The rounding operators among a model's dispatchables, by their names."""
+    dispatchables = document.get("dispatchables")
+    return [
+        (name, operator)
+        for name, operator in (dispatchables.items() if isinstance(dispatchables, Mapping) else ())
         if isinstance(operator, Mapping) and _is_round(operator.get("type", operator.get("Type")))
     ]
-    if len(found) != 1:
-        rule = f"directml: must have exactly one ELEMENT_WISE_ROUND, got {len(found)}"
-        raise _refusal(("dispatchables",), rule)
-    return found[0]
 
 
 def _is_round(name: object) -> bool:

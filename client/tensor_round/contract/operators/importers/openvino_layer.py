@@ -1,23 +1,33 @@
-"""Layers of OpenVINO's intermediate representation (IR).
+"""Layers of OpenVINO's intermediate representation (IR), alone or in a model.
 
-A layer is parsed by expat. A document type declaration is refused, and with it every entity
-attack; so is a document that is too long or nests too deep.
+XML is parsed by expat. A document type declaration is refused, and with it every entity attack; so
+is a document that is too long or nests too deep. Of a model only its Round layers are kept.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
+from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ...dtypes import DTypeName
 from ...errors import Fault, InvalidArgumentType, InvalidDescriptor
 from ...quoting import shown
 from ..dialects.openvino import DTYPES, VERSION, OpenVINODescriptor, OpenVINOMode, OpenVINORound
+from .sources import only, read_file, refuse_name
 
 #: The longest layer, in characters or bytes. One with 32 dimensions has some 2 KiB.
 MAX_LENGTH = 64 << 10
+#: The longest model. Those of the largest networks have some 20 MiB.
+MAX_MODEL_LENGTH = 64 << 20
 _MAX_DEPTH = 16
+#: Bodies of loops nest: each takes three levels.
+_MAX_MODEL_DEPTH = 64
+#: Elements in a model's Round layers; each layer has some twenty.
+MAX_ELEMENTS = 1 << 17
 #: Precisions whose IR name, in lower case, is not the operation specification's name.
 _PRECISIONS = {
     **{"FP16": "f16", "BF16": "bf16", "FP32": "f32", "FP64": "f64"},
@@ -27,19 +37,37 @@ _PRECISIONS = {
 _MAX_DIGITS = 19
 
 
-def from_openvino(layer: str | bytes) -> OpenVINORound:
-    """Read the operator and the tensor in a ``<layer>`` element of an OpenVINO IR.
+def from_openvino(
+    layer: str
+    | bytes
+    | os.PathLike[str]
+    | ElementTree.Element
+    | ElementTree.ElementTree[ElementTree.Element],
+    *,
+    name: str | None = None,
+) -> OpenVINORound:
+    """Read the operator and the tensor of a Round in an OpenVINO IR.
 
-    ``layer`` is the element's XML. Its ``version`` is opset5 by default. The returned operator's
-    ``.descriptor()`` has the precision and the dimensions of the ports; give it ``dtype`` or
-    ``shape`` where they state none, or a dynamic dimension.
+    ``layer`` is a ``<layer>`` element, or a model (``<net>``) with one Round; ``name`` chooses one
+    of several. It is XML as text or bytes, an element of ``xml.etree``, or the path of a file (a
+    ``str`` without ``<`` is a path). A layer's ``version`` is opset5 by default. The returned
+    operator's ``.descriptor()`` has the precision and the dimensions of the ports; give it
+    ``dtype`` or ``shape`` where they state none, or a dynamic dimension.
 
     Raises :class:`InvalidDescriptor` for anything but a valid Round-5, and for XML with a
-    document type declaration, of more than 64 KiB, or nested deeper than 16.
+    document type declaration, of a layer of more than 64 KiB or a model of more than 64 MiB, or
+    nested too deep; and :class:`InvalidArgument` for a file that cannot be read.
     """
-    root = _parsed(layer)
-    if root.tag != "layer":
-        raise _refusal((), f"must be one element layer, the Round of an IR, got {shown(root.tag)}")
+    root, rounds = _parsed(layer)
+    if root.tag == "net":
+        named = [(each.attributes.get("name", ""), each) for each in rounds]
+        root = only(named, name, ("layers",), VERSION.title, "Round")
+    elif root.tag == "layer":
+        refuse_name(name)
+    else:
+        raise _refusal(
+            (), f"must be one layer, the Round of an IR, or a net, got {shown(root.tag)}"
+        )
     data = [child.attributes for child in root.children if child.tag == "data"]
     if len(data) > 1:
         raise _refusal(("data",), f"a layer has one data at most, got {len(data)}")
@@ -81,48 +109,94 @@ class _Port:
     shape: tuple[int, ...] | None
 
 
-def _parsed(layer: str | bytes) -> _Element:
-    if not isinstance(layer, str | bytes):
-        raise InvalidArgumentType(f"the layer must be XML as str or bytes, got {shown(layer)}")
-    if len(layer) > MAX_LENGTH:
-        raise _refusal((), f"a layer must have at most {MAX_LENGTH} bytes, got {len(layer)}")
-    top = _Element("", {})
-    path = [top]
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        if len(path) > _MAX_DEPTH:
-            raise _refusal((), f"the XML nests deeper than {_MAX_DEPTH}")
-        element = _Element(tag, attributes)
-        path[-1].children.append(element)
-        path.append(element)
-
-    def end(tag: str) -> None:
-        path.pop()
-
-    def text(data: str) -> None:
-        path[-1].text += data
-
-    def document_type(*declaration: object) -> None:
-        raise _refusal((), "the XML must not have a document type")
-
-    parser = expat.ParserCreate("utf-8" if isinstance(layer, str) else None)
+def _parsed(layer: object) -> tuple[_Element, list[_Element]]:
+    """The root element, and its Round layers if it is a model."""
+    text = _text(layer)
+    reader = _Reader(len(text))
+    parser = expat.ParserCreate("utf-8" if isinstance(text, str) else None)
     parser.buffer_text = True
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = text
-    parser.StartDoctypeDeclHandler = document_type
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.text
+    parser.StartDoctypeDeclHandler = reader.document_type
     try:
         # An unpaired surrogate is no UTF-8, and is refused as such.
-        parser.Parse(
-            layer.encode("utf-8", "surrogatepass") if isinstance(layer, str) else layer, True
-        )
+        parser.Parse(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text, True)
     except expat.ExpatError as error:
-        is_name = isinstance(layer, str) and layer and "<" not in layer
-        hint = "; give the layer's XML itself, not a file's name" if is_name else ""
-        raise _refusal((), f"not XML: {error}{hint}") from None
+        raise _refusal((), f"not XML: {error}") from None
     except (LookupError, ValueError):
         raise _refusal((), "the XML is of an unknown encoding") from None
-    return top.children[0]
+    return reader.root, reader.rounds
+
+
+def _text(layer: object) -> str | bytes:
+    """The XML of what a caller gave."""
+    if isinstance(layer, str) and layer and "<" not in layer:
+        layer = Path(layer)
+    if isinstance(layer, os.PathLike):
+        layer = read_file(Path(layer), MAX_MODEL_LENGTH)
+    if isinstance(layer, ElementTree.ElementTree):
+        layer = layer.getroot()
+    if isinstance(layer, ElementTree.Element):
+        layer = ElementTree.tostring(layer)
+    if not isinstance(layer, str | bytes):
+        raise InvalidArgumentType(
+            "the layer must be a path, XML as str or bytes, or an Element of xml.etree, "
+            f"got {shown(layer)}"
+        )
+    if len(layer) > MAX_MODEL_LENGTH:
+        raise _refusal((), f"a model must have at most {MAX_MODEL_LENGTH} bytes")
+    return layer
+
+
+class _Reader:
+    """Builds the element that expat reads; of a model the Round layers alone."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self._path: list[_Element] = []
+        self._kept = 0
+        self.root = _Element("", {})
+        self.rounds: list[_Element] = []
+        self._inside: _Element | None = None
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Begin an element."""
+        element = _Element(tag, attributes)
+        if not self._path:
+            self.root = element
+            if tag != "net":
+                self._inside = element
+                if self._length > MAX_LENGTH:
+                    rule = f"a layer must have at most {MAX_LENGTH} bytes, got {self._length}"
+                    raise _refusal((), rule)
+        most = _MAX_MODEL_DEPTH if self.root.tag == "net" else _MAX_DEPTH
+        if len(self._path) >= most:
+            raise _refusal((), f"the XML nests deeper than {most}")
+        if self._inside is None and tag == "layer" and attributes.get("type") == "Round":
+            self._inside = element
+            self.rounds.append(element)
+        elif self._inside is not None and self._path:
+            self._path[-1].children.append(element)
+        if self._inside is not None:
+            self._kept += 1
+            if self._kept > MAX_ELEMENTS:
+                raise _refusal((), f"the Rounds of a model have at most {MAX_ELEMENTS} elements")
+        self._path.append(element)
+
+    def end(self, _: str) -> None:
+        """End the innermost element."""
+        if self._path.pop() is self._inside:
+            self._inside = None
+
+    def text(self, data: str) -> None:
+        """Add text to the innermost element."""
+        if self._inside is not None:
+            self._path[-1].text += data
+
+    def document_type(self, *_: object) -> None:
+        """Refuse a document type declaration."""
+        raise _refusal((), "the XML must not have a document type")
 
 
 def _port(layer: _Element, side: str) -> _Port | None:

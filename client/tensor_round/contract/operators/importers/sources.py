@@ -1,0 +1,60 @@
+"""What importers read: files, and the one rounding operator among those of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from ...errors import Fault, InvalidArgument, InvalidDescriptor
+from ...quoting import shown, shown_key, suggestion
+
+Operator = TypeVar("Operator")
+
+#: Operators that a refusal names.
+NAMED = 8
+
+
+def read_file(path: Path, limit: int | None = None) -> bytes:
+    """A file's bytes, at most one more than ``limit``; raises :class:`InvalidArgument`."""
+    try:
+        with path.open("rb") as file:
+            return file.read(-1 if limit is None else limit + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidArgument(f"the file {path} cannot be read: {reason}") from error
+
+
+def refuse_name(name: str | None) -> None:
+    """Raise :class:`InvalidArgument` for a name where there is but one operator."""
+    if name is not None:
+        raise InvalidArgument("name chooses among a model's operators; this is one operator alone")
+
+
+def only(
+    found: Sequence[tuple[str, Operator]],
+    name: str | None,
+    loc: tuple[str, ...],
+    rule: str,
+    noun: str,
+) -> Operator:
+    """The operator called ``name`` of those found in a model; without a name the only one.
+
+    Raises :class:`InvalidDescriptor` at ``loc``. ``rule`` begins its text, and ``noun`` is what
+    one of them is called.
+    """
+    names = [each for each, _ in found]
+    named = [operator for each, operator in found if name in (None, each)]
+    if len(named) == 1:
+        return named[0]
+    told = [shown_key(each) for each in names[:NAMED]]
+    told += [f"{len(names) - NAMED:,} more"] if len(names) > NAMED else []
+    if not names:
+        why = f"must have exactly one {noun}, got 0"
+    elif name is None:
+        why = f"must have exactly one {noun}, got {len(names)} ({', '.join(told)}): choose by name="
+    else:
+        count = "no" if not named else f"{len(named)}"
+        why = f"has {count} {noun} called {shown(name)}; there are {', '.join(told)}"
+        why += suggestion(name, names) if not named else ""
+    raise InvalidDescriptor.of([Fault(loc, f"{rule}: {why}")])
