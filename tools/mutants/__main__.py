@@ -4,8 +4,8 @@
 
 A survivor is a change that no test there notices. Ends with 1 if, in a module, fewer than 95 % of
 the mutants are noticed that ``survivors.toml`` does not list, or if it lists one that is noticed.
-Verdicts are kept in ``build/mutants`` for as long as they hold: of a module that has not changed,
-and those of survivors until a test beside it changes.
+Verdicts are kept in ``build/mutants``: of a text that was noticed for ever, of a survivor until a
+test beside it changes. Without that folder all are judged anew.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import queue
 import sys
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-from .judging import ROOT, Room, Times
+from .judging import ROOT, Room
 from .mutations import Mutant, mutants
 
 #: Folders and modules whose mutants are judged.
@@ -48,95 +49,87 @@ def modules(parts: list[str]) -> list[Path]:
     return [file for file in found if not parts or any(part in str(file) for part in parts)]
 
 
-def tests_beside(module: Path) -> Path:
-    """The folder of tests that mirrors a module's, or the nearest one above it."""
+def tests_beside(module: Path) -> list[Path]:
+    """The tests in the folder that mirrors a module's, or in the nearest one above it.
+
+    Those that are named after the module are first, then short files.
+    """
     package, _, *rest = module.parent.parts
-    folder = Path("tests", package, *rest)
-    while not (ROOT / folder).is_dir():
+    folder = ROOT.joinpath("tests", package, *rest)
+    while not (found := list(folder.glob("test_*.py"))):
         folder = folder.parent
-    return folder
+    return sorted(found, key=lambda file: (module.stem not in file.stem, file.stat().st_size))
 
 
-def digest(*files: Path) -> str:
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
-
-
-def judge(module: Path, rooms: queue.Queue[Room], kept: Mapping[str, dict[str, Any]]) -> bool:
+def judge(module: Path, rooms: queue.Queue[Room], kept: dict[str, str]) -> bool:
     """Judge the mutants of a module, print its row, and say whether enough were noticed."""
-    text = (ROOT / module).read_text()
-    found = list(mutants(text, is_kernel=module.stem.endswith("kernels")))
-    tests = tests_beside(module)
-    of_module = digest(ROOT / module)
-    of_tests = digest(*sorted((ROOT / tests).rglob("*.py")))
-    verdicts = {
-        mutant.name: verdict["verdict"]
-        for mutant in found
-        if (verdict := kept.get(f"{module}: {mutant.name}"))
-        and verdict["module"] == of_module
-        and (verdict["verdict"] != "survived" or verdict["tests"] == of_tests)
-    }
-    left = [mutant for mutant in found if mutant.name not in verdicts]
-    times = Times(module.stem)
-    if left:
+    text, tests = (ROOT / module).read_text(), tests_beside(module)
+    tested = "".join(file.read_text() for file in tests)
+    limit = 0.0
+
+    def one(mutant: Mutant) -> str:
+        noticed, survived = (_digest(mutant.text, rest) for rest in ("", tested))
+        if found := kept.get(noticed) or kept.get(survived):
+            return found
         room = rooms.get()
-        # An hour: what the tests take at most, each with a limit of its own.
-        if room.judge(module, text, tests, times, 3600) != "survived":
-            sys.exit(f"{tests} does not pass: {room.folder}/log")
+        verdict = room.judge(module, mutant.text, tests, limit)
         rooms.put(room)
-    limit = 20 + 5 * sum(s for name, s in times.seconds.items() if "::" not in name)
-
-    def one(mutant: Mutant) -> None:
-        room = rooms.get()
-        try:
-            verdict = room.judge(module, mutant.text, tests, Times(**times_now), limit)
-        finally:
-            rooms.put(room)
-        verdicts[mutant.name] = verdict
-        kept_one = {"name": f"{module}: {mutant.name}", "verdict": verdict}
+        kept_as = survived if verdict == "survived" else noticed
         with VERDICTS.open("a") as file:
-            file.write(json.dumps({**kept_one, "module": of_module, "tests": of_tests}) + "\n")
+            file.write(json.dumps({kept_as: verdict}) + "\n")
+        return verdict
 
-    times_now = {"stem": times.stem, "seconds": times.seconds}
+    found = list(mutants(text, is_kernel=module.stem.endswith("kernels")))
+    if found:
+        room = rooms.get()
+        began = time.monotonic()
+        if room.judge(module, text, tests) != "survived":
+            sys.exit(f"the tests beside {module} do not pass: {room.folder}/log")
+        # On a busy machine a run may take several times as long as another.
+        limit = 20 + 5 * (time.monotonic() - began)
+        rooms.put(room)
     with ThreadPoolExecutor(rooms.maxsize) as pool:
-        list(pool.map(one, left))
-    return report(module, verdicts)
+        verdicts = pool.map(one, found)
+    return report(module, dict(zip((mutant.name for mutant in found), verdicts, strict=True)))
 
 
 def report(module: Path, verdicts: Mapping[str, str]) -> bool:
     listed = LISTED.get(str(module), {})
-    survivors = [name for name, verdict in verdicts.items() if verdict == "survived"]
-    unlisted = [name for name in survivors if name not in listed]
-    stale = [name for name in listed if name not in survivors]
+    survivors = {name for name, verdict in verdicts.items() if verdict == "survived"}
+    unlisted, stale = survivors - listed.keys(), listed.keys() - survivors
     count = Counter(verdicts.values())
-    judged = len(verdicts) - len(survivors) + len(unlisted)
-    share = 1 - len(unlisted) / max(judged, 1)
+    noticed = count["killed"] + count["timeout"]
+    share = noticed / (noticed + len(unlisted) or 1) if verdicts else 1.0
     print(
         f"{module}: {len(verdicts)} mutants, {count['killed']} killed, {count['timeout']} timeouts,"
-        f" {len(unlisted)} survived, {len(survivors) - len(unlisted)} listed; {share:.1%} noticed"
+        f" {len(unlisted)} survived, {len(survivors - unlisted)} listed: {share:.1%} noticed"
     )
-    for name in unlisted:
-        print(f"  survived: {name}")
+    for name in verdicts:
+        if name in unlisted:
+            print(f"  survived: {name}")
     for name in stale:
         print(f"  listed, but no survivor: {name}")
     return share >= NOTICED and not stale
 
 
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="mutants", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "parts", nargs="*", metavar="PART", help="of a module's path; by default all"
-    )
-    parser.add_argument("--jobs", type=int, default=2, help="mutants at once; 2 by default")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="of a module's path")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at once")
     options = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     lines = VERDICTS.read_text().splitlines() if VERDICTS.exists() else []
-    kept = {verdict["name"]: verdict for verdict in map(json.loads, lines)}
+    kept = {key: verdict for line in lines for key, verdict in json.loads(line).items()}
     rooms: queue.Queue[Room] = queue.Queue(options.jobs)
     for number in range(options.jobs):
         rooms.put(Room(BUILD / f"room-{number}"))
     enough = [judge(module, rooms, kept) for module in modules(options.parts)]
     if not enough:
-        parser.error(f"no module has {', '.join(options.parts)} in its path")
+        parser.error(f"no module has {' or '.join(options.parts)} in its path")
     return 0 if all(enough) else 1
 
 

@@ -44,6 +44,7 @@ def test_a_new_job_has_nothing(memory: Memory) -> None:
     assert (job.receive_seconds, job.queue_seconds, job.execute_seconds) == (0.0, 0.0, 0.0)
     assert (job.call, job.observer, job.overlap) == (None, None, None)
     job.reserve_rest()
+    assert memory.in_use == 0
     job.end(reusable=True)
     assert memory.in_use == 0
 
