@@ -132,6 +132,10 @@ build/load: bench/load_generator/generator.c
 	@mkdir -p build
 	-$(CC) -O2 -Wall -Wextra -Werror -o $@ $<
 
+.PHONY: mutants
+mutants: $(VENV)/.test ## Judge the tests by changes of the code that they must notice (hours; ARGS=engine for a room)
+	$(TOOLS) -m mutants $(ARGS)
+
 NGINX := PATH="$$PATH:/usr/sbin:/usr/local/sbin" command -v nginx >/dev/null
 test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix socket (7 minutes)
 	@$(NGINX) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from tensor_round_service.backends import Bytes
+from tensor_round_service.engine import memory as module
 from tensor_round_service.engine.job import Job
-from tensor_round_service.engine.memory import Memory
+from tensor_round_service.engine.memory import Memory, memory_limit
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 
 
 class Allocator:
@@ -31,6 +37,14 @@ def use(memory: Memory, nbytes: int) -> None:
     job.end(reusable=True)
 
 
+def pooled(*sizes: int, limit_bytes: int = MIB) -> tuple[Memory, list[Bytes]]:
+    """A memory with buffers of these sizes in its pool, and the buffers."""
+    memory = Memory(Allocator(), limit_bytes)
+    buffers = [np.empty(size, np.uint8) for size in sizes]
+    memory.release(0, buffers)
+    return memory, buffers
+
+
 def test_a_full_budget_does_not_throw_away_what_it_is_about_to_need() -> None:
     allocator = Allocator()
     memory = Memory(allocator, MIB)
@@ -46,3 +60,135 @@ def test_stock_and_requests_stay_within_the_budget_together() -> None:
     use(memory, MIB // 4)  # which a mebibyte is too large for
     assert allocator.sizes == [MIB, MIB // 4]
     assert memory.pooled_bytes == MIB // 4
+
+
+def test_pool_and_requests_may_fill_the_budget_but_not_by_a_byte_more() -> None:
+    memory, (old, new) = pooled(256 * KIB, 128 * KIB)
+    memory.reserve(640 * KIB, of=640 * KIB)
+    memory.release(0, ())
+    assert memory.pooled_bytes == 384 * KIB
+    memory.reserve(1, of=1)
+    memory.release(0, ())
+    assert memory.pooled_bytes == new.size  # the oldest went
+    assert memory.allocate(new.size) is new
+    assert memory.allocate(old.size) is not old
+
+
+def test_an_allocation_makes_room_in_the_pool_after_its_search() -> None:
+    memory, _ = pooled(256 * KIB, 128 * KIB)
+    memory.reserve(MIB, of=MIB)
+    assert memory.allocate(600 * KIB).size == 600 * KIB
+    assert memory.pooled_bytes == 0
+
+
+def test_buffers_are_pooled_from_64_kib_on() -> None:
+    memory, (_, buffer) = pooled(64 * KIB - 1, 64 * KIB)
+    assert memory.pooled_bytes == 64 * KIB
+    assert memory.allocate(64 * KIB) is buffer
+    assert memory.pooled_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_found"),
+    [
+        (256 * KIB + 1, False),
+        (256 * KIB, True),
+        (128 * KIB, True),
+        (128 * KIB - 1, False),
+    ],
+)
+def test_a_pooled_buffer_has_what_is_asked_for_and_at_most_twice_that(
+    asked: int, is_found: bool
+) -> None:
+    memory, (buffer,) = pooled(256 * KIB)
+    found = memory.allocate(asked)
+    assert (found is buffer) is is_found
+    assert found.size == (buffer.size if is_found else asked)
+    assert memory.pooled_bytes == (0 if is_found else buffer.size)
+
+
+def test_the_latest_buffer_that_fits_is_taken() -> None:
+    memory, (oldest, older, latest, other) = pooled(*[128 * KIB] * 3, 512 * KIB)
+    taken = [memory.allocate(128 * KIB) for _ in range(3)]
+    assert [id(buffer) for buffer in taken] == [id(b) for b in (latest, older, oldest)]
+    assert memory.pooled_bytes == other.size
+
+
+def test_buffers_are_dropped_from_their_age_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    memory, (first, second) = pooled(128 * KIB, 64 * KIB)
+    now += 2
+    memory.release(0, [np.empty(256 * KIB, np.uint8)])
+    memory.drop_idle(2)
+    assert memory.pooled_bytes == first.size + second.size + 256 * KIB
+    now += 1
+    memory.drop_idle(2)
+    assert memory.pooled_bytes == 256 * KIB
+    now += 3
+    memory.drop_idle(2)
+    assert memory.pooled_bytes == 0
+    memory.drop_idle(2)
+
+
+#: Files of control groups, with their texts, and the limit that is in them.
+GROUPS: dict[str, tuple[dict[str, str], int | None]] = {
+    "none": ({}, None),
+    "version 2, at the root": (
+        {"proc": "0::/\n", "sys/memory.max": "4096\n"},
+        4096,
+    ),
+    "version 2, its own": (
+        {"proc": "0::/a/b\n", "sys/a/b/memory.max": "4096\n", "sys/a/memory.max": "max\n"},
+        4096,
+    ),
+    "version 2, its parent's": (
+        {"proc": "0::/a/b\n", "sys/a/b/memory.max": "max\n", "sys/a/memory.max": "8192\n"},
+        8192,
+    ),
+    "version 2, beside memory of version 1": (
+        {
+            **{"proc": "4:memory:/x:y\n0::/a\n", "sys/a/memory.max": "8192\n"},
+            "sys/memory/x:y/memory.limit_in_bytes": "4096",
+        },
+        4096,
+    ),
+    "version 1, of several controllers": (
+        {"proc": "4:cpu,memory:/x\n", "sys/memory/x/memory.limit_in_bytes": "4096"},
+        4096,
+    ),
+    "version 1, of another controller": (
+        {"proc": "4:cpu:/x\n", "sys/memory/x/memory.limit_in_bytes": "4096"},
+        None,
+    ),
+    "version 1, at the root": (
+        {"proc": "4:cpu:/x\n", "sys/memory/memory.limit_in_bytes": "4096"},
+        4096,
+    ),
+    "outside": ({"proc": "0::/\n", "memory.max": "4096"}, None),
+}
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose ``proc`` and ``sys`` are what this process reads of its control group."""
+    places = {"/proc/self/cgroup": tmp_path / "proc", "/sys/fs/cgroup": tmp_path / "sys"}
+    monkeypatch.setattr(module, "Path", lambda text: places[text])
+    return tmp_path
+
+
+@pytest.mark.parametrize(("files", "limit"), GROUPS.values(), ids=GROUPS)
+def test_the_limit_is_the_least_of_control_groups_and_machine(
+    machine: Path, files: dict[str, str], limit: int | None
+) -> None:
+    for name, text in files.items():
+        file = machine / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    machine_s = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert memory_limit() == (machine_s if limit is None else limit)
+
+
+def test_a_system_without_sysconf_has_8_gib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sysconf")
+    assert memory_limit() == 8 * KIB * MIB

@@ -1,20 +1,30 @@
-"""Which calls are begun before their tensor has all come."""
+"""Which calls are begun before their tensor has all come, and how far they are at each moment."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
+import numpy as np
 import pytest
 
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
+from support.watched_backend import WatchedBackend
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
-from tensor_round_service.engine.overlap import MIN_BYTES, is_worthwhile
+from tensor_round_service.engine.overlap import Overlap, flat_call, is_worthwhile
 
+KIB, MIB = 1 << 10, 1 << 20
+MIN_BYTES = 16 * MIB
 COUNT = MIN_BYTES // 4
+PIECE = 512 * KIB
+#: Of three pieces and one element.
+SIZE = 3 * PIECE + 4
 
 
 def call(input: Layout, output: Layout | None = None) -> RoundCall:
@@ -56,3 +66,104 @@ def test_a_device_is_given_the_whole() -> None:
     backend = CupyBackend([HostDevice()], NumpyBackend())
     assert not is_worthwhile(backend, call(layout()))
     backend.close()
+
+
+@pytest.mark.parametrize(("limit", "suited"), [(MIN_BYTES, True), (MIN_BYTES - 1, False)])
+def test_what_would_wait_for_a_device_does_not_suit(limit: int, suited: bool) -> None:
+    backend = NumpyBackend(1)
+    backend.inline_bytes = limit
+    assert is_worthwhile(backend, call(layout())) is suited
+    backend.close()
+
+
+class Progress:
+    """An overlap on a tensor of ``SIZE`` bytes, and what other requests have reserved."""
+
+    def __init__(self, backend: WatchedBackend) -> None:
+        self.backend = backend
+        self.others = 0
+        self.values = np.linspace(-3, 3, SIZE // 4, dtype=np.float32)
+        self.source = self.values.copy().view(np.uint8)
+        self.overlap = Overlap(
+            backend, call(layout(shape=(SIZE // 4,))), self.source, lambda: self.others
+        )
+
+    def rounded(self) -> int:
+        """The bytes that are rounded, from the start; all others are as they were."""
+        found = self.source.view(np.float32)
+        done = self.overlap.done // 4
+        assert np.array_equal(found[:done], np.rint(self.values[:done]))
+        assert np.array_equal(found[done:], self.values[done:])
+        return self.overlap.done
+
+
+@pytest.fixture
+def progress() -> Iterator[Progress]:
+    backend = WatchedBackend()
+    yield Progress(backend)
+    backend.close()
+
+
+def test_a_piece_is_rounded_once_its_last_byte_is_there(progress: Progress) -> None:
+    overlap = progress.overlap
+    assert (overlap.done, overlap.seconds) == (0, 0.0)
+    for piece in range(3):
+        overlap.progress(SIZE - (piece + 1) * PIECE + 1)
+        assert progress.rounded() == piece * PIECE
+        overlap.progress(SIZE - (piece + 1) * PIECE)
+        assert progress.rounded() == (piece + 1) * PIECE
+    assert progress.backend.sizes == [PIECE] * 3
+    overlap.progress(0)
+    assert progress.rounded() == 3 * PIECE
+
+
+def test_one_piece_is_rounded_after_a_read_however_much_is_there(progress: Progress) -> None:
+    progress.overlap.progress(0)
+    assert progress.rounded() == PIECE
+
+
+def test_it_rests_while_others_have_more_than_a_mebibyte(progress: Progress) -> None:
+    progress.others = MIB + 1
+    progress.overlap.progress(0)
+    assert progress.rounded() == 0
+    progress.others = MIB
+    progress.overlap.progress(0)
+    assert progress.rounded() == PIECE
+
+
+@pytest.mark.parametrize("pieces", range(4))
+def test_the_rest_is_what_no_piece_has_rounded(progress: Progress, pieces: int) -> None:
+    for _ in range(pieces):
+        progress.overlap.progress(0)
+    rest, left = progress.overlap.rest()
+    assert left.size == SIZE - pieces * PIECE
+    assert rest == flat_call(BY_NAME["float32"], Rounding.TIES_TO_EVEN, left.size)
+    assert (rest.input.shape, rest.is_in_place) == ((left.size // 4,), True)
+    progress.backend.round(rest, left, left)
+    assert np.array_equal(progress.source.view(np.float32), np.rint(progress.values))
+
+
+def test_the_time_of_all_pieces_is_measured(progress: Progress) -> None:
+    began = time.perf_counter()
+    seconds = [0.0]
+    for _ in range(3):
+        progress.overlap.progress(0)
+        seconds.append(progress.overlap.seconds)
+    assert seconds == sorted(set(seconds))
+    assert seconds[-1] <= time.perf_counter() - began
+
+
+def test_a_failure_ends_the_pieces_and_is_told_at_the_end(progress: Progress) -> None:
+    def fail(nbytes: int) -> None:
+        raise RuntimeError(f"{nbytes} bytes are too many")
+
+    progress.backend.before = fail
+    progress.overlap.progress(0)
+    progress.backend.before = bool
+    for _ in range(2):
+        progress.overlap.progress(0)
+        assert progress.overlap.done == PIECE
+    assert progress.backend.sizes == []
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=f"{PIECE} bytes"):
+            progress.overlap.rest()

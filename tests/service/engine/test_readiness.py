@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from tensor_round.contract.call import RoundCall
@@ -49,6 +51,20 @@ class Lost(Backend):
     is_healthy = False
 
 
+class WrongOn(Backend):
+    """One that rounds a single pattern wrongly."""
+
+    def __init__(self, pattern: int) -> None:
+        super().__init__()
+        self.pattern = pattern
+
+    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+        found = source.view(np.uint32) == self.pattern
+        name = super().round(call, source, target)
+        target.view(np.uint32)[found] ^= 1
+        return name
+
+
 class Stuck(Backend):
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +95,7 @@ def test_a_backend_that_does_not_round_is_not_ready(kind: type[Backend]) -> None
     ready = Readiness(kind(), ProcessLifecycle())
     with pytest.raises(BackendFailed) as refused:
         asyncio.run(ready.check())
-    assert refused.value.retry_after
+    assert refused.value.retry_after == 1
 
 
 def test_a_stuck_backend_is_told_of_in_time_and_may_recover() -> None:
@@ -114,5 +130,89 @@ def test_draining_is_said_without_asking_the_backend() -> None:
     lifecycle.draining = True
     with pytest.raises(Draining) as refused:
         asyncio.run(ready.check())
-    assert refused.value.retry_after
+    assert refused.value.retry_after == 1
     assert backend.calls == 0
+
+
+#: On which rounding code often fails.
+DELICATE = {
+    **{"a half": 0x3F000000, "minus a half": 0xBF000000, "just below a half": 0x3EFFFFFF},
+    **{"one and a half": 0x3FC00000, "two and a half": 0x40200000, "negative": 0xBE99999A},
+    **{"subnormal": 0x80000001, "the last with a fraction": 0x4AFFFFFF},
+    **{"minus infinity": 0xFF800000, "a signalling NaN": 0x7F800001},
+}
+
+
+@pytest.mark.parametrize("pattern", DELICATE.values(), ids=DELICATE)
+def test_each_delicate_value_is_tried(pattern: int) -> None:
+    with pytest.raises(BackendFailed, match="wrongly"):
+        asyncio.run(Readiness(WrongOn(pattern), ProcessLifecycle()).check())
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [(Wrong, "rounds wrongly"), (Broken, "the device fell off the bus")]
+)
+def test_why_a_backend_is_not_ready_is_logged(
+    kind: type[Backend], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(BackendFailed):
+        asyncio.run(Readiness(kind(), ProcessLifecycle()).check())
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert told in caplog.text
+    assert "numpy" in record.getMessage()
+
+
+def test_a_ready_backend_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    asyncio.run(Readiness(Backend(), ProcessLifecycle()).check())
+    assert caplog.records == []
+
+
+class Clock:
+    """A clock that stands, and is set."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_a_proof_is_as_good_as_new_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, backend = Clock(), Backend()
+    monkeypatch.setattr(readiness, "time", clock)
+    ready = Readiness(backend, ProcessLifecycle())
+    for passed, calls in ((0, 1), (1.0, 1), (0.001, 2), (1.0, 2)):
+        clock.now += passed
+        asyncio.run(ready.check())
+        assert backend.calls == calls
+
+
+def test_a_proof_has_a_second_and_a_half_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, backend = Clock(), Stuck()
+    monkeypatch.setattr(readiness, "time", clock)
+    waits: list[float] = []
+    wait = asyncio.wait
+
+    async def watched(futures: list[asyncio.Future[bool]], timeout: float) -> None:
+        waits.append(timeout)
+        await wait(futures, timeout=0)
+
+    monkeypatch.setattr(asyncio, "wait", watched)
+    ready = Readiness(backend, ProcessLifecycle())
+
+    async def ask() -> None:
+        for passed in (0, 1, 0.5, 1):
+            clock.now += passed
+            with pytest.raises(BackendFailed):
+                await ready.check()
+
+    asyncio.run(ask())
+    assert waits == [1.5, 0.5, 0, 0]
+    assert {t.daemon for t in threading.enumerate() if t.name == "tensor-round-proof"} == {True}
+    backend.free.set()
+
+
+def test_a_new_process_is_neither_draining_nor_lost() -> None:
+    lifecycle = ProcessLifecycle()
+    assert (lifecycle.draining, lifecycle.is_lost(), lifecycle.connections()) == (False, False, {})

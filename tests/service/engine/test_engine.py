@@ -1,0 +1,348 @@
+"""The engine: where a call's output goes, which thread works on it, and how failures are told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import BackendFailed, DeviceOutOfMemory
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
+from tensor_round_service.backends import Bytes
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.cuda.device import DeviceBuffer
+from tensor_round_service.engine import Engine
+from tensor_round_service.engine import engine as module
+from tensor_round_service.engine.engine import rounding_cost
+from tensor_round_service.engine.job import Job
+from tensor_round_service.engine.memory import memory_limit
+
+KIB, MIB = 1 << 10, 1 << 20
+VALUES = np.array([-1.5, -0.4, 0.5, 2.5], np.float32)
+ROUNDED = np.rint(VALUES)
+
+
+class Device:
+    """A device whose memory is this process's: a buffer's owner is its array."""
+
+    def import_memory(self, device: int, handle: bytes) -> DeviceBuffer:
+        raise LookupError(device)
+
+    def round_resident(
+        self, device: int, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
+    ) -> str:
+        assert isinstance(source.owner, np.ndarray)
+        assert isinstance(target.owner, np.ndarray)
+        np.rint(source.owner, target.owner)
+        return f"device {device}"
+
+    def download(self, device: int, source: DeviceBuffer, target: Bytes) -> None:
+        raise LookupError(device)
+
+    def upload(self, device: int, source: Bytes, target: DeviceBuffer) -> None:
+        raise LookupError(device)
+
+
+class Backend(NumpyBackend):
+    """One that fails as it is told to, and that may have a device."""
+
+    device_memory: Any = None
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.failure: Exception | None = None
+        self.calls: list[int] = []
+        self.info: dict[str, tuple[int, int]] = {"a": (1, 2)}
+        self.answers = threading.Event()
+        self.answers.set()
+        self.questions = 0
+        self.is_closed = False
+
+    def device_memory_info(self) -> dict[str, tuple[int, int]]:
+        self.questions += 1
+        assert self.answers.wait(30)
+        if self.failure is not None:
+            raise self.failure
+        return self.info
+
+    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+        if self.failure is not None:
+            raise self.failure
+        self.calls.append(target.size)
+        return super().round(call, source, target)
+
+    def close(self) -> None:
+        self.is_closed = True
+        super().close()
+
+
+@pytest.fixture
+def backend() -> Backend:
+    return Backend()
+
+
+@pytest.fixture
+def engine(backend: Backend) -> Iterator[Engine]:
+    made = Engine(backend, 64 * MIB)
+    yield made
+    made.close()
+    assert backend.is_closed
+
+
+def call(count: int = VALUES.size, strides: tuple[int, ...] | None = None) -> RoundCall:
+    layout = Layout.of(BY_NAME["float32"], (count,), strides)
+    return RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+
+
+def floats(memory: Bytes) -> list[float]:
+    found: list[float] = memory.view(np.float32).tolist()
+    return found
+
+
+def test_its_budget_is_half_of_the_limit_or_what_is_given(backend: Backend) -> None:
+    for given, expected in ((None, memory_limit() // 2), (5, 5)):
+        engine = Engine(backend, given)
+        assert engine.memory.limit_bytes == expected
+        assert engine.backend is backend
+        engine.close()
+
+
+def test_a_call_in_place_writes_where_it_reads(engine: Engine) -> None:
+    job, source = Job(engine.memory), VALUES.copy().view(np.uint8)
+    assert engine.round(call(), source, job) is source
+    assert floats(source) == ROUNDED.tolist()
+    assert job.executed_by == engine.backend.name
+
+
+def test_a_call_out_of_place_writes_into_the_job_s_memory(engine: Engine) -> None:
+    job, spread = Job(engine.memory), np.repeat(VALUES, 2)
+    source = spread.view(np.uint8)
+    found = engine.round(call(strides=(2,)), source[:-4], job)
+    assert floats(found) == ROUNDED.tolist()
+    assert floats(source) == spread.tolist()
+
+
+def test_a_given_target_is_written_and_the_source_is_not(engine: Engine) -> None:
+    job, source, target = Job(engine.memory), VALUES.view(np.uint8), np.empty(16, np.uint8)
+    assert engine.round(call(), source, job, target) is target
+    assert floats(target) == ROUNDED.tolist()
+    assert floats(source) == VALUES.tolist()
+
+
+def test_an_overlap_leaves_the_rest_to_the_end(engine: Engine, backend: Backend) -> None:
+    count = 4 * MIB
+    values = np.linspace(-9, 9, count, dtype=np.float32)
+    job, source = Job(engine.memory), values.copy().view(np.uint8)
+    progress = engine.overlap(call(count), source, job)
+    assert progress is not None
+    progress(0)
+    assert engine.round(call(count), source, job) is source
+    assert backend.calls == [512 * KIB, 16 * MIB - 512 * KIB]
+    assert job.executed_by == backend.name
+    assert np.array_equal(source.view(np.float32), np.rint(values))
+
+
+def test_there_is_no_overlap_on_what_is_small(engine: Engine) -> None:
+    job = Job(engine.memory)
+    assert engine.overlap(call(), VALUES.copy().view(np.uint8), job) is None
+    assert job.overlap is None
+
+
+@pytest.mark.parametrize(
+    ("failure", "refusal", "level"),
+    [
+        (MemoryError("none left"), DeviceOutOfMemory, logging.WARNING),
+        (RuntimeError("fell off the bus"), BackendFailed, logging.ERROR),
+    ],
+)
+def test_a_backend_s_failure_is_logged_and_may_be_tried_again(
+    engine: Engine,
+    backend: Backend,
+    caplog: pytest.LogCaptureFixture,
+    failure: Exception,
+    refusal: type[BackendFailed],
+    level: int,
+) -> None:
+    backend.failure = failure
+    with pytest.raises(refusal) as refused:
+        engine.round(call(), VALUES.copy().view(np.uint8), Job(engine.memory))
+    assert (refused.value.status, refused.value.retry_after) == (503, 1)
+    assert str(failure) not in str(refused.value)
+    assert [record.levelno for record in caplog.records] == [level]
+    assert str(failure) in caplog.text
+
+
+def test_other_failures_are_faults_of_the_program(engine: Engine, backend: Backend) -> None:
+    backend.failure = ValueError("a wrong shape")
+    with pytest.raises(ValueError, match="a wrong shape"):
+        engine.round(call(), VALUES.copy().view(np.uint8), Job(engine.memory))
+
+
+def test_rounding_in_a_device_s_memory(engine: Engine, backend: Backend) -> None:
+    job, target = Job(engine.memory), np.empty_like(VALUES)
+    buffers = DeviceBuffer(0, 16, VALUES), DeviceBuffer(0, 16, target)
+    with pytest.raises(BackendFailed, match="no device") as refused:
+        engine.round_resident(7, call(), *buffers, job)
+    assert refused.value.retry_after == 1
+    backend.device_memory = Device()
+    assert engine.device_memory is backend.device_memory
+    engine.round_resident(7, call(), *buffers, job)
+    assert target.tolist() == ROUNDED.tolist()
+    assert job.executed_by == "device 7"
+
+
+def test_a_device_that_fails_while_it_rounds_is_told_of(engine: Engine, backend: Backend) -> None:
+    class Broken(Device):
+        def round_resident(self, *values: object) -> str:
+            raise RuntimeError("an illegal address")
+
+    backend.device_memory = Broken()
+    buffer = DeviceBuffer(0, 16, VALUES)
+    with pytest.raises(BackendFailed, match="failed on this tensor"):
+        engine.round_resident(0, call(), buffer, buffer, Job(engine.memory))
+
+
+def test_without_a_device_no_one_is_asked_for_its_memory(engine: Engine, backend: Backend) -> None:
+    assert asyncio.run(engine.device_memory_info()) == {}
+    assert backend.questions == 0
+
+
+def test_a_device_is_asked_for_its_memory_each_time(engine: Engine, backend: Backend) -> None:
+    backend.device_memory = Device()
+
+    async def ask() -> None:
+        assert await engine.device_memory_info() == {"a": (1, 2)}
+        backend.info = {"a": (2, 2)}
+        assert await engine.device_memory_info() == {"a": (2, 2)}
+        backend.failure = RuntimeError("it fell off the bus")
+        assert await engine.device_memory_info() == {}
+
+    asyncio.run(ask())
+    assert backend.questions == 3
+
+
+def test_a_device_that_is_busy_is_asked_once(
+    engine: Engine, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "DEVICE_SECONDS", 0.05)
+    backend.device_memory = Device()
+    backend.answers.clear()
+
+    async def ask() -> None:
+        for _ in range(3):
+            assert await engine.device_memory_info() == {}
+        assert backend.questions == 1
+        monkeypatch.setattr(module, "DEVICE_SECONDS", 30)
+        asyncio.get_running_loop().call_later(0.05, backend.answers.set)
+        assert await engine.device_memory_info() == {"a": (1, 2)}
+
+    asyncio.run(ask())
+    assert backend.questions == 1
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "cost", "limit", "is_inline"),
+    [
+        (256 * KIB, None, MIB, True),
+        (256 * KIB + 1, None, MIB, False),
+        (MIB, 256 * KIB, MIB, True),
+        (MIB, 256 * KIB + 1, MIB, False),
+        (8, 256 * KIB + 1, MIB, False),
+        (MIB, 0, MIB - 1, False),
+        (9, None, 8, False),
+    ],
+)
+def test_short_work_is_done_at_once_and_long_work_on_a_thread(
+    engine: Engine,
+    backend: Backend,
+    nbytes: int,
+    cost: int | None,
+    limit: int,
+    is_inline: bool,
+) -> None:
+    backend.inline_bytes = limit
+    thread = asyncio.run(engine.run(threading.current_thread, nbytes, cost))
+    assert (thread is threading.main_thread()) is is_inline
+
+
+@pytest.mark.parametrize("nbytes", [0, MIB], ids=["inline", "thread"])
+def test_the_times_of_work_are_the_job_s(engine: Engine, nbytes: int) -> None:
+    job = Job(engine.memory)
+    began = time.perf_counter()
+    asyncio.run(engine.run(lambda: time.sleep(0.02), nbytes, job=job))
+    elapsed = time.perf_counter() - began
+    assert job.execute_seconds >= 0.02
+    assert job.queue_seconds >= 0
+    assert job.queue_seconds + job.execute_seconds <= elapsed
+    assert (job.queue_seconds == 0) is (nbytes == 0)
+
+
+def test_the_times_of_work_that_fails_are_measured_too(engine: Engine) -> None:
+    def fail() -> None:
+        time.sleep(0.02)
+        raise ValueError("no")
+
+    job = Job(engine.memory)
+    with pytest.raises(ValueError, match="no"):
+        asyncio.run(engine.run(fail, MIB, job=job))
+    assert job.execute_seconds >= 0.02
+
+
+def test_submitted_work_runs_on_a_thread_and_a_close_waits_for_it(backend: Backend) -> None:
+    engine, threads = Engine(backend, MIB), []
+
+    def work() -> None:
+        time.sleep(0.05)
+        threads.append(threading.current_thread())
+
+    engine.submit(work)
+    engine.close()
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+    engine.submit(work)  # no thread takes it any more, which is no failure
+    assert len(threads) == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "share"),
+    [("uint8", 1), ("float8_e5m2", 1), ("float16", 1), ("float32", 4), ("float64", 4)],
+)
+def test_wide_types_cost_a_quarter(dtype: str, share: int) -> None:
+    layout = Layout.of(BY_NAME[dtype], (100,))
+    asked = RoundCall.packed_output(Rounding.TIES_TO_EVEN, layout)
+    assert rounding_cost(asked) == layout.byte_length // share
+
+
+def test_idle_memory_goes_back_to_the_system_in_time(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert module.IDLE_SECONDS == 3
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.2)
+    waits: list[float] = []
+    sleep = asyncio.sleep
+
+    async def watched(seconds: float) -> None:
+        waits.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", watched)
+    engine.memory.release(0, [np.empty(MIB, np.uint8)])
+
+    async def wait() -> None:
+        task = asyncio.create_task(engine.release_idle_memory())
+        while engine.memory.pooled_bytes:
+            await sleep(0.01)
+        task.cancel()
+
+    asyncio.run(asyncio.wait_for(wait(), 30))
+    assert len(waits) >= 2
+    assert set(waits) == {0.1}

@@ -1,0 +1,193 @@
+"""The job of a request: what it reserves, and that its end returns all of it once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import Overloaded, TensorTooLarge
+from tensor_round.contract.layout import Layout
+from tensor_round.contract.rounding import Rounding
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.engine.job import Job
+from tensor_round_service.engine.memory import Memory
+from tensor_round_service.engine.overlap import Overlap
+
+KIB, MIB = 1 << 10, 1 << 20
+BUDGET = 32 * MIB
+#: The largest request of this budget.
+LARGE = 30 * MIB
+
+
+class Watch:
+    """Remembers the jobs that ended, and what was reserved by then."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.ended: list[tuple[Job, int]] = []
+
+    def job_ended(self, job: Job) -> None:
+        self.ended.append((job, self.memory.in_use))
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory(lambda nbytes: np.empty(nbytes, np.uint8), BUDGET)
+
+
+def test_a_new_job_has_nothing(memory: Memory) -> None:
+    job = Job(memory)
+    assert (memory.in_use, job.other_bytes()) == (0, 0)
+    assert (job.executed_by, job.labels) == ("", ("", ""))
+    assert (job.receive_seconds, job.queue_seconds, job.execute_seconds) == (0.0, 0.0, 0.0)
+    assert (job.call, job.observer, job.overlap) == (None, None, None)
+    job.reserve_rest()
+    assert memory.in_use == 0
+    job.end(reusable=True)
+    assert memory.in_use == 0
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "first"),
+    [
+        (0, 0),
+        (1, 1),
+        (64 * KIB - 1, 64 * KIB - 1),
+        (64 * KIB, 64 * KIB),
+        (64 * KIB + 1, 64 * KIB),
+        (LARGE, 64 * KIB),
+    ],
+)
+def test_the_first_64_kib_are_reserved_before_the_rest(
+    memory: Memory, nbytes: int, first: int
+) -> None:
+    job = Job(memory)
+    job.reserve_first(nbytes)
+    assert memory.in_use == first
+    job.reserve_rest()
+    assert memory.in_use == nbytes
+    job.reserve_rest()
+    assert memory.in_use == nbytes
+    job.end(reusable=True)
+    assert memory.in_use == 0
+
+
+def test_what_all_would_not_have_room_for_is_refused_before_its_first_part(memory: Memory) -> None:
+    other, job = Job(memory), Job(memory)
+    other.reserve(2 * MIB)
+    with pytest.raises(Overloaded):
+        job.reserve_first(LARGE - 2 * MIB + 1)
+    assert (memory.in_use, job.other_bytes()) == (2 * MIB, 2 * MIB)
+    job.reserve_first(LARGE - 2 * MIB)
+    assert job.other_bytes() == 2 * MIB
+    job.reserve_rest()
+    assert (memory.in_use, job.other_bytes(), other.other_bytes()) == (LARGE, 2 * MIB, 28 * MIB)
+
+
+def test_what_no_budget_has_room_for_is_too_large(memory: Memory) -> None:
+    job = Job(memory)
+    with pytest.raises(TensorTooLarge):
+        job.reserve_first(LARGE + 1)
+    with pytest.raises(TensorTooLarge):
+        job.reserve(LARGE + 1)
+    assert (memory.in_use, job.other_bytes()) == (0, 0)
+
+
+def test_a_refused_rest_leaves_the_first_part_until_the_end(memory: Memory) -> None:
+    job, other = Job(memory), Job(memory)
+    job.reserve_first(LARGE)
+    other.reserve_first(2 * MIB)
+    other.reserve_rest()
+    with pytest.raises(Overloaded):
+        job.reserve_rest()
+    assert (memory.in_use, job.other_bytes()) == (2 * MIB + 64 * KIB, 2 * MIB)
+    job.end(reusable=True)
+    assert memory.in_use == 2 * MIB
+
+
+def test_further_reservations_are_added_to_the_job_s(memory: Memory) -> None:
+    job = Job(memory)
+    job.reserve(3)
+    job.reserve(LARGE - 3)
+    assert (memory.in_use, job.other_bytes()) == (LARGE, 0)
+    with pytest.raises(TensorTooLarge) as refused:
+        job.reserve(1)
+    assert refused.value.got_bytes == LARGE + 1
+    assert memory.in_use == LARGE
+    job.end(reusable=True)
+    assert memory.in_use == 0
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "pooled"), [(64 * KIB - 1, 0), (64 * KIB, 64 * KIB), (200_000, 200_000)]
+)
+def test_the_buffers_of_a_job_serve_others_if_no_one_uses_them(
+    memory: Memory, nbytes: int, pooled: int
+) -> None:
+    job = Job(memory)
+    job.reserve(nbytes)
+    buffer = job.allocate(nbytes)
+    assert buffer.size == nbytes
+    job.end(reusable=True)
+    assert memory.pooled_bytes == pooled
+    job.end(reusable=True)
+    assert memory.pooled_bytes == pooled
+
+
+def test_buffers_that_a_thread_may_write_into_are_not_used_again(memory: Memory) -> None:
+    job = Job(memory)
+    job.reserve(MIB)
+    buffer = job.allocate(MIB)
+    job.end(reusable=False)
+    job.end(reusable=True)
+    assert (memory.in_use, memory.pooled_bytes) == (0, 0)
+    next_job = Job(memory)
+    assert not np.shares_memory(next_job.allocate(MIB), buffer)
+
+
+def test_a_larger_buffer_of_the_pool_is_cut_and_returned_whole(memory: Memory) -> None:
+    first, second = Job(memory), Job(memory)
+    whole = first.allocate(MIB)
+    first.end(reusable=True)
+    cut = second.allocate(MIB - 1)
+    assert cut.size == MIB - 1
+    assert np.shares_memory(cut, whole)
+    assert memory.pooled_bytes == 0
+    second.end(reusable=True)
+    assert memory.pooled_bytes == MIB
+
+
+def test_small_buffers_are_new_and_64_kib_are_looked_for_in_the_pool(memory: Memory) -> None:
+    memory.release(0, [np.empty(64 * KIB, np.uint8)])
+    job = Job(memory)
+    assert job.allocate(64 * KIB - 1).size == 64 * KIB - 1
+    assert memory.pooled_bytes == 64 * KIB
+    job.allocate(64 * KIB)
+    assert memory.pooled_bytes == 0
+
+
+def test_an_end_is_observed_once_after_the_memory_is_free(memory: Memory) -> None:
+    job, watch = Job(memory), Watch(memory)
+    job.reserve(MIB)
+    job.observer = watch
+    for _ in range(2):
+        job.end(reusable=True)
+    assert watch.ended == [(job, 0)]
+    assert job.observer is None
+
+
+def test_after_the_end_a_job_takes_part_in_nothing(memory: Memory) -> None:
+    job, other = Job(memory), Job(memory)
+    job.reserve(3)
+    other.reserve(5)
+    backend = NumpyBackend(1)
+    call = RoundCall.packed_output(Rounding.TIES_TO_EVEN, Layout.of(BY_NAME["float32"], (1,)))
+    job.overlap = Overlap(backend, call, np.zeros(4, np.uint8), job.other_bytes)
+    job.end(reusable=True)
+    assert job.overlap is None
+    assert job.other_bytes() == memory.in_use == 5
+    job.end(reusable=True)
+    assert memory.in_use == 5
+    backend.close()

@@ -1,0 +1,137 @@
+"""Mutants of the modules, judged by the tests beside them.
+
+    python -m mutants [PART OF A PATH]...
+
+A survivor is a change that no test there notices. Ends with 1 if, in a module, fewer than 95 % of
+the mutants are noticed that ``survivors.toml`` does not list, or if it lists one that is noticed.
+Verdicts are kept in ``build/mutants``: of a text that was noticed for ever, of a survivor until a
+test beside it changes. Without that folder all are judged anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import queue
+import sys
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from .judging import ROOT, Room
+from .mutations import Mutant, mutants
+
+#: Folders and modules whose mutants are judged.
+SELECTED = (
+    "client/tensor_round/contract",
+    *(f"service/tensor_round_service/{room}" for room in ("codec", "http1", "engine")),
+    "service/tensor_round_service/backends/cuda/kernels.py",
+    "service/tensor_round_service/backends/cpu/llvm_kernels.py",
+)
+#: The share of mutants that tests must notice.
+NOTICED = 0.95
+BUILD = ROOT / "build/mutants"
+VERDICTS = BUILD / "verdicts.jsonl"
+LISTED: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("survivors.toml").read_text()
+)
+
+
+def modules(parts: list[str]) -> list[Path]:
+    """The selected modules whose path has one of ``parts``, or all."""
+    files = [f for each in SELECTED for f in (sorted((ROOT / each).rglob("*.py")) or [ROOT / each])]
+    found = [file.relative_to(ROOT) for file in files]
+    return [file for file in found if not parts or any(part in str(file) for part in parts)]
+
+
+def tests_beside(module: Path) -> list[Path]:
+    """The tests in the folder that mirrors a module's, or in the nearest one above it.
+
+    Those that are named after the module are first, then short files.
+    """
+    package, _, *rest = module.parent.parts
+    folder = ROOT.joinpath("tests", package, *rest)
+    while not (found := list(folder.glob("test_*.py"))):
+        folder = folder.parent
+    return sorted(found, key=lambda file: (module.stem not in file.stem, file.stat().st_size))
+
+
+def judge(module: Path, rooms: queue.Queue[Room], kept: dict[str, str]) -> bool:
+    """Judge the mutants of a module, print its row, and say whether enough were noticed."""
+    text, tests = (ROOT / module).read_text(), tests_beside(module)
+    tested = "".join(file.read_text() for file in tests)
+    limit = 0.0
+
+    def one(mutant: Mutant) -> str:
+        noticed, survived = (_digest(mutant.text, rest) for rest in ("", tested))
+        if found := kept.get(noticed) or kept.get(survived):
+            return found
+        room = rooms.get()
+        verdict = room.judge(module, mutant.text, tests, limit)
+        rooms.put(room)
+        kept_as = survived if verdict == "survived" else noticed
+        with VERDICTS.open("a") as file:
+            file.write(json.dumps({kept_as: verdict}) + "\n")
+        return verdict
+
+    found = list(mutants(text, is_kernel=module.stem.endswith("kernels")))
+    if found:
+        room = rooms.get()
+        began = time.monotonic()
+        if room.judge(module, text, tests) != "survived":
+            sys.exit(f"the tests beside {module} do not pass: {room.folder}/log")
+        # On a busy machine a run may take several times as long as another.
+        limit = 20 + 5 * (time.monotonic() - began)
+        rooms.put(room)
+    with ThreadPoolExecutor(rooms.maxsize) as pool:
+        verdicts = pool.map(one, found)
+    return report(module, dict(zip((mutant.name for mutant in found), verdicts, strict=True)))
+
+
+def report(module: Path, verdicts: Mapping[str, str]) -> bool:
+    listed = LISTED.get(str(module), {})
+    survivors = {name for name, verdict in verdicts.items() if verdict == "survived"}
+    unlisted, stale = survivors - listed.keys(), listed.keys() - survivors
+    count = Counter(verdicts.values())
+    noticed = count["killed"] + count["timeout"]
+    share = noticed / (noticed + len(unlisted) or 1) if verdicts else 1.0
+    print(
+        f"{module}: {len(verdicts)} mutants, {count['killed']} killed, {count['timeout']} timeouts,"
+        f" {len(unlisted)} survived, {len(survivors - unlisted)} listed: {share:.1%} noticed"
+    )
+    for name in verdicts:
+        if name in unlisted:
+            print(f"  survived: {name}")
+    for name in stale:
+        print(f"  listed, but no survivor: {name}")
+    return share >= NOTICED and not stale
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="mutants", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help="of a module's path")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at once")
+    options = parser.parse_args()
+    BUILD.mkdir(parents=True, exist_ok=True)
+    lines = VERDICTS.read_text().splitlines() if VERDICTS.exists() else []
+    kept = {key: verdict for line in lines for key, verdict in json.loads(line).items()}
+    rooms: queue.Queue[Room] = queue.Queue(options.jobs)
+    for number in range(options.jobs):
+        rooms.put(Room(BUILD / f"room-{number}"))
+    enough = [judge(module, rooms, kept) for module in modules(options.parts)]
+    if not enough:
+        parser.error(f"no module has {' or '.join(options.parts)} in its path")
+    return 0 if all(enough) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
