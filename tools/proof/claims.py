@@ -79,11 +79,13 @@ def by_numpy_words(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
 
 
 def by_llvm(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
-    return llvm.stores(edit(texts.llvm_text(dtype)), str(rounding))
+    for text in texts.llvm_texts(dtype):
+        yield from llvm.stores(edit(text), str(rounding))
 
 
 def by_optimized_llvm(dtype: DType, rounding: Rounding, edit: texts.Edit) -> Found:
-    return llvm.stores(edit(texts.optimized_text(dtype)), str(rounding))
+    for text in texts.optimized_texts(dtype):
+        yield from llvm.stores(edit(text), str(rounding))
 
 
 def by_cuda(dtype: DType, rounding: Rounding, edit: texts.Edit, *, flush: bool = False) -> Found:

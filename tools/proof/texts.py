@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from tensor_round.contract.dtypes import DTYPES, DType
 from tensor_round.contract.rounding import Rounding
-from tensor_round_service.backends.cpu import floats, floats16, tables
+from tensor_round_service.backends.cpu import floats, narrow_floats
 from tensor_round_service.backends.cpu.llvm import optimized, target_machine
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
 from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS
@@ -35,14 +36,15 @@ def cuda_text(dtype: DType, rounding: Rounding) -> str:
     return ROUND_KERNELS[dtype, rounding].preamble
 
 
-def llvm_text(dtype: DType) -> str:
-    """The module of a type, as it is written."""
-    return module_text(dtype, prefetch=True)
+def llvm_texts(dtype: DType) -> list[str]:
+    """The module of a type, as it is written for processors that prefetch and for others."""
+    return [module_text(dtype, prefetch=prefetch) for prefetch in (True, False)]
 
 
-def optimized_text(dtype: DType) -> str:
-    """The module of a type after the passes that the service runs, for this processor."""
-    return str(optimized(llvm_text(dtype), target_machine()))
+@cache
+def optimized_texts(dtype: DType) -> list[str]:
+    """The same after the passes that the service runs, for this processor."""
+    return [str(optimized(text, target_machine())) for text in llvm_texts(dtype)]
 
 
 def round_floats(dtype: DType, rounding: Rounding, edit: Edit) -> Callable[[Any], None] | None:
@@ -54,8 +56,8 @@ def round_floats(dtype: DType, rounding: Rounding, edit: Edit) -> Callable[[Any]
 
 
 def round_words(dtype: DType, rounding: Rounding, edit: Edit) -> Callable[[Any, Any], bool] | None:
-    """NumPy's way to round words of two elements, if there is one: see ``floats16``."""
-    kernels: dict[Any, Callable[[Any, Any], bool]] = _edited(floats16, edit).KERNELS
+    """NumPy's way to round words of two elements, if there is one: see ``narrow_floats``."""
+    kernels: dict[Any, Callable[[Any, Any], bool]] = _edited(narrow_floats, edit).KERNELS
     return kernels.get((dtype, rounding))
 
 
@@ -69,7 +71,7 @@ def table_faults(dtype: DType, rounding: Rounding, edit: Edit) -> list[int]:
     """The operands for which a look-up table differs from the reference; wide types have none."""
     if dtype.itemsize > 2:
         return []
-    entries = _edited(tables, edit).entries_of_16_bits(dtype, rounding).view(dtype.bits)
+    entries = _edited(narrow_floats, edit).entries_of_16_bits(dtype, rounding).view(dtype.bits)
     operands = np.arange(1 << 16, dtype="<u2").view(dtype.bits)
     wrong = entries != reference.rounded(operands, dtype.name, rounding)
     return [int(operand) for operand in operands[wrong]]
