@@ -38,11 +38,10 @@ def program(folder: Path, code: str) -> str:
 
 def test_a_right_program_is_right_in_every_direction(tmp_path: Path) -> None:
     runtime = program(tmp_path, RIGHT) + " {dtype} {rounding}"
-    report = verify(runtime, dtypes=["float16", "float64"], timeout=30)
+    report = verify(runtime, dtypes=["float16"], timeout=30)
     assert report.right
     assert [verdict.pair for verdict in report.verdicts] == [
-        *(("float16", rounding) for rounding in ROUNDINGS),
-        *(("float64", rounding) for rounding in ROUNDINGS),
+        ("float16", rounding) for rounding in ROUNDINGS
     ]
     assert open_runtime(runtime).dtypes == tuple(FLOATS)
 

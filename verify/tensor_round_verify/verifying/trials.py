@@ -26,7 +26,7 @@ LENGTHS = (
     *(127, 128, 129, 255, 257, 1023, 1024, 1025, 65535, 65537, (1 << 20) + (1 << 16) + 1),
 )
 #: Of a program that is started for each.
-FEW_LENGTHS = (1, 3, 7, 8, 17, 33, 65, 1023)
+FEW_LENGTHS = (1, 7, 19, 64, 67, 1023)
 #: Of arrays that are tried at several starts and with several strides: a multiple of every vector.
 LENGTH = 1024
 STARTS = (*range(1, 17), 32, 48, 64)
