@@ -80,12 +80,12 @@ ELSEWHERE = [
     ("docs/kubernetes.md", "a cluster with Prometheus, Helm, and the clone"),
     ("docs/kubernetes.md", "a cluster, and keys.txt, tls.crt and tls.key"),
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
+    *[("docs/proof.md", "the clone")] * 2,  # tests/tools/proof
     (
         "docs/ray.md",  # make test-ray
         "a Ray cluster, and pip install 'tensor-round[service,ray]' on each of its nodes",
     ),
     *[("docs/ray.md", needs) for needs in ("the fleet above", "ray[data]", "dask")],
-    *[("docs/proof.md", "the clone")] * 2,  # tests/tools/proof
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
     ("docs/verify.md", "a release; until then, in a clone: pip install '.[cli]' onnxruntime"),
