@@ -262,6 +262,7 @@ def _knows_http_alone(path: Path) -> None:
     own = (
         "tensor_round_service.http1",
         "tensor_round.contract.errors",
+        "tensor_round.contract.progress",
         "tensor_round.contract.wire",
     )
     names = {name for name in imports(path) if name.startswith("tensor_round")}

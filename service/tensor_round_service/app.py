@@ -21,6 +21,7 @@ from .deployment import Deployment
 from .dispatcher import Dispatcher
 from .documents import NAME
 from .engine.engine import Engine
+from .engine.memory import Memory
 from .engine.readiness import ProcessLifecycle, Readiness
 from .inference.cuda_memory import CudaSharedMemory
 from .inference.executor import InferenceExecutor
@@ -106,7 +107,7 @@ def _cuda_memory(
     return CudaSharedMemory(engine, registry)
 
 
-def _metrics_dispatcher(metrics: Metrics, settings: Settings) -> Dispatcher:
+def _metrics_dispatcher(metrics: Metrics, settings: Settings, memory: Memory) -> Dispatcher:
     """``GET /metrics`` and nothing else."""
     app = FastAPI(
         openapi_url=None,
@@ -118,7 +119,7 @@ def _metrics_dispatcher(metrics: Metrics, settings: Settings) -> Dispatcher:
     table = Table([metrics_row(metrics)])
     table.add_to(app)
     add_refusal_handlers(app)
-    return Dispatcher(app, table, host_check(settings), None)
+    return Dispatcher(app, table, memory, host_check(settings), None)
 
 
 async def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
@@ -217,12 +218,13 @@ def create_app(
     table.add_to(app)
     for path, tensor_route in table.tensor_routes.items():
         tensor_route.path, tensor_route.observer = path, metrics.counts
-    app.metrics_dispatcher = _metrics_dispatcher(metrics, settings)
+    app.metrics_dispatcher = _metrics_dispatcher(metrics, settings, serving.memory)
     add_refusal_handlers(app)
     app.keys = None if settings.api_keys_file is None else KeyRing(settings.api_keys_file)
     app.dispatcher = Dispatcher(
         app.framework,
         table,
+        serving.memory,
         host_check(settings),
         None if app.keys is None else Authenticator(app.keys, table.open_paths),
         cors,

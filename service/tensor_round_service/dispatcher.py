@@ -6,6 +6,8 @@ import logging
 
 from .auth.api_keys import CREDENTIALS, Authenticator
 from .auth.origins import Cors, HostCheck, check_origin
+from .engine.job import Job
+from .engine.memory import Memory
 from .failures import FAILED, NO_MEMORY, refusal_for
 from .http1.asgi import (
     AsgiApplication,
@@ -46,6 +48,7 @@ class Dispatcher:
         self,
         framework: AsgiApplication,
         table: Table,
+        memory: Memory,
         check_host: HostCheck | None,
         authenticator: Authenticator | None,
         cors: Cors | None = None,
@@ -55,6 +58,7 @@ class Dispatcher:
         self._framework = framework
         self._tensor_routes = table.tensor_routes
         self._folders = table.folders
+        self._memory = memory
         self._check_host = check_host
         self._authenticator = authenticator
         self._cors = cors
@@ -91,7 +95,8 @@ class Dispatcher:
             else:
                 if is_v2(head.path):  # no other path changes anything
                     check_origin(head, self._listed_origins)
-                response = await respond_by_asgi(self._framework, request, CREDENTIALS)
+                job = Job(self._memory, request)
+                response = await respond_by_asgi(self._framework, request, job, CREDENTIALS)
         except (ClientDisconnected, MalformedRequest):
             raise
         except Exception as error:  # every error becomes a response
@@ -104,7 +109,7 @@ class Dispatcher:
         response.headers.append(request_id)
         if self._cors is not None:
             response.headers += self._cors.fields(head)
-        if self._metrics is not None and response.owner is None:
+        if self._metrics is not None and (route is None or response.owner is None):
             self._metrics.responded(head.path, response, request.received)
         if self._logs_access:
             _log(request, response)

@@ -12,7 +12,7 @@ from tensor_round_service.http1.receiving import BodyReceiver
 
 #: Into so many pieces input is cut at the most: time grows with them.
 _PIECES = 100
-_CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+_CHUNKED = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def read_head(data: bytes) -> None:

@@ -65,7 +65,9 @@ class ResponseReader:
         request = self.requests[self.complete]
         status, fields = _parsed(bytes(self._buffer[:end]))
         if status < 200:
-            if status != 100 or not request.expects or self.continued:
+            is_expected = request.expects and not self.continued
+            # A service at work may ask who has stopped sending whether it still reads.
+            if status != 100 or not (is_expected or self.half_closed):
                 raise Fault("interim", f"{self._which()}: interim status {status}")
             self.continued = True
             del self._buffer[: end + 4]

@@ -17,7 +17,7 @@ from functools import partial
 from fuzz import guided, openapi, parsers, raw_http
 from fuzz.mixes import run as mixes
 
-from . import disconnects, kills, load, memory, overload, shutdown, slow_clients
+from . import disconnects, kills, load, memory, overload, shares, shutdown, slow_clients
 from .network import run as network
 from .report import Report
 from .traffic import run as traffic
@@ -39,6 +39,10 @@ def table(seed: int, workers: int) -> dict[str, Row]:
         "overload": Row(overload.run, 2, "minutes"),
         "memory": Row(memory.run, 1, "minutes"),
         "slow-clients": Row(slow_clients.run, 1000, "connections"),
+        "slow-readers": Row(shares.slow_readers, 8, "MiB of the steady reader"),
+        "nesting": Row(shares.nesting, 6, "callers who hang up"),
+        "lanes": Row(shares.lanes, 20, "requests beside each kind"),
+        "control-bodies": Row(shares.control_bodies, 2000, "connections"),
         "disconnects": Row(disconnects.run, 10_000, "aborts"),
         "shutdown": Row(shutdown.run, 50, "rounds"),
         "stops": Row(shutdown.stops, 10, "stops for each number of callers and workers"),

@@ -1,4 +1,4 @@
-"""Progress of a call: a bar on stderr, or a caller's function."""
+"""Progress of a call: a bar on stderr, or a caller's function; and the pauses of long work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator
 #: Called with the bytes done and the bytes in total.
 ProgressCallback = Callable[[int, int], None]
 
+#: Called between the pieces of long work. It may let other work go on, and may raise to end it.
+Pause = Callable[[], None]
+
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+
+
+def no_pause() -> None:
+    """The pause of work that nothing waits for."""
 
 
 @contextlib.contextmanager

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,23 @@ import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.errors import Fault, InvalidDescriptor
+from tensor_round.contract.progress import Pause, no_pause
 
 from . import nesting
 
 #: The names of float values that JSON has no number for, as strings or bare tokens.
 SPECIALS = frozenset({"NaN", "Infinity", "-Infinity"})
-#: Elements that are read or written at once: NumPy's temporary arrays stay in the cache, and other
-#: threads can run in between.
-BLOCK = 65_536
+#: Elements that are read or written between two pauses, in a few milliseconds: NumPy's temporary
+#: arrays stay in the cache, and other threads can run in between.
+BLOCK = 4096
+#: From this length on, text is a part of its own.
+PART_BYTES = 256 << 10
+#: Bytes of an element's text as a Python string, in the block that is being formatted.
+_STRING_BYTES = 160
+#: The most copies of the text that is being written: of a block, its parts, their sum, its bytes.
+_COPIES = 6
+#: A block's text of rank 32 and a part have no more bytes than this.
+_PIECE_BYTES = 768 << 10
 
 _NAMES = {str: "a string", bool: "a boolean", type(None): "null", dict: "an object"}
 _SPECIAL_NAMES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -47,6 +57,7 @@ def read(
     *,
     any_nesting: bool = False,
     loc: nesting.Loc = ("data",),
+    pause: Pause = no_pause,
 ) -> memoryview:
     """The packed bytes, little-endian and in C order, of JSON numbers.
 
@@ -60,12 +71,12 @@ def read(
     numbers than ``shape`` has elements, and :class:`InvalidDescriptor` with the path
     under ``loc`` of the first wrong element, or the first array nested wrongly.
     """
-    leaves = nesting.flatten(data, shape, any_nesting=any_nesting, loc=loc)
-    wrong = _wrong_type(leaves, dtype)
+    leaves = nesting.flatten(data, shape, any_nesting=any_nesting, loc=loc, pause=pause)
+    wrong = _wrong_type(leaves, dtype, pause)
     if wrong is None and dtype.is_float:
-        return patterns(leaves, dtype).view(np.uint8).data
+        return patterns(leaves, dtype, pause).view(np.uint8).data
     if wrong is None:
-        values = _leading_integers(leaves, dtype)
+        values = _leading_integers(leaves, dtype, pause)
         if len(values) == len(leaves):
             return values.view(np.uint8).data
         low, high = _limits(dtype)
@@ -81,8 +92,9 @@ def write(
     shape: Sequence[int],
     *,
     nan_tokens: bool = False,
-) -> bytes:
-    """The JSON of a packed tensor, nested as its shape: ASCII, without spaces.
+    pause: Pause = no_pause,
+) -> list[bytes]:
+    """The JSON of a packed tensor, nested as its shape, in parts: ASCII, without spaces.
 
     ``payload`` has exactly the tensor's bytes. Floats are Python's shortest decimals of their
     float64 values, which :func:`read` converts back to the same bits; -0.0 keeps its sign. NaN
@@ -91,21 +103,45 @@ def write(
     ``nesting.MAX_EMPTY_ARRAYS``.
     """
     if 0 in shape:
-        return nesting.empty(shape).encode("ascii")
+        return [nesting.empty(shape).encode("ascii")]
     values = np.frombuffer(payload, dtype.numpy, math.prod(shape))
-    return _text(values, dtype, tuple(shape), nan_tokens).encode("ascii")
+    parts: list[bytes] = []
+    texts: list[str] = []
+    length = 0
+    for text in _texts(values, dtype, tuple(shape), nan_tokens):
+        texts.append(text)
+        length += len(text)
+        if length >= PART_BYTES:
+            parts.append("".join(texts).encode("ascii"))
+            texts, length = [], 0
+        pause()
+    return [*parts, "".join(texts).encode("ascii")]
 
 
+def text_bytes(dtype: DType, shape: Sequence[int]) -> int:
+    """The most bytes that :func:`write` allocates for a tensor, its temporaries included."""
+    count = math.prod(shape)
+    length = count * (longest_number(dtype) + 1) + 3 * min(
+        nesting.arrays(shape), nesting.MAX_CONTAINERS
+    )
+    temporary = min(count, BLOCK) * _STRING_BYTES + min(length, _PIECE_BYTES) * _COPIES
+    return length + temporary
+
+
+@cache
 def longest_number(dtype: DType) -> int:
     """The most characters that :func:`write` gives for a number of this dtype."""
     if not dtype.is_float:
         return max(len(str(limit)) for limit in _limits(dtype))
+    if dtype.width == 8:
+        every = np.arange(256, dtype=np.uint8).view(dtype.numpy)
+        return max(map(len, _number_texts(every, dtype, nan_tokens=False)))
     return len(repr(-sys.float_info.max))  # the longest of any float64
 
 
-def _wrong_type(leaves: list[Any], dtype: DType) -> tuple[int, str] | None:
+def _wrong_type(leaves: list[Any], dtype: DType, pause: Pause) -> tuple[int, str] | None:
     """The first leaf that is no number of the dtype's kind: its index, and the broken rule."""
-    if not set(map(type, leaves)) - {bytes}:
+    if not nesting.types(leaves, pause) - {bytes}:
         return None
     allowed = SPECIALS if dtype.is_float else frozenset()
     for index, leaf in enumerate(leaves):
@@ -115,22 +151,27 @@ def _wrong_type(leaves: list[Any], dtype: DType) -> tuple[int, str] | None:
     return None
 
 
-def _text(values: npt.NDArray[Any], dtype: DType, shape: tuple[int, ...], nan_tokens: bool) -> str:
-    """The text of a tensor that has elements, formatted in blocks."""
+def _texts(
+    values: npt.NDArray[Any], dtype: DType, shape: tuple[int, ...], nan_tokens: bool
+) -> Iterator[str]:
+    """The text of a tensor that has elements, block by block."""
     if values.size <= BLOCK:
-        return nesting.nest(_number_texts(values, dtype, nan_tokens), shape)
+        yield nesting.nest(_number_texts(values, dtype, nan_tokens), shape)
+        return
     rows = values.reshape(shape[0], -1)
     step = BLOCK // rows.shape[1]
-    if step == 0:
-        parts = (_text(row, dtype, shape[1:], nan_tokens) for row in rows)
-    else:
-        blocks = (rows[start : start + step] for start in range(0, shape[0], step))
-        parts = (
-            # Without its outer brackets, a part continues the one before it.
-            _text(block.reshape(-1), dtype, (len(block), *shape[1:]), nan_tokens)[1:-1]
-            for block in blocks
-        )
-    return f"[{','.join(parts)}]"
+    comma = "["
+    for start in range(0, shape[0], max(step, 1)):
+        yield comma
+        comma = ","
+        if step == 0:
+            yield from _texts(rows[start], dtype, shape[1:], nan_tokens)
+        else:
+            block = rows[start : start + step]
+            numbers = _number_texts(block.reshape(-1), dtype, nan_tokens)
+            # Without its outer brackets, a block continues the one before it.
+            yield nesting.nest(numbers, (len(block), *shape[1:]))[1:-1]
+    yield "]"
 
 
 def _number_texts(values: npt.NDArray[Any], dtype: DType, nan_tokens: bool) -> list[str]:
@@ -146,7 +187,9 @@ def _number_texts(values: npt.NDArray[Any], dtype: DType, nan_tokens: bool) -> l
     return texts
 
 
-def patterns(texts: Sequence[bytes | str], dtype: DType) -> npt.NDArray[np.unsignedinteger]:
+def patterns(
+    texts: Sequence[bytes | str], dtype: DType, pause: Pause = no_pause
+) -> npt.NDArray[np.unsignedinteger]:
     """The patterns of decimals in a float dtype, rounded to nearest, ties to even.
 
     Each text is a JSON number or one of NaN, Infinity and -Infinity. Zeros keep their sign.
@@ -159,6 +202,7 @@ def patterns(texts: Sequence[bytes | str], dtype: DType) -> npt.NDArray[np.unsig
         bits[start : start + BLOCK] = (
             doubles.view(np.uint64) if dtype.name == "float64" else _narrowed(doubles, block, dtype)
         )
+        pause()
     return bits
 
 
@@ -223,7 +267,7 @@ def _limits(dtype: DType) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _leading_integers(texts: Sequence[bytes], dtype: DType) -> npt.NDArray[Any]:
+def _leading_integers(texts: Sequence[bytes], dtype: DType, pause: Pause) -> npt.NDArray[Any]:
     """The values of JSON numbers, up to the first that is no integer of the dtype.
 
     If the result is shorter than ``texts``, its length is the index of the wrong number, and its
@@ -237,6 +281,7 @@ def _leading_integers(texts: Sequence[bytes], dtype: DType) -> npt.NDArray[Any]:
             wrong = next(i for i, text in enumerate(block) if _integers([text], dtype) is None)
             return values[: start + wrong]
         values[start : start + BLOCK] = integers
+        pause()
     return values
 
 

@@ -1,28 +1,41 @@
 """Nested lists of numbers to one flat list, and flat texts to nested JSON.
 
-Python's loops run over arrays only. Numbers are processed in C, by ``map``, ``set`` and ``chain``.
+Python's loops run over arrays and blocks only. Numbers are processed in C, by ``map`` and ``set``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import chain
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 from tensor_round.contract.errors import Fault, InvalidDescriptor, PayloadSizeMismatch
+from tensor_round.contract.progress import Pause, no_pause
 
 #: An empty tensor of more arrays is written as ``[]``: shape [2^40, 0] would take 3 TiB of text.
 MAX_EMPTY_ARRAYS = 65_536
 
-#: Arrays and objects in a document with a tensor. Each takes as long as a number to parse, but
-#: only two bytes of text. With this limit 16 MiB of text have at least 16 bytes for each.
+#: Arrays and objects in a document with a tensor, be it a request or a response. Each takes as
+#: long as a number to parse, but only two bytes of text. With this limit 16 MiB of text have at
+#: least 16 bytes for each.
 MAX_CONTAINERS = 1 << 20
+
+#: Values whose types are looked at between two pauses: about a millisecond.
+_BLOCK = 65_536
 
 Loc = tuple[str | int, ...]
 
 
-def flatten(data: Any, shape: Sequence[int], *, any_nesting: bool, loc: Loc) -> list[Any]:
+def flatten(
+    data: Any,
+    shape: Sequence[int],
+    *,
+    any_nesting: bool,
+    loc: Loc,
+    pause: Pause = no_pause,
+) -> list[Any]:
     """The leaves of ``data`` in the order of the text, as many as the shape has elements.
 
     They are nested exactly as ``shape``, or in one flat array; with ``any_nesting`` in any way.
@@ -31,10 +44,10 @@ def flatten(data: Any, shape: Sequence[int], *, any_nesting: bool, loc: Loc) -> 
     """
     if shape and type(data) is not list:
         raise InvalidDescriptor.of([Fault(loc, "must be an array of numbers")])
-    leaves = _as_shaped(data, shape) if not any_nesting else None
+    leaves = _as_shaped(data, shape, pause) if not any_nesting else None
     if leaves is not None:
         return leaves
-    leaves = _leaves(data)
+    leaves = _leaves(data, pause)
     expected = math.prod(shape)
     if len(leaves) != expected:
         raise PayloadSizeMismatch(
@@ -66,50 +79,85 @@ def path(data: Any, index: int) -> Loc:
             steps.pop()
 
 
+def types(items: list[Any], pause: Pause = no_pause) -> set[type]:
+    """The types of all items."""
+    found: set[type] = set()
+    for start in range(0, len(items), _BLOCK):
+        found.update(map(type, items[start : start + _BLOCK]))
+        pause()
+    return found
+
+
+def arrays(shape: Sequence[int]) -> int:
+    """The number of arrays in the JSON of a tensor of this shape."""
+    return sum(accumulate(shape[:-1], mul, initial=1)) if shape else 0
+
+
 def nest(texts: list[str], shape: Sequence[int]) -> str:
-    """The JSON of a tensor that has elements, from the elements' texts in C order."""
+    """The JSON of a tensor that has elements, from the elements' texts in C order.
+
+    Dimensions of size 1 take no step of their own: their brackets are written with the commas of
+    the next larger dimension.
+    """
+    ones = 0
     for size in reversed(shape):
-        texts = [f"[{','.join(texts[i : i + size])}]" for i in range(0, len(texts), size)]
-    return texts[0]
+        if size == 1:
+            ones += 1
+            continue
+        opened, closed = "[" * ones, "]" * ones
+        comma = f"{closed},{opened}"
+        texts = [
+            f"[{opened}{comma.join(texts[i : i + size])}{closed}]"
+            for i in range(0, len(texts), size)
+        ]
+        ones = 0
+    return f"{'[' * ones}{texts[0]}{']' * ones}"
 
 
 def empty(shape: Sequence[int]) -> str:
     """The JSON of a tensor without elements; see :data:`MAX_EMPTY_ARRAYS`."""
     outer = shape[: list(shape).index(0)]
     text = "[]"
-    if math.prod(outer) <= MAX_EMPTY_ARRAYS:
+    if math.prod(outer) <= MAX_EMPTY_ARRAYS and arrays((*outer, 0)) <= MAX_CONTAINERS:
         for size in reversed(outer):
             text = f"[{','.join([text] * size)}]"
     return text
 
 
-def _as_shaped(data: Any, shape: Sequence[int]) -> list[Any] | None:
+def _as_shaped(data: Any, shape: Sequence[int], pause: Pause) -> list[Any] | None:
     """The leaves, or None if the data is not nested exactly as the shape."""
     level: list[Any] = [data]
     for size in shape:
-        if set(map(type, level)) - {list} or set(map(len, level)) - {size}:
+        if types(level, pause) - {list} or set(map(len, level)) - {size}:
             return None
-        level = list(chain.from_iterable(level))
-    return None if list in set(map(type, level)) else level
+        if len(level) == 1:
+            level = level[0]
+            continue
+        deeper: list[Any] = []
+        for node in level:
+            deeper += node
+            pause()
+        level = deeper
+    return None if list in types(level, pause) else level
 
 
-def _leaves(node: Any) -> list[Any]:
+def _leaves(node: Any, pause: Pause) -> list[Any]:
     if type(node) is not list:
         return [node]
-    if list not in set(map(type, node)):
+    if list not in types(node, pause):
         return node
     leaves: list[Any] = []
-    _collect(node, leaves)
+    _collect(node, leaves, pause)
     return leaves
 
 
-def _collect(node: list[Any], leaves: list[Any]) -> None:
-    if list not in set(map(type, node)):
+def _collect(node: list[Any], leaves: list[Any], pause: Pause) -> None:
+    if list not in types(node, pause):
         leaves.extend(node)
         return
     for child in node:
         if type(child) is list:
-            _collect(child, leaves)
+            _collect(child, leaves, pause)
         else:
             leaves.append(child)
 

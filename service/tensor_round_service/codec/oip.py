@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from tensor_round.contract.errors import Fault, InvalidDescriptor, MalformedJSON, TensorTooLarge
+from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown, shown_key
 from tensor_round.contract.wire import strictjson
 
@@ -120,14 +121,14 @@ def read_header_length(value: str) -> int:
     return int(value)
 
 
-def read_request(header: bytes) -> Request:
-    """The request in an inference header.
+def read_request(header: bytes, pause: Pause = no_pause) -> Request:
+    """The request in an inference header; ``pause`` is called while it is parsed.
 
     Unknown members are ignored, as the protocol demands; null is an absent optional member.
     Raises :class:`MalformedJSON`, :class:`InvalidDescriptor` for wrong or missing members, and
     :class:`TensorTooLarge` for a header over its limit.
     """
-    document = _document(header)
+    document = _document(header, pause)
     listed = _member(document, "inputs", list, ())
     # The numbers stay text until their tensor's dtype is known.
     data = [entry.pop("data", None) if isinstance(entry, dict) else None for entry in listed]
@@ -162,7 +163,7 @@ def check_header_length(length: int) -> None:
         raise _too_long(MAX_HEADER_LENGTH)
 
 
-def _document(header: bytes) -> dict[str, Any]:
+def _document(header: bytes, pause: Pause) -> dict[str, Any]:
     check_header_length(len(header))
     if not header:
         raise MalformedJSON("the body is empty: an inference request is a JSON object")
@@ -173,6 +174,7 @@ def _document(header: bytes) -> dict[str, Any]:
         max_members=MAX_HEADER_VALUES,
         numbers="exact",
         nan_tokens=True,
+        pause=pause,
     )
     if not isinstance(document, dict):
         raise MalformedJSON("an inference request must be a JSON object")
@@ -290,9 +292,9 @@ class ResponseOutput:
     datatype: str
     shape: tuple[int, ...]
     parameters: Mapping[str, str | int]
-    data: bytes | None = None
+    data: Sequence[bytes] | None = None
 
-    def _text(self) -> bytes:
+    def _text(self) -> list[bytes]:
         members: dict[str, Any] = {
             "name": self.name,
             "datatype": self.datatype,
@@ -301,7 +303,7 @@ class ResponseOutput:
         if self.parameters:
             members["parameters"] = dict(self.parameters)
         text = strictjson.dumps(members)
-        return text if self.data is None else text[:-1] + b',"data":' + self.data + b"}"
+        return [text] if self.data is None else [text[:-1], b',"data":', *self.data, b"}"]
 
 
 def write_response(
@@ -309,12 +311,15 @@ def write_response(
     model_version: str,
     request_id: str | None,
     outputs: Sequence[ResponseOutput],
-) -> bytes:
-    """The inference header of a response; binary outputs follow it in the order of ``outputs``."""
+) -> list[bytes]:
+    """The inference header of a response, in parts.
+
+    Binary outputs follow it in the order of ``outputs``.
+    """
     members = {} if request_id is None else {"id": request_id}
     members |= {"model_name": model_name, "model_version": model_version}
-    texts = b",".join(output._text() for output in outputs)
-    return strictjson.dumps(members)[:-1] + b',"outputs":[' + texts + b"]}"
+    texts = [part for output in outputs for part in (b",", *output._text())]
+    return [strictjson.dumps(members)[:-1] + b',"outputs":[', *texts[1:], b"]}"]
 
 
 def write_error(detail: str) -> bytes:

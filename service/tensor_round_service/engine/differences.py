@@ -13,6 +13,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import Fault, InvalidDescriptor
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators.dialects import IEEE754Round
+from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.rounding import Rounding
 
 from ..backends import Bytes
@@ -29,7 +30,9 @@ def check_dense(layout: Layout) -> None:
         raise InvalidDescriptor.of([Fault(("strides",), rule)])
 
 
-def compared(memory: Bytes, layout: Layout, *, swapped: bool = False) -> dict[str, Any]:
+def compared(
+    memory: Bytes, layout: Layout, *, swapped: bool = False, pause: Pause = no_pause
+) -> dict[str, Any]:
     """The differences on a tensor, as JSON values; ``swapped`` means big-endian elements.
 
     Raises :class:`InvalidDescriptor` for a rank that no operator accepts, as a .npy file may have.
@@ -41,6 +44,7 @@ def compared(memory: Bytes, layout: Layout, *, swapped: bool = False) -> dict[st
     tally = DirectionTally(layout.dtype.name, _rounded)
     for bits in host.patterns(elements, BLOCK):
         tally.add(bits)
+        pause()
     return tally.differences(layout.shape).as_data()
 
 

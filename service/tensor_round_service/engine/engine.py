@@ -7,11 +7,11 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.errors import BackendFailed, DeviceOutOfMemory, RequestRefused
+from tensor_round.contract.progress import Pause, no_pause
 
 from ..backends import Backend, Bytes, DeviceMemory
 from ..backends.cpu.backend import usable_cores
@@ -19,6 +19,7 @@ from ..backends.cuda.device import DeviceBuffer
 from .job import Job
 from .memory import Memory, memory_limit
 from .overlap import Overlap, is_worthwhile
+from .threads import Threads
 
 #: Tensors up to this size are rounded on the event loop: passing them to a thread takes longer
 #: than rounding them.
@@ -56,8 +57,7 @@ class Engine:
         self.memory = Memory(backend.allocate, limit)
         #: The last question for it, of which there is only one at a time.
         self._device_memory_info: asyncio.Future[dict[str, tuple[int, int]]] | None = None
-        # One thread a core. Backends have further threads of their own.
-        self._threads = ThreadPoolExecutor(usable_cores(), "tensor-round-engine")
+        self._threads = Threads(usable_cores())
 
     async def release_idle_memory(self) -> None:
         """Return idle pooled buffers to the system periodically, until cancelled."""
@@ -139,7 +139,8 @@ class Engine:
         """Run ``work`` on ``nbytes`` bytes: inline if it is short, else on a thread.
 
         ``cost`` is the number of bytes of a narrow type that take as long, by default
-        ``nbytes``. The queueing and execution times are stored in ``job``.
+        ``nbytes``. The queueing and execution times are stored in ``job``. Raises
+        :class:`.threads.CallerGone` if the job's caller goes before a thread is free.
         """
         queued = began = time.perf_counter()
         try:
@@ -148,16 +149,30 @@ class Engine:
             ):
                 return work()
 
-            def begin() -> T:
-                nonlocal began
-                began = time.perf_counter()
-                return work()
-
-            return await asyncio.get_running_loop().run_in_executor(self._threads, begin)
+            result, began = await self._threads.round(work, None if job is None else job.caller)
+            return result
         finally:
             if job is not None:
                 job.queue_seconds = began - queued
                 job.execute_seconds = time.perf_counter() - began
+
+    async def run_slowly(
+        self, work: Callable[[Pause], T], cost: int, job: Job, *, is_timed: bool = False
+    ) -> T:
+        """Run slow work: inline if it is short, else in the lane for it, by turns.
+
+        ``work`` gets its pause. ``cost`` is as for :meth:`run`. With ``is_timed`` the times are
+        stored in ``job``. Raises :class:`.threads.CallerGone` if the caller goes meanwhile.
+        """
+        queued = began = time.perf_counter()
+        if cost <= min(INLINE_BYTES, self.backend.inline_bytes):
+            result = work(no_pause)
+        else:
+            result, began = await self._threads.slow(work, job.caller)
+        if is_timed:
+            job.queue_seconds = began - queued
+            job.execute_seconds = time.perf_counter() - began
+        return result
 
     def submit(self, work: Callable[[], None]) -> None:
         """Run ``work`` on a thread as soon as one is free, which may be late or never."""
@@ -166,7 +181,7 @@ class Engine:
 
     def close(self) -> None:
         """Stop the threads and release the device."""
-        self._threads.shutdown()
+        self._threads.close()
         self.backend.close()
 
 

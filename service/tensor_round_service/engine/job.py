@@ -9,6 +9,7 @@ from tensor_round.contract.call import RoundCall
 from ..backends import Bytes
 from .memory import MIN_POOLED_BYTES, Memory
 from .overlap import Overlap
+from .threads import Caller
 
 #: The phases of a request, which are measured.
 PHASES = ("receive", "queue", "execute", "send")
@@ -35,7 +36,7 @@ class Job:
     __slots__ = (
         *("_buffers", "_memory", "_needed", "_reserved"),
         *("execute_seconds", "executed_by", "overlap", "queue_seconds", "receive_seconds"),
-        *("call", "labels", "observer", "sending_since", "traffic"),
+        *("call", "caller", "labels", "observer", "sending_since", "traffic"),
     )
 
     #: The route's path, and the lengths of the request's and the response's body in bytes.
@@ -43,8 +44,10 @@ class Job:
     #: Start of sending the response, on the clock of time.perf_counter.
     sending_since: float
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, caller: Caller | None = None) -> None:
         self._memory = memory
+        #: Who waits for the response; None if nobody can go.
+        self.caller = caller
         self._needed = 0
         self._reserved = 0
         self._buffers: list[Bytes] = []
@@ -76,13 +79,13 @@ class Job:
         self._reserved = self._needed = needed
 
     def reserve_first(self, nbytes: int) -> None:
-        """Reserve the first part of ``nbytes``, if the budget has room for all ``nbytes``.
+        """Reserve the first part of ``nbytes`` more, if the budget has room for all of them.
 
         So a client gets a refusal before it sends much. Raises as :meth:`reserve` does.
         """
-        first = min(nbytes, FIRST_BYTES)
-        self._memory.reserve(first, of=nbytes, pending=nbytes - first)
-        self._reserved, self._needed = first, nbytes
+        first, needed = min(nbytes, FIRST_BYTES), self._reserved + nbytes
+        self._memory.reserve(first, of=needed, pending=nbytes - first)
+        self._reserved, self._needed = self._reserved + first, needed
 
     def reserve_rest(self) -> None:
         """Reserve the rest after :meth:`reserve_first`. Raises as :meth:`reserve` does."""

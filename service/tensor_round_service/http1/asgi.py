@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Protocol
 
 from .head import Header, MalformedRequest, RequestHead, traceparent_of
 from .request import ClientDisconnected, Progress, Request
-from .response import NOT_MODIFIED, FixedFields, Response
+from .response import NOT_MODIFIED, FixedFields, MemoryOwner, Response
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -18,8 +18,20 @@ AsgiApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _CONTENT_LENGTH = b"content-length"
 _NO_FIELDS = FixedFields()
-#: Size of the pieces in which a body passes through ASGI; ASGI servers copy each piece.
+#: Size of the pieces in which a response passes through ASGI; ASGI servers copy each piece.
 _PIECE_BYTES = 256 << 10
+#: Size of the pieces in which FastAPI gets a body, which is a small JSON object if there is any.
+CONTROL_PIECE_BYTES = 4 << 10
+#: An answer of FastAPI takes no part of the budget up to this size, which is less than its
+#: connection takes: health is answered also if the budget is used up.
+FREE_BYTES = 4 << 10
+
+
+class Reserving(MemoryOwner, Protocol):
+    """Owns the memory of a request and of its response, which is reserved in a budget."""
+
+    def reserve(self, nbytes: int) -> None:
+        """Reserve ``nbytes`` more bytes; raises a refusal if there is no room."""
 
 
 class AsgiRequest:
@@ -57,6 +69,10 @@ class AsgiRequest:
     def scheme(self) -> str:
         """``http`` or ``https``."""
         return str(self._scope.get("scheme", "http"))
+
+    def is_gone(self) -> bool:
+        """Not known: the server says so only to who receives, after the body."""
+        return False
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
         """Fill ``target`` with the body's next bytes; return their count, less only at the end."""
@@ -100,8 +116,10 @@ async def send_response(response: Response, send: Send, *, head_only: bool) -> N
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def scope_of(request: Request, hidden: frozenset[bytes]) -> Scope:
+def scope_of(request: Request, owner: Reserving, hidden: frozenset[bytes]) -> Scope:
     """The request as an ASGI scope, without the ``hidden`` fields.
+
+    Its state has the ``owner`` of the memory that the application takes for it.
 
     HEAD becomes GET, because frameworks have no routes for HEAD. The connection omits the body
     of the response.
@@ -120,14 +138,20 @@ def scope_of(request: Request, hidden: frozenset[bytes]) -> Scope:
         "headers": [field for field in head.fields if field[0] not in hidden],
         "client": request.client,
         "server": None,
-        "state": {"traceparent": traceparent_of(head)},
+        "state": {"traceparent": traceparent_of(head), "owner": owner},
     }
 
 
 async def respond_by_asgi(
-    application: AsgiApplication, request: Request, hidden: frozenset[bytes] = frozenset()
+    application: AsgiApplication,
+    request: Request,
+    owner: Reserving,
+    hidden: frozenset[bytes] = frozenset(),
 ) -> Response:
     """Run an ASGI application and return its complete response.
+
+    ``owner`` reserves its memory, unless it is shared: parts that are views of memory that the
+    application keeps. The response owns it, or it has been released if this raises.
 
     The response is collected before it is sent: whether the connection closes after it depends
     on how much of the request's body the application has read. For a refusal, the application
@@ -141,7 +165,7 @@ async def respond_by_asgi(
         nonlocal end
         if end is not None:
             await asyncio.get_running_loop().create_future()  # until the application returns
-        piece = bytearray(_PIECE_BYTES)
+        piece = bytearray(CONTROL_PIECE_BYTES)
         try:
             count = await request.receive_into(memoryview(piece))
         except (ClientDisconnected, MalformedRequest) as error:
@@ -157,13 +181,21 @@ async def respond_by_asgi(
             parts.append(message.get("body", b""))
 
     # Frameworks may use the current task, which an eagerly started coroutine does not have.
-    scope = scope_of(request, hidden)
-    await asyncio.ensure_future(_run(application(scope, receive, send)))
-    if end is not None:
-        raise end
+    scope = scope_of(request, owner, hidden)
+    try:
+        await asyncio.ensure_future(_run(application(scope, receive, send)))
+        if end is not None:
+            raise end
+        own_bytes = sum(len(part) for part in parts if isinstance(part, bytes))
+        if own_bytes > FREE_BYTES:
+            owner.reserve(own_bytes)
+    except BaseException:
+        owner.end(reusable=False)
+        raise
     fields: list[Header] = [field for field in start["headers"] if field[0] != _CONTENT_LENGTH]
     response = Response(start["status"], _NO_FIELDS, parts, fields)
     response.code = scope["state"].get("code", "")
+    response.owner = owner
     return response
 
 

@@ -21,7 +21,7 @@ from tensor_round.contract.errors import Draining, ReceiveTimeout, RequestRefuse
 from .context import ConnectionLimits, RequestHandler, ServerContext, ServerState
 from .head import MalformedRequest, RequestHead, path_of, split_head
 from .lifecycle import ConnectionLifecycle, State
-from .receiving import ReceivedRequest
+from .receiving import CONTINUE, ReceivedRequest
 from .request import ClientDisconnected
 from .response import FixedFields, Response, head_bytes
 
@@ -86,6 +86,7 @@ class Connection(ConnectionLifecycle):
         self._unparsed = b""
         request, self._request = self._request, None
         if request is not None:
+            request.is_lost = True
             request.fail(ClientDisconnected())
 
     def _start_requests(self) -> None:
@@ -209,7 +210,7 @@ class Connection(ConnectionLifecycle):
         request = self._request
         assert request is not None
         if request.received == 0 and request.head.expects_continue:
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.transport.write(CONTINUE)
         self._move(State.RECEIVING)
         request.start_rate(self._server.limits)
         self._deadline.set(self._server.limits.rate_interval)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
 
 from tensor_round.contract.errors import (
     DigestMismatch,
@@ -14,15 +16,21 @@ from tensor_round.contract.errors import (
     TensorTooLarge,
     UnsupportedEncoding,
 )
+from tensor_round.contract.progress import Pause, no_pause
 
 from .request import ByteSource, Progress
 
-#: Bytes decoded between two turns of the event loop: about 0.3 ms of work.
+#: Bytes that are coded between two pauses: about 0.3 ms of work. So many of a body are decoded on
+#: the event loop, and the rest beside it.
 STEP_BYTES = 256 << 10
+#: Bytes that are hashed between two pauses.
+_HASH_STEP_BYTES = 1 << 20
 #: Bytes read at a time if the length is unknown.
 PIECE_BYTES = 64 << 10
-#: From this size on a thread computes the hash.
-_THREAD_HASH_BYTES = 256 << 10
+#: Larger pieces are hashed beside the event loop.
+_INLINE_HASH_BYTES = 256 << 10
+#: Memory of a source that decodes: a piece and its copy, and zlib's state.
+DECODING_BYTES = 2 * PIECE_BYTES + (64 << 10)
 
 #: ``wbits`` arguments of zlib: 31 selects the gzip format, 15 the zlib format ("deflate" in HTTP).
 WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -35,6 +43,19 @@ _SLACK_BYTES = 64 << 10
 _LEVEL = 1
 
 IDENTITY = "identity"
+T = TypeVar("T")
+
+
+class Beside(Protocol):
+    """Runs long work beside the event loop; the work gets its pause."""
+
+    def __call__(self, work: Callable[[Pause], T], /) -> Awaitable[T]:
+        """The result of ``work``, which is over in any case when this returns or raises."""
+
+
+async def here(work: Callable[[Pause], T]) -> T:
+    """Run short work on the event loop."""
+    return work(no_pause)
 
 
 class Prefixed:
@@ -65,8 +86,9 @@ class Verified:
     Raises :class:`DigestMismatch`.
     """
 
-    def __init__(self, source: ByteSource, sha256: bytes) -> None:
+    def __init__(self, source: ByteSource, sha256: bytes, beside: Beside = here) -> None:
         self._source = source
+        self._beside = beside
         self._expected = sha256
         self._hash = hashlib.sha256()
         self.is_at_end = False
@@ -77,8 +99,8 @@ class Verified:
         ``progress`` is not called, because it may change bytes that are not hashed yet.
         """
         count = await self._source.receive_into(target)
-        if count > _THREAD_HASH_BYTES:
-            await asyncio.to_thread(self._hash.update, target[:count])
+        if count > _INLINE_HASH_BYTES:
+            await self._beside(partial(self._update, target[:count]))
         else:
             self._hash.update(target[:count])
         self.is_at_end = count < len(target) or self._source.is_at_end
@@ -86,33 +108,61 @@ class Verified:
             raise DigestMismatch("the body's SHA-256 is not the one that Content-Digest states")
         return count
 
+    def _update(self, content: memoryview, pause: Pause) -> None:
+        for piece in pieces([content], _HASH_STEP_BYTES):
+            self._hash.update(piece)
+            pause()
+
 
 class Decoded:
-    """A source that decodes a Content-Encoding. ``progress`` is not called."""
+    """A source that decodes a Content-Encoding. ``progress`` is not called.
 
-    def __init__(self, source: ByteSource, decoder: Decoder) -> None:
+    It takes :data:`DECODING_BYTES` of memory.
+    """
+
+    def __init__(self, source: ByteSource, decoder: Decoder, beside: Beside = here) -> None:
         self._source = source
         self._decoder = decoder
+        self._beside = beside
         self._piece = memoryview(bytearray(PIECE_BYTES))
+        #: Bytes that may still be decoded on the event loop.
+        self._inline = STEP_BYTES
         self.is_at_end = False
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
         """Fill ``target``; see :class:`~.request.ByteSource`."""
         filled = 0
         while filled < len(target):
-            decoded = self._decoder.decode(min(STEP_BYTES, len(target) - filled))
-            if decoded:
-                target[filled : filled + len(decoded)] = decoded
-                filled += len(decoded)
+            part = target[filled:]
+            if self._inline:
+                part = part[: self._inline]
+                count = self._decode_into(part, no_pause)
+                self._inline -= count
                 await asyncio.sleep(0)  # let the event loop serve other connections
-            elif self._source.is_at_end or not (
-                count := await self._source.receive_into(self._piece)
+            else:
+                count = await self._beside(partial(self._decode_into, part))
+            filled += count
+            if count == len(part):
+                continue
+            if self._source.is_at_end or not (
+                received := await self._source.receive_into(self._piece)
             ):
                 self._decoder.finish()
                 self.is_at_end = True
                 break
-            else:
-                self._decoder.feed(bytes(self._piece[:count]))
+            self._decoder.feed(bytes(self._piece[:received]))
+        return filled
+
+    def _decode_into(self, target: memoryview, pause: Pause) -> int:
+        """Decode what has been fed until it is used up, or the target is full."""
+        filled = 0
+        while filled < len(target):
+            decoded = self._decoder.decode(min(STEP_BYTES, len(target) - filled))
+            if not decoded:
+                break
+            target[filled : filled + len(decoded)] = decoded
+            filled += len(decoded)
+            pause()
         return filled
 
 
@@ -123,17 +173,22 @@ async def expect_end(source: ByteSource, nbytes: int) -> None:
 
 
 async def read_all(
-    source: ByteSource, limit_bytes: int, reserve: Callable[[int], None], stated_length: int = 0
+    source: ByteSource,
+    limit_bytes: int,
+    reserve: Callable[[int], None],
+    stated_length: int = 0,
+    *,
+    piece_bytes: int = PIECE_BYTES,
 ) -> bytearray:
     """Read to the end; raises :class:`TensorTooLarge` beyond ``limit_bytes``.
 
     ``reserve`` is called before memory is allocated, and may raise. ``stated_length`` is the
-    Content-Length, 0 without one.
+    Content-Length, 0 without one. ``piece_bytes`` are allocated before the first byte comes.
     """
     if stated_length > limit_bytes:
         raise _too_large(limit_bytes)
     content = bytearray()
-    step = min(PIECE_BYTES, limit_bytes + 1)
+    step = min(piece_bytes, limit_bytes + 1)
     while True:
         start = len(content)
         reserve(step)
@@ -145,7 +200,7 @@ async def read_all(
             return content
         if len(content) > limit_bytes:
             raise _too_large(limit_bytes)
-        step = max(stated_length + 1 - len(content), len(content) // 4, PIECE_BYTES)
+        step = max(stated_length + 1 - len(content), len(content) // 4, piece_bytes)
         step = min(step, limit_bytes + 1 - len(content))
 
 
@@ -222,11 +277,33 @@ def decoder_for(coding: str) -> Decoder | None:
     return Decoder(window)
 
 
-def encode(parts: Sequence[bytes | memoryview], coding: str) -> list[bytes]:
+def encode(
+    parts: Sequence[bytes | memoryview], coding: str, pause: Pause = no_pause
+) -> list[bytes]:
     """Encode the parts as one stream."""
     stream = zlib.compressobj(_LEVEL, wbits=WINDOWS[coding])
-    encoded = [stream.compress(part) for part in parts]
+    encoded: list[bytes] = []
+    for piece in pieces(parts, STEP_BYTES):
+        encoded.append(stream.compress(piece))
+        pause()
     return [*filter(None, encoded), stream.flush()]
+
+
+def sha256(parts: Sequence[bytes | memoryview], pause: Pause = no_pause) -> bytes:
+    """The SHA-256 of the parts together."""
+    digest = hashlib.sha256()
+    for piece in pieces(parts, _HASH_STEP_BYTES):
+        digest.update(piece)
+        pause()
+    return digest.digest()
+
+
+def pieces(parts: Sequence[bytes | memoryview], nbytes: int) -> Iterator[memoryview]:
+    """The parts in pieces of at most ``nbytes`` bytes."""
+    for part in parts:
+        whole = memoryview(part)
+        for start in range(0, len(whole), nbytes):
+            yield whole[start : start + nbytes]
 
 
 def max_encoded_length(nbytes: int) -> int:

@@ -133,6 +133,11 @@ def split_head(received: bytes) -> tuple[RequestHead, int] | None:
     head = RequestHead(name, target, version.decode(), fields, path, query)
     if head.repeated and b"host" in head.repeated:  # RFC 9112, section 3.2
         raise MalformedRequest
+    if head.version == "1.1":
+        if b"host" not in head.values:
+            raise MalformedRequest
+    elif b"transfer-encoding" in head.values:  # faulty framing (RFC 9112, section 6.1)
+        raise MalformedRequest
     if end > MAX_HEAD_BYTES or len(fields) > MAX_HEAD_FIELDS:
         head.fault, head.keep_alive = _too_large(), False
     return head, end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -150,6 +151,15 @@ class BodyReceiver:
         return True
 
 
+#: Events of a socket on which nothing can be sent any more, and of one whose peer has stopped
+#: sending, which it may do before it reads.
+_CLOSED = select.POLLERR | select.POLLHUP
+_HALF_CLOSED = getattr(select, "POLLRDHUP", 0)
+#: An interim response, which clients ignore unless they have asked for it (RFC 9110, section
+#: 15.2). A peer that has closed its socket answers it with a reset.
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
 class ReceivedRequest(BodyReceiver):
     """One :class:`.request.Request`. Its connection sets ``transport`` and ``wait``."""
 
@@ -163,6 +173,10 @@ class ReceivedRequest(BodyReceiver):
     _rate: MinimumRate | None = None
     #: The value of ``received`` at the last check of the rate.
     _checked = 0
+    #: Whether the connection is lost.
+    is_lost = False
+    #: Whether a peer that has stopped sending has been asked if it still reads.
+    _is_asked = False
 
     @property
     def client(self) -> tuple[str, int] | None:
@@ -174,6 +188,25 @@ class ReceivedRequest(BodyReceiver):
     def scheme(self) -> str:
         """``https`` if the connection has TLS, else ``http``."""
         return "http" if self.transport.get_extra_info("ssl_object") is None else "https"
+
+    def is_gone(self) -> bool:
+        """Whether the client has closed the connection.
+
+        A client that has only stopped sending still waits. TCP tells the two apart when something
+        is sent, so HTTP/1.1 gets an interim response. TLS has no half-close, and HTTP/1.0 no
+        interim responses: such a client is gone when the connection is lost.
+        """
+        if self.is_lost or not _HALF_CLOSED:
+            return self.is_lost
+        watched = select.poll()
+        watched.register(self.transport.get_extra_info("socket").fileno(), _HALF_CLOSED)
+        events = sum(event for _, event in watched.poll(0))
+        if events & _CLOSED or (events & _HALF_CLOSED and self.scheme == "https"):
+            return True
+        if events & _HALF_CLOSED and self.head.version == "1.1" and not self._is_asked:
+            self._is_asked = True
+            self.transport.write(CONTINUE)
+        return False
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
         """Fill ``target`` with the body's next bytes; return their count, less only at the end."""

@@ -51,3 +51,9 @@ class Request(ByteSource, Protocol):
     @property
     def scheme(self) -> str:
         """``http`` or ``https``."""
+
+    def is_gone(self) -> bool:
+        """Whether the client has closed the connection, so that nobody reads the response.
+
+        Called again and again while a route works.
+        """

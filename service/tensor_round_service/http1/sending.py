@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import select
+import sys
 from typing import Any
 
 from .context import MinimumRate
 from .response import Parts
+
+if sys.platform == "linux":
+    import fcntl
+    import termios
 
 #: Bytes of a body that are encrypted at a time.
 TLS_PIECE_BYTES = 64 << 10
@@ -36,7 +41,7 @@ class Writer:
         self._drained: asyncio.Future[None] | None = None
         #: Bytes of a response that are not passed to the transport yet.
         self._pending = 0
-        #: The value of ``unsent`` at the last check of the rate.
+        #: The value of ``unread`` at the last check of the rate.
         self._checked = 0
         self._rate: MinimumRate | None = None
 
@@ -49,6 +54,15 @@ class Writer:
     def unsent(self) -> int:
         """Bytes that are not passed to the kernel yet."""
         return self._pending + int(self._transport.get_write_buffer_size())
+
+    @property
+    def unread(self) -> int:
+        """Bytes that the peer's system has not received yet, as far as this one says.
+
+        The kernel takes megabytes at once, and then nothing until a third of them is sent: a slow
+        reader would seem to read nothing for most of a minute.
+        """
+        return self.unsent + _held_by_kernel(self._transport.get_extra_info("socket").fileno())
 
     @property
     def is_writable(self) -> bool:
@@ -116,10 +130,19 @@ class Writer:
 
     def holds_rate(self, seconds: float) -> bool:
         """Check the minimum rate since the last check or the start, ``seconds`` ago."""
-        before, self._checked = self._checked, self.unsent
+        before, self._checked = self._checked, self.unread
         if self._rate is None or not self._checked:
             return True
         return self._rate.record(max(0, before - self._checked), seconds)
+
+
+def _held_by_kernel(descriptor: int) -> int:
+    """Bytes of a socket that the kernel has taken, and the peer has not acknowledged."""
+    if sys.platform != "linux":
+        return 0
+    held = bytearray(4)
+    fcntl.ioctl(descriptor, termios.TIOCOUTQ, held)  # SIOCOUTQ, see tcp(7)
+    return int.from_bytes(held, sys.byteorder)
 
 
 def _write_without_copy(transport: Any, parts: Parts) -> None:

@@ -9,6 +9,7 @@ from typing import TypeGuard
 
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.errors import InvalidDescriptor, NotOffered
+from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown
 
 from ..backends import Bytes
@@ -29,6 +30,8 @@ SHARED_BYTES = 4 << 20
 #: More threads would not help: the kernel allows one writer of a file at a time, and writing is
 #: half of the work.
 THREADS = 2
+#: Bytes of a tensor that are rounded in the time that writing one number as JSON takes.
+NUMBER_COST = 180
 #: Processes the bytes from ``start`` to ``end`` on thread 0 or 1: ``(start, end, thread)``.
 PieceWork = Callable[[int, int, int], None]
 
@@ -70,36 +73,45 @@ class InferenceExecutor:
         ):
             return INLINE_BYTES + plan.call.nbytes  # the event loop must not wait for a device
         read = json_length * JSON_COST if isinstance(plan.source, oip.Inline) else 0
-        return plan.call.input.byte_length + plan.text_bytes + read
+        written = plan.call.output.element_count * NUMBER_COST if plan.returns_json_data else 0
+        return plan.call.input.byte_length + read + written
 
     def run(
-        self, plan: InferencePlan, received: Bytes | None, job: Job
+        self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause = no_pause
     ) -> list[bytes | memoryview]:
         """Execute a plan; return the parts of the response: its header, and binary output data.
 
-        ``received`` is the tensor after the request's header, if there is one.
+        ``received`` is the tensor after the request's header, if there is one. ``pause`` is called
+        between pieces of JSON.
         """
         if plan.output.region is None:
-            rounded = self._rounded(plan, received, job)
+            rounded = self._rounded(plan, received, job, pause)
             if plan.output.binary:
                 return [plan.header_without_data, rounded.data]
             flat = (plan.call.output.element_count,)
             tokens = not plan.strict_json
-            numbers = jsontensor.write(rounded.data, plan.carrier, flat, nan_tokens=tokens)
-            return [plan.header_with_data(numbers)]
+            numbers = jsontensor.write(
+                rounded.data, plan.carrier, flat, nan_tokens=tokens, pause=pause
+            )
+            return [*plan.header_with_data(numbers)]
         if self._is_on_device(plan.output.region):
-            self._round_on_device(plan, received, job)
+            self._round_on_device(plan, received, job, pause)
         else:
             with self._posix_part(plan.output.region, plan) as target:
-                self._round_into(target, plan, received, job)
+                self._round_into(target, plan, received, job, pause)
         return [plan.header_without_data]
 
     def _round_into(
-        self, target: PosixPart, plan: InferencePlan, received: Bytes | None, job: Job
+        self,
+        target: PosixPart,
+        plan: InferencePlan,
+        received: Bytes | None,
+        job: Job,
+        pause: Pause,
     ) -> None:
         """Round into POSIX shared memory."""
         if not self._is_posix(plan.source):
-            self._write(target, self._rounded(plan, received, job))
+            self._write(target, self._rounded(plan, received, job, pause))
             return
         with self._posix_part(plan.source, plan) as source:
             check_aliasing(source.range, target.range)
@@ -127,12 +139,14 @@ class InferenceExecutor:
         flat = flat_call(call.input.dtype, call.rounding, piece.size)
         self._engine.round(flat, piece, job, piece)
 
-    def _rounded(self, plan: InferencePlan, received: Bytes | None, job: Job) -> Bytes:
+    def _rounded(
+        self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause
+    ) -> Bytes:
         """The output in a buffer of the job."""
         if received is not None:
             return self._engine.round(plan.call, received, job)
         if not (self._is_posix(plan.source) and self._is_by_pieces(plan)):
-            return self._engine.round(plan.call, self._input(plan, job), job)
+            return self._engine.round(plan.call, self._input(plan, job, pause), job)
         call, memory = plan.call, job.allocate(plan.call.input.byte_length)
         with self._posix_part(plan.source, plan) as source:
 
@@ -144,10 +158,10 @@ class InferenceExecutor:
             self._for_each_piece(source.nbytes, work)
         return memory
 
-    def _input(self, plan: InferencePlan, job: Job) -> Bytes:
+    def _input(self, plan: InferencePlan, job: Job, pause: Pause) -> Bytes:
         """The input from JSON or shared memory, in a buffer of the job."""
         if isinstance(plan.source, oip.Inline):
-            return _parsed(plan, plan.source.data, job)
+            return _parsed(plan, plan.source.data, job, pause)
         assert isinstance(plan.source, oip.Region)
         if self._is_on_device(plan.source):
             assert self._cuda_memory is not None
@@ -182,7 +196,9 @@ class InferenceExecutor:
             and self._cuda_memory.has(source.name)
         )
 
-    def _round_on_device(self, plan: InferencePlan, received: Bytes | None, job: Job) -> None:
+    def _round_on_device(
+        self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause
+    ) -> None:
         """Round into CUDA shared memory; an input in host memory is uploaded into it first."""
         assert self._cuda_memory is not None
         assert plan.output.region is not None
@@ -191,7 +207,7 @@ class InferenceExecutor:
         if isinstance(plan.source, oip.Region) and self._is_on_device(plan.source):
             source = self._cuda_memory.part(plan.source, nbytes)
         else:
-            memory = self._input(plan, job) if received is None else received
+            memory = self._input(plan, job, pause) if received is None else received
             self._cuda_memory.upload(memory, target)
             source = target
         if source.device != target.device:
@@ -208,7 +224,7 @@ class InferenceExecutor:
         return self._shared_memory.part(region, plan.call.input.byte_length)
 
 
-def _parsed(plan: InferencePlan, data: object, job: Job) -> Bytes:
+def _parsed(plan: InferencePlan, data: object, job: Job, pause: Pause) -> Bytes:
     """The numbers of an inline input, in a buffer of the job."""
     memory = job.allocate(plan.call.input.byte_length)
     memory.data[:] = jsontensor.read(
@@ -217,6 +233,7 @@ def _parsed(plan: InferencePlan, data: object, job: Job) -> Bytes:
         plan.call.input.shape,
         any_nesting=True,
         loc=("inputs", 0, "data"),
+        pause=pause,
     )
     return memory
 

@@ -17,6 +17,7 @@ from tensor_round.contract.errors import (
     TensorTooLarge,
 )
 from tensor_round.contract.layout import Layout, check_size
+from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown
 
 from ..codec import jsontensor, oip
@@ -28,10 +29,6 @@ NO_SHARED_MEMORY = (
 )
 SYSTEM_MEMORY_OFF = f"system {NO_SHARED_MEMORY}"
 
-#: Copies of the text of an output's numbers: parts, joined parts, bytes, response. The block in
-#: progress also has a Python string for each number.
-_COPIES = 4
-_STRING_BYTES = 80
 #: Maximum count of numbers in a JSON response, as in a JSON request.
 MAX_JSON_NUMBERS = 8 << 20
 
@@ -59,7 +56,12 @@ class InferencePlan:
         """Whether the inference reads or writes registered shared memory."""
         return isinstance(self.source, oip.Region) or self.output.region is not None
 
-    @property
+    @cached_property
+    def has_json_data(self) -> bool:
+        """Whether the request or the response has numbers as JSON."""
+        return isinstance(self.source, oip.Inline) or self.returns_json_data
+
+    @cached_property
     def returns_json_data(self) -> bool:
         """Whether the response has the output's numbers as JSON."""
         return not (self.output.binary or self.output.region)
@@ -69,9 +71,7 @@ class InferencePlan:
         """Memory for the output's numbers as JSON, with all temporary copies, in bytes."""
         if not self.returns_json_data:
             return 0
-        count = self.call.output.element_count
-        longest = jsontensor.longest_number(self.carrier) + 1
-        return count * longest * _COPIES + min(count, jsontensor.BLOCK) * _STRING_BYTES
+        return jsontensor.text_bytes(self.carrier, (self.call.output.element_count,))
 
     def check_sizes(self, limit_bytes: int) -> None:
         """Raise :class:`TensorTooLarge` for a tensor above the limit, or above that of JSON."""
@@ -91,20 +91,22 @@ class InferencePlan:
         nbytes = self.call.output.byte_length
         region = self.output.region
         if region is None:
-            return self._header({"binary_data_size": nbytes}, None)
+            return b"".join(self._header({"binary_data_size": nbytes}, None))
         parameters: dict[str, str | int] = {
             "shared_memory_region": region.name,
             "shared_memory_byte_size": nbytes,
         }
         if region.offset:
             parameters["shared_memory_offset"] = region.offset
-        return self._header(parameters, None)
+        return b"".join(self._header(parameters, None))
 
-    def header_with_data(self, data: bytes) -> bytes:
-        """The JSON header of a response with the output's numbers, given as JSON."""
+    def header_with_data(self, data: Sequence[bytes]) -> list[bytes]:
+        """The JSON header of a response with the output's numbers, given as JSON, in parts."""
         return self._header({}, data)
 
-    def _header(self, parameters: dict[str, str | int], data: bytes | None) -> bytes:
+    def _header(
+        self, parameters: dict[str, str | int], data: Sequence[bytes] | None
+    ) -> list[bytes]:
         if self.carrier is not self.call.output.dtype:
             parameters = {"dtype": self.call.output.dtype.name, **parameters}
         output = oip.ResponseOutput(
@@ -117,13 +119,15 @@ class InferencePlan:
         return oip.write_response(self.model.name, self.model.version, self.request_id, [output])
 
 
-def plan_from_header(model: Model, header: bytes, shared_memory: bool) -> InferencePlan:
+def plan_from_header(
+    model: Model, header: bytes, shared_memory: bool, pause: Pause = no_pause
+) -> InferencePlan:
     """The plan of a request with this JSON header.
 
     Raises as :func:`.oip.read_request` and :func:`plan`, and :class:`NotOffered` for
     shared memory if ``shared_memory`` is False.
     """
-    request = oip.read_request(header)
+    request = oip.read_request(header, pause)
     if request.uses_shared_memory and not shared_memory:
         raise NotOffered(NO_SHARED_MEMORY)
     return plan(model, request)

@@ -6,6 +6,7 @@ from functools import partial
 
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.layout import Layout, check_size
+from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import strictjson
 
 from ..backends import Bytes
@@ -44,19 +45,21 @@ class _Compare(TensorHandlers):
     async def respond(self, plan: Plan, memory: Bytes, job: Job, received: float) -> Response:
         """Compare the roundings on a tensor."""
         work = partial(_text, memory, plan.call.input, job, swapped=plan.is_swapped)
-        text = await self._engine.run(work, _ON_A_THREAD, job=job)
-        return json_response(text, job, received)
+        text = await self._engine.run_slowly(work, _ON_A_THREAD, job, is_timed=True)
+        return json_response([text], job, received)
 
     def json_cost(self, length: int) -> int:
         """The cost is that of comparing, whatever the length."""
         return _ON_A_THREAD
 
-    def respond_to_document(self, document: Document, memory: Bytes, job: Job) -> bytes:
+    def respond_to_document(
+        self, document: Document, memory: Bytes, job: Job, pause: Pause
+    ) -> list[bytes]:
         """Compare the roundings on the tensor of a document."""
-        return _text(memory, document.call.input, job)
+        return [_text(memory, document.call.input, job, pause)]
 
 
-def _text(memory: Bytes, layout: Layout, job: Job, *, swapped: bool = False) -> bytes:
-    text = strictjson.dumps(compared(memory, layout, swapped=swapped))
+def _text(memory: Bytes, layout: Layout, job: Job, pause: Pause, *, swapped: bool = False) -> bytes:
+    text = strictjson.dumps(compared(memory, layout, swapped=swapped, pause=pause))
     job.executed_by = "numpy"
     return text

@@ -28,7 +28,8 @@ from tensor_round.contract.quoting import shown
 from tensor_round.contract.wire import strictjson
 
 from .. import documents
-from ..http1.asgi import AsgiRequest
+from ..engine.job import Job
+from ..http1.asgi import CONTROL_PIECE_BYTES, AsgiRequest
 from ..http1.content import read_all
 from ..inference.cuda_memory import HANDLE_BYTES, CudaSharedMemory
 from ..inference.models import MODELS, Model, config_of, find, metadata_of, versions_of
@@ -382,13 +383,10 @@ def _refusing(error: type[RequestRefused], rule: str) -> Callable[[Request], Awa
 
 async def _members(request: Request) -> dict[str, Any]:
     """The members of the JSON object in the body, for any Content-Type; none for an empty body."""
-    source, _ = content_of(AsgiRequest(request.scope, request.receive))
-    body = await read_all(source, MAX_LENGTH, _reserve_nothing)
+    job: Job = request.state.owner
+    source, _ = content_of(AsgiRequest(request.scope, request.receive), job)
+    body = await read_all(source, MAX_LENGTH, job.reserve, piece_bytes=CONTROL_PIECE_BYTES)
     document = strictjson.loads(body, max_depth=_MAX_DEPTH) if body else {}
     if not isinstance(document, dict):
         raise MalformedJSON("the body must be a JSON object")
     return document
-
-
-def _reserve_nothing(_nbytes: int) -> None:
-    """The body is too small to count against the memory budget."""

@@ -18,6 +18,7 @@ from tensor_round.contract.errors import (
     PayloadSizeMismatch,
     TensorTooLarge,
 )
+from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.wire import native
 from tensor_round.contract.wire.json_size import measure_json
 
@@ -128,7 +129,7 @@ class _Inference:
 
     async def _infer(self, request: Request, job: Job, began: int) -> Response:
         head = request.head
-        source, length = content_of(request)
+        source, length = content_of(request, job, self.engine)
         json_length = _json_length(head, length, self.limit)
         if json_length == 0 and length is None:
             content = await read_all(source, MAX_RAW_BYTES, job.reserve)
@@ -145,7 +146,7 @@ class _Inference:
                 plan = self._cached_plan(header)
             else:
                 work = partial(self._plan_long_header, header, job)
-                plan = await self.engine.run(work, len(header) * JSON_COST)
+                plan = await self.engine.run_slowly(work, len(header) * JSON_COST, job)
         if plan.uses_regions:
             # The request may change memory of another client.
             check_origin(head, self.listed_origins)
@@ -156,9 +157,12 @@ class _Inference:
         nbytes = self.executor.payload_bytes(plan, len(header))
         execute = partial(self.executor.run, plan, tensor, job)
         cost = nbytes - plan.call.nbytes + rounding_cost(plan.call)
-        parts = await self.engine.run(execute, nbytes, cost, job)
+        if plan.has_json_data:
+            parts = await self.engine.run_slowly(execute, cost, job, is_timed=True)
+        else:
+            parts = await self.engine.run(execute, nbytes, cost, job)
         rounded = perf_counter_ns()
-        response = _response(parts, job)
+        response = _response(plan, parts, job)
         if _ACCEPT_ENCODING in head.values:
             await self._encode(head, response, job)
         overlap = 0.0 if job.overlap is None else job.overlap.seconds
@@ -173,15 +177,15 @@ class _Inference:
         )
         return response
 
-    def _make_plan(self, header: bytes) -> InferencePlan:
-        plan = plan_from_header(self.model, header, self.executor.has_shared_memory)
+    def _make_plan(self, header: bytes, pause: Pause = no_pause) -> InferencePlan:
+        plan = plan_from_header(self.model, header, self.executor.has_shared_memory, pause)
         plan.check_sizes(self.limit)
         return plan
 
-    def _plan_long_header(self, header: bytes, job: Job) -> InferencePlan:
+    def _plan_long_header(self, header: bytes, job: Job, pause: Pause) -> InferencePlan:
         """Reserve the memory that parsing takes, and plan."""
-        job.reserve(measure_json(header).nbytes)
-        return self._make_plan(header)
+        job.reserve(measure_json(header, pause).nbytes)
+        return self._make_plan(header, pause)
 
     async def _receive(
         self,
@@ -222,13 +226,13 @@ class _Inference:
             nbytes = sum(map(len, response.parts))
             job.reserve(max_encoded_length(nbytes))
             work = partial(encode, response.parts, coding)
-            response.parts = await self.engine.run(work, nbytes * _ENCODING_COST)
+            response.parts = await self.engine.run_slowly(work, nbytes * _ENCODING_COST, job)
             response.headers.append((_CONTENT_ENCODING, coding.encode()))
 
 
-def _response(parts: list[bytes | memoryview], job: Job) -> Response:
+def _response(plan: InferencePlan, parts: list[bytes | memoryview], job: Job) -> Response:
     backend = (_EXECUTION_BACKEND, job.executed_by.encode())
-    if len(parts) == 1:
+    if plan.output.region is not None or not plan.output.binary:
         return Response(200, _JSON, parts, [backend])
     return Response(200, _OCTETS, parts, [backend, (_HEADER_LENGTH, b"%d" % len(parts[0]))])
 

@@ -9,6 +9,7 @@ from functools import partial
 
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.layout import check_size
+from tensor_round.contract.progress import Pause
 
 from ..backends import Bytes
 from ..engine.engine import JSON_COST, Engine
@@ -55,11 +56,17 @@ class _Round(TensorHandlers):
         """The cost of parsing JSON of that length."""
         return length * JSON_COST
 
-    def respond_to_document(self, document: Document, memory: Bytes, job: Job) -> bytes:
+    def text_bytes(self, document: Document) -> int:
+        """The memory for the numbers of the result as JSON."""
+        return document.response_bytes()
+
+    def respond_to_document(
+        self, document: Document, memory: Bytes, job: Job, pause: Pause
+    ) -> list[bytes]:
         """Round the tensor of a document."""
         job.labels = document.dialect, document.call.input.dtype.name
         job.call = document.call
-        return document.response(self._engine.round(document.call, memory, job).data)
+        return document.response(self._engine.round(document.call, memory, job).data, pause)
 
 
 def _round_swapped(engine: Engine, call: RoundCall, source: Bytes, job: Job) -> Bytes:

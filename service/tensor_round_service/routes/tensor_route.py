@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 
 from tensor_round.contract.wire import native
 
-from ..engine.engine import Engine
+from ..engine.engine import INLINE_BYTES, Engine
 from ..engine.job import FIRST_BYTES, Job, Observer
-from ..http1.content import Decoded, Prefixed, Verified, decoder_for
+from ..engine.threads import CallerGone
+from ..http1.content import (
+    DECODING_BYTES,
+    Beside,
+    Decoded,
+    Prefixed,
+    Verified,
+    decoder_for,
+    here,
+    sha256,
+)
 from ..http1.head import RequestHead
-from ..http1.request import ByteSource, Request
-from ..http1.response import Parts, Response, field_name
+from ..http1.request import ByteSource, ClientDisconnected, Request
+from ..http1.response import Response, field_name
 
 DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
 _CONTENT_TYPE = field_name(native.CONTENT_TYPE)
@@ -49,11 +58,14 @@ class TensorRoute:
         """Return the response to a request; it owns the job's memory until it is sent."""
         values = request.head.values
         handler = self._select_handler(values.get(_CONTENT_TYPE, b""), DESCRIPTOR in values)
-        job = Job(self._engine.memory)
+        job = Job(self._engine.memory, request)
         try:
             response = await handler(request, job)
             if _WANT_CONTENT_DIGEST in values:
-                await self._state_digest(request.head, response)
+                await self._state_digest(request.head, response, job)
+        except CallerGone:
+            job.end(reusable=True)
+            raise ClientDisconnected from None
         except asyncio.CancelledError:
             # The server stops. A thread may still use the buffers, so they are not pooled.
             job.end(reusable=False)
@@ -67,32 +79,43 @@ class TensorRoute:
         job.sending_since = time.perf_counter()
         return response
 
-    async def _state_digest(self, head: RequestHead, response: Response) -> None:
+    async def _state_digest(self, head: RequestHead, response: Response, job: Job) -> None:
         """Add the SHA-256 of the content (RFC 9530) if the request asks for it."""
         if native.wants_digest([text(head, _WANT_CONTENT_DIGEST)]):
             parts = response.parts
-            digest = await self._engine.run(partial(_sha256, parts), sum(map(len, parts)))
+            nbytes = sum(map(len, parts))
+            digest = await self._engine.run_slowly(partial(sha256, parts), nbytes, job)
             response.headers.append((_CONTENT_DIGEST, native.content_digest(digest).encode()))
 
 
-def content_of(request: Request) -> tuple[ByteSource, int | None]:
+def content_of(
+    request: Request, job: Job, engine: Engine | None = None
+) -> tuple[ByteSource, int | None]:
     """The content of a request, verified and decoded, and its length in bytes.
 
-    The length is None if it is unknown: the body is chunked or encoded. Raises
-    :class:`DigestMismatch` for a malformed Content-Digest, and :class:`UnsupportedEncoding`.
+    The length is None if it is unknown: the body is chunked or encoded. Without an engine, all of
+    it is decoded on the event loop. Raises :class:`DigestMismatch` for a malformed Content-Digest,
+    :class:`UnsupportedEncoding`, and :class:`Overloaded` if there is no memory for decoding.
     """
     head = request.head
     source: ByteSource = request
     length = head.length
     if _CONTENT_DIGEST in head.values:
-        sha256 = native.parse_content_digest([text(head, _CONTENT_DIGEST)])
-        if sha256 is not None:
-            source = Verified(source, sha256)
+        stated = native.parse_content_digest([text(head, _CONTENT_DIGEST)])
+        if stated is not None:
+            source = Verified(source, stated, _beside(engine, job))
     if _CONTENT_ENCODING in head.values:
         decoder = decoder_for(text(head, _CONTENT_ENCODING))
         if decoder is not None:
-            source, length = Decoded(source, decoder), None
+            job.reserve(DECODING_BYTES)
+            source, length = Decoded(source, decoder, _beside(engine, job)), None
     return source, length
+
+
+def _beside(engine: Engine | None, job: Job) -> Beside:
+    if engine is None:
+        return here
+    return partial(engine.run_slowly, cost=INLINE_BYTES + 1, job=job)
 
 
 def text(head: RequestHead, name: bytes) -> str:
@@ -114,10 +137,3 @@ async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
     received = await source.receive_into(first)
     job.reserve_rest()
     return Prefixed(first[:received], source)
-
-
-def _sha256(parts: Parts) -> bytes:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return digest.digest()

@@ -30,6 +30,7 @@ from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators import DIALECTS, RoundOperator, as_operator
 from tensor_round.contract.operators.dialects import IEEE754Round
 from tensor_round.contract.operators.text import operator_from_text
+from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import native, npy, strictjson
@@ -111,8 +112,14 @@ class TensorHandlers(ABC):
         """The number of bytes whose rounding takes as long as work on a document."""
 
     @abstractmethod
-    def respond_to_document(self, document: Document, memory: Bytes, job: Job) -> bytes:
-        """Work on the tensor of a document; return the JSON of the response."""
+    def respond_to_document(
+        self, document: Document, memory: Bytes, job: Job, pause: Pause
+    ) -> list[bytes]:
+        """Work on the tensor of a document; return the JSON of the response, in parts."""
+
+    def text_bytes(self, document: Document) -> int:
+        """The memory for the JSON of the response; raises a refusal if there would be too much."""
+        return 0
 
     def overlap(self, plan: Plan, memory: Bytes, job: Job) -> Progress | None:
         """What to do while the tensor is being received; by default nothing."""
@@ -155,7 +162,7 @@ class TensorHandlers(ABC):
         source: ByteSource = request
         length = head.length
         if not CODED.isdisjoint(head.values):
-            source, length = content_of(request)
+            source, length = content_of(request, job, self._engine)
         if length is not None and length not in plan.lengths:
             raise wrong_size(length, plan.lengths)
         began = time.perf_counter()
@@ -167,7 +174,7 @@ class TensorHandlers(ABC):
         query = _parameters(request.head, *self.npy_query)
         operator = _operator_of(query)
         began = time.perf_counter()
-        source, length = content_of(request)
+        source, length = content_of(request, job, self._engine)
         header = await _npy_header(source)
         dtype = npy.resolve_dtype(header, query.get("dtype"))
         layout = header.layout(dtype)
@@ -193,20 +200,26 @@ class TensorHandlers(ABC):
         """A JSON document with descriptor and numbers; a thread handles long ones."""
         query = _parameters(request.head, *self.json_query)
         began = time.perf_counter()
-        source, length = content_of(request)
+        source, length = content_of(request, job, self._engine)
         content = bytes(await read_all(source, native.MAX_JSON_LENGTH, job.reserve, length or 0))
         received = time.perf_counter() - began
         work = partial(self._work_on_document, content, query.get("operator"), job)
-        text = await self._engine.run(work, self.json_cost(len(content)), job=job)
-        return json_response(text, job, received)
+        cost = self.json_cost(len(content))
+        parts = await self._engine.run_slowly(work, cost, job, is_timed=True)
+        return json_response(parts, job, received)
 
-    def _work_on_document(self, text: bytes, operator: str | None, job: Job) -> bytes:
-        job.reserve(measure_json(text).nbytes)
-        document = Document.read(text, operator)
-        job.reserve(self.needed_bytes(document.call))
+    def _work_on_document(
+        self, text: bytes, operator: str | None, job: Job, pause: Pause
+    ) -> list[bytes]:
+        parsed_bytes = measure_json(text, pause).nbytes
+        job.reserve(parsed_bytes)
+        document = Document.read(text, operator, pause)
+        # The parsed numbers are freed before the response is written.
+        text_bytes = max(0, self.text_bytes(document) - parsed_bytes)
+        job.reserve(self.needed_bytes(document.call) + text_bytes)
         memory = job.allocate(document.call.input.byte_length)
-        memory.data[:] = document.payload()
-        return self.respond_to_document(document, memory, job)
+        memory.data[:] = document.payload(pause)
+        return self.respond_to_document(document, memory, job, pause)
 
     async def _receive(self, plan: Plan, source: ByteSource, job: Job) -> Bytes:
         """Reserve the memory, and receive the tensor into it."""
@@ -269,9 +282,9 @@ def response(
     return Response(200, fixed, parts, headers)
 
 
-def json_response(text: bytes, job: Job, received: float) -> Response:
+def json_response(parts: Sequence[bytes], job: Job, received: float) -> Response:
     """A response of JSON, with timings."""
-    return response(_JSON, [text], job, received)
+    return response(_JSON, parts, job, received)
 
 
 def _repeated(head: RequestHead) -> DuplicateDescriptor:
@@ -346,7 +359,7 @@ class Document:
     _data: Any
 
     @classmethod
-    def read(cls, text: bytes, operator: str | None = None) -> Document:
+    def read(cls, text: bytes, operator: str | None = None, pause: Pause = no_pause) -> Document:
         """Parse and check a request; ``operator`` is the one that its query names, if any.
 
         A document without ``descriptor`` is in the short form: a descriptor's, and data.
@@ -360,6 +373,7 @@ class Document:
             max_members=native.MAX_JSON_MEMBERS,
             numbers="exact",
             nan_tokens=True,
+            pause=pause,
         )
         if not isinstance(document, dict):
             raise MalformedJSON("the JSON must be an object with descriptor and data")
@@ -397,20 +411,36 @@ class Document:
         call = RoundCall(resolved.rounding, packed, packed, packed.byte_length)
         return cls(described_by.dialect, call, document["data"])
 
-    def payload(self) -> memoryview:
+    def payload(self, pause: Pause = no_pause) -> memoryview:
         """The numbers as packed bytes, each rounded once to the dtype. Can be called once.
 
         The parsed numbers are freed, because they take more memory than the response.
         """
         data, self._data = self._data, None
-        return jsontensor.read(data, self.call.input.dtype, self.call.input.shape)
+        return jsontensor.read(data, self.call.input.dtype, self.call.input.shape, pause=pause)
 
-    def response(self, payload: memoryview) -> bytes:
-        """The JSON response for the rounded bytes."""
+    def response_bytes(self) -> int:
+        """The most memory that :meth:`response` needs.
+
+        Raises :class:`InvalidDescriptor` for a shape that nests more arrays than a document may
+        have; the numbers of a request may be one flat array.
+        """
+        layout = self.call.output
+        count = nesting.arrays(layout.shape)
+        if count > nesting.MAX_CONTAINERS and layout.element_count:
+            rule = (
+                f"the response would have {count} arrays, at most {nesting.MAX_CONTAINERS} are "
+                f"written as JSON; send the tensor as {native.OCTET_STREAM} or {native.NPY}"
+            )
+            raise InvalidDescriptor.of([Fault(("data",), rule)])
+        return jsontensor.text_bytes(layout.dtype, layout.shape)
+
+    def response(self, payload: memoryview, pause: Pause = no_pause) -> list[bytes]:
+        """The JSON response for the rounded bytes, in parts."""
         layout = self.call.output
         output = strictjson.dumps({"dtype": layout.dtype.name, "shape": list(layout.shape)})
-        data = jsontensor.write(payload, layout.dtype, layout.shape)
-        return b'{"output":' + output + b',"data":' + data + b"}"
+        data = jsontensor.write(payload, layout.dtype, layout.shape, pause=pause)
+        return [b'{"output":' + output + b',"data":', *data, b"}"]
 
 
 def _shape_of(data: Any) -> list[int]:

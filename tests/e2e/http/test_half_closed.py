@@ -79,12 +79,18 @@ def half_closed(service: Service, message: bytes) -> socket.socket:
 
 
 def answers(plug: socket.socket) -> list[tuple[int, bytes]]:
-    """All that come until the connection ends."""
+    """All final ones that come until the connection ends.
+
+    A service at work may ask, by 100 Continue, whether who has stopped sending still reads.
+    """
     with contextlib.closing(plug), plug.makefile("rb") as file:
         received = io.BytesIO(file.read())
     found = []
     while line := received.readline():
-        length = int(http.client.parse_headers(received)["Content-Length"])
+        headers = http.client.parse_headers(received)
+        if line.split()[1] == b"100":
+            continue
+        length = int(headers["Content-Length"])
         found.append((int(line.split()[1]), received.read(length)))
         assert len(found[-1][1]) == length
     return found

@@ -165,3 +165,24 @@ def test_a_service_that_leaves_does_not_wait_for_it_beyond_its_time() -> None:
     assert "drain timeout" in log
     assert "Traceback" not in log
     assert "ASGI" not in log
+
+
+def test_who_takes_it_steadily_above_the_minimum_has_all() -> None:
+    """The kernel takes megabytes at once, and then nothing for longer than the grace."""
+    rate, seconds = 96 << 10, 12
+    x = np.full(12 * MIB // 4, 1.5, "<f4")
+    with (
+        Service("--receive-timeout", "2", "--min-send-rate", str(rate)) as service,
+        contextlib.closing(narrow(service)) as plug,
+    ):
+        plug.sendall(message(x, "Connection: close\r\n"))
+        got = bytearray()
+        began = time.monotonic()
+        while time.monotonic() < began + seconds:
+            got += plug.recv(16 << 10)
+            time.sleep(max(0.0, began + len(got) / (2 * rate) - time.monotonic()))
+        with contextlib.suppress(ConnectionError):
+            while piece := plug.recv(1 << 20):
+                got += piece
+        assert cut_off(service) == 0
+    assert got.endswith(np.rint(x).tobytes())

@@ -31,7 +31,7 @@ Y = ResponseOutput("Y", "FP32", (2, 3), {})
         ),
         pytest.param(
             "",
-            [ResponseOutput("Y", "FP16", (2,), {}, b"[NaN,-0.0]"), Y],
+            [ResponseOutput("Y", "FP16", (2,), {}, [b"[NaN,", b"-0.0]"]), Y],
             '{"id":"","model_name":"m","model_version":"1","outputs":['
             '{"name":"Y","datatype":"FP16","shape":[2],"data":[NaN,-0.0]},'
             '{"name":"Y","datatype":"FP32","shape":[2,3]}]}',
@@ -41,7 +41,7 @@ Y = ResponseOutput("Y", "FP32", (2, 3), {})
     ],
 )
 def test_answers(request_id: str | None, outputs: list[ResponseOutput], text: str) -> None:
-    assert write_response("m", "1", request_id, outputs) == text.encode()
+    assert b"".join(write_response("m", "1", request_id, outputs)) == text.encode()
 
 
 @pytest.mark.parametrize("detail", ["plain", "two\nlines\r\n", 'quoted "x" \\', "\u2028\x00é"])

@@ -20,7 +20,7 @@ SIZES = [1, 2, 7, 1 << 10, 1 << 20]
 def receiver(length: int | None, early: bytes = b"") -> BodyReceiver:
     """Of a body of that length, or in chunks; ``early`` came with its head."""
     framing = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
-    found = split_head(f"POST / HTTP/1.1\r\n{framing}\r\n\r\n".encode())
+    found = split_head(f"POST / HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n".encode())
     assert found is not None
     return BodyReceiver(found[0], memoryview(early))
 

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import hashlib
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
@@ -19,6 +19,7 @@ from tensor_round.contract.errors import (
     PayloadSizeMismatch,
     TensorTooLarge,
 )
+from tensor_round.contract.progress import Pause
 from tensor_round_service.http1.content import (
     PIECE_BYTES,
     STEP_BYTES,
@@ -164,7 +165,7 @@ def test_what_does_not_decode(encoded: bytes) -> None:
 
 
 def test_decoding_leaves_turns_to_others() -> None:
-    turns = 0
+    turns = pauses = 0
 
     async def others() -> None:
         nonlocal turns
@@ -174,12 +175,24 @@ def test_decoding_leaves_turns_to_others() -> None:
 
     async def main() -> None:
         task = asyncio.create_task(others())
-        source = decoded(gzip.compress(bytes(8 * STEP_BYTES), mtime=0))
+        decoder = decoder_for("gzip")
+        assert decoder is not None
+        encoded = Cut(gzip.compress(bytes(8 * STEP_BYTES), mtime=0))
+        source = Decoded(encoded, decoder, beside)
         await source.receive_into(memoryview(bytearray(8 * STEP_BYTES)))
         task.cancel()
 
+    async def beside(work: Callable[[Pause], Result]) -> Result:
+        return await asyncio.to_thread(work, pause)
+
+    def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+
     run(main())
-    assert turns >= 8
+    assert turns >= 2
+    # All but the first step have been decoded beside the event loop.
+    assert pauses >= 7
 
 
 @pytest.mark.parametrize("knows_end", [True, False])

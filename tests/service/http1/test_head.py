@@ -79,7 +79,10 @@ SOUND: dict[str, tuple[bytes, Says]] = {
     "empty-query": (line(b"/p?"), Says("GET", "/p")),
     "fragment": (line(b"/p?a#b?c"), Says("GET", "/p", b"a")),
     "fragment-no-query": (line(b"/p#b?c"), Says("GET", "/p")),
-    "no-fields": (b"POST /p HTTP/1.1\r\n\r\n", Says(authority=None)),
+    "no-fields": (
+        b"POST /p HTTP/1.0\r\n\r\n",
+        Says(version="1.0", authority=None, keep_alive=False),
+    ),
     "http-1.0": (head(line=b"POST /p HTTP/1.0"), Says(version="1.0", keep_alive=False)),
     "http-1.0-keep-alive": (
         head(b"Connection: keep-alive\r\n", line=b"POST /p HTTP/1.0"),
@@ -178,6 +181,9 @@ REFUSED: dict[str, bytes] = {
     "no-colon": head(b"a\r\n"),
     "no-name": head(b": b\r\n"),
     "name-no-token": head(b"a(b): c\r\n"),
+    "no-host": b"GET / HTTP/1.1\r\na: b\r\n\r\n",
+    "no-host-but-in-the-target": b"GET http://h/ HTTP/1.1\r\n\r\n",
+    "chunked-in-http-1.0": head(b"Transfer-Encoding: chunked\r\n", line=b"POST /p HTTP/1.0"),
     "two-hosts": head(b"HOST: i\r\n"),
     "two-lengths": head(b"Content-Length: 1\r\nContent-Length: 1\r\n"),
     "list-of-lengths": head(b"Content-Length: 1, 1\r\n"),

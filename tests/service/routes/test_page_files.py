@@ -14,6 +14,9 @@ from fastapi import FastAPI, Request, Response
 
 from support.http.asgi import Answer, ask, scope_of
 from tensor_round.contract.errors import NotFound
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.engine.job import Job
+from tensor_round_service.engine.memory import Memory
 from tensor_round_service.http1.asgi import AsgiRequest, respond_by_asgi
 from tensor_round_service.routes.pages import PageFile, PageFiles
 
@@ -77,8 +80,14 @@ def test_responses_share_the_memory_of_the_file(app: FastAPI) -> None:
         raise AssertionError("the body was asked for")
 
     async def memories() -> list[object]:
+        memory = Memory(NumpyBackend().allocate, 1 << 20)
         requests = [AsgiRequest(scope_of("GET", "/x.js", []), receive) for _ in range(2)]
-        responses = [await respond_by_asgi(app, request) for request in requests]
+        jobs = [Job(memory) for _ in requests]
+        responses = [
+            await respond_by_asgi(app, request, job)
+            for request, job in zip(requests, jobs, strict=True)
+        ]
+        assert memory.in_use == 0
         parts = [part for response in responses for part in response.parts if part]
         return [part.obj for part in parts if isinstance(part, memoryview)]
 

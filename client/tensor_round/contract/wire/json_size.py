@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..progress import Pause, no_pause
+
 #: Bytes counted at once: NumPy's temporary arrays stay in the cache.
 BLOCK = 256 << 10
 
@@ -36,12 +38,16 @@ class JSONSize:
     nbytes: int
 
 
-def measure_json(text: bytes | bytearray | memoryview) -> JSONSize:
-    """Count one JSON text in UTF-8. Raises nothing; allocates at most 2 MiB itself."""
+def measure_json(text: bytes | bytearray | memoryview, pause: Pause = no_pause) -> JSONSize:
+    """Count one JSON text in UTF-8, with a ``pause`` after each block.
+
+    Raises nothing itself; allocates at most 2 MiB.
+    """
     counts = _Counts()
     with memoryview(text) as view:
         for start in range(0, len(view), BLOCK):
             counts.add(bytes(view[start : start + BLOCK]))
+            pause()
         return counts.size(len(view))
 
 
@@ -179,6 +185,6 @@ _MEMBER = 400
 #: A number's item in a flat list, and its pattern.
 _READ = 9 + 8
 #: Numbers that are converted at once, and the temporaries of each.
-_READ_BLOCK = 65_536
+_READ_BLOCK = 4096
 _READ_IN_BLOCK = 128
 _CONSTANT = 16 << 10

@@ -11,16 +11,21 @@ import json
 import math
 import re
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ..errors import MalformedJSON
+from ..progress import Pause, no_pause
 from .json_size import measure_json
 
 #: The longest integer, in characters. CPython's own limit can be set to this value or a higher one
 #: (``sys.int_info.str_digits_check_threshold``).
 MAX_INTEGER_LENGTH = 640
 
+#: Numbers parsed between two pauses: about a millisecond.
+_PAUSE_NUMBERS = 4096
+
 Numbers = Literal["plain", "exact"]
+T = TypeVar("T")
 
 
 def loads(
@@ -32,6 +37,7 @@ def loads(
     max_values: int | None = None,
     numbers: Numbers = "plain",
     nan_tokens: bool = False,
+    pause: Pause = no_pause,
 ) -> Any:
     """Parse one JSON text in UTF-8; raises :class:`MalformedJSON`.
 
@@ -40,11 +46,16 @@ def loads(
     :func:`plain` converts them. ``nan_tokens`` accepts the bare tokens ``NaN``, ``Infinity`` and
     ``-Infinity`` as numbers. ``max_depth`` counts objects and arrays: ``[1]`` has depth 1. The
     other limits are on the counts of :class:`.json_size.JSONSize`; None is no limit. All limits are
-    checked before the text is parsed.
+    checked before the text is parsed. ``pause`` is called after every few thousand numbers.
     """
     raw = bytes(data)
     _refuse_large(
-        raw, depth=max_depth, containers=max_containers, members=max_members, values=max_values
+        raw,
+        pause,
+        depth=max_depth,
+        containers=max_containers,
+        members=max_members,
+        values=max_values,
     )
     try:
         text = raw.decode("utf-8")
@@ -53,8 +64,11 @@ def loads(
     if text.startswith("\ufeff"):
         raise MalformedJSON("the JSON begins with a byte order mark")
     _refuse_unpaired_surrogates(raw)
+    decoder = _DECODERS[numbers, nan_tokens]
+    if pause is not no_pause and len(raw) > _SHORT:
+        decoder = _decoder(numbers, nan_tokens, pause)
     try:
-        return _DECODERS[numbers, nan_tokens].decode(text)
+        return decoder.decode(text)
     except json.JSONDecodeError as error:
         raise MalformedJSON(f"not JSON: {error.msg} (character {error.pos})") from None
 
@@ -121,6 +135,21 @@ def _text(number: str) -> bytes:
     return number.encode("ascii")
 
 
+def _pausing(parse: Callable[[str], T], pause: Pause) -> Callable[[str], T]:
+    """``parse`` with a pause after every :data:`_PAUSE_NUMBERS` numbers."""
+    left = _PAUSE_NUMBERS
+
+    def parsed(number: str) -> T:
+        nonlocal left
+        left -= 1
+        if not left:
+            left = _PAUSE_NUMBERS
+            pause()
+        return parse(number)
+
+    return parsed
+
+
 def _refuse_token(token: str) -> None:
     raise MalformedJSON(f"not JSON: the token {token}")
 
@@ -132,14 +161,21 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _decoder(numbers: Numbers, nan_tokens: bool) -> json.JSONDecoder:
+def _decoder(numbers: Numbers, nan_tokens: bool, pause: Pause = no_pause) -> json.JSONDecoder:
     exact = numbers == "exact"
-    token: Callable[[str], Any] = _text if exact else float
+    parsers: list[Callable[[str], Any]] = [
+        _text if exact else _integer,
+        _text if exact else _float,
+        (_text if exact else float) if nan_tokens else _refuse_token,
+    ]
+    if pause is not no_pause:
+        parsers = [_pausing(parse, pause) for parse in parsers]
+    parse_int, parse_float, parse_constant = parsers
     return json.JSONDecoder(
         object_pairs_hook=_unique,
-        parse_int=_text if exact else _integer,
-        parse_float=_text if exact else _float,
-        parse_constant=token if nan_tokens else _refuse_token,
+        parse_int=parse_int,
+        parse_float=parse_float,
+        parse_constant=parse_constant,
     )
 
 
@@ -150,7 +186,7 @@ _DECODERS: dict[tuple[Numbers, bool], json.JSONDecoder] = {
 }
 
 
-def _refuse_large(raw: bytes, **most: int | None) -> None:
+def _refuse_large(raw: bytes, pause: Pause, **most: int | None) -> None:
     """Check the limits before the parser recurses into the text or allocates anything.
 
     The counts are exact up to the first wrong character, where the parser stops.
@@ -163,7 +199,7 @@ def _refuse_large(raw: bytes, **most: int | None) -> None:
             limits.get(name, values) for name in _COUNTED
         ):
             return
-    size = measure_json(raw)
+    size = measure_json(raw, pause)
     if size.depth > limits["depth"]:
         raise MalformedJSON(f"the JSON nests deeper than {limits['depth']}")
     for name, limit in limits.items():

@@ -1,0 +1,224 @@
+"""The threads beside the event loop: turns, and work that ends with its caller."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tensor_round.contract.progress import Pause
+from tensor_round_service.engine import threads as threads_module
+from tensor_round_service.engine.threads import CallerGone, Threads, Turns
+
+
+class Caller:
+    """A caller who is gone as soon as that is said."""
+
+    gone = False
+
+    def is_gone(self) -> bool:
+        return self.gone
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Threads]:
+    threads = Threads(1)
+    try:
+        yield threads
+    finally:
+        threads.close()
+
+
+@pytest.fixture(autouse=True)
+def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads_module, "LOOK_SECONDS", 0.01)
+
+
+def run(main: Callable[[Threads], Coroutine[Any, Any, None]]) -> None:
+    async def all_of_it() -> None:
+        async with opened() as threads:
+            await main(threads)
+
+    asyncio.run(all_of_it())
+
+
+def test_a_result_and_when_its_work_began() -> None:
+    async def main(threads: Threads) -> None:
+        before = time.perf_counter()
+        for result, began in (
+            await threads.round(lambda: "a", None),
+            await threads.slow(lambda pause: "a", None),
+        ):
+            assert result == "a"
+            assert before <= began <= time.perf_counter()
+
+    run(main)
+
+
+def test_an_error_is_the_callers() -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("mine")
+
+    async def main(threads: Threads) -> None:
+        with pytest.raises(ValueError, match="mine"):
+            await threads.round(fail, None)
+        with pytest.raises(ValueError, match="mine"):
+            await threads.slow(fail, None)
+
+    run(main)
+
+
+def test_rounding_does_not_wait_for_slow_work() -> None:
+    ends = threading.Event()
+
+    def stuck(pause: Pause) -> None:
+        assert ends.wait(30)
+
+    async def main(threads: Threads) -> None:
+        slow = [asyncio.create_task(threads.slow(stuck, None)) for _ in range(4)]
+        await asyncio.sleep(0.05)
+        assert (await threads.round(lambda: 1, None))[0] == 1
+        ends.set()
+        await asyncio.gather(*slow)
+
+    run(main)
+
+
+def test_slow_works_take_turns() -> None:
+    """A short one ends while a long one that began before has hardly begun."""
+    pieces = 0
+    ends = threading.Event()
+
+    def long(pause: Pause) -> None:
+        nonlocal pieces
+        while not ends.is_set():
+            time.sleep(0.001)
+            pieces += 1
+            pause()
+
+    def short(pause: Pause) -> None:
+        for _ in range(10):
+            time.sleep(0.001)
+            pause()
+
+    async def main(threads: Threads) -> None:
+        task = asyncio.create_task(threads.slow(long, None))
+        while not pieces:
+            await asyncio.sleep(0.01)
+        await asyncio.wait_for(threads.slow(short, None), 30)
+        assert not task.done()
+        ends.set()
+        await task
+
+    run(main)
+
+
+def test_only_so_many_work_at_a_time() -> None:
+    working = most = 0
+    lock = threading.Lock()
+
+    def count(change: int) -> None:
+        nonlocal working, most
+        with lock:
+            working += change
+            most = max(most, working)
+
+    def work(pause: Pause) -> None:
+        for _ in range(5):
+            count(1)
+            time.sleep(0.003)
+            count(-1)
+            pause()
+
+    async def main(threads: Threads) -> None:
+        await asyncio.gather(*(threads.slow(work, None) for _ in range(8)))
+
+    run(main)
+    assert most == 1
+
+
+def test_turns_are_in_the_order_of_asking() -> None:
+    turns, order = Turns(1), list[int]()
+    turns.take()
+
+    def ask(number: int) -> None:
+        turns.take()
+        order.append(number)
+        turns.give()
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(5)]
+    for count, thread in enumerate(threads, 1):
+        thread.start()
+        while len(turns._waiting) < count:
+            time.sleep(0.001)
+    turns.give()
+    for thread in threads:
+        thread.join()
+    assert order == list(range(5))
+
+
+@pytest.mark.parametrize("lane", ["round", "slow"])
+def test_work_of_a_caller_who_goes_is_not_begun(lane: str) -> None:
+    ends = threading.Event()
+    begun: list[str] = []
+
+    async def main(threads: Threads) -> None:
+        run_in = getattr(threads, lane)
+        first = asyncio.create_task(run_in(lambda *_: ends.wait(30), None))
+        caller = Caller()
+        second = asyncio.create_task(run_in(lambda *_: begun.append("second"), caller))
+        await asyncio.sleep(0.05)
+        caller.gone = True
+        await asyncio.sleep(0.05)
+        ends.set()
+        await first
+        with pytest.raises(CallerGone):
+            await second
+
+    run(main)
+    assert not begun
+
+
+def test_slow_work_ends_when_its_caller_goes() -> None:
+    def endless(pause: Pause) -> None:
+        while True:
+            time.sleep(0.001)
+            pause()
+
+    async def main(threads: Threads) -> None:
+        caller = Caller()
+        task = asyncio.create_task(threads.slow(endless, caller))
+        await asyncio.sleep(0.05)
+        assert not task.done()
+        caller.gone = True
+        with pytest.raises(CallerGone):
+            await asyncio.wait_for(task, 30)
+
+    run(main)
+
+
+def test_slow_work_ends_when_the_service_stops() -> None:
+    ended = threading.Event()
+
+    def endless(pause: Pause) -> None:
+        try:
+            while True:
+                time.sleep(0.001)
+                pause()
+        finally:
+            ended.set()
+
+    async def main(threads: Threads) -> None:
+        task = asyncio.create_task(threads.slow(endless, None))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(ended.wait, 30)
+
+    run(main)
