@@ -49,7 +49,7 @@ def modules(parts: list[str]) -> list[Path]:
     return [file for file in found if not parts or any(part in str(file) for part in parts)]
 
 
-def tests_beside(module: Path) -> list[Path]:
+def beside(module: Path) -> list[Path]:
     """The tests in the folder that mirrors a module's, or in the nearest one above it.
 
     Those that are named after the module are first, then short files.
@@ -63,7 +63,7 @@ def tests_beside(module: Path) -> list[Path]:
 
 def judge(module: Path, rooms: queue.Queue[Room], kept: dict[str, str]) -> bool:
     """Judge the mutants of a module, print its row, and say whether enough were noticed."""
-    text, tests = (ROOT / module).read_text(), tests_beside(module)
+    text, tests = (ROOT / module).read_text(), beside(module)
     tested = "".join(file.read_text() for file in tests)
     limit = 0.0
 
