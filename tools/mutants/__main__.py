@@ -86,7 +86,7 @@ def judge(module: Path, rooms: queue.Queue[Room], kept: dict[str, str]) -> bool:
         if room.judge(module, text, tests) != "survived":
             sys.exit(f"the tests beside {module} do not pass: {room.folder}/log")
         # On a busy machine a run may take several times as long as another.
-        limit = 20 + 5 * (time.monotonic() - began)
+        limit = 10 + 4 * (time.monotonic() - began)
         rooms.put(room)
     with ThreadPoolExecutor(rooms.maxsize) as pool:
         verdicts = pool.map(one, found)
