@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from .judging import ROOT, Room
 from .mutations import Mutant, mutants
@@ -84,7 +85,7 @@ def judge(module: Path, rooms: queue.Queue[Room], kept: dict[str, str]) -> bool:
         room = rooms.get()
         began = time.monotonic()
         if room.judge(module, text, tests) != "survived":
-            sys.exit(f"the tests beside {module} do not pass: {room.folder}/log")
+            sys.exit(f"{room.log.read_text()}\nthe tests beside {module} do not pass")
         # On a busy machine a run may take several times as long as another.
         limit = 10 + 4 * (time.monotonic() - began)
         rooms.put(room)
@@ -125,9 +126,10 @@ def main() -> int:
     lines = VERDICTS.read_text().splitlines() if VERDICTS.exists() else []
     kept = {key: verdict for line in lines for key, verdict in json.loads(line).items()}
     rooms: queue.Queue[Room] = queue.Queue(options.jobs)
-    for number in range(options.jobs):
-        rooms.put(Room(BUILD / f"room-{number}"))
-    enough = [judge(module, rooms, kept) for module in modules(options.parts)]
+    with TemporaryDirectory() as folder:
+        for number in range(options.jobs):
+            rooms.put(Room(Path(folder, str(number))))
+        enough = [judge(module, rooms, kept) for module in modules(options.parts)]
     if not enough:
         parser.error(f"no module has {' or '.join(options.parts)} in its path")
     return 0 if all(enough) else 1
