@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from .judging import ROOT, Room
 from .mutations import Mutant, mutants
@@ -49,7 +50,7 @@ def modules(parts: list[str]) -> list[Path]:
     return [file for file in found if not parts or any(part in str(file) for part in parts)]
 
 
-def tests_beside(module: Path) -> list[Path]:
+def beside(module: Path) -> list[Path]:
     """The tests in the folder that mirrors a module's, or in the nearest one above it.
 
     Those that are named after the module are first, then short files.
@@ -63,7 +64,7 @@ def tests_beside(module: Path) -> list[Path]:
 
 def judge(module: Path, rooms: queue.Queue[Room], kept: dict[str, str]) -> bool:
     """Judge the mutants of a module, print its row, and say whether enough were noticed."""
-    text, tests = (ROOT / module).read_text(), tests_beside(module)
+    text, tests = (ROOT / module).read_text(), beside(module)
     tested = "".join(file.read_text() for file in tests)
     limit = 0.0
 
@@ -84,9 +85,9 @@ def judge(module: Path, rooms: queue.Queue[Room], kept: dict[str, str]) -> bool:
         room = rooms.get()
         began = time.monotonic()
         if room.judge(module, text, tests) != "survived":
-            sys.exit(f"the tests beside {module} do not pass: {room.folder}/log")
+            sys.exit(f"{room.log.read_text()}\nthe tests beside {module} do not pass")
         # On a busy machine a run may take several times as long as another.
-        limit = 20 + 5 * (time.monotonic() - began)
+        limit = 10 + 4 * (time.monotonic() - began)
         rooms.put(room)
     with ThreadPoolExecutor(rooms.maxsize) as pool:
         verdicts = pool.map(one, found)
@@ -125,9 +126,10 @@ def main() -> int:
     lines = VERDICTS.read_text().splitlines() if VERDICTS.exists() else []
     kept = {key: verdict for line in lines for key, verdict in json.loads(line).items()}
     rooms: queue.Queue[Room] = queue.Queue(options.jobs)
-    for number in range(options.jobs):
-        rooms.put(Room(BUILD / f"room-{number}"))
-    enough = [judge(module, rooms, kept) for module in modules(options.parts)]
+    with TemporaryDirectory() as folder:
+        for number in range(options.jobs):
+            rooms.put(Room(Path(folder, str(number))))
+        enough = [judge(module, rooms, kept) for module in modules(options.parts)]
     if not enough:
         parser.error(f"no module has {' or '.join(options.parts)} in its path")
     return 0 if all(enough) else 1

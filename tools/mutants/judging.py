@@ -29,7 +29,8 @@ class Room:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        shutil.rmtree(folder, ignore_errors=True)
+        #: What the last run of tests has written.
+        self.log = folder / "log"
         for package in PACKAGES:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / package, folder / package, ignore=ignored)

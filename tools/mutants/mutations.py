@@ -102,13 +102,11 @@ def _variants(
                 line = value.count("\n", 0, found.start())
                 told = (value.split("\n")[line].strip(), changed_text.split("\n")[line].strip())
                 yield ast.Constant(changed_text), told
-        case ast.Return(ast.expr() as value) if not _is_none(value):
+        case ast.Return(ast.expr() as value) if ast.unparse(value) != "None":
             yield ast.Return(ast.Constant(None)), None
-        case ast.Expr(ast.Call() | ast.Await()) | ast.Raise() | ast.Delete():
+        case ast.Expr(ast.Call() | ast.Await()) | ast.Raise() | ast.Break() | ast.Continue():
             yield ast.Pass(), None
-        case ast.Break() | ast.Continue():
-            yield ast.Pass(), None
-        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
+        case ast.Delete() | ast.Assign([ast.Attribute() | ast.Subscript()]):
             yield ast.Pass(), None
     if field == "test" and not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp):
         assert isinstance(node, ast.expr)
@@ -127,10 +125,6 @@ def _is_idle(node: ast.AST, is_kernel: bool) -> bool:
         case ast.Assign([ast.Name("__all__" | "__slots__")]):
             return True
     return False
-
-
-def _is_none(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _place(node: ast.AST, place: str) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tensor_round.contract.call import RoundCall
+from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import PayloadSizeMismatch
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
@@ -46,3 +47,28 @@ def test_a_packed_output_forgets_the_inputs_strides_and_padding() -> None:
 
     assert packed.output == Layout.of(F16, [2, 3])
     assert packed.shortest_input == 100
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "nbytes"),
+    [
+        ({}, {}, 12),
+        ({"byte_length": 16}, {"byte_length": 16}, 16),
+        ({"byte_length": 16}, {}, 16 + 12),
+        ({"strides": [4, 1]}, {}, 14 + 12),
+    ],
+)
+def test_a_call_needs_one_buffer_in_place_and_two_elsewhere(
+    source: dict[str, Any], target: dict[str, Any], nbytes: int
+) -> None:
+    assert call(source, target).nbytes == nbytes
+
+
+def test_a_payload_has_one_of_two_lengths_and_others_are_told_which() -> None:
+    layout = Layout.of(F16, [3], byte_length=8)
+    made = RoundCall(Rounding.TIES_TO_EVEN, layout, layout, 6)
+    assert made.lengths == (8, 6)
+    refusal = wrong_size(7, made.lengths)
+    assert isinstance(refusal, PayloadSizeMismatch)
+    assert str(refusal) == "the payload must have 6 or 8 bytes for this descriptor, got 7"
+    assert "must have 8 bytes" in str(wrong_size(7, (8, 8)))

@@ -230,23 +230,29 @@ def test_a_device_is_asked_for_its_memory_each_time(engine: Engine, backend: Bac
     assert backend.questions == 3
 
 
-def test_a_device_that_is_busy_is_asked_once(
+def test_a_device_that_is_busy_is_asked_once_and_not_waited_for(
     engine: Engine, backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "DEVICE_SECONDS", 0.05)
     backend.device_memory = Device()
     backend.answers.clear()
+    waits: list[float] = []
+    wait = asyncio.wait
+
+    async def watched(futures: list[asyncio.Future[object]], timeout: float) -> None:
+        waits.append(timeout)
+        await wait(futures, timeout=30 if backend.answers.is_set() else 0)
+
+    monkeypatch.setattr(asyncio, "wait", watched)
 
     async def ask() -> None:
         for _ in range(3):
             assert await engine.device_memory_info() == {}
-        assert backend.questions == 1
-        monkeypatch.setattr(module, "DEVICE_SECONDS", 30)
-        asyncio.get_running_loop().call_later(0.05, backend.answers.set)
+        backend.answers.set()
         assert await engine.device_memory_info() == {"a": (1, 2)}
 
     asyncio.run(ask())
     assert backend.questions == 1
+    assert waits == [1.0] * 4
 
 
 @pytest.mark.parametrize(

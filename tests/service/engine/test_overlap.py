@@ -61,13 +61,6 @@ def test_what_suits(asked: RoundCall, suited: bool) -> None:
     backend.close()
 
 
-@pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
-def test_a_device_is_given_the_whole() -> None:
-    backend = CupyBackend([HostDevice()], NumpyBackend())
-    assert not is_worthwhile(backend, call(layout()))
-    backend.close()
-
-
 @pytest.mark.parametrize(("limit", "suited"), [(MIN_BYTES, True), (MIN_BYTES - 1, False)])
 def test_what_would_wait_for_a_device_does_not_suit(limit: int, suited: bool) -> None:
     backend = NumpyBackend(1)
@@ -167,3 +160,10 @@ def test_a_failure_ends_the_pieces_and_is_told_at_the_end(progress: Progress) ->
     for _ in range(2):
         with pytest.raises(RuntimeError, match=f"{PIECE} bytes"):
             progress.overlap.rest()
+
+
+@pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
+def test_a_device_is_given_the_whole() -> None:
+    backend = CupyBackend([HostDevice()], NumpyBackend())
+    assert not is_worthwhile(backend, call(layout()))
+    backend.close()

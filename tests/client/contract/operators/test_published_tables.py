@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.cases.descriptors import CASES
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import DIALECTS, RoundOperator
@@ -54,6 +55,13 @@ def test_the_published_ranks_are_those_that_are_accepted(dialect: str, version: 
     (dtype, *_) = canonical(dialect, told["dtypes"])
     accepted = [rank for rank in range(beyond) if accepts(made, dtype, rank)]
     assert accepted == list(range(told["min_rank"], told["max_rank"] + 1))
+
+
+@each_version
+def test_the_published_ranks_are_the_specification_s(dialect: str, version: Version) -> None:
+    told = published(dialect, version)
+    _, ranks = CASES[dialect].model.versions[version.model_version]
+    assert f"{told['min_rank']}-{told['max_rank']}" == ranks
 
 
 @each_version

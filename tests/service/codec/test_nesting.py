@@ -1,0 +1,107 @@
+"""Nested lists and their leaves, against NumPy's way of nesting."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from operator import getitem
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensor_round.contract.errors import InvalidDescriptor, PayloadSizeMismatch
+from tensor_round_service.codec import nesting
+
+LOC = ("data",)
+SHAPES = [(), (1,), (3,), (1, 1), (2, 3), (3, 1, 2), (2, 2, 2, 2), (0,), (2, 0), (3, 0, 2)]
+each_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
+#: No tensor's nesting, with ten leaves.
+ANYHOW: list[Any] = [[0], [[1, 2], [[3]], []], 4, [5, [6, [7]], [8]], 9]
+
+
+def nested(shape: tuple[int, ...]) -> Any:
+    return np.arange(np.prod(shape, dtype=int)).reshape(shape).tolist()
+
+
+def flat(data: Any, shape: tuple[int, ...], any_nesting: bool = False) -> list[Any]:
+    return nesting.flatten(data, shape, any_nesting=any_nesting, loc=LOC)
+
+
+@pytest.mark.parametrize("any_nesting", [False, True])
+@each_shape
+def test_the_leaves_of_a_tensor_are_in_c_order(shape: tuple[int, ...], any_nesting: bool) -> None:
+    data = nested(shape)
+    count = int(np.prod(shape))
+    assert flat(data, shape, any_nesting) == list(range(count))
+    assert flat(list(range(count)), shape, any_nesting) == list(range(count))
+
+
+def test_a_flat_array_is_not_copied() -> None:
+    leaves = [1, 2, 3, 4]
+    assert flat(leaves, (2, 2)) is flat(leaves, (4,), any_nesting=True) is leaves
+
+
+def test_any_nesting_is_taken_where_it_may_be() -> None:
+    assert flat(ANYHOW, (2, 5), any_nesting=True) == list(range(10))
+    with pytest.raises(InvalidDescriptor):
+        flat(ANYHOW, (2, 5))
+
+
+@pytest.mark.parametrize(
+    ("data", "shape", "loc", "why"),
+    [
+        (7, (1,), (), "must be an array of numbers"),
+        ("ab", (2,), (), "must be an array of numbers"),
+        ([[7]], (), (), "must be a number, as the shape says, got an array"),
+        ([[0, 1, 2], [3, 4, 5]], (3, 2), (), "an array of 3 entries, as the shape says, got 2"),
+        ([[0, 1], [2, 3, 4], [5]], (3, 2), (1,), "an array of 2 entries, .* got 3"),
+        ([[0, 1], 2, [3, 4], 5, 6, 7], (4, 2), (), "an array of 4 entries, .* got 6"),
+        ([[0, 1], 2, [3, 4, 5]], (3, 2), (1,), "an array of 2 entries, .* got none"),
+        ([[[0], [1]], [[2], 3]], (2, 2, 1), (1, 1), "an array of 1 entries, .* got none"),
+        ([[0, [1]], [2, 3]], (2, 2), (0, 1), "must be a number, .* got an array"),
+        ([[0], 1], (2,), (0,), "must be a number, .* got an array"),
+    ],
+)
+def test_the_first_array_that_is_not_nested_as_the_shape_is_told(
+    data: Any, shape: tuple[int, ...], loc: tuple[int, ...], why: str
+) -> None:
+    with pytest.raises(InvalidDescriptor, match=why) as refused:
+        flat(data, shape)
+    (fault,) = refused.value.faults
+    assert fault.loc == (*LOC, *loc)
+
+
+@pytest.mark.parametrize("any_nesting", [False, True])
+@pytest.mark.parametrize("data", [[], [1], [[1], [2]], [1, 2, 3, 4]])
+def test_a_wrong_count_is_told_with_both(data: Any, any_nesting: bool) -> None:
+    count = len(data)
+    with pytest.raises(PayloadSizeMismatch, match=rf"has {count} elements, .* \[3\] has 3"):
+        flat(data, (3,), any_nesting)
+
+
+@pytest.mark.parametrize(("data", "count"), [(ANYHOW, 10), (nested((2, 3)), 6), (nested((4,)), 4)])
+def test_the_path_of_a_leaf_leads_to_it(data: Any, count: int) -> None:
+    for leaf in range(count):
+        assert reduce(getitem, nesting.path(data, leaf), data) == leaf
+
+
+def test_a_number_has_no_path() -> None:
+    assert nesting.path(3, 0) == ()
+
+
+@each_shape
+def test_what_is_written_is_nested_as_the_shape(shape: tuple[int, ...]) -> None:
+    data = nested(shape)
+    if 0 in shape:
+        assert json.loads(nesting.empty(shape)) == data
+    else:
+        texts = list(map(str, range(int(np.prod(shape)))))
+        assert json.loads(nesting.nest(texts, shape)) == data
+
+
+def test_an_empty_tensor_of_many_arrays_is_written_as_one() -> None:
+    assert nesting.empty((1 << 16, 0)).count("[]") == 1 << 16
+    assert nesting.empty((256, 256, 0, 9)).count("[]") == 1 << 16
+    assert nesting.empty(((1 << 16) + 1, 0)) == "[]"
+    assert nesting.empty((1 << 40, 0)) == "[]"

@@ -1,0 +1,108 @@
+"""The mutants that judge the tests: what is changed, what judges it, what is listed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mutants.__main__ import LISTED, ROOT, beside, modules
+from mutants.mutations import mutants
+
+BEFORE = '''
+"""A docstring with 1."""
+from __future__ import annotations
+LIMIT: int | None = 1
+
+class Held:
+    __slots__ = ("count",)
+
+    @decorated(2)
+    def take(self, n: Literal[3]) -> int:
+        if n > self.count and n:
+            raise ValueError(f"{n + 1}")
+        self.count -= n
+        assert self.count < 4
+        return n
+'''
+#: The changes of it, and nothing else: no message, docstring, annotation, decorator or assertion.
+CHANGES = {
+    "LIMIT: 1 -> 2",
+    "Held.take: n > self.count and n -> n > self.count or n",
+    "Held.take: n > self.count -> n >= self.count",
+    "Held.take: raise ValueError(f'{n + 1}') -> pass",
+    "Held.take: self.count -= n -> self.count += n",
+    "Held.take: self.count -= n -> pass",
+    "Held.take: return n -> return None",
+}
+
+
+def names(text: str, *, is_kernel: bool = False) -> list[str]:
+    return [mutant.name for mutant in mutants(text, is_kernel=is_kernel)]
+
+
+def test_each_mutant_has_one_change_and_a_name_of_its_own() -> None:
+    found = list(mutants(BEFORE))
+    assert [mutant.name for mutant in found] == sorted(
+        {m.name for m in found}, key=names(BEFORE).index
+    )
+    assert {mutant.name for mutant in found} == CHANGES
+    lines = {mutant.text for mutant in found}
+    assert len(lines) == len(found)
+    for mutant in found:
+        compile(mutant.text, "mutant", "exec")
+
+
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [
+        ("not a", ["a"]),
+        ("a < b <= c", ["a <= b <= c", "a < b < c"]),
+        ("a is None", ["a is not None"]),
+        ("a in b", ["a not in b"]),
+        ("(a + b) // c", ["(a + b) * c", "a - b"]),
+        ("a << 3", ["a >> 3", "4"]),
+        ("f(True)", ["pass", "False"]),
+        ("b if a else c", ["not a"]),
+    ],
+)
+def test_what_may_stand_for_what(line: str, changes: list[str]) -> None:
+    assert [name.partition(" -> ")[2] for name in names(line)] == changes
+
+
+def test_changes_with_one_name_are_numbered() -> None:
+    assert names("a = [1, 1]") == ["a: 1 -> 2", "a: 1 -> 2 (2)"]
+
+
+def test_the_texts_of_kernels_are_changed_too() -> None:
+    text = 'A = """\n  %x = add i32 %y, 3\n  if (k < 2)\n"""'
+    assert names(text) == []
+    assert names(text, is_kernel=True) == [
+        "A: %x = add i32 %y, 3 -> %x = sub i32 %y, 3",
+        "A: %x = add i32 %y, 3 -> %x = add i32 %y, 4",
+        "A: if (k < 2) -> if (k <= 2)",
+        "A: if (k < 2) -> if (k < 3)",
+    ]
+
+
+def test_every_module_is_judged_by_the_nearest_tests() -> None:
+    found = {str(module): beside(module) for module in modules([])}
+    assert len(found) > 40
+    folder = ROOT / "tests/service/engine"
+    memory = found["service/tensor_round_service/engine/memory.py"]
+    assert memory[0] == folder / "test_memory.py"
+    assert {file.parent for file in memory} == {folder}
+    dialect = found["client/tensor_round/contract/operators/dialects/onnx.py"]
+    assert {file.parent for file in dialect} == {ROOT / "tests/client/contract/operators"}
+
+
+def test_a_part_of_a_path_selects() -> None:
+    assert modules(["engine/job"]) == [Path("service/tensor_round_service/engine/job.py")]
+    assert modules(["nowhere"]) == []
+
+
+def test_each_listed_survivor_is_a_mutant_with_a_reason() -> None:
+    for module, survivors in LISTED.items():
+        text = (ROOT / module).read_text()
+        assert survivors.keys() <= set(names(text, is_kernel=module.endswith("kernels.py"))), module
+        assert all(len(reason) > 20 for reason in survivors.values())
