@@ -15,7 +15,7 @@ from opentelemetry.util.types import AttributeValue
 
 from ..engine.job import PHASES, Job, Observer
 from ..http1.context import RequestHandler
-from ..http1.head import TRACEPARENT, RequestHead, traceparent_of
+from ..http1.head import TRACEPARENT, RequestHead, traceparent_of, tracestate_of
 from ..http1.request import Request
 from ..http1.response import Response
 
@@ -24,7 +24,6 @@ _METHODS = frozenset(
     ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"]
 )
 _CONTEXT = TraceContextTextMapPropagator()
-_CONTEXT_FIELDS = ("traceparent", "tracestate")
 
 
 class TracedHandler:
@@ -122,12 +121,9 @@ class _JobSpans:
 
 
 def _context_fields(head: RequestHead) -> dict[str, str]:
-    values = head.values
-    return {
-        name: values[name.encode()].decode("latin-1")
-        for name in _CONTEXT_FIELDS
-        if name.encode() in values
-    }
+    """The lawful ones of the fields: OpenTelemetry logs a warning with what it cannot read."""
+    fields = {"traceparent": traceparent_of(head), "tracestate": tracestate_of(head)}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _response_attributes(request: Request, response: Response) -> dict[str, AttributeValue]:
