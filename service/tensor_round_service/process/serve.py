@@ -131,6 +131,12 @@ def _worker_main(
 ) -> None:
     """The main function of a worker; all workers share ``folder``."""
     _keep_freed_memory()
+    if listener.is_reachable and settings.api_keys_file is None and settings.ssl_ca_certs is None:
+        logger.warning(
+            "other machines may reach HOST %s, and whoever does may use the service: it has "
+            "neither API_KEYS_FILE nor SSL_CA_CERTS",
+            settings.host,
+        )
     lifecycle = ProcessLifecycle()
     try:
         app = create_app(settings, lifecycle=lifecycle, worker_folder=folder)
