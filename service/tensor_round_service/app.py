@@ -159,6 +159,7 @@ def create_app(
         tasks = [
             asyncio.create_task(serving.release_idle_memory()),
             asyncio.create_task(app.metrics.share()),
+            asyncio.create_task(counts.share()),
         ]
         try:
             yield
@@ -208,6 +209,7 @@ def create_app(
         partial(_gauges, serving, lifecycle),
         settings.workers,
         serving.backend.device_events,
+        lifecycle.dropped_log_lines,
         worker_folder,
     )
     app.metrics = metrics

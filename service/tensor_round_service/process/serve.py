@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -31,6 +30,7 @@ from .logs import log_config
 from .server import Server
 from .tls import CertificateError, ServerTLS
 from .tracing import CannotTrace, is_configured, is_installed, traced
+from .worker_folder import held, worker_folder
 from .workers import CannotServe, Supervisor
 
 logger = logging.getLogger(__name__)
@@ -114,9 +114,8 @@ def _serve(
 
 def _supervise(settings: Settings, inherited: Inherited | None) -> int:
     """Serve in several processes on one listener."""
-    folder_context = TemporaryDirectory(prefix="tensor-round-")
-    with Listener(settings, inherited) as listener, folder_context as folder:
-        main = partial(_worker_main, settings, Path(folder))
+    with Listener(settings, inherited) as listener, worker_folder() as folder:
+        main = partial(_worker_main, settings, folder)
         return Supervisor(main, settings, listener, partial(_announce, settings, listener)).run()
 
 
@@ -139,8 +138,9 @@ def _worker_main(
         )
     lifecycle = ProcessLifecycle()
     try:
-        app = create_app(settings, lifecycle=lifecycle, worker_folder=folder)
-        _serve(settings, app, listener, lifecycle, on_start, supervised=True)
+        with held(folder):
+            app = create_app(settings, lifecycle=lifecycle, worker_folder=folder)
+            _serve(settings, app, listener, lifecycle, on_start, supervised=True)
     except _START_ERRORS as error:
         raise CannotServe(str(error)) from None
 
