@@ -118,6 +118,8 @@ class Counts:
 
         One function, as it is a tenth of what a small request takes.
         """
+        if not job.is_sent:
+            return
         route, received, sent = job.traffic
         dialect, dtype = job.labels
         row = self.requests[route, dialect, dtype, job.executed_by, "200", ""]

@@ -16,7 +16,7 @@ from opentelemetry.util.types import AttributeValue
 from ..engine.job import PHASES, Job, Observer
 from ..http1.context import RequestHandler
 from ..http1.head import TRACEPARENT, RequestHead, traceparent_of, tracestate_of
-from ..http1.request import Request
+from ..http1.request import ClientDisconnected, Request
 from ..http1.response import Response
 
 #: The methods that are a value of ``http.request.method``; others are ``_OTHER``.
@@ -37,6 +37,9 @@ class TracedHandler:
         self._route_of = route_of
         self.refuse = handler.refuse
         self.preallocated_response = handler.preallocated_response
+        self.abandoned = handler.abandoned
+        self.logs_access = handler.logs_access
+        self.log = handler.log
 
     async def respond(self, request: Request) -> Response:
         """The other handler's response; the span of a tensor's request ends when it is sent."""
@@ -117,6 +120,9 @@ class _JobSpans:
         for name, start, end in zip(PHASES, times, times[1:], strict=False):
             self._tracer.start_span(name, context, start_time=start).end(end)
         self._span.set_attributes(_job_attributes(job))
+        if not job.is_sent:
+            self._span.set_attribute("error.type", ClientDisconnected.__qualname__)
+            self._span.set_status(Status(StatusCode.ERROR))
         self._span.end(now)
 
 
