@@ -50,7 +50,7 @@ LIBRARIES: dict[str, set[str]] = {
     "client": {"numpy", "ml_dtypes", "pydantic", "pydantic_core", "httpx2"},
     "service": {
         *("numpy", "pydantic", "pydantic_core", *WEB, "httptools", "pydantic_settings"),
-        *("prometheus_client", "structlog", "typing_extensions"),
+        *("prometheus_client", "typing_extensions"),
         *("llvmlite", "cupy", "cupyx", "ray", "opentelemetry"),
     },
     "verify": {"numpy", "onnx"},

@@ -22,7 +22,7 @@ import importlib.util
 for name in """
     anyio._backends._asyncio fastapi.openapi.docs fastapi.staticfiles fastapi.telemetry
     fastapi_swagger httptools ml_dtypes numpy.typing prometheus_client.openmetrics.exposition
-    pydantic.v1 pydantic_settings structlog uvicorn.lifespan.on
+    pydantic.v1 pydantic_settings uvicorn.lifespan.on
     uvicorn.loops.auto uvicorn.loops.uvloop uvicorn.protocols.utils
 """.split():
     importlib.import_module(name)

@@ -37,7 +37,7 @@ from .routes.control import control_rows
 from .routes.inference import inference_rows
 from .routes.pages import page_rows
 from .routes.round import round_row
-from .routes.status import METRICS_PATH, metrics_row, service_row, status_rows
+from .routes.status import METRICS_PATH, metrics_row, moved_metrics_row, service_row, status_rows
 from .routes.table import Row, Table
 from .settings import Settings
 
@@ -160,6 +160,7 @@ def create_app(
         tasks = [
             asyncio.create_task(serving.release_idle_memory()),
             asyncio.create_task(app.metrics.share()),
+            asyncio.create_task(counts.share()),
         ]
         try:
             yield
@@ -209,11 +210,12 @@ def create_app(
         partial(_gauges, serving, lifecycle),
         settings.workers,
         serving.backend.device_events,
+        lifecycle.dropped_log_lines,
         worker_folder,
     )
     app.metrics = metrics
-    if settings.metrics_port is None:
-        rows.append(metrics_row(metrics))
+    is_elsewhere = settings.metrics_port is not None
+    rows.append(moved_metrics_row() if is_elsewhere else metrics_row(metrics))
     app.table = table = Table(rows)
     table.add_to(app)
     for path, tensor_route in table.tensor_routes.items():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from time import perf_counter
 
 from .auth.api_keys import CREDENTIALS, Authenticator
 from .auth.origins import Cors, HostCheck, check_origin
@@ -18,6 +20,7 @@ from .http1.asgi import (
     respond_by_asgi,
     send_response,
 )
+from .http1.context import Exchange
 from .http1.head import MalformedRequest, RequestHead, traceparent_of
 from .http1.request import ClientDisconnected, Request
 from .http1.response import (
@@ -29,8 +32,8 @@ from .http1.response import (
     head_bytes,
     request_id_field,
 )
-from .metrics.recorder import Metrics
-from .refusals import is_v2, refusal_response
+from .metrics.recorder import ABANDONED, Metrics
+from .refusals import is_v2, refusal_response, response_to
 from .routes.table import Table
 
 #: Methods without a body, for which a trailing slash of the path is ignored.
@@ -63,7 +66,7 @@ class Dispatcher:
         self._authenticator = authenticator
         self._cors = cors
         self._metrics = metrics
-        self._logs_access = logs_access
+        self.logs_access = logs_access
         self._listed_origins = cors.origins if cors else frozenset()
         self._preallocated = {
             (refusal.code, is_v2(path)): _serialized(refusal_response(path, refusal))
@@ -100,8 +103,7 @@ class Dispatcher:
         except (ClientDisconnected, MalformedRequest):
             raise
         except Exception as error:  # every error becomes a response
-            refusal = refusal_for(error, request_id[1].decode())
-            response = refusal_response(head.path, refusal, traceparent_of(head))
+            response = response_to(head.path, error, traceparent_of(head), request_id[1].decode())
         if route is None and all(name != CACHE_CONTROL for name, _ in response.headers):
             # Tensor routes need no field: caches do not store responses to POST by themselves
             # (RFC 9111, section 3).
@@ -111,8 +113,6 @@ class Dispatcher:
             response.headers += self._cors.fields(head)
         if self._metrics is not None and (route is None or response.owner is None):
             self._metrics.responded(head.path, response, request.received)
-        if self._logs_access:
-            _log(request, response)
         return response
 
     def _strip_trailing_slash(self, head: RequestHead) -> None:
@@ -120,53 +120,86 @@ class Dispatcher:
         if head.path not in self._folders and not head.path.endswith("//"):
             head.path = head.path[:-1]
 
-    def refuse(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
+    def refuse(self, path: str, error: Exception, request: Request | None = None) -> Response:
         """Return the refusal for an error, in the format of the path's API.
 
-        ``head`` is the head of the request; None if it could not be parsed.
+        ``request`` is None if its head could not be parsed.
         """
-        response = refusal_response(path, refusal_for(error), traceparent_of(head))
+        head, received = (None, 0) if request is None else (request.head, request.received)
+        response = response_to(path, error, traceparent_of(head))
         if self._metrics is not None:
-            self._metrics.responded(path, response)
+            self._metrics.responded(path, response, received)
         if self._cors is not None:
             response.headers += self._cors.fields(head)
         return response
 
-    def preallocated_response(self, path: str, error: Exception) -> bytes:
-        """Return a serialized response that needs no memory, for an error on that path."""
+    def preallocated_response(self, path: str, error: Exception) -> tuple[Response, bytes]:
+        """Return a response that needs no memory, for an error on that path, and its bytes."""
         code, of_v2 = refusal_for(error).code, is_v2(path)
-        return self._preallocated.get((code, of_v2)) or self._preallocated[FAILED.code, of_v2]
+        found = self._preallocated.get((code, of_v2)) or self._preallocated[FAILED.code, of_v2]
+        if self._metrics is not None:
+            with contextlib.suppress(MemoryError):
+                self._metrics.responded(path, found[0])
+        return found
+
+    def abandoned(self, path: str, received: int) -> None:
+        """Count a request whose caller has left before its response."""
+        if self._metrics is not None:
+            self._metrics.abandoned(path, received)
+
+    def log(self, exchange: Exchange) -> None:
+        """Log an exchange that is over."""
+        with contextlib.suppress(MemoryError):
+            _log(exchange)
 
     async def serve_asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request of another ASGI server."""
         request = AsgiRequest(scope, receive)
+        head, began = request.head, perf_counter()
+        response = None
         try:
-            response = await self.respond(request)
+            answer = await self.respond(request)
+            answer.headers += SERVER_FIELDS
+            await send_response(answer, send, head_only=head.method == "HEAD")
+            response = answer
         except ClientDisconnected:
-            return
-        response.headers += SERVER_FIELDS
-        await send_response(response, send, head_only=request.head.method == "HEAD")
+            self.abandoned(head.path, request.received)
+        finally:
+            if self.logs_access:
+                client = request.client[0] if request.client else None
+                seconds = perf_counter() - began
+                self.log(Exchange(head.path, head, client, request.received, response, seconds))
 
 
-def _serialized(response: Response) -> bytes:
+def _serialized(response: Response) -> tuple[Response, bytes]:
     nbytes = sum(map(len, response.parts))
-    return b"".join((head_bytes(response, nbytes, b"", close=True), *response.parts))
+    head = head_bytes(response, nbytes, b"", close=True)
+    return response, b"".join((head, *response.parts))
 
 
-def _log(request: Request, response: Response) -> None:
-    """Log a request and its response, before the response is sent."""
-    head = request.head
+def _log(exchange: Exchange) -> None:
+    """Log an exchange: in text after its method and path, else as fields."""
+    head, response = exchange.head, exchange.response
+    (status, code), sent, request_id = ABANDONED, 0, b""
+    if response is not None:
+        status, code = str(response.status), response.code
+        request_id = dict(response.headers).get(REQUEST_ID, b"")
+        if head is None or head.method != "HEAD":
+            sent = sum(map(len, response.parts))
     fields = {
-        "method": head.method,
-        "path": head.path,
-        "status": response.status,
-        "code": response.code or None,
-        "received_bytes": request.received,
-        "sent_bytes": sum(map(len, response.parts)),
-        "client": request.client[0] if request.client else None,
-        "request_id": dict(response.headers)[REQUEST_ID].decode(),
+        "status": int(status),
+        "code": code or None,
+        "received_bytes": exchange.received,
+        "sent_bytes": sent,
+        "duration_ms": round(exchange.seconds * 1e3, 3),
+        "client": exchange.client,
+        "request_id": request_id.decode() or None,
         "traceparent": traceparent_of(head),
     }
-    extra = {name: value for name, value in fields.items() if value is not None}
-    text = " ".join(f"{name}={value}" for name, value in list(extra.items())[2:])
-    _ACCESS.info("%s %s %s", head.method, ascii(head.path)[1:-1], text, extra=extra)
+    told = {name: value for name, value in fields.items() if value is not None}
+    method, path = None if head is None else head.method, exchange.path
+    # No space: it separates the fields.
+    shown = ascii(path)[1:-1].replace(" ", "\\x20")
+    text = "".join(f" {name}={value}" for name, value in told.items())
+    extra = {"event": "request", "method": method, "path": path, **told}
+    _ACCESS.info("%s %s%s", method or "-", shown, text, extra=extra)

@@ -22,11 +22,25 @@ from tensor_round.contract.wire import native
 
 from .codec import oip
 from .failures import refusal_for
-from .http1.head import Header
+from .http1.head import Header, MalformedRequest
 from .http1.request import ClientDisconnected
 from .http1.response import NO_STORE, Response, field_name, of_type
 
 _RETRY_AFTER = field_name(native.RETRY_AFTER)
+_PLAIN_TEXT = of_type("text/plain; charset=utf-8")
+#: Of bytes that are not HTTP/1.1, in metrics and the log: their refusal is no document.
+MALFORMED = "malformed_http"
+
+
+def response_to(
+    path: str, error: Exception, traceparent: str | None = None, request_id: str = ""
+) -> Response:
+    """The refusal for any exception; what is unexpected is logged with the request's id."""
+    if isinstance(error, MalformedRequest):
+        response = Response(400, _PLAIN_TEXT, [b"Invalid HTTP request received."], [])
+        response.code = MALFORMED
+        return response
+    return refusal_response(path, refusal_for(error, request_id), traceparent)
 
 
 def refusal_response(

@@ -92,7 +92,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Minimum level of log messages."""
     access_log: bool = False
-    """Log a line for each request, without payloads and keys."""
+    """Log a line for each request, refused and abandoned ones too, without payloads and keys."""
     ssl_certfile: Path | None = None
     """Certificate chain, PEM; if set, the service accepts only TLS."""
     ssl_keyfile: Path | None = None

@@ -20,7 +20,7 @@ FIRST_BYTES = 64 << 10
 
 
 class Observer(Protocol):
-    """Observes the end of jobs whose response was sent."""
+    """Observes the end of jobs that had a response, be it sent or not."""
 
     def job_ended(self, job: Job) -> None:
         """Read the facts of a job; its memory has been released."""
@@ -36,7 +36,7 @@ class Job:
     __slots__ = (
         *("_buffers", "_memory", "_needed", "_reserved"),
         *("execute_seconds", "executed_by", "overlap", "queue_seconds", "receive_seconds"),
-        *("call", "caller", "labels", "observer", "sending_since", "traffic"),
+        *("call", "caller", "is_sent", "labels", "observer", "sending_since", "traffic"),
     )
 
     #: The route's path, and the lengths of the request's and the response's body in bytes.
@@ -59,6 +59,8 @@ class Job:
         self.labels = "", ""
         #: The call, once it is known, if the tensor is rounded.
         self.call: RoundCall | None = None
+        #: Whether the whole response was sent.
+        self.is_sent = False
         #: Observes the end of a job with a response. Set together with the attributes above.
         self.observer: Observer | None = None
         #: State of the rounding while receiving, if there is any.
@@ -102,11 +104,13 @@ class Job:
         self._buffers.append(buffer)
         return buffer if buffer.size == nbytes else buffer[:nbytes]
 
-    def end(self, reusable: bool) -> None:
+    def end(self, reusable: bool, is_sent: bool = False) -> None:
         """Return all memory. Further calls have no effect.
 
-        ``reusable`` says that neither a thread nor the kernel uses the buffers any more.
+        ``reusable`` says that neither a thread nor the kernel uses the buffers any more, and
+        ``is_sent`` that the whole response was sent.
         """
+        self.is_sent = is_sent
         self._memory.release(self._reserved, self._buffers if reusable else ())
         self._reserved = 0
         self._buffers = []

@@ -55,6 +55,8 @@ class ProcessLifecycle:
     is_lost: Callable[[], bool] = lambda: False
     #: The open connections, by what they wait for; the server says.
     connections: Callable[[], dict[str, int]] = dict
+    #: How many lines of the log were dropped.
+    dropped_log_lines: Callable[[], int] = lambda: 0
 
 
 class Readiness:

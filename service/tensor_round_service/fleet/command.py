@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging.config
+import logging
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from types import FrameType
 
@@ -13,12 +12,12 @@ import ray
 
 from ..process.command_line import read_settings, unknown_variables
 from ..process.listener import CannotListen
-from ..process.logs import log_config
+from ..process.logs import Log, logging_to_stderr
 from ..settings import PREFIX, Settings
 from .controller import Controller
 from .directory import directory
 from .leadership import acquire_leadership, is_deposed
-from .options import FleetOptions
+from .options import FleetOptions, Specification
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +31,16 @@ def run(arguments: Sequence[str]) -> int:
     options = read_settings(FleetOptions, arguments, _PROGRAM)
     specification = options.specification(os.environ)
     settings = read_settings(Settings, [], _PROGRAM)
-    logging.config.dictConfig(log_config(settings))
+    with logging_to_stderr(settings) as log:
+        return _keep(options, specification, settings, log)
+
+
+def _keep(options: FleetOptions, specification: Specification, settings: Settings, log: Log) -> int:
     for names, model in ((specification.environment, Settings), (os.environ, FleetOptions)):
         for sentence in unknown_variables(names, model):
             logger.warning(sentence)
     if settings.uds is not None:
-        print(f"{_PROGRAM}: {PREFIX}UDS: must not be set for replicas", file=sys.stderr)
+        log.say(f"{_PROGRAM}: {PREFIX}UDS: must not be set for replicas")
         return 2
     drain_seconds = settings.drain_delay + settings.drain_timeout + KILL_AFTER_SECONDS
     try:
@@ -52,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
             logger.info("the list of replicas is %s/replicas", url)
             controller.run()
     except (CannotListen, ConnectionError) as error:
-        print(f"{_PROGRAM}: {error}", file=sys.stderr)
+        log.say(f"{_PROGRAM}: {error}")
         return 1
     finally:
         ray.shutdown()

@@ -104,15 +104,17 @@ async def send_response(response: Response, send: Send, *, head_only: bool) -> N
     fields = [*response.fixed.fields, *response.headers]
     if response.status != NOT_MODIFIED:
         fields.append((_CONTENT_LENGTH, b"%d" % sum(map(len, response.parts))))
+    is_sent = False
     try:
         await send({"type": "http.response.start", "status": response.status, "headers": fields})
         for part in () if head_only else response.parts:
             for begin in range(0, len(part), _PIECE_BYTES):
                 piece = bytes(part[begin : begin + _PIECE_BYTES])
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
+        is_sent = True
     finally:
         if response.owner is not None:
-            response.owner.end(reusable=True)
+            response.owner.end(reusable=True, is_sent=is_sent)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -14,16 +14,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from time import perf_counter
 from typing import Any
 
 from tensor_round.contract.errors import Draining, ReceiveTimeout, RequestRefused
 
-from .context import ConnectionLimits, RequestHandler, ServerContext, ServerState
-from .head import MalformedRequest, RequestHead, path_of, split_head
+from .context import ConnectionLimits, Exchange, RequestHandler, ServerContext, ServerState
+from .head import MalformedRequest, path_of, split_head
 from .lifecycle import ConnectionLifecycle, State
-from .receiving import CONTINUE, ReceivedRequest
+from .receiving import CONTINUE, ReceivedRequest, client_of
 from .request import ClientDisconnected
-from .response import FixedFields, Response, head_bytes
+from .response import Response, head_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,6 @@ _RECEIVED = memoryview(bytearray(96 << 10))
 #: of 64 KiB is joined, also behind the JSON header of an inference.
 _JOINED_BYTES = 68 << 10
 _LINE_ENDS = b"\r\n"
-_PLAIN_TEXT = FixedFields((b"content-type", b"text/plain; charset=utf-8"))
 
 
 class Connection(ConnectionLifecycle):
@@ -44,9 +44,21 @@ class Connection(ConnectionLifecycle):
         super().__init__(server)
         #: Received bytes of the next head.
         self._unparsed = b""
+        #: When the first byte of a head came that is incomplete, by time.perf_counter.
+        self._head_began = 0.0
         self._request: ReceivedRequest | None = None
+        #: The peer's IP address, for the access log.
+        self._client: str | None = None
         #: Whether the peer has stopped sending.
         self._at_eof = False
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the deadline for the first request."""
+        super().connection_made(transport)
+        if self._server.handler.logs_access:
+            # When the connection is lost, its address may be, too.
+            client = client_of(transport)
+            self._client = None if client is None else client[0]
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory that a route asked to fill, or the receive buffer."""
@@ -82,6 +94,10 @@ class Connection(ConnectionLifecycle):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Raise :class:`ClientDisconnected` in a route that waits for its body."""
+        if self._state is State.HEAD:
+            held = self._unparsed
+            self._server.handler.abandoned(path_of(held), 0)
+            self._log_head(held, None)
         super().connection_lost(error)
         self._unparsed = b""
         request, self._request = self._request, None
@@ -127,6 +143,7 @@ class Connection(ConnectionLifecycle):
             return
         if self._unparsed and self._state is State.IDLE:
             self._move(State.HEAD)
+            self._head_began = perf_counter()
             self._deadline.set(self._server.limits.receive_timeout)
         self._resume_reading()
 
@@ -141,36 +158,51 @@ class Connection(ConnectionLifecycle):
     async def _serve(self, request: ReceivedRequest) -> None:
         """Run the application on one request and send its response, or a refusal."""
         application, head = self._server.handler, request.head
+        began = perf_counter()
         response: Response | None = None
+        refusal: Response | None = None
+        is_sent = False
         try:
             try:
-                response = await application.respond(request)
+                answer = response = await application.respond(request)
                 if not request.is_at_end:
                     request.skip()
             except (MalformedRequest, RequestRefused) as error:
-                owner = None if response is None else response.owner
-                response = self._refusal(head.path, error, head)
-                response.owner = owner
+                answer = refusal = application.refuse(head.path, error, request)
             except asyncio.CancelledError:  # the drain timeout has passed
-                refusal = Draining("the service stopped before the response", retry_after=1)
-                response = application.refuse(head.path, refusal, head)
-            await self._respond(request, response)
+                draining = Draining("the service stopped before the response", retry_after=1)
+                answer = refusal = application.refuse(head.path, draining, request)
+            is_sent = await self._respond(request, answer)
         except ClientDisconnected:
             self._abort()
         except Exception as error:  # the response or its head could not be created
-            self._write_preallocated(request, error)
+            refusal = self._write_preallocated(request, error)
+            is_sent = refusal is not None
         except BaseException:  # cancelled while sending: the response is incomplete
             self._abort()
             raise
         finally:
-            if response is not None and response.owner is not None:
+            owner = None if response is None else response.owner
+            if owner is not None:
                 # After an incomplete response the kernel may still read from the memory.
-                response.owner.end(reusable=self._request is not request)
+                owner.end(reusable=self._request is not request, is_sent=is_sent and not refusal)
+            is_counted = refusal is not None or (response is not None and owner is None)
+            if not (is_sent or is_counted):
+                application.abandoned(head.path, request.received)
+            if application.logs_access:
+                sent = (refusal or response) if is_sent else None
+                seconds = perf_counter() - began
+                application.log(
+                    Exchange(head.path, head, self._client, request.received, sent, seconds)
+                )
 
-    async def _respond(self, request: ReceivedRequest, response: Response) -> None:
-        """Send a response; on return the transport has no more use for its memory."""
+    async def _respond(self, request: ReceivedRequest, response: Response) -> bool:
+        """Send a response; return whether the connection lasted until its last byte.
+
+        The transport has no more use for its memory then.
+        """
         if self._writer.is_lost:
-            return
+            return False
         is_kept = request.is_at_end and request.head.keep_alive
         if self._is_draining or self._at_eof:
             is_kept = is_kept and bool(request.unread)
@@ -191,7 +223,7 @@ class Connection(ConnectionLifecycle):
             self._start_sending()
             await self._writer.write_parts((head, *parts))
         if self._writer.is_lost:
-            return
+            return False
         self._request = None
         if is_kept:
             self._unparsed = bytes(request.unread)
@@ -202,6 +234,7 @@ class Connection(ConnectionLifecycle):
             self._close()
         else:
             self._linger()
+        return True
 
     async def _receive(self, waiter: asyncio.Future[None]) -> None:
         """Wait for bytes of the request's body."""
@@ -245,25 +278,34 @@ class Connection(ConnectionLifecycle):
     def _refuse_head(self, held: bytes, error: Exception) -> None:
         """Refuse bytes that are not a valid head, and close the connection."""
         self._unparsed = b""
-        response, server = self._refusal(path_of(held), error), self._server
+        server = self._server
+        response = server.handler.refuse(path_of(held), error)
         server.render()
         head = head_bytes(response, sum(map(len, response.parts)), server.common_lines, close=True)
         self.transport.write(b"".join((head, *response.parts)))
+        self._log_head(held, response)
         self._linger()
 
-    def _refusal(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
-        if isinstance(error, MalformedRequest):
-            return Response(400, _PLAIN_TEXT, [b"Invalid HTTP request received."], [])
-        return self._server.handler.refuse(path, error, head)
+    def _log_head(self, held: bytes, response: Response | None) -> None:
+        """Log an incomplete or malformed head; None for ``response`` if the caller has left."""
+        handler = self._server.handler
+        if handler.logs_access:
+            is_begun = self._state is State.HEAD
+            seconds = perf_counter() - self._head_began if is_begun else 0.0
+            path = path_of(held)
+            handler.log(Exchange(path, None, self._client, len(held), response, seconds))
 
-    def _write_preallocated(self, request: ReceivedRequest, error: Exception) -> None:
-        """Send a preallocated response if nothing has been sent yet."""
+    def _write_preallocated(self, request: ReceivedRequest, error: Exception) -> Response | None:
+        """Send a preallocated response, if nothing has been sent yet, and return it."""
         if self._state is not State.WORKING:
             self._abort()
-            return
+            return None
         self._request = None
-        self.transport.write(self._server.handler.preallocated_response(request.head.path, error))
+        handler = self._server.handler
+        response, serialized = handler.preallocated_response(request.head.path, error)
+        self.transport.write(serialized)
         self._linger()
+        return response
 
 
 class HTTPProtocol:

@@ -38,8 +38,28 @@ class ConnectionLimits:
     first_grace: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and what became of it, for the access log."""
+
+    path: str
+    #: None if it was not understood, or is incomplete.
+    head: RequestHead | None
+    #: The caller's IP address; None on a Unix socket.
+    client: str | None
+    #: Bytes of the body that have come; without a head, those of the head.
+    received: int
+    #: None if the caller has left before all of it was sent.
+    response: Response | None
+    #: From the first byte of an incomplete head, or else from the end of the head.
+    seconds: float
+
+
 class RequestHandler(Protocol):
     """The application that responds to requests."""
+
+    #: Whether :meth:`log` wants to know of exchanges.
+    logs_access: bool
 
     async def respond(self, request: Request) -> Response:
         """Return the response to a request; errors become refusals.
@@ -47,14 +67,20 @@ class RequestHandler(Protocol):
         Raises :class:`~..request.ClientDisconnected` and :class:`~..head.MalformedRequest`.
         """
 
-    def refuse(self, path: str, error: Exception, head: RequestHead | None = None) -> Response:
+    def refuse(self, path: str, error: Exception, request: Request | None = None) -> Response:
         """Return the refusal for an error, in the format of the path's API.
 
-        ``head`` is the head of the request; None if it could not be parsed.
+        ``request`` is None if its head could not be parsed.
         """
 
-    def preallocated_response(self, path: str, error: Exception) -> bytes:
-        """Return a serialized response that needs no memory, for an error on that path."""
+    def preallocated_response(self, path: str, error: Exception) -> tuple[Response, bytes]:
+        """Return a response that needs no memory, for an error on that path, and its bytes."""
+
+    def abandoned(self, path: str, received: int) -> None:
+        """Note that a caller has left before the response, after so many bytes of the body."""
+
+    def log(self, exchange: Exchange) -> None:
+        """Log an exchange that is over."""
 
 
 class ServerState(Protocol):

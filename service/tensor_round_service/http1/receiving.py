@@ -181,8 +181,7 @@ class ReceivedRequest(BodyReceiver):
     @property
     def client(self) -> tuple[str, int] | None:
         """The peer's address; None on a Unix socket."""
-        peer = self.transport.get_extra_info("peername")
-        return (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
+        return client_of(self.transport)
 
     @property
     def scheme(self) -> str:
@@ -267,3 +266,9 @@ class ReceivedRequest(BodyReceiver):
         if before < limits.grace_bytes <= self._checked:
             self._rate.limit(limits.rate_interval)
         return is_held
+
+
+def client_of(transport: Any) -> tuple[str, int] | None:
+    """The address and port of a transport's peer; None on a Unix socket."""
+    peer = transport.get_extra_info("peername")
+    return (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None

@@ -46,8 +46,11 @@ NO_STORE = (CACHE_CONTROL, b"no-store")
 class MemoryOwner(Protocol):
     """Owns the memory of a response's parts."""
 
-    def end(self, reusable: bool) -> None:
-        """Release the memory; ``reusable`` says that neither a thread nor the kernel uses it."""
+    def end(self, reusable: bool, is_sent: bool) -> None:
+        """Release the memory; ``reusable`` says that neither a thread nor the kernel uses it.
+
+        ``is_sent`` says that the whole response was sent.
+        """
 
 
 def field_lines(fields: Sequence[Header]) -> bytes:

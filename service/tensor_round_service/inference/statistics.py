@@ -1,21 +1,15 @@
 """The statistics extension: counts and durations of the inferences of each model.
 
-Each worker has its own counters. Several workers keep them in mapped files in a shared folder, so
-that each can report the sum over all, workers that died included. A worker that cannot create its
-file uses private memory, and only it includes these counts.
+Each worker has its own counters, and reports the sum over all, workers that died included.
 """
 
 from __future__ import annotations
 
-import errno
-import logging
-import mmap
-import os
+import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
+from ..counters import INTERVAL, Counters
 from ..documents import BatchStatistics, Duration, ModelStatistics
 from .models import MODELS, Model
 
@@ -25,11 +19,6 @@ _DURATIONS = ("success", "fail", "queue", "compute_input", "compute_infer", "com
 _ZERO: Duration = {"count": 0, "ns": 0}
 #: Counters of a model: the time of the last inference, then count and sum of each duration.
 _ROW = 1 + 2 * len(_DURATIONS)
-_FIRST = {model: position * _ROW for position, model in enumerate(MODELS)}
-_BYTES = 8 * _ROW * len(MODELS)
-_PREFIX = "statistics-"
-
-logger = logging.getLogger(__name__)
 
 
 class Statistics:
@@ -39,33 +28,40 @@ class Statistics:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
-        file = None if folder is None else _map_file(folder)
-        #: Whether the counters are in private memory.
-        self._is_unshared = file is None
-        self._counters = memoryview(bytearray(_BYTES) if file is None else file).cast("q")
+        self._counters = Counters(folder, "statistics")
+        self._find_rows()
+
+    def _find_rows(self) -> None:
+        self._rows = {model: self._counters.row(_key(model), _ROW) for model in MODELS}
+
+    async def share(self) -> None:
+        """Let the other workers know of counts as soon as there is room, until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            if self._counters.share():
+                self._find_rows()
 
     def succeeded(self, model: Model, *, queue: int, input: int, infer: int, output: int) -> None:
         """Count an inference. The durations of its stages are nanoseconds."""
-        counters, at = self._counters, _FIRST[model]
-        counters[at] = time.time_ns() // 1_000_000
+        row = self._rows[model]
+        row[0] = time.time_ns() // 1_000_000
         # Without a loop: this takes a tenth of the time of a small request.
-        counters[at + 1] += 1
-        counters[at + 2] += queue + input + infer + output
-        counters[at + 5] += 1
-        counters[at + 6] += queue
-        counters[at + 7] += 1
-        counters[at + 8] += input
-        counters[at + 9] += 1
-        counters[at + 10] += infer
-        counters[at + 11] += 1
-        counters[at + 12] += output
+        row[1] += 1
+        row[2] += queue + input + infer + output
+        row[5] += 1
+        row[6] += queue
+        row[7] += 1
+        row[8] += input
+        row[9] += 1
+        row[10] += infer
+        row[11] += 1
+        row[12] += output
 
     def failed(self, model: Model, duration: int) -> None:
         """Count a failed inference; ``duration`` is nanoseconds."""
-        at = _FIRST[model]
-        self._counters[at + 3] += 1
-        self._counters[at + 4] += duration
+        row = self._rows[model]
+        row[3] += 1
+        row[4] += duration
 
     def describe(self, model: Model) -> ModelStatistics:
         """The statistics of a model, summed over all workers."""
@@ -101,37 +97,11 @@ class Statistics:
         }
 
     def _summed(self, model: Model) -> list[int]:
-        first = _FIRST[model]
-        rows = [counters[first : first + _ROW].tolist() for counters in self._all()]
-        last, *totals = zip(*rows, strict=True)
+        key = _key(model)
+        rows = [worker.rows[key] for worker in self._counters.workers() if key in worker.rows]
+        last, *totals = ([int(number) for number in column] for column in zip(*rows, strict=True))
         return [max(last), *map(sum, totals)]
 
-    def _all(self) -> Iterator[memoryview]:
-        if self._is_unshared:
-            yield self._counters
-        if self._folder is None:
-            return
-        for file in self._folder.glob(_PREFIX + "*"):
-            yield memoryview(file.read_bytes()).cast("q")
 
-
-def _map_file(folder: Path) -> mmap.mmap | None:
-    """Map a new file of zeros; None, with a warning, if it cannot be created.
-
-    The file gets its final name when it is complete. Its bytes are written, not only its length
-    set: on a full disk, the first access to a missing page would end the process (SIGBUS).
-    """
-    try:
-        with NamedTemporaryFile(dir=folder, buffering=0, delete=False) as file:
-            try:
-                if file.write(bytes(_BYTES)) < _BYTES:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                memory = mmap.mmap(file.fileno(), _BYTES)
-                os.rename(file.name, folder / (_PREFIX + Path(file.name).name))
-            except OSError:
-                os.unlink(file.name)
-                raise
-    except OSError as error:
-        logger.warning("statistics: %s; this worker uses private counters", error.strerror)
-        return None
-    return memory
+def _key(model: Model) -> tuple[str, str]:
+    return model.name, model.version

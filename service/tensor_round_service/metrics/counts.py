@@ -1,4 +1,4 @@
-"""Counters of one process: requests, bytes, and seconds by phase; and its present state.
+"""Counters of one worker: requests, bytes, and seconds by phase; its present state; sums of both.
 
 A request costs a few look-ups and additions. Nothing takes a lock: only the event loop counts.
 """
@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
 
+from ..counters import Counters, Key
 from ..engine.job import PHASES, Job
 
 #: Labels of a request: route, dialect, dtype, backend, status, code. Each has few values.
@@ -31,18 +31,80 @@ _CLASS_OF_BITS = tuple(
 )
 
 
-class Counts:
-    """Counters of one process; they can be added up and serialized as JSON."""
+#: Numbers of a phase: the count of each bucket, then the sum in seconds.
+_PHASE = len(BUCKETS) + 2
+#: The first parts of the keys of rows.
+_REQUESTS, _PHASES, _EVENT, _DROPPED = "requests", "phases", "device event", "dropped log lines"
+_GAUGES, _CONNECTIONS, _MEMORY = "gauges", "connections", "device memory"
+#: What a gauge has whose subject is gone.
+_GONE = -1
 
-    def __init__(self, device_events: Counter[tuple[str, str]] | None = None) -> None:
-        #: Number of requests, bytes of their bodies, bytes of the responses' bodies.
-        self.requests: defaultdict[Labels, list[int]] = defaultdict(lambda: [0, 0, 0])
-        #: By size class: of each phase the count of each bucket, then the sum in seconds.
-        self.phases: defaultdict[str, list[list[float]]] = defaultdict(
-            lambda: [[0.0] * (len(BUCKETS) + 2) for _ in PHASES]
-        )
-        #: By device and event, how often it happened; the backend counts.
-        self.device_events = Counter() if device_events is None else device_events
+
+class _Requests(dict[Labels, "memoryview[int]"]):
+    """Number of requests, bytes of their bodies, bytes of the responses' bodies."""
+
+    def __init__(self, counters: Counters) -> None:
+        super().__init__()
+        self._counters = counters
+
+    def __missing__(self, labels: Labels) -> memoryview[int]:
+        row = self[labels] = self._counters.row((_REQUESTS, *labels), 3)
+        return row
+
+
+class _Phases(dict[str, "list[memoryview[float]]"]):
+    """By size class, the numbers of each phase."""
+
+    def __init__(self, counters: Counters) -> None:
+        super().__init__()
+        self._counters = counters
+
+    def __missing__(self, size: str) -> list[memoryview[float]]:
+        row = self._counters.row((_PHASES, size), _PHASE * len(PHASES), "d")
+        phases = self[size] = [row[at : at + _PHASE] for at in range(0, len(row), _PHASE)]
+        return phases
+
+
+class Counts:
+    """Counts requests in the counters of this process."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self.requests = _Requests(counters)
+        self.phases = _Phases(counters)
+        #: What was counted of others' counters.
+        self._counted: Counter[Key] = Counter()
+
+    def share(self) -> None:
+        """Let the other workers know of counts for which there was no room before."""
+        if self._counters.share():
+            self.requests.clear()
+            self.phases.clear()
+
+    def follow(self, device_events: Mapping[tuple[str, str], int], dropped_lines: int) -> None:
+        """Count what others have counted since the last call: events of devices, lines dropped."""
+        totals: dict[Key, int] = {
+            (_EVENT, *key): count for key, count in list(device_events.items())
+        }
+        totals[_DROPPED,] = dropped_lines
+        for key, total in totals.items():
+            self._counters.row(key, 1)[0] += total - self._counted[key]
+            self._counted[key] = total
+
+    def state(self, gauges: Gauges) -> None:
+        """Let the other workers know the present state of this one."""
+        present: dict[Key, Sequence[int]] = {
+            (_GAUGES,): (gauges.bytes_in_flight, gauges.bytes_in_flight_limit, gauges.is_ready),
+            **{(_CONNECTIONS, state): (count,) for state, count in gauges.connections.items()},
+            **{(_MEMORY, device): sizes for device, sizes in gauges.device_memory.items()},
+        }
+        for key in self._counters.own_keys():
+            if key[0] in (_CONNECTIONS, _MEMORY) and key not in present:
+                self._counters.row(key, 1)[0] = _GONE
+        for key, numbers in present.items():
+            row = self._counters.row(key, len(numbers))
+            for position, number in enumerate(numbers):
+                row[position] = number
 
     def request(self, labels: Labels, received: int, sent: int) -> None:
         """Count a request, and the bytes of its body and of the response's."""
@@ -56,6 +118,8 @@ class Counts:
 
         One function, as it is a tenth of what a small request takes.
         """
+        if not job.is_sent:
+            return
         route, received, sent = job.traffic
         dialect, dtype = job.labels
         row = self.requests[route, dialect, dtype, job.executed_by, "200", ""]
@@ -78,23 +142,6 @@ class Counts:
         sending[bisect_left(BUCKETS, seconds)] += 1
         sending[-1] += seconds
 
-    def as_data(self) -> dict[str, Any]:
-        """The counts as JSON values."""
-        requests = [[*labels, *row] for labels, row in self.requests.items()]
-        events = [[*key, count] for key, count in self.device_events.items()]
-        return {"requests": requests, "phases": dict(self.phases), "device_events": events}
-
-    def add(self, data: dict[str, Any]) -> None:
-        """Add the counters of another process, in the form of :meth:`as_data`."""
-        for route, dialect, dtype, backend, status, code, *numbers in data["requests"]:
-            row = self.requests[route, dialect, dtype, backend, status, code]
-            row[:] = map(sum, zip(row, numbers, strict=True))
-        for device, event, count in data["device_events"]:
-            self.device_events[device, event] += count
-        for name, phases in data["phases"].items():
-            for mine, others in zip(self.phases[name], phases, strict=True):
-                mine[:] = map(sum, zip(mine, others, strict=True))
-
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
@@ -106,3 +153,58 @@ class Gauges:
     connections: dict[str, int] = field(default_factory=dict)
     #: Used and total bytes by device.
     device_memory: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Mapping[Key, Sequence[float]]) -> Gauges:
+        """The state that a worker has let the others know by :meth:`Counts.state`."""
+        in_flight, limit, is_ready = rows.get((_GAUGES,), (0, 0, 0))
+        connections, memory = (
+            {key[1]: row for key, row in rows.items() if key[0] == kind and row[0] != _GONE}
+            for kind in (_CONNECTIONS, _MEMORY)
+        )
+        return cls(
+            bytes_in_flight=int(in_flight),
+            bytes_in_flight_limit=int(limit),
+            is_ready=bool(is_ready),
+            connections={state: int(count) for state, (count,) in connections.items()},
+            device_memory={device: [int(n) for n in sizes] for device, sizes in memory.items()},
+        )
+
+
+class Totals:
+    """The sums of what several workers have counted."""
+
+    def __init__(self) -> None:
+        #: Number of requests, bytes of their bodies, bytes of the responses' bodies.
+        self.requests: defaultdict[Labels, list[int]] = defaultdict(lambda: [0, 0, 0])
+        #: By size class: of each phase the count of each bucket, then the sum in seconds.
+        self.phases: defaultdict[str, list[float]] = defaultdict(
+            lambda: [0.0] * (_PHASE * len(PHASES))
+        )
+        #: By device and event, how often it happened.
+        self.device_events: Counter[tuple[str, str]] = Counter()
+        #: Lines of the log for which there was no room.
+        self.dropped_lines = 0
+
+    def add(self, rows: Mapping[Key, Sequence[float]]) -> None:
+        """Add the rows of a worker."""
+        for key, numbers in rows.items():
+            match key:
+                case (kind, *labels) if kind == _REQUESTS:
+                    route, dialect, dtype, backend, status, code = labels
+                    row = self.requests[route, dialect, dtype, backend, status, code]
+                    for position, number in enumerate(numbers):
+                        row[position] += int(number)
+                case (kind, size) if kind == _PHASES:
+                    phases = self.phases[size]
+                    for position, number in enumerate(numbers):
+                        phases[position] += number
+                case (kind, device, event) if kind == _EVENT:
+                    self.device_events[device, event] += int(numbers[0])
+                case (kind,) if kind == _DROPPED:
+                    self.dropped_lines += int(numbers[0])
+
+    def phase_rows(self, size: str) -> list[list[float]]:
+        """The numbers of each phase of a size class."""
+        row = self.phases[size]
+        return [row[at : at + _PHASE] for at in range(0, len(row), _PHASE)]

@@ -23,7 +23,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from ..engine.job import PHASES
-from .counts import BUCKETS, Counts, Gauges
+from .counts import BUCKETS, Gauges, Totals
 
 PREFIX = "tensor_round"
 #: The labels of a request, in the order of :data:`.counts.Labels`.
@@ -42,11 +42,11 @@ class Workers:
 
 
 def exposition(
-    counts: Counts, workers: Workers, info: dict[str, str], accept: str
+    totals: Totals, workers: Workers, info: dict[str, str], accept: str
 ) -> tuple[bytes, str]:
     """The text of all metrics, in the format that ``accept`` prefers, and its media type."""
     registry = CollectorRegistry()
-    registry.register(_Families(list(_families(counts, workers, info))))
+    registry.register(_Families(list(_families(totals, workers, info))))
     encode, media_type = choose_encoder(accept)
     return encode(registry), media_type
 
@@ -59,28 +59,34 @@ class _Families(Collector):
         return self._families
 
 
-def _families(counts: Counts, workers: Workers, info: dict[str, str]) -> Iterator[Metric]:
+def _families(totals: Totals, workers: Workers, info: dict[str, str]) -> Iterator[Metric]:
     yield InfoMetricFamily(f"{PREFIX}_build", "Version of the service, and its backend.", info)
     received: Counter[tuple[str]] = Counter()
     sent: Counter[tuple[str]] = Counter()
-    for (route, *_), (_, nbytes, responded) in counts.requests.items():
+    for (route, *_), (_, nbytes, responded) in totals.requests.items():
         received[route,] += nbytes
         sent[route,] += responded
     yield _family(
         CounterMetricFamily,
         "requests",
-        "Requests that had a response. code is that of a refusal, else empty.",
+        "Requests that had a response; status is 499 where the caller left before it. code is that "
+        "of a refusal, else empty.",
         REQUEST_LABELS,
-        {labels: row[0] for labels, row in counts.requests.items()},
+        {labels: row[0] for labels, row in totals.requests.items()},
     )
     for name, text, by_route in (
         ("received_bytes", "Bytes of requests' bodies.", received),
         ("sent_bytes", "Bytes of responses' bodies.", sent),
     ):
         yield _family(CounterMetricFamily, name, text, ("route",), by_route)
-    yield _phases(counts)
+    yield _phases(totals)
     yield from _gauges(workers)
-    yield from _devices(counts, workers.live)
+    yield from _devices(totals, workers.live)
+    yield CounterMetricFamily(
+        f"{PREFIX}_log_lines_dropped",
+        "Lines of the log that were dropped, because nobody read them or a disk was full.",
+        totals.dropped_lines,
+    )
 
 
 def _family(
@@ -93,7 +99,7 @@ def _family(
     return family
 
 
-def _phases(counts: Counts) -> Metric:
+def _phases(totals: Totals) -> Metric:
     family = HistogramMetricFamily(
         f"{PREFIX}_phase_seconds",
         "Seconds that tensors took to be received, to wait for a thread, to be rounded, and to be "
@@ -101,8 +107,8 @@ def _phases(counts: Counts) -> Metric:
         labels=("phase", "size"),
     )
     bounds = [*map(str, BUCKETS), "+Inf"]
-    for size, phases in counts.phases.items():
-        for phase, (*buckets, seconds) in zip(PHASES, phases, strict=True):
+    for size in totals.phases:
+        for phase, (*buckets, seconds) in zip(PHASES, totals.phase_rows(size), strict=True):
             rows = list(zip(bounds, accumulate(buckets), strict=True))
             family.add_metric((phase, size), rows, seconds)
     return family
@@ -138,10 +144,10 @@ def _gauges(workers: Workers) -> Iterator[Metric]:
     yield _family(GaugeMetricFamily, "connections", text, ("state",), by_state)
 
 
-def _devices(counts: Counts, workers: list[Gauges]) -> Iterator[Metric]:
+def _devices(totals: Totals, workers: list[Gauges]) -> Iterator[Metric]:
     text = "Events on devices: out_of_memory, failed, lost, and fallback: NumPy rounded the tensor."
     labels = ("device", "event")
-    yield _family(CounterMetricFamily, "device_events", text, labels, counts.device_events)
+    yield _family(CounterMetricFamily, "device_events", text, labels, totals.device_events)
     # Workers share devices, and each reports the memory of all processes.
     memory = {device: info for worker in workers for device, info in worker.device_memory.items()}
     for index, name in enumerate(("used", "total")):

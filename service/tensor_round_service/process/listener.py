@@ -163,11 +163,15 @@ class Listener:
 
         Within this machine a handshake is over when the client's connect() returns.
         """
-        is_remote = any(
+        return HANDSHAKE_SECONDS if self.is_reachable else 0.0
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether other machines may reach a socket."""
+        return any(
             sock.family != socket.AF_UNIX and not is_loopback(sock.getsockname()[0])
             for sock in self.sockets
         )
-        return HANDSHAKE_SECONDS if is_remote else 0.0
 
     def turn_away(self) -> None:
         """Let no further connection in: those that wait become fewer until there are none.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import logging.config
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -27,10 +26,11 @@ from ..http1.response import SERVER_HEADERS
 from ..settings import Settings
 from .command_line import read_settings, unknown_variables
 from .listener import CannotListen, Inherited, Listener, notify
-from .logs import log_config
+from .logs import Log, logging_to_stderr
 from .server import Server
 from .tls import CertificateError, ServerTLS
 from .tracing import CannotTrace, is_configured, is_installed, traced
+from .worker_folder import held, worker_folder
 from .workers import CannotServe, Supervisor
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,11 @@ _M_MMAP_THRESHOLD = -3
 def run(arguments: Sequence[str]) -> int:
     """Serve until SIGTERM or Ctrl-C; return the exit code."""
     settings = read_settings(Settings, arguments)
-    logging.config.dictConfig(log_config(settings))
+    with logging_to_stderr(settings) as log:
+        return _run(settings, log)
+
+
+def _run(settings: Settings, log: Log) -> int:
     for sentence in unknown_variables(os.environ):
         logger.warning(sentence)
     if is_configured(os.environ) and not is_installed():
@@ -70,21 +74,26 @@ def run(arguments: Sequence[str]) -> int:
             for name in sorted({"port", "uds"} & settings.model_fields_set):
                 logger.warning("%s has no effect: the service inherits its sockets", name.upper())
             settings = inherited.applied_to(settings)
-        serve = _supervise if settings.workers > 1 else _serve_alone
-        return serve(settings, inherited)
+        if settings.workers > 1:
+            return _supervise(settings, inherited)
+        return _serve_alone(settings, inherited, log)
     except _START_ERRORS as error:
-        print(f"tensor-round-service: {error}", file=sys.stderr)
+        log.say(f"tensor-round-service: {error}")
         return 1
 
 
-def _serve_alone(settings: Settings, inherited: Inherited | None) -> int:
+def _serve_alone(settings: Settings, inherited: Inherited | None, log: Log) -> int:
     """Serve in this process."""
     _keep_freed_memory()
-    lifecycle = ProcessLifecycle()
+    lifecycle = _lifecycle(log)
     app = create_app(settings, lifecycle=lifecycle)
     with Listener(settings, inherited) as listener:
         on_start = partial(_announce, settings, listener)
         return _serve(settings, app, listener, lifecycle, on_start)
+
+
+def _lifecycle(log: Log) -> ProcessLifecycle:
+    return ProcessLifecycle(dropped_log_lines=lambda: log.dropped)
 
 
 def _serve(
@@ -114,27 +123,33 @@ def _serve(
 
 def _supervise(settings: Settings, inherited: Inherited | None) -> int:
     """Serve in several processes on one listener."""
-    folder_context = TemporaryDirectory(prefix="tensor-round-")
-    with Listener(settings, inherited) as listener, folder_context as folder:
-        main = partial(_worker_main, settings, Path(folder))
+    with Listener(settings, inherited) as listener, worker_folder() as folder:
+        main = partial(_worker_main, settings, folder)
         return Supervisor(main, settings, listener, partial(_announce, settings, listener)).run()
 
 
 def _announce(settings: Settings, listener: Listener) -> None:
     """Log the address and the deployment, and tell systemd."""
     logger.info("running on %s with %s", listener.name, Deployment.of(settings))
+    if listener.is_reachable and settings.api_keys_file is None and settings.ssl_ca_certs is None:
+        logger.warning(
+            "other machines may reach HOST %s, and whoever does may use the service: it has "
+            "neither API_KEYS_FILE nor SSL_CA_CERTS",
+            settings.host,
+        )
     notify("READY=1")
 
 
 def _worker_main(
-    settings: Settings, folder: Path, listener: Listener, on_start: Callable[[], None]
+    settings: Settings, folder: Path, listener: Listener, report: Callable[[], None]
 ) -> None:
     """The main function of a worker; all workers share ``folder``."""
     _keep_freed_memory()
-    lifecycle = ProcessLifecycle()
     try:
-        app = create_app(settings, lifecycle=lifecycle, worker_folder=folder)
-        _serve(settings, app, listener, lifecycle, on_start, supervised=True)
+        with logging_to_stderr(settings) as log, held(folder):
+            lifecycle = _lifecycle(log)
+            app = create_app(settings, lifecycle=lifecycle, worker_folder=folder)
+            _serve(settings, app, listener, lifecycle, report, supervised=True)
     except _START_ERRORS as error:
         raise CannotServe(str(error)) from None
 
@@ -160,7 +175,7 @@ def _config(settings: Settings, app: Application, protocol: HTTPProtocol) -> uvi
         access_log=False,
         server_header=False,
         headers=SERVER_HEADERS,
-        log_config=log_config(settings),
+        log_config=None,
     )
 
 

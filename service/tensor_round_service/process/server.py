@@ -47,6 +47,8 @@ ACCEPT_SECONDS = 5.0
 OPENING_SECONDS = 1.0
 #: Time to send refusals after the drain timeout.
 REFUSAL_SECONDS = 1.0
+#: Time between two reports of a worker to its supervisor.
+REPORT_SECONDS = 1.0
 #: Time after which the process exits, even if a thread hangs in a device.
 EXIT_SECONDS = 2.0
 
@@ -54,9 +56,10 @@ EXIT_SECONDS = 2.0
 class Server(uvicorn.Server):
     """Serves on a listener until a signal.
 
-    SIGHUP has ``tls`` and ``keys`` read again. ``supervised`` says that a supervisor forwards
-    signals. Then the server ignores SIGINT and repeated signals, because a terminal sends its
-    signals to the whole process group.
+    SIGHUP has ``tls`` and ``keys`` read again. ``report`` is called after the start. ``supervised``
+    says that a supervisor forwards signals, and that it wants a report every second. Then the
+    server ignores SIGINT and repeated signals, because a terminal sends its signals to the whole
+    process group.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class Server(uvicorn.Server):
         settings: Settings,
         listener: Listener,
         lifecycle: ProcessLifecycle,
-        on_start: Callable[[], None],
+        report: Callable[[], None],
         protocol: HTTPProtocol,
         metrics_protocol: HTTPProtocol,
         tls: ServerTLS | None,
@@ -78,7 +81,7 @@ class Server(uvicorn.Server):
         self._drain_timeout = settings.drain_timeout
         self._listener = listener
         self._lifecycle = lifecycle
-        self._on_start = on_start
+        self._report = report
         self._protocol = protocol
         self._metrics_protocol = metrics_protocol
         self._tls = tls
@@ -110,13 +113,21 @@ class Server(uvicorn.Server):
         return 1 if self._lifecycle.is_lost() else 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start serving, then call ``on_start``."""
+        """Start serving, then report it."""
         await super().startup(sockets)
         self.servers = await self._serve_on(
             self._listener.metrics_sockets, self._metrics_protocol, {}
         )
         await self._listen()
-        self._on_start()
+        self._report()
+        if self._supervised:
+            self._reports = asyncio.create_task(self._report_periodically())
+
+    async def _report_periodically(self) -> None:
+        """Show the supervisor that the event loop runs."""
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            self._report()
 
     async def _listen(self) -> None:
         """Accept connections, with the latest certificate."""

@@ -15,8 +15,8 @@ from opentelemetry.util.types import AttributeValue
 
 from ..engine.job import PHASES, Job, Observer
 from ..http1.context import RequestHandler
-from ..http1.head import TRACEPARENT, RequestHead, traceparent_of
-from ..http1.request import Request
+from ..http1.head import TRACEPARENT, RequestHead, traceparent_of, tracestate_of
+from ..http1.request import ClientDisconnected, Request
 from ..http1.response import Response
 
 #: The methods that are a value of ``http.request.method``; others are ``_OTHER``.
@@ -24,7 +24,6 @@ _METHODS = frozenset(
     ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"]
 )
 _CONTEXT = TraceContextTextMapPropagator()
-_CONTEXT_FIELDS = ("traceparent", "tracestate")
 
 
 class TracedHandler:
@@ -38,6 +37,9 @@ class TracedHandler:
         self._route_of = route_of
         self.refuse = handler.refuse
         self.preallocated_response = handler.preallocated_response
+        self.abandoned = handler.abandoned
+        self.logs_access = handler.logs_access
+        self.log = handler.log
 
     async def respond(self, request: Request) -> Response:
         """The other handler's response; the span of a tensor's request ends when it is sent."""
@@ -118,16 +120,16 @@ class _JobSpans:
         for name, start, end in zip(PHASES, times, times[1:], strict=False):
             self._tracer.start_span(name, context, start_time=start).end(end)
         self._span.set_attributes(_job_attributes(job))
+        if not job.is_sent:
+            self._span.set_attribute("error.type", ClientDisconnected.__qualname__)
+            self._span.set_status(Status(StatusCode.ERROR))
         self._span.end(now)
 
 
 def _context_fields(head: RequestHead) -> dict[str, str]:
-    values = head.values
-    return {
-        name: values[name.encode()].decode("latin-1")
-        for name in _CONTEXT_FIELDS
-        if name.encode() in values
-    }
+    """The lawful ones of the fields: OpenTelemetry logs a warning with what it cannot read."""
+    fields = {"traceparent": traceparent_of(head), "tracestate": tracestate_of(head)}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _response_attributes(request: Request, response: Response) -> dict[str, AttributeValue]:

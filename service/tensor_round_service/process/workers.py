@@ -1,4 +1,4 @@
-"""The supervisor of several worker processes on one listener. It replaces workers that die.
+"""The supervisor of several worker processes on one listener. It replaces workers that die or hang.
 
 uvicorn's supervisor polls its workers every half second, blocks for up to five seconds on one that
 hangs, and restarts workers that fail at start without a delay. This supervisor waits for events
@@ -18,8 +18,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -29,13 +30,19 @@ from .listener import Listener, notify
 
 logger = logging.getLogger(__name__)
 
-#: The main function of a worker: serves on a listener, and calls the callback after its start.
+#: The main function of a worker: serves on a listener, and calls the callback after its start and
+#: then every second from its event loop.
 WorkerMain = Callable[[Listener, Callable[[], None]], None]
 
 #: Seconds before a replacement, by the number of consecutive failures at start.
 _RESTART_DELAYS = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 #: Seconds after DRAIN_DELAY and DRAIN_TIMEOUT at which workers are killed.
 KILL_AFTER_SECONDS = 5.0
+#: Time after which a worker that does not report is killed: it is stopped, or its event loop hangs.
+FROZEN_SECONDS = 30.0
+#: Checks in this time. Their number counts, and no clock: when the whole service was stopped for a
+#: while, workers have time to report after it.
+_CHECKS = 10
 
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 _SIGNALS = (*_STOPS, signal.SIGHUP)
@@ -55,6 +62,8 @@ class CannotServe(Exception):
 class _Worker:
     process: SpawnProcess
     has_started: bool = False
+    #: Checks since its last report.
+    silent_checks: int = 0
     #: The reported error of a failed start.
     error: str | None = None
 
@@ -100,6 +109,7 @@ class Supervisor:
         with _received_signals() as signals:
             for _ in range(self._count):
                 self._start()
+            self._schedule(FROZEN_SECONDS / _CHECKS, self._check)
             while self._workers or not self._stopping:
                 for source in wait([signals, *self._workers], self._seconds_to_next_timer()):
                     if isinstance(source, Connection):
@@ -138,8 +148,19 @@ class Supervisor:
             pipe.close()
             self._worker_died(worker)
         else:
-            if worker.error is None:
+            worker.silent_checks = 0
+            if worker.error is None and not worker.has_started:
                 self._worker_started(worker)
+
+    def _check(self) -> None:
+        """Kill the workers that have been silent for too long."""
+        for worker in self._workers.values():
+            worker.silent_checks += worker.has_started
+            if worker.silent_checks > _CHECKS:
+                pid, seconds = worker.process.pid, FROZEN_SECONDS
+                logger.error("worker %d has not run for %g s and is killed", pid, seconds)
+                worker.process.kill()
+        self._schedule(FROZEN_SECONDS / _CHECKS, self._check)
 
     def _worker_started(self, worker: _Worker) -> None:
         worker.has_started = True
@@ -244,11 +265,19 @@ def _run_worker(main: WorkerMain, listener: Listener, pipe: Connection) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     threading.Thread(target=_stop_with_supervisor, daemon=True).start()
+    os.set_blocking(pipe.fileno(), False)
     try:
-        main(listener, lambda: pipe.send(None))
+        main(listener, partial(_report, pipe))
     except CannotServe as reason:
         pipe.send(str(reason))
         sys.exit(1)
+
+
+def _report(pipe: Connection) -> None:
+    """Report that this worker runs."""
+    # A supervisor that is stopped does not read, and one that has died cannot.
+    with suppress(BlockingIOError, BrokenPipeError):
+        pipe.send(None)
 
 
 def _stop_with_supervisor() -> None:

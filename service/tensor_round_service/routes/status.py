@@ -10,6 +10,8 @@ from typing import Any
 from fastapi import Request, Response
 from pydantic import create_model
 
+from tensor_round.contract.errors import NotFound
+
 from .. import documents
 from ..deployment import Deployment
 from ..engine import digests
@@ -98,6 +100,18 @@ def metrics_row(metrics: Metrics) -> Row:
 
     options = {"response_class": Response, "responses": _TEXT}
     return Row(METRICS_PATH, show_metrics, "Metrics, in Prometheus' format", options=options)
+
+
+def moved_metrics_row() -> Row:
+    """The same path on the port of the service, if the metrics have a port of their own."""
+
+    def refuse_metrics() -> None:
+        raise NotFound(
+            "the metrics are on a port of their own (METRICS_PORT), without TLS and keys; the "
+            "service's log says at its start which"
+        )
+
+    return Row(METRICS_PATH, refuse_metrics)
 
 
 async def _report(engine: Engine) -> documents.Conformance:

@@ -139,3 +139,26 @@ def test_no_start_without_a_good_file(
     (told,) = ended.stderr.decode().splitlines()
     assert says in told
     assert "s3cret" not in told
+
+
+@pytest.mark.parametrize(
+    ("options", "warns"),
+    [
+        (["--host", "0.0.0.0"], True),
+        (["--host", "0.0.0.0", "--workers", "2"], True),
+        (["--host", "0.0.0.0", "--api-keys-file", "KEYS"], False),
+        (["--host", "127.0.0.1"], False),
+        (["--uds", "SOCKET"], False),
+    ],
+    ids=str,
+)
+def test_without_keys_a_service_that_others_reach_has_a_warning(
+    options: list[str], warns: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "KEYS").write_text(line(KEY))
+    paths = {name: str(tmp_path / name) for name in ("KEYS", "SOCKET")}
+    with Service(*(paths.get(option, option) for option in options)) as service:
+        pass
+    found = [each for each in service.log if "neither API_KEYS_FILE nor" in each]
+    assert len(found) == warns
+    assert all(each.startswith("WARNING:") and "HOST 0.0.0.0" in each for each in found)

@@ -191,7 +191,8 @@ def test_keys_shut_it_but_on_a_port_of_its_own(tmp_path: Path) -> None:
         assert service.get("/metrics").status == 401
         assert service.request("GET", "/metrics", None, {"X-API-Key": "secret"}).status == 200
     with Service("--api-keys-file", str(keys), "--metrics-port", "0") as service:
-        assert service.request("GET", "/metrics", None, {"X-API-Key": "secret"}).status == 404
+        moved = service.request("GET", "/metrics", None, {"X-API-Key": "secret"})
+        assert (moved.status, "METRICS_PORT" in moved.json()["detail"]) == (404, True)
         (told,) = [line for line in service.log if "running on" in line]
         (port,) = re.findall(r"\(metrics on port (\d+)\)", told)
         own = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)

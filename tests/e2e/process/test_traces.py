@@ -190,6 +190,37 @@ def test_refusals_and_other_paths_and_what_no_span_has(tmp_path: Path) -> None:
         assert secret not in sent
 
 
+def test_the_state_of_a_trace_is_passed_on_if_it_is_lawful_and_never_logged(tmp_path: Path) -> None:
+    """Callers without a key leave no line, whatever they send, control characters of C1 too."""
+    keys = tmp_path / "keys"
+    keys.write_text(hashlib.sha256(b"key-of-mine").hexdigest())
+    unlawful = [b"\x9b31m\x85" * 2000, b"odd member", b"k=v," * 9, b"a=1,a=2", b"k=" + b"v" * 600]
+    with Collector() as collector:
+        options = ("--api-keys-file", str(keys), "--access-log", "true")
+        with Service(*options, environment=collector.environment) as service:
+
+            def ask(path: str, state: bytes, parent: bytes) -> None:
+                with service.connect() as plug:
+                    plug.sendall(
+                        b"GET %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\ntraceparent: %b\r\n"
+                        b"tracestate: %b\r\n\r\n" % (path.encode(), parent, state)
+                    )
+                    assert plug.recv(1 << 16).startswith(b"HTTP/1.1 401 ")
+
+            for number, state in enumerate(unlawful):
+                ask(f"/unlawful/{number}", state, TRACEPARENT.encode())
+            ask("/no/parent", b"k=v", b"x" * 600)
+            ask("/lawful", b"vendor=of-mine, t@v=2", TRACEPARENT.encode())
+            found = collector.wait(lambda span: span.attributes.get("http.route") != "/readyz", 7)
+    states = {span.attributes["url.path"]: span.state for span in found}
+    assert states.pop("/lawful") == "vendor=of-mine,t@v=2"
+    assert set(states.values()) == {""}
+    others = [line for line in service.log if "GET /" not in line]
+    assert not any("racestate" in line or "member" in line.lower() for line in others)
+    assert not any("v=" in line or "31m" in line or "raceparent header" in line for line in others)
+    assert all(line.isascii() for line in service.log)
+
+
 def test_a_failure_of_the_service_is_an_error() -> None:
     options = ("--max-bytes-in-flight", "64KiB", "--max-tensor-bytes", "32KiB")
     with Collector() as collector:

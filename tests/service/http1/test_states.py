@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from tensor_round_service.http1.connection import Connection
-from tensor_round_service.http1.context import ConnectionLimits, ServerContext
+from tensor_round_service.http1.context import ConnectionLimits, Exchange, ServerContext
 from tensor_round_service.http1.head import Header
 from tensor_round_service.http1.lifecycle import MOVES, State
 from tensor_round_service.http1.request import Request
@@ -34,16 +34,24 @@ def runner(request: pytest.FixtureRequest) -> Any:
 class Echo:
     """Responds with the body of a request."""
 
+    logs_access = False
+
     async def respond(self, request: Request) -> Response:
         body = bytearray(request.head.length or 0)
         await request.receive_into(memoryview(body))
         return text(200, bytes(body))
 
-    def refuse(self, path: str, error: Exception, head: object = None) -> Response:
+    def refuse(self, path: str, error: Exception, request: Request | None = None) -> Response:
         return text(400, str(error).encode())
 
-    def preallocated_response(self, path: str, error: Exception) -> bytes:
+    def preallocated_response(self, path: str, error: Exception) -> tuple[Response, bytes]:
         raise error
+
+    def abandoned(self, path: str, received: int) -> None:
+        """Nobody counts."""
+
+    def log(self, exchange: Exchange) -> None:
+        raise AssertionError(exchange)
 
 
 def text(status: int, body: bytes) -> Response:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.small_disk import small_disk
+from tensor_round_service.counters import PIECE_BYTES
 from tensor_round_service.inference.models import MODELS, find
 from tensor_round_service.inference.statistics import Statistics
 
@@ -79,7 +80,8 @@ def test_a_full_disk_is_one_line_and_counting_goes_on(
             assert (record.levelno, "statistics" in record.getMessage()) == (logging.WARNING, True)
             for worker in (first, second):
                 worker.failed(ROUND, 7)
-        assert len(list(disk.folder.glob("*"))) == 1, "nothing half written stays"
+        sizes = sorted(file.stat().st_size for file in disk.folder.glob("*"))
+        assert sizes == [0, PIECE_BYTES], "nothing half written stays"
         told = [worker.describe(ROUND)["inference_stats"]["fail"] for worker in (first, second)]
         # Nobody else knows of what the second counted.
         assert told == [{"count": 2, "ns": 12}, {"count": 3, "ns": 19}]

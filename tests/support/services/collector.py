@@ -26,6 +26,7 @@ class Span:
     trace: str
     id: str
     parent: str
+    state: str
     start: int
     end: int
     attributes: dict[str, Any]
@@ -104,6 +105,7 @@ def _span(span: ReceivedSpan, resource: dict[str, Any]) -> Span:
         span.trace_id.hex(),
         span.span_id.hex(),
         span.parent_span_id.hex(),
+        span.trace_state,
         span.start_time_unix_nano,
         span.end_time_unix_nano,
         {pair.key: _value(pair.value) for pair in span.attributes},
