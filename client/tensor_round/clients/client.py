@@ -76,9 +76,10 @@ class Client(BaseClient):
 
     ``url`` is ``http://``, ``https://``, ``unix://`` with a socket's path, or ``local:`` for the
     service's engine in this process. Several URLs, in a sequence or separated by commas, are
-    used as one service; ``ray://HOST:PORT`` gets them from the directory of a fleet. All of them
-    get the API key. ``url`` defaults to the environment variable TENSOR_ROUND_URL, and without it
-    to http://127.0.0.1:8000; ``api_key`` defaults to TENSOR_ROUND_API_KEY.
+    used as one service; ``ray://HOST:PORT`` gets them from the directory of a fleet, ``rays://``
+    over TLS. All of them get the API key; a directory without TLS gets it into no other network
+    than its own. ``url`` defaults to the environment variable TENSOR_ROUND_URL, and without it to
+    http://127.0.0.1:8000; ``api_key`` defaults to TENSOR_ROUND_API_KEY.
 
     ``verify`` selects the trusted certificates: True for the system's, a file, a folder or an
     ``ssl.SSLContext``; False turns verification off. ``cert`` is the client's own certificate: a
