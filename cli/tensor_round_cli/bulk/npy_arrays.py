@@ -13,6 +13,7 @@ import numpy as np
 from tensor_round.arrays import npy_files
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.host import Array
+from tensor_round.contract.quoting import one_line
 from tensor_round.contract.wire import npy
 
 from . import durable
@@ -60,7 +61,7 @@ class RemoteNpy:
                     file.seek(size - 1)
                     file.read(1)
                 except Exception as error:  # also aiohttp's, which need not be installed
-                    why = without_secrets(str(error))
+                    why = one_line(without_secrets(str(error)))
                     raise PlaceError(f"the server sends no parts of files ({why})") from None
         prefix = self._part(0, min(size, npy.MAX_HEADER_LENGTH))
         self.header, self.dtype = npy_files.read_header(prefix, size, dtype_name)

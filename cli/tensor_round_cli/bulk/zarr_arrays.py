@@ -20,6 +20,7 @@ from tensor_round.arrays import npy_files
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.errors import UnsupportedMediaType
 from tensor_round.contract.host import Array
+from tensor_round.contract.quoting import one_line
 from tensor_round.contract.wire import npy
 
 from . import durable
@@ -165,7 +166,7 @@ def _opened(place: Place) -> Any:
     zarr, store = _library(), _store(place, read_only=True)
     node = tried(place.name, lambda: zarr.open(store, mode="r"), again=place.path is None)
     if isinstance(node, zarr.Group):
-        names = ", ".join(sorted(node.array_keys())) or "none"
+        names = one_line(", ".join(sorted(node.array_keys()))) or "none"
         raise PlaceError(f"this is a Zarr group: name one of its arrays ({names})")
     return node
 
