@@ -105,7 +105,8 @@ class NpyTarget:
         """Lock and map the partial file, a new one with its disk space reserved."""
         self._lock = durable.lock(self._partial)
         raw, length = self._header.raw, self._header.data_length
-        with open(self._partial, "r+b") as file:
+        # By its descriptor: the name may lead elsewhere by now.
+        with open(self._lock, "r+b", closefd=False) as file:
             is_there = file.read(len(raw)) == raw and file.seek(0, 2) == len(raw) + length
             if not (resumed and is_there):
                 file.truncate(0)
