@@ -54,7 +54,7 @@ LIBRARIES: dict[str, set[str]] = {
         *("llvmlite", "cupy", "cupyx", "ray", "opentelemetry"),
     },
     "verify": {"numpy", "onnx"},
-    "cli": {"numpy", "ml_dtypes", "typer"},
+    "cli": {"numpy", "ml_dtypes", "typer", "zarr", "numcodecs"},
 }
 
 #: The rooms of each package, each with those that it may import beside the root's modules.

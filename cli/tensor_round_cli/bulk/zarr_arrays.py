@@ -38,14 +38,15 @@ class ZarrSource:
 
     def __init__(self, place: Place, dtype_name: str | None) -> None:
         """Open the array; raises the errors of :func:`npy_files.read_npy`."""
-        self._place, self._array = place, _opened(place)
-        self.header, self.dtype = _header(self._array, dtype_name)
-        self.grid = tuple(max(1, side) for side in self._array.chunks)
+        self._place, given = place, _opened(place)
+        #: Shape, chunks, codecs and attributes; the type is not public in zarr.
+        self.metadata = given.metadata
+        self.header, self.dtype = _header(given, dtype_name)
+        self.grid = tuple(max(1, side) for side in given.chunks)
+        from .zarr_codecs import bounded  # it needs the extra too
 
-    @property
-    def metadata(self) -> Any:
-        """Shape, chunks, codecs and attributes; the type is not public in zarr."""
-        return self._array.metadata
+        zarr, metadata = _library(), bounded(given.metadata)
+        self._array = zarr.Array(zarr.AsyncArray(metadata=metadata, store_path=given.store_path))
 
     def state(self) -> dict[str, str]:
         """Its metadata; changed chunks are not noticed."""
