@@ -54,7 +54,7 @@ LIBRARIES: dict[str, set[str]] = {
         *("llvmlite", "cupy", "cupyx", "ray", "opentelemetry"),
     },
     "verify": {"numpy", "onnx"},
-    "cli": {"numpy", "ml_dtypes", "typer"},
+    "cli": {"numpy", "ml_dtypes", "typer", "zarr", "numcodecs"},
 }
 
 #: The rooms of each package, each with those that it may import beside the root's modules.
@@ -71,7 +71,7 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
         "wire": set(),
     },
     SERVICE: {
-        "fleet": {"process", "engine", "http1"},
+        "fleet": {"process", "routes", "engine", "http1"},
         "process": {"auth", "engine", "backends", "http1", "routes"},
         "routes": {
             *("metrics", "auth", "openapi", "http1", "inference", "engine", "backends", "codec"),
@@ -98,7 +98,7 @@ TOPS: dict[Path, dict[str, set[str]]] = {
     CONTRACT: {},
     SERVICE: {
         **{name: set() for name in ("__main__", "dispatcher", "local", "refusals")},
-        "app": {"process"},
+        "app": {"process", "fleet"},
     },
     VERIFY: {name: set() for name in ("onnx_backend", "specifications", "comparison")},
     CLI: {name.stem: set() for name in CLI.glob("*.py") if name.stem != "__init__"},

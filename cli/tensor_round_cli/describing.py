@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tensor_round.contract.digests import DIGESTS, differing
+from tensor_round.contract.quoting import one_line, printable
 from tensor_round.contract.version import __version__
 from tensor_round_verify.specifications import SPECIFICATIONS, find
 
@@ -36,6 +37,7 @@ def operators(
         if as_json:
             typer.echo(json.dumps(catalog))
             return
+        catalog = printable(catalog)
         for name, dialect in catalog["dialects"].items():
             typer.echo(f"{name}: {dialect['operator']}")
             for line in _described(dialect):
@@ -61,7 +63,7 @@ def conformance(
             typer.echo(json.dumps({**proof, "matches_this_package": conforms}))
         else:
             for backend, names in wrong.items():
-                typer.echo(_wrapped(_summary(backend, names)))
+                typer.echo(_wrapped(_summary(one_line(backend), names)))
             verdict = "conforms to" if conforms else "does NOT conform to"
             typer.echo(f"The service {verdict} what tensor-round {__version__} publishes.")
         if not conforms:

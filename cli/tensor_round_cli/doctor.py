@@ -27,6 +27,7 @@ import typer
 
 from tensor_round.clients.client import Client
 from tensor_round.contract.digests import DIGESTS, differing
+from tensor_round.contract.quoting import one_line, printable
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.version import __version__
 from tensor_round.transport.address import Address, is_spread
@@ -152,7 +153,7 @@ def examine(client: Client, url: str) -> Report:
     This takes about a second and some 500 MiB of traffic, less with lower limits of the service.
     Raises the client's errors if the service is not reachable.
     """
-    catalog = client.operators()
+    catalog = printable(client.operators())
     limit = catalog["limits"]["max_tensor_bytes"]
     figures = measure(client, limit)
     findings = (
@@ -228,10 +229,10 @@ def check_digests(client: Client) -> Iterator[Finding]:
     backends = client.conformance()["backends"]
     for name, rows in backends.items():
         if wrong := differing(rows):
-            text = f"{name} rounds wrong: {', '.join(wrong)}."
+            text = f"{one_line(name)} rounds wrong: {', '.join(wrong)}."
             yield Finding("conformance", Level.FAULT, text)
         else:
-            text = f"{name}: all {len(DIGESTS)} digests are as published."
+            text = f"{one_line(name)}: all {len(DIGESTS)} digests are as published."
             yield Finding("conformance", Level.OK, text)
 
 

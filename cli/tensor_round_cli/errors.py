@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from tensor_round.contract.errors import ConnectionFailed, RequestRefused, TensorRoundError
+from tensor_round.contract.quoting import one_line
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
@@ -36,7 +37,7 @@ def print_error(error: TensorRoundError, url: str, as_json: bool) -> None:
     if as_json:
         _print(_as_data(error))
         return
-    typer.echo(f"tensor-round: {error.detail}", err=True)
+    typer.echo(f"tensor-round: {one_line(error.detail)}", err=True)
     for line in _advice(error, url):
         typer.echo(f"  {line}", err=True)
 
@@ -44,7 +45,7 @@ def print_error(error: TensorRoundError, url: str, as_json: bool) -> None:
 def print_file_error(error: OSError, as_json: bool) -> None:
     """Print the error of a file."""
     name = f"{error.filename}: " if error.filename else ""
-    detail = f"{name}{error.strerror or error}"
+    detail = one_line(f"{name}{error.strerror or error}")
     if as_json:
         _print({"kind": type(error).__name__, "detail": detail, "request_id": None})
     else:

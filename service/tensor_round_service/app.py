@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from .auth.api_keys import Authenticator, KeyRing
-from .auth.origins import Cors, host_check
+from .auth.origins import Cors, HostCheck, host_check
 from .backends.select import DeviceOptions, select_backend
 from .deployment import Deployment
 from .dispatcher import Dispatcher
@@ -107,8 +107,8 @@ def _cuda_memory(
     return CudaSharedMemory(engine, registry)
 
 
-def _metrics_dispatcher(metrics: Metrics, settings: Settings, memory: Memory) -> Dispatcher:
-    """``GET /metrics`` and nothing else."""
+def dispatcher_of(rows: Iterable[Row], memory: Memory, check_host: HostCheck | None) -> Dispatcher:
+    """These routes and nothing else; their answers are reserved in ``memory``."""
     app = FastAPI(
         openapi_url=None,
         docs_url=None,
@@ -116,10 +116,10 @@ def _metrics_dispatcher(metrics: Metrics, settings: Settings, memory: Memory) ->
         redirect_slashes=False,
         telemetry=_NO_TELEMETRY,
     )
-    table = Table([metrics_row(metrics)])
+    table = Table(rows)
     table.add_to(app)
     add_refusal_handlers(app)
-    return Dispatcher(app, table, memory, host_check(settings), None)
+    return Dispatcher(app, table, memory, check_host, None)
 
 
 async def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
@@ -220,7 +220,9 @@ def create_app(
     table.add_to(app)
     for path, tensor_route in table.tensor_routes.items():
         tensor_route.path, tensor_route.observer = path, metrics.counts
-    app.metrics_dispatcher = _metrics_dispatcher(metrics, settings, serving.memory)
+    app.metrics_dispatcher = dispatcher_of(
+        [metrics_row(metrics)], serving.memory, host_check(settings)
+    )
     add_refusal_handlers(app)
     app.keys = None if settings.api_keys_file is None else KeyRing(settings.api_keys_file)
     app.dispatcher = Dispatcher(
@@ -237,4 +239,4 @@ def create_app(
     return app
 
 
-__all__ = ["create_app"]
+__all__ = ["create_app", "dispatcher_of"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -95,6 +96,23 @@ def test_a_program_that_fails_gets_no_verdict(tmp_path: Path, code: str, why: st
     began = time.monotonic()
     assert why in why_not(program(tmp_path, code), dtypes=["float16"], timeout=2)
     assert time.monotonic() - began < 20
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sessions are POSIX's")
+@pytest.mark.parametrize("waits", [True, False], ids=["waits", "ends"])
+def test_a_child_with_a_session_of_its_own_delays_no_end(tmp_path: Path, waits: bool) -> None:
+    """It is not in the program's group, and has the pipe."""
+    pid_file = tmp_path / "pid"
+    code = (
+        "import pathlib, subprocess, sys\n"
+        "child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        f"pathlib.Path({str(pid_file)!r}).write_text(str(child.pid))\n"
+        f"{'child.wait()' if waits else ''}\n"
+    )
+    assert "was not done after 3 s" in why_not(
+        program(tmp_path, code), dtypes=["float16"], timeout=3
+    )
+    os.kill(int(pid_file.read_text()), signal.SIGKILL)  # it is there still
 
 
 @pytest.mark.skipif(os.name != "posix", reason="process groups are POSIX's")

@@ -23,6 +23,7 @@ from tensor_round.contract.errors import DeadlineExceeded, TensorRoundError
 from tensor_round.contract.host import Array
 from tensor_round.contract.operators import RoundOperator
 from tensor_round.contract.progress import ProgressCallback, counted
+from tensor_round.contract.quoting import one_line
 
 from .places import Place, PlaceError
 from .tile_grid import Source, Target, Tiles
@@ -43,21 +44,24 @@ class Journal:
         self._earlier: str | None = None
 
     def load(self, tiles: int) -> bytearray:
-        """A flag for each tile: whether it is finished. Raises :class:`OtherRun`."""
+        """A flag for each tile: whether it is finished.
+
+        Raises :class:`OtherRun`, and :class:`PlaceError` for a journal that no run has written.
+        """
         done = bytearray(tiles)
         document = self._read()
         if document is None:
             return done
         theirs = document["work"]
         if different := [
-            f"{name} was {theirs.get(name)} and is {value}"
+            f"{name} was {one_line(str(theirs.get(name)))} and is {value}"
             for name, value in self._work.items()
             if theirs.get(name) != value
         ]:
             raise OtherRun("; ".join(different))
         self._earlier = document["writer"]
-        for first, last in document["done"]:
-            done[first : last + 1] = b"\1" * (last + 1 - first)
+        for start, end in self._ranges(document["done"], tiles):
+            done[start:end] = b"\1" * (end - start)
         return done
 
     def write(self, done: bytearray) -> None:
@@ -84,13 +88,38 @@ class Journal:
         self._place.remove()
 
     def _read(self) -> dict[str, Any] | None:
-        """The document; None for one that is missing, torn or of another version."""
+        """The document; None for one that is missing, torn or of another version.
+
+        Raises :class:`PlaceError` for one whose members no run has written.
+        """
         try:
             document: dict[str, Any] = json.loads(self._place.read() or b"{}")
             is_whole = document.pop("sha256") == _digest(document)
-        except (ValueError, KeyError, TypeError, AttributeError):
+            is_ours = is_whole and document["version"] == _VERSION
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
-        return document if is_whole and document["version"] == _VERSION else None
+        if not is_ours:
+            return None
+        kinds = {"writer": str, "work": dict, "done": list}
+        if not all(isinstance(document.get(name), kind) for name, kind in kinds.items()):
+            raise self._foreign()
+        return document
+
+    def _ranges(self, done: list[Any], tiles: int) -> Iterator[tuple[int, int]]:
+        """The runs of finished tiles, each with its end, in ascending order."""
+        end = 0
+        for run in done:
+            # A bool is no number of a tile, though Python takes it for one.
+            if not (isinstance(run, list) and [type(number) for number in run] == [int, int]):
+                raise self._foreign()
+            first, last = run
+            if not end <= first <= last < tiles:
+                raise self._foreign()
+            end = last + 1
+            yield first, end
+
+    def _foreign(self) -> PlaceError:
+        return PlaceError(f"{self._place.name} was not written by a run: --restart starts anew")
 
 
 def _digest(document: dict[str, Any]) -> str:

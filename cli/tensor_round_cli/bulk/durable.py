@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterable
@@ -19,17 +20,19 @@ def lock(path: Path) -> int:
     """Lock a file, which is created, or a folder; returns the descriptor that holds the lock.
 
     The kernel releases the lock when the process ends. Raises BlockingIOError if another process
-    holds it.
+    holds it, and OSError for a link to a file: where others may write, they may have put it there.
     """
-    flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+    is_folder = path.is_dir()
     while True:
-        descriptor, is_held = os.open(path, flags, 0o666), False
+        descriptor, is_held = os.open(path, os.O_RDONLY) if is_folder else _opened(path), False
         try:
             if HAS_LOCKS:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Between the two calls its holder may have given the file another name.
             with contextlib.suppress(FileNotFoundError):
-                is_held = os.path.samestat(os.fstat(descriptor), os.stat(path))
+                is_held = os.path.samestat(
+                    os.fstat(descriptor), os.stat(path, follow_symlinks=is_folder)
+                )
             if is_held:
                 return descriptor
         except BlockingIOError as error:
@@ -37,6 +40,18 @@ def lock(path: Path) -> int:
         finally:
             if not is_held:
                 os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    """A descriptor of a file, which is created; of no file that a link leads to."""
+    # Windows has no such flag; its links need a privilege.
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise OSError(error.errno, "it is a link: remove it first", str(path)) from None
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from tensor_round.arrays import npy_files
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.host import Array
+from tensor_round.contract.quoting import one_line
 from tensor_round.contract.wire import npy
 
 from . import durable
@@ -60,7 +61,7 @@ class RemoteNpy:
                     file.seek(size - 1)
                     file.read(1)
                 except Exception as error:  # also aiohttp's, which need not be installed
-                    why = without_secrets(str(error))
+                    why = one_line(without_secrets(str(error)))
                     raise PlaceError(f"the server sends no parts of files ({why})") from None
         prefix = self._part(0, min(size, npy.MAX_HEADER_LENGTH))
         self.header, self.dtype = npy_files.read_header(prefix, size, dtype_name)
@@ -104,7 +105,8 @@ class NpyTarget:
         """Lock and map the partial file, a new one with its disk space reserved."""
         self._lock = durable.lock(self._partial)
         raw, length = self._header.raw, self._header.data_length
-        with open(self._partial, "r+b") as file:
+        # By its descriptor: the name may lead elsewhere by now.
+        with open(self._lock, "r+b", closefd=False) as file:
             is_there = file.read(len(raw)) == raw and file.seek(0, 2) == len(raw) + length
             if not (resumed and is_there):
                 file.truncate(0)

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from tensor_round.contract.quoting import one_line
+
 from . import durable
 
 T = TypeVar("T")
@@ -134,6 +136,6 @@ def tried(name: str, call: Callable[[], T], *, again: bool = True) -> T:
         except Exception as error:
             pause = next(pauses, None)
             if pause is None or isinstance(error, PermissionError | NotImplementedError):
-                why = without_secrets(str(error))
+                why = one_line(without_secrets(str(error)))
                 raise PlaceError(f"{name}: {type(error).__name__}: {why}") from error
         time.sleep(pause)

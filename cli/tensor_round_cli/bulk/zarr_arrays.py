@@ -20,6 +20,7 @@ from tensor_round.arrays import npy_files
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.errors import UnsupportedMediaType
 from tensor_round.contract.host import Array
+from tensor_round.contract.quoting import one_line
 from tensor_round.contract.wire import npy
 
 from . import durable
@@ -37,14 +38,15 @@ class ZarrSource:
 
     def __init__(self, place: Place, dtype_name: str | None) -> None:
         """Open the array; raises the errors of :func:`npy_files.read_npy`."""
-        self._place, self._array = place, _opened(place)
-        self.header, self.dtype = _header(self._array, dtype_name)
-        self.grid = tuple(max(1, side) for side in self._array.chunks)
+        self._place, given = place, _opened(place)
+        #: Shape, chunks, codecs and attributes; the type is not public in zarr.
+        self.metadata = given.metadata
+        self.header, self.dtype = _header(given, dtype_name)
+        self.grid = tuple(max(1, side) for side in given.chunks)
+        from .zarr_codecs import bounded  # it needs the extra too
 
-    @property
-    def metadata(self) -> Any:
-        """Shape, chunks, codecs and attributes; the type is not public in zarr."""
-        return self._array.metadata
+        zarr, metadata = _library(), bounded(given.metadata)
+        self._array = zarr.Array(zarr.AsyncArray(metadata=metadata, store_path=given.store_path))
 
     def state(self) -> dict[str, str]:
         """Its metadata; changed chunks are not noticed."""
@@ -165,7 +167,7 @@ def _opened(place: Place) -> Any:
     zarr, store = _library(), _store(place, read_only=True)
     node = tried(place.name, lambda: zarr.open(store, mode="r"), again=place.path is None)
     if isinstance(node, zarr.Group):
-        names = ", ".join(sorted(node.array_keys())) or "none"
+        names = one_line(", ".join(sorted(node.array_keys()))) or "none"
         raise PlaceError(f"this is a Zarr group: name one of its arrays ({names})")
     return node
 

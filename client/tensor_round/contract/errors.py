@@ -23,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .quoting import one_line, printable
+
 #: What the package exports; the rest is for the client and the service.
 __all__ = [
     "BackendFailed",
@@ -121,9 +123,9 @@ class CannotVerify(TensorRoundError):
     """There is no verdict: the runtime is missing, failed, or returned a value of a wrong form."""
 
     def __init__(self, detail: str, reason: str | None = None) -> None:
-        super().__init__(_line(detail))
+        super().__init__(one_line(detail))
         #: The runtime's own error text; the detail if it gave none.
-        self.reason = self.detail if reason is None else _line(reason)
+        self.reason = self.detail if reason is None else one_line(reason)
 
 
 class InvalidArgument(TensorRoundError, ValueError):
@@ -132,11 +134,6 @@ class InvalidArgument(TensorRoundError, ValueError):
 
 class InvalidArgumentType(InvalidArgument, TypeError):
     """An argument has the wrong type, as in ``timeout="5"``, or is a list instead of an array."""
-
-
-def _line(text: str) -> str:
-    """Any text on one line of printable characters, for terminals and XML."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 class RequestRefused(TensorRoundError):
@@ -420,8 +417,10 @@ def from_problem(
     """The refusal of a problem document: the inverse of :func:`problem`.
 
     An unknown code, or a document of another form (a proxy's page, say), gives an
-    :class:`UnknownRefusal` with the response's status.
+    :class:`UnknownRefusal` with the response's status. Its texts are on one line each, since they
+    end in terminals and logs.
     """
+    document = printable(document)
     detail = document.get("detail")
     code = document.get("code")
     common: dict[str, Any] = {"faults": _faults(document.get("errors")), "retry_after": retry_after}

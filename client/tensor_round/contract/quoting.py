@@ -1,15 +1,18 @@
-"""Quoting callers' values in error messages: bounded, printable, on one line."""
+"""Quoting others' values and texts: bounded, printable, on one line."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 from .rounding import rounding_named
 
 #: Longer texts are cut, so that no caller can make a response large.
 SHOWN_CHARACTERS = 40
+#: Longer texts of a server or a runtime are cut.
+LINE_CHARACTERS = 1000
 
 
 def shown(value: object) -> str:
@@ -35,6 +38,24 @@ def shown_key(key: str) -> str:
     """A key of a JSON document, on one line and encodable, in at most 40 characters."""
     text = key[: SHOWN_CHARACTERS + 1]
     return _cut(text if text.isprintable() else json.dumps(text)[1:-1], whole=True)
+
+
+def one_line(text: str) -> str:
+    """A text of another program, on one line of at most 1,000 printable characters."""
+    start = text[: 4 * LINE_CHARACTERS]
+    line = " ".join("".join(c if c.isprintable() else " " for c in start).split())
+    return line if len(line) <= LINE_CHARACTERS else f"{line[: LINE_CHARACTERS - 3]}..."
+
+
+def printable(document: Any) -> Any:
+    """A JSON document of another program, each text in it on :func:`one_line`."""
+    if isinstance(document, str):
+        return one_line(document)
+    if isinstance(document, list):
+        return [printable(each) for each in document]
+    if isinstance(document, dict):
+        return {one_line(key): printable(value) for key, value in document.items()}
+    return document
 
 
 def suggestion(value: object, names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Addresses: ``http://``, ``https://``, ``unix://`` and ``ray://`` URLs, and ``local:``.
+"""Addresses: URLs with http, https, unix, ray or rays, and ``local:``.
 
 Host names are resolved in a thread of its own: ``getaddrinfo`` has no timeout. No call waits for
 the thread beyond its deadline, and the process can exit while the thread still runs.
@@ -19,8 +19,8 @@ from ..contract.errors import InvalidArgument
 
 #: The scheme of the engine in this process.
 LOCAL = "local"
-#: The scheme of a fleet's directory.
-FLEET = "ray"
+#: The schemes of a fleet's directory, each with the one by which it is read.
+FLEETS = {"ray": "http", "rays": "https"}
 _PORTS = {"http": 80, "https": 443}
 #: The characters of a path and a host name that are sent as they are.
 _PLAIN = re.compile(r"[!-~]*", re.ASCII)
@@ -43,7 +43,9 @@ class Address:
     def parse_all(cls, urls: str) -> list[Address]:
         """The addresses in one URL or several with commas; raises :class:`InvalidArgument`."""
         found = [cls.parse(url.strip()) for url in urls.split(",")]
-        if len(found) > 1 and any(a.scheme in (LOCAL, FLEET) or found.count(a) > 1 for a in found):
+        if len(found) > 1 and any(
+            a.scheme in (LOCAL, *FLEETS) or found.count(a) > 1 for a in found
+        ):
             raise InvalidArgument("several URLs must be http, https or unix URLs, each only once")
         return found
 
@@ -65,13 +67,14 @@ class Address:
             if not hasattr(socket, "AF_UNIX"):
                 raise InvalidArgument("this Python has no Unix sockets: use http://host:port")
             return cls("http", "localhost", 80, uds=unquote(parts.path))
-        if parts.scheme not in (*_PORTS, FLEET) or not parts.hostname:
+        if parts.scheme not in (*_PORTS, *FLEETS) or not parts.hostname:
             raise InvalidArgument(
-                "the URL must be http://host, https://host, unix:///path, ray://host:port or local:"
-                ", or each of several, separated by commas, one of the first three"
+                "the URL must be http://host, https://host, unix:///path, ray://host:port, "
+                "rays://host:port or local:, or each of several, separated by commas, one of the "
+                "first three"
             )
-        if parts.scheme == FLEET and port is None:
-            raise InvalidArgument("a ray URL must have a port")
+        if parts.scheme in FLEETS and port is None:
+            raise InvalidArgument("a ray or rays URL must have a port")
         if parts.query or parts.fragment or parts.username is not None:
             raise InvalidArgument("the URL must have no query, no fragment and no user name")
         if not (_PLAIN.fullmatch(parts.path) and _PLAIN.fullmatch(parts.hostname)):
@@ -102,7 +105,7 @@ class Address:
 
 def is_spread(addresses: Sequence[Address]) -> bool:
     """Whether requests are spread over several services: these, or those of a directory."""
-    return len(addresses) > 1 or addresses[0].scheme == FLEET
+    return len(addresses) > 1 or addresses[0].scheme in FLEETS
 
 
 #: Address family and address, as :mod:`socket` defines them.

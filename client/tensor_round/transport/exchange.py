@@ -25,7 +25,7 @@ from ..contract.errors import (
 )
 from ..contract.layout import Layout
 from ..contract.operators import PreparedDescriptor
-from ..contract.quoting import shown
+from ..contract.quoting import one_line, printable, shown
 from ..contract.wire import native, strictjson
 
 #: The deepest nesting of objects and arrays in a document of the service.
@@ -54,8 +54,8 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> RequestRefu
     retry_after = parse_retry_after(headers.get("retry-after"))
     error = errors.from_problem(document, status=status, retry_after=retry_after)
     if isinstance(error, errors.MethodNotAllowed):
-        error.allow = headers.get("allow", "")
-    error.request_id = headers.get("x-request-id")
+        error.allow = one_line(headers.get("allow", ""))
+    error.request_id = printable(headers.get("x-request-id"))
     if not (error.code or isinstance(document.get("detail"), str) or status in _GATEWAY):
         error.is_foreign = True
         if location := headers.get("location"):
@@ -325,7 +325,9 @@ def document_reader(
 def _check_media_type(headers: Mapping[str, str], expected: str) -> None:
     content_type = headers.get("content-type", "")
     if content_type != expected and (got := native.media_type(content_type)) != expected:
-        violation = ProtocolViolation(f"the response is {got or 'of no type'!r}, not {expected}")
+        violation = ProtocolViolation(
+            f"the response is {shown(got or 'of no type')}, not {expected}"
+        )
         violation.is_foreign = True
         raise violation
     if headers.get("content-encoding", "identity") != "identity":

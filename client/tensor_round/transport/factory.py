@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..contract.errors import InvalidArgument
-from .address import FLEET, LOCAL, Address, is_spread
+from .address import FLEETS, LOCAL, Address, is_spread
 from .exchange import Headers
 from .http import Connection, HTTPTransport, Transport, Waits, bounded
 
@@ -91,7 +91,10 @@ def client_transport(
         return connect(first)
     from .several import Directory, SeveralTransport
 
-    if first.scheme == FLEET:
-        directory = Directory(first.url, connect(replace(first, scheme="http")))
+    if first.scheme in FLEETS:
+        # A caller's own headers may be secrets as the API key is.
+        has_secrets = any(name != b"User-Agent" for name, _ in common)
+        read_by = connect(replace(first, scheme=FLEETS[first.scheme]))
+        directory = Directory(first, read_by, has_secrets=has_secrets)
         return SeveralTransport([], connect, concurrency, directory)
     return SeveralTransport(addresses, connect, concurrency)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import ipaddress
 import logging
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 from ..contract import errors
 from ..contract.errors import ConnectionFailed, InvalidArgument, ProtocolViolation
-from .address import FLEET, LOCAL, Address
+from ..contract.quoting import shown
+from .address import FLEETS, LOCAL, Address
 from .balancer import Balancer, Endpoint
 from .concurrency import CallAbandoned, Concurrency, Deadline, within
 from .exchange import Request, ResponseReader, document_reader, get_request
@@ -24,14 +27,56 @@ PATH = "/replicas"
 REFRESH_SECONDS, URGENT_SECONDS = 5.0, 1.0
 #: The most replicas in a directory, and the most that a client uses, chosen at random.
 MAX_REPLICAS, MAX_ADDRESSES = 10_000, 64
+#: The networks of which anyone may have one of their own (RFC 1918, 6598, 4193).
+_PRIVATE = tuple(
+    ipaddress.ip_network(text)
+    for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+)
+
+
+class Reach(Enum):
+    """From where a host is reached."""
+
+    THIS_MACHINE = auto()
+    PRIVATE_NETWORK = auto()
+    ANYWHERE = auto()
+    #: Whoever resolves the name says.
+    NAMED = auto()
+
+    @classmethod
+    def of(cls, host: str) -> Reach:
+        """The reach of a host's name or IP address."""
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return cls.THIS_MACHINE if host == "localhost" else cls.NAMED
+        if address.is_loopback:
+            return cls.THIS_MACHINE
+        is_private = any(address in network for network in _PRIVATE)
+        return cls.PRIVATE_NETWORK if is_private else cls.ANYWHERE
+
+
+#: By the reach of a directory, those of the replicas that get a client's secrets on its word.
+_TRUSTED = {
+    Reach.THIS_MACHINE: (Reach.THIS_MACHINE, Reach.PRIVATE_NETWORK),
+    Reach.PRIVATE_NETWORK: (Reach.PRIVATE_NETWORK,),
+    Reach.NAMED: (Reach.PRIVATE_NETWORK,),
+    Reach.ANYWHERE: (),
+}
 
 
 class Directory:
-    """When the directory of one client is to be read, and what it says."""
+    """When the directory of one client is to be read, and what it says.
 
-    def __init__(self, url: str, transport: Transport) -> None:
-        self.url = url
+    Over plain HTTP anyone on the way can answer for it. So with ``has_secrets`` its replicas must
+    be at its own host, or where only callers of the same network are.
+    """
+
+    def __init__(self, address: Address, transport: Transport, *, has_secrets: bool) -> None:
+        self.url = address.url
         self.transport = transport
+        self._address = address
+        self._has_secrets = has_secrets
         self._seed = random.getrandbits(64)
         self._read_at = float("-inf")
 
@@ -62,9 +107,25 @@ class Directory:
             found = [Address.parse(url) for url in chosen]
         except InvalidArgument as error:
             raise ProtocolViolation(f"a replica's url is wrong: {error.detail}") from None
-        if len(texts) < len(urls) or any(address.scheme in (LOCAL, FLEET) for address in found):
-            raise ProtocolViolation("a replica has no http, https or unix url")
+        if len(texts) < len(urls) or any(a.scheme in (LOCAL, *FLEETS) or a.uds for a in found):
+            raise ProtocolViolation("a replica has no http or https url")
+        for address in found:
+            self._check(address)
         return found
+
+    def _check(self, replica: Address) -> None:
+        """Raise :class:`ProtocolViolation` if a replica must not get what clients send."""
+        own = self._address
+        if FLEETS[own.scheme] == "https":
+            if replica.scheme != "https":
+                raise ProtocolViolation(f"{shown(replica.url)} is not https, as rays:// demands")
+            return
+        is_trusted = Reach.of(replica.host) in _TRUSTED[Reach.of(own.host)]
+        if self._has_secrets and replica.host != own.host and not is_trusted:
+            raise ProtocolViolation(
+                f"{shown(replica.url)} gets no API key and no headers on the word of ray://: "
+                "it is neither the directory's host nor in its private network; use rays://"
+            )
 
 
 logger = logging.getLogger(__name__)

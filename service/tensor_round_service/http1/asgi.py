@@ -192,7 +192,7 @@ async def respond_by_asgi(
         if own_bytes > FREE_BYTES:
             owner.reserve(own_bytes)
     except BaseException:
-        owner.end(reusable=False)
+        owner.end(reusable=False, is_sent=False)
         raise
     fields: list[Header] = [field for field in start["headers"] if field[0] != _CONTENT_LENGTH]
     response = Response(start["status"], _NO_FIELDS, parts, fields)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -23,6 +24,9 @@ class ConnectionLimits:
     min_send_rate: int = 64 << 10
     #: Time after which an idle connection is closed.
     keep_alive: float = 5.0
+    #: Connections of the server, of which a further one closes the one whose limit is next, among
+    #: those that wait for a head; None for any number.
+    max_connections: int | None = None
     #: Time between two checks of a minimum rate.
     rate_interval: float = 1.0
     #: After so many bytes of a body the remaining grace is one interval.
@@ -140,6 +144,11 @@ class Deadline:
                 return
             timer.cancel()
         self._timer = self._loop.call_at(due, self._fire)
+
+    @property
+    def due(self) -> float:
+        """When it expires, in the event loop's time; infinity without a deadline."""
+        return math.inf if self._due is None else self._due
 
     def clear(self) -> None:
         """Remove the deadline."""

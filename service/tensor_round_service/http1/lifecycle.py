@@ -76,7 +76,11 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
         self._deadline = Deadline(self._server.loop, self._on_deadline)
         self._deadline.set(self._server.limits.receive_timeout)
         self._server.opening.discard(self)
-        self._server.state.connections.add(self)
+        connections, most = self._server.state.connections, self._server.limits.max_connections
+        connections.add(self)
+        if most is not None and len(connections) > most:
+            waiting = (each for each in connections if each.state <= State.HEAD)
+            min(waiting, key=lambda each: each.due).make_room()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Drop all references that form cycles, so that buffers are freed at once."""
@@ -94,6 +98,17 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """Note that the write buffer is empty."""
         self._writer.resume()
+
+    @property
+    def due(self) -> float:
+        """When the limit of its state is reached, in the event loop's time."""
+        return self._deadline.due
+
+    def make_room(self) -> None:
+        """Close at once, for a new connection; no request has come."""
+        self._move(State.CLOSING)
+        self._deadline.clear()
+        self.transport.abort()
 
     def shutdown(self) -> None:
         """Accept no further request and finish the current one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -43,9 +44,56 @@ def test_a_torn_journal_is_none(tmp_path: Path) -> None:
     whole = path.read_bytes()
     torn = [whole[:end] for end in range(0, len(whole), 7)]
     changed = json.dumps({**json.loads(whole), "done": [[0, 0]]}).encode()
-    for data in (*torn, changed, b"\xff", b"[]", b"7", b'{"sha256": 1}'):
+    for data in (*torn, changed, b"\xff", b"[]", b"7", b'{"sha256": 1}', b"[" * 10**6):
         path.write_bytes(data)
         assert not any(Journal(place, WORK).load(2))
+
+
+FOREIGN = {
+    "too-many": [[0, 10**9]],
+    "far-too-many": [[0, 10**15]],
+    "one-too-many": [[0, 2]],
+    "negative": [[-5, -1]],
+    "from-the-end": [[-1, 1]],
+    "backwards": [[1, 0]],
+    "twice": [[0, 0], [0, 0]],
+    "descending": [[1, 1], [0, 0]],
+    "bools": [[False, True]],
+    "floats": [[0.0, 1.0]],
+    "texts": [["0", "1"]],
+    "null": [None],
+    "one-number": [[0]],
+    "three-numbers": [[0, 0, 0]],
+    "a-number": [0],
+    "a-text": "01",
+    "no-list": None,
+}
+
+
+def sealed(document: dict[str, object]) -> bytes:
+    """The document with its checksum, which needs no secret."""
+    text = json.dumps(document, sort_keys=True)
+    return json.dumps({**document, "sha256": hashlib.sha256(text.encode()).hexdigest()}).encode()
+
+
+@pytest.mark.parametrize("done", FOREIGN.values(), ids=FOREIGN)
+def test_foreign_numbers_are_no_journal(tmp_path: Path, done: object) -> None:
+    place = Place.of(str(tmp_path / "journal"))
+    document = {"version": 1, "writer": "w", "work": WORK, "done": [[0, 1]]}
+    (tmp_path / "journal").write_bytes(sealed(document))
+    assert Journal(place, WORK).load(2) == b"\1\1"
+    (tmp_path / "journal").write_bytes(sealed({**document, "done": done}))
+    with pytest.raises(PlaceError, match="was not written by a run: --restart starts anew"):
+        Journal(place, WORK).load(2)
+
+
+@pytest.mark.parametrize("member", ["writer", "work"])
+def test_foreign_members_are_no_journal(tmp_path: Path, member: str) -> None:
+    place = Place.of(str(tmp_path / "journal"))
+    document = {"version": 1, "writer": "w", "work": WORK, "done": [[0, 1]], member: [7]}
+    (tmp_path / "journal").write_bytes(sealed(document))
+    with pytest.raises(PlaceError, match="was not written by a run"):
+        Journal(place, WORK).load(2)
 
 
 def test_a_run_that_another_process_continues_stops(tmp_path: Path) -> None:

@@ -77,6 +77,18 @@ def test_a_locked_file_is_another_s(tmp_path: Path) -> None:
     assert durable.lock(path) != held
 
 
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="Windows has no such flag")
+@pytest.mark.parametrize("is_there", [True, False])
+def test_no_link_is_locked(tmp_path: Path, is_there: bool) -> None:
+    victim = tmp_path / "victim"
+    if is_there:
+        victim.write_text("mine")
+    (tmp_path / "x").symlink_to(victim)
+    with pytest.raises(OSError, match="it is a link: remove it first"):
+        durable.lock(tmp_path / "x")
+    assert victim.exists() == is_there
+
+
 def test_calls_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "PAUSES", (0.0, 0.0))
     tries = iter(

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_round.contract.quoting import SHOWN_CHARACTERS, shown, shown_key, suggestion
+from tensor_round.contract.quoting import (
+    LINE_CHARACTERS,
+    SHOWN_CHARACTERS,
+    one_line,
+    printable,
+    shown,
+    shown_key,
+    suggestion,
+)
 
 VALUES: list[tuple[Any, str]] = [
     ("FLOAT32", '"FLOAT32"'),
@@ -56,6 +64,22 @@ def test_a_shown_key_is_short_and_fits_on_a_line(key: str) -> None:
     assert len(text) <= SHOWN_CHARACTERS
     assert text.isprintable()
     text.encode("utf-8")
+
+
+@given(st.text(st.characters()))
+def test_any_text_is_one_line(text: str) -> None:
+    line = one_line(text)
+
+    assert len(line) <= LINE_CHARACTERS
+    assert line.isprintable()
+
+
+def test_what_is_printable_stays_and_the_rest_is_space() -> None:
+    assert one_line("größe: 7 of 8") == "größe: 7 of 8"
+    assert one_line("a\x1b]0;title\x07b\r\nc\x9b2Jd\u202ee\n") == "a ]0;title b c 2Jd e"
+    assert one_line("x" * 1000) == "x" * 1000
+    assert one_line("x" * 5000) == "x" * 997 + "..."
+    assert printable({"a\x1b": ["\x07b", 1, None]}) == {"a": ["b", 1, None]}
 
 
 def test_an_ordinary_key_is_shown_as_it_is() -> None:

@@ -103,6 +103,52 @@ def test_refusals_are_exit_code_1_and_say_what_helps(tmp_path: Path) -> None:
         assert proxy.seen[1].headers()["authorization"] == "Bearer other"
 
 
+#: What would name, colour and clear a terminal, and 5,000 characters.
+HOSTILE = "a\x1b]0;owned\x07b\r\nc\x9b2Jd\u202e" + "x" * 5000
+
+
+def answer(document: object, status: str = "200 OK", kind: str = "application/json") -> bytes:
+    body = json.dumps(document).encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nX-Request-ID: i\x9bd\r\n"
+    length = f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    return (head + length).encode("latin-1") + body
+
+
+VERSION = {"name": HOSTILE, "dtypes": [HOSTILE], "min_rank": 0, "max_rank": HOSTILE}
+CATALOG = {
+    "dialects": {
+        HOSTILE: {
+            "operator": HOSTILE,
+            "versions": [VERSION],
+            "default_rounding": HOSTILE,
+            "modes": {HOSTILE: HOSTILE},
+        }
+    },
+    "limits": {"max_tensor_bytes": HOSTILE},
+}
+REFUSED = {"code": HOSTILE, "detail": HOSTILE, "errors": [{"loc": [HOSTILE], "msg": HOSTILE}]}
+ANSWERS = {
+    "refused": ("operators", answer(REFUSED, "418 No", "application/problem+json")),
+    "ping": ("ping", answer(REFUSED, "418 No", "application/problem+json")),
+    "of-v2": ("ping", answer({"error": HOSTILE}, "418 No")),
+    "elsewhere": ("operators", answer({}, "301 No\r\nLocation: http://\x9b2J")),
+    "of-another-type": ("operators", answer({}, kind="text/\x9bhtml")),
+    "operators": ("operators", answer(CATALOG)),
+    "conformance": ("conformance", answer({"backends": {HOSTILE: {}}})),
+}
+
+
+@pytest.mark.parametrize(("verb", "response"), ANSWERS.values(), ids=ANSWERS)
+def test_no_server_writes_to_the_terminal(verb: str, response: bytes) -> None:
+    with Proxy(None, lambda _: Fault(answer=response)) as proxy:
+        done = command(verb, url=proxy.url)
+    printed = (done.stdout + done.stderr).decode()
+    assert printed
+    assert "Traceback" not in printed
+    assert all(line.isprintable() for line in printed.split("\n"))
+    assert "x" * 1001 not in printed
+
+
 def test_certificates_that_are_not_trusted_are_told_of(service: Service) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(SERVER)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+import subprocess
+import sys
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -53,3 +56,52 @@ def test_a_port_in_use_is_told() -> None:
             directory("127.0.0.1", port, list, least=1),
         ):
             pass
+
+
+#: A directory in a process with few descriptors, which opens a file for each line that it reads.
+FEW_DESCRIPTORS = """
+import resource, sys
+from tensor_round_service.fleet.directory import directory
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+with directory("127.0.0.1", 0, lambda: ["http://10.0.0.5:8000"], 1) as url:
+    print(url, flush=True)
+    for _ in sys.stdin:
+        with open("/dev/null"):
+            print("opened", flush=True)
+"""
+
+
+def received(caller: socket.socket) -> bytes:
+    try:
+        return caller.recv(1)
+    except ConnectionResetError:
+        return b""
+
+
+def test_silent_callers_take_neither_its_place_nor_its_descriptors() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", FEW_DESCRIPTORS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        host, port = url.removeprefix("http://").split(":")
+        with contextlib.ExitStack() as stack:
+            silent: list[socket.socket] = []
+            for _ in range(400):
+                caller = stack.enter_context(socket.create_connection((host, int(port))))
+                caller.sendall(b"GET /replicas HTTP/1.1\r\nHost: x\r\n")
+                silent.append(caller)
+            for _ in range(4):
+                with urlopen(f"{url}/replicas", timeout=60) as response:
+                    assert json.load(response) == {"replicas": [{"url": "http://10.0.0.5:8000"}]}
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "opened\n"
+            # It made room, which is sooner than a head's time limit and its 408.
+            assert received(silent[0]) == b""
+        process.stdin.close()
+    assert process.returncode == 0

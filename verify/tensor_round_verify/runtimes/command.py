@@ -7,8 +7,9 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
+import time
 from tempfile import TemporaryFile
-from threading import Event, Timer
 from typing import IO
 
 import numpy as np
@@ -117,29 +118,23 @@ class Program(Adapter):
         with TemporaryFile() as stdin, TemporaryFile() as stderr:
             stdin.write(given)
             stdin.seek(0)
+            ends = time.monotonic() + self._timeout
             program = self._started(words, stdin, stderr)
-            late = Event()
-
-            def end() -> None:
-                late.set()
-                _kill_group(program)
-
-            timer = Timer(self._timeout, end)
-            timer.start()
             try:
                 assert program.stdout is not None  # it is a pipe
-                with program.stdout:
-                    written = program.stdout.read(size + 1)
-                if len(written) > size:
+                written = _read_by(ends, program.stdout, size + 1)
+                if written is None or len(written) > size:
                     _kill_group(program)
-                code = program.wait()
-            except BaseException:
-                _kill_group(program)
-                program.wait()
-                raise
+                    code = program.wait()
+                else:
+                    code = program.wait(max(0.0, ends - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                written = None
             finally:
-                timer.cancel()
-            if late.is_set():
+                if program.returncode is None:
+                    _kill_group(program)
+                    program.wait()
+            if written is None:
                 raise TimedOut(f"{self.name} was not done after {self._timeout:g} s")
             if code and len(written) <= size:
                 raise CannotVerify(f"{self.name} {_end(code)}{_last_line(stderr)}")
@@ -167,6 +162,24 @@ class Program(Adapter):
 def is_program(path: str) -> bool:
     """Whether there is an executable file at this path."""
     return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def _read_by(ends: float, pipe: IO[bytes], size: int) -> bytes | None:
+    """At most ``size`` bytes, up to the end of a pipe, which is closed; None if that is too late.
+
+    A process of another session may keep the pipe for as long as it likes, so a thread waits for
+    its end, and nobody waits for the thread.
+    """
+    found: list[bytes] = []
+
+    def read() -> None:
+        with pipe:
+            found.append(pipe.read(size))
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(max(0.0, ends - time.monotonic()))
+    return found[0] if found else None
 
 
 def _kill_group(program: subprocess.Popen[bytes]) -> None:

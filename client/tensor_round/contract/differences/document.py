@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..dtypes import BY_NAME
 from ..errors import ProtocolViolation
 from ..operators.text import operators_on
+from ..quoting import one_line
 
 #: Elements that are listed for each class.
 FIRST = 3
@@ -102,7 +103,7 @@ class Differences:
             return adapter().validate_python(data)
         except ValidationError as error:
             where = ".".join(map(str, error.errors()[0]["loc"]))
-            raise ProtocolViolation(f"the response is no comparison: {where}") from None
+            raise ProtocolViolation(f"the response is no comparison: {one_line(where)}") from None
 
     def as_data(self) -> dict[str, Any]:
         """The JSON document."""

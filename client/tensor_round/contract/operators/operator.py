@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Number
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -146,11 +147,15 @@ def _prepared(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Pr
 def as_operator(
     operator: RoundOperator | str | None,
     rounding: RoundingName | Rounding | None = None,
+    decimals: int = 0,
 ) -> RoundOperator:
     """The operator that a caller gave, also as one word; by default ``ties_to_even``.
 
-    Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` if both are given.
+    Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` if both are given, and for
+    decimals, which NumPy's ``round`` takes in the operator's place.
     """
+    if decimals or isinstance(operator, Number):
+        raise InvalidArgument("rounding is to integers only: there are no decimals")
     if rounding is not None:
         if operator is not None:
             raise InvalidArgument("an operator has its own rounding: give one of the two")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,6 +116,44 @@ def test_what_is_no_dxdispatch(document: Any, kind: type[tr.TensorRoundError], w
 def test_relaxed_json_is_read_in_linear_time(text: str) -> None:
     with pytest.raises(tr.MalformedJSON):
         tr.from_dxdispatch(text)
+
+
+#: Begin, part and end of texts of 15 MB, by what takes memory for each part of them.
+LARGE = {
+    "a-string": ('{"a": "', "x", '"}'),
+    "escapes": ('{"a": "', '\\"', '"}'),
+    "no-end": ('{"', "x", ""),
+    "strings": ("[", '"",', "]"),
+    "comments": ("[", "1,/**/", "]"),
+    "arrays": ("[", "[],", "]"),
+    "objects": ("[", "{},", "]"),
+}
+READER = """
+import resource, sys
+import tensor_round as tr
+text = sys.stdin.read()
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+try:
+    tr.from_dxdispatch("{}")
+except tr.InvalidDescriptor:
+    before = peak()
+try:
+    tr.from_dxdispatch(text)
+except tr.TensorRoundError:
+    print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of its memory Linux tells in KiB")
+@pytest.mark.parametrize(("begin", "part", "end"), LARGE.values(), ids=LARGE)
+def test_large_dxdispatch_takes_little_memory(begin: str, part: str, end: str) -> None:
+    """A few copies of the text, in MiB, and nothing for each character."""
+    text = begin + part * (15_000_000 // len(part)) + end
+    done = subprocess.run(
+        [sys.executable, "-c", READER], input=text, stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert int(done.stdout) < 160
 
 
 LAYER = """

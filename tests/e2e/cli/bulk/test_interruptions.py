@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -160,6 +161,36 @@ def test_other_arguments_are_another_run(service: Service, tmp_path: Path) -> No
     bad(2, "source's mtime was", "round", *command, url=service.url)
     assert good(*other, "--restart", url=service.url).stderr == b""
     assert is_rounded(target, X[::-1], "toward_zero")
+
+
+def test_a_journal_that_another_has_changed(service: Service, tmp_path: Path) -> None:
+    source, target = save(tmp_path / "in.npy", X), tmp_path / "out.npy"
+    command = ("round", source, target, "--tile-bytes", TILE_BYTES)
+    with slow(service) as proxy, running(proxy.url, *command[1:]) as run:
+        recorded(target)
+        assert run.kill()
+    document = json.loads(journal_of(target).read_bytes())
+    del document["sha256"]
+    document["done"] = [[0, 10**15]]
+    text = json.dumps(document, sort_keys=True)
+    document["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    journal_of(target).write_text(json.dumps(document))
+    bad(1, "was not written by a run: --restart starts anew", *command, url=service.url)
+    good(*command, "--restart", url=service.url)
+    assert is_rounded(target, X)
+
+
+def test_a_planted_link_is_refused(service: Service, tmp_path: Path) -> None:
+    source, target = save(tmp_path / "in.npy", X), tmp_path / "out.npy"
+    victim, link = tmp_path / "victim", tmp_path / ".out.npy.partial"
+    victim.write_text("mine")
+    link.symlink_to(victim)
+    command = ("round", source, target, "--tile-bytes", TILE_BYTES)
+    bad(1, "out.npy.partial: it is a link: remove it first", *command, url=service.url)
+    assert (victim.read_text(), target.exists()) == ("mine", False)
+    link.unlink()
+    good(*command, url=service.url)
+    assert is_rounded(target, X)
 
 
 def test_a_source_that_changes_meanwhile(service: Service, tmp_path: Path) -> None:

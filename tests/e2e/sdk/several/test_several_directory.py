@@ -5,10 +5,13 @@ from __future__ import annotations
 import http.server
 import json
 import logging
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from support.cases.array_cases import bits, expected_bits, patterns
 from support.clients import AnyClient
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
+from support.services.tls import CA, SERVER, TlsService
 from tensor_round.transport import several as directories
 
 X = patterns("float32", 10_000)
@@ -42,6 +46,13 @@ class Controller(http.server.ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"ray://127.0.0.1:{self.server_port}"
+
+    def speak_tls(self) -> str:
+        """Have a certificate; the URL by which it is read."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(SERVER)
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+        return f"rays://localhost:{self.server_port}"
 
     def __enter__(self) -> Controller:
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
@@ -216,3 +227,50 @@ def test_of_a_large_fleet_a_client_uses_a_part_and_keeps_it() -> None:
             assert client.operators()
             assert urls(client) > used - gone
             assert len(urls(client)) == directories.MAX_ADDRESSES
+
+
+def test_a_lying_directory_gets_no_key_out_of_its_network(
+    kind: type[AnyClient], service: Service
+) -> None:
+    # 127.1 is a name of this machine, which could as well be one of any other.
+    with Proxy(service.address) as elsewhere, Controller(elsewhere.url) as controller:
+        url = f"ray://127.1:{controller.server_port}"
+        for secret in ({"api_key": "secret"}, {"headers": {"X-API-Key": "secret"}}):
+            with (
+                kind(url, **secret) as client,
+                pytest.raises(tr.ProtocolViolation, match=f"^{url}: .* gets no API key"),
+            ):
+                client.round(X)
+        assert elsewhere.open_most == 0
+        with kind(url) as client:
+            assert_right(client)
+
+
+def test_a_directory_names_no_sockets_of_the_callers_machine(
+    kind: type[AnyClient], tmp_path: Path
+) -> None:
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as victim, Controller(f"unix://{path}") as controller:
+        victim.bind(str(path))
+        victim.listen()
+        victim.settimeout(0)
+        with (
+            kind(controller.url, retries=0) as client,
+            pytest.raises(tr.ProtocolViolation, match="a replica has no http or https url"),
+        ):
+            client.round(X)
+        with pytest.raises(BlockingIOError):
+            victim.accept()
+
+
+def test_a_directory_by_tls(kind: type[AnyClient], service: Service) -> None:
+    with TlsService() as secure, Controller(secure.url) as controller:
+        url = controller.speak_tls()
+        with kind(url, verify=CA, api_key="key") as client:
+            assert_right(client)
+        controller.lists(secure.url, service.url)
+        with (
+            kind(url, verify=CA) as client,
+            pytest.raises(tr.ProtocolViolation, match="is not https, as rays:// demands"),
+        ):
+            client.round(X)

@@ -16,13 +16,15 @@ from .sources import only, read_file, refuse_name
 #: The longest text, in bytes. A model may include the values of its resources.
 MAX_LENGTH = 16 << 20
 _MAX_DEPTH = 32
+#: Objects and arrays, and members of objects. Most of a large text are the numbers of resources.
+_MAX_CONTAINERS = _MAX_MEMBERS = 1 << 16
 
+#: A string, which has no way back into it: else each of its characters would take memory.
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)'
 #: A string or a comment; an unterminated one extends to the end of the text.
-_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_STRING_OR_COMMENT = re.compile(_STRING + rb"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 #: A string, or a comma between a value and the end of its object or array.
-_STRING_OR_LAST_COMMA = re.compile(
-    r'"(?:[^"\\]|\\.)*(?:"|\Z)|(?<![\s\[{,:])\s*,(?=\s*[}\]])', re.DOTALL
-)
+_STRING_OR_LAST_COMMA = re.compile(_STRING + rb"|(?<![\s\[{,:])\s*,(?=\s*[}\]])", re.DOTALL)
 
 
 def from_dxdispatch(
@@ -37,6 +39,7 @@ def from_dxdispatch(
     ``{`` and ``[`` is a path). It is an operator (``type`` and ``desc``), or a model whose
     ``dispatchables`` have one rounding operator; ``name`` chooses one of several. Comments,
     trailing commas, and ``Type`` and ``Desc`` are accepted, as DxDispatch accepts them.
+    The text has 16 MiB at most, and 65,536 objects and arrays.
 
     The returned operator's ``.descriptor()`` has both tensors as the JSON states them;
     ``.descriptor(dtype, shape)`` is for another, packed tensor. Raises
@@ -68,6 +71,7 @@ def operator_in(operator: Mapping[str, Any], feature_level: FeatureLevel) -> Dir
     )
 
 
+_QUOTE = ord('"')
 _FIELDS = {"type", "Type", "desc", "Desc"}
 
 
@@ -79,24 +83,40 @@ def parsed_document(
         document = Path(document)
     if isinstance(document, os.PathLike):
         document = read_file(Path(document), MAX_LENGTH)
-    if isinstance(document, bytes):
-        try:
-            document = document.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise MalformedJSON(f"the JSON is not UTF-8 at byte {error.start}") from None
-    parsed: object = document
     if isinstance(document, str):
-        parsed = strictjson.loads(_plain_json(document).encode(), max_depth=_MAX_DEPTH)
+        document = document.encode(errors="surrogatepass")
+    parsed: object = document
+    if isinstance(document, bytes):
+        if len(document) > MAX_LENGTH:
+            raise MalformedJSON(f"the JSON has more than {MAX_LENGTH} bytes")
+        parsed = strictjson.loads(
+            _plain_json(document),
+            max_depth=_MAX_DEPTH,
+            max_containers=_MAX_CONTAINERS,
+            max_members=_MAX_MEMBERS,
+        )
     if not isinstance(parsed, Mapping):
         raise _refusal((), "directml: must be a JSON object")
     return parsed
 
 
-def _plain_json(text: str) -> str:
-    if len(text) > MAX_LENGTH:
-        raise MalformedJSON(f"the JSON has more than {MAX_LENGTH} bytes")
-    bare = _STRING_OR_COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else " ", text)
-    return _STRING_OR_LAST_COMMA.sub(lambda found: found[0] if found[0][0] == '"' else "", bare)
+def _plain_json(text: bytes) -> bytes:
+    bare = _replaced(_STRING_OR_COMMENT, text, b" ")
+    return _replaced(_STRING_OR_LAST_COMMA, bare, b"")
+
+
+def _replaced(pattern: re.Pattern[bytes], text: bytes, by: bytes) -> bytes:
+    """The text with all that a pattern finds replaced, except strings."""
+    # One buffer, as a text may have millions of strings: re.sub would make an object of each.
+    found, rest, end = bytearray(), memoryview(text), 0
+    for match in pattern.finditer(text):
+        start = match.start()
+        if text[start] != _QUOTE:
+            found += rest[end:start]
+            found += by
+            end = match.end()
+    found += rest[end:]
+    return bytes(found)
 
 
 def rounding_operators(document: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
