@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ..contract.progress import ProgressCallback
 from ..contract.rounding import Rounding, RoundingName
@@ -25,6 +25,7 @@ def round(
     rounding: RoundingName | Rounding | None = None,
     out: A | None = None,
     progress: bool | ProgressCallback = False,
+    decimals: Literal[0] = 0,
 ) -> A:
     """Round every element of ``x``; returns an array of the same type, dtype and shape.
 
@@ -33,7 +34,9 @@ def round(
     errors are those of :meth:`Client.round`.
     """
     client = _client(*map(os.environ.get, ("TENSOR_ROUND_URL", "TENSOR_ROUND_API_KEY")))
-    return client.round(x, operator, rounding=rounding, out=out, progress=progress)
+    return client.round(
+        x, operator, rounding=rounding, out=out, progress=progress, decimals=decimals
+    )
 
 
 @lru_cache(maxsize=1)

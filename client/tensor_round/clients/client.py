@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 
 from ..contract.operators import RoundOperator, as_operator
 from ..contract.progress import ProgressCallback
@@ -121,6 +121,7 @@ class Client(BaseClient):
         rounding: RoundingName | Rounding | None = None,
         out: A | None = None,
         progress: bool | ProgressCallback = False,
+        decimals: Literal[0] = 0,
     ) -> A:
         """Round every element of ``x``; returns an array of the same type, dtype and shape.
 
@@ -139,14 +140,15 @@ class Client(BaseClient):
         can be repeated. The content of any other ``out`` is then undefined.
 
         ``progress`` is True for a bar on stderr, or a function that is called with the bytes done
-        and the bytes in total.
+        and the bytes in total. ``decimals`` is that of NumPy's ``round``: rounding is to integers.
 
         Raises :class:`InvalidDescriptor` for a tensor that the operator does not accept, before
         anything is sent; :class:`InvalidArgument`, :class:`ConnectionFailed`,
         :class:`DeadlineExceeded`, :class:`ProtocolViolation`, and the other subclasses of
         :class:`RequestRefused`.
         """
-        rounded: A = run(self._session.round(x, as_operator(operator, rounding), out, progress))
+        by = as_operator(operator, rounding, decimals)
+        rounded: A = run(self._session.round(x, by, out, progress))
         return rounded
 
     def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:
@@ -247,9 +249,11 @@ class AsyncClient(BaseClient):
         rounding: RoundingName | Rounding | None = None,
         out: A | None = None,
         progress: bool | ProgressCallback = False,
+        decimals: Literal[0] = 0,
     ) -> A:
         """Round every element of ``x``; see :meth:`Client.round`."""
-        rounded: A = await self._session.round(x, as_operator(operator, rounding), out, progress)
+        by = as_operator(operator, rounding, decimals)
+        rounded: A = await self._session.round(x, by, out, progress)
         return rounded
 
     async def compare(self, x: object, *, progress: bool | ProgressCallback = False) -> Differences:

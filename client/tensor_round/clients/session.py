@@ -20,6 +20,7 @@ from ..contract.errors import (
     DigestMismatch,
     InvalidArgument,
     InvalidArgumentType,
+    NotFound,
     ProtocolViolation,
     RequestRefused,
     TensorRoundError,
@@ -34,6 +35,8 @@ from ..contract.host import (
 )
 from ..contract.operators import PreparedDescriptor, RoundOperator
 from ..contract.progress import ProgressCallback, counted
+from ..contract.quoting import shown
+from ..transport.address import Address
 from ..transport.concurrency import Concurrency, Deadline, Work
 from ..transport.exchange import (
     Request,
@@ -146,6 +149,9 @@ T = TypeVar("T")
 MAX_PARTS = 16
 #: From this size on, computing a digest takes longer than starting a thread for it.
 LARGE_DIGEST_BYTES = 256 << 10
+
+#: Ends of URLs that name a path of a service, and not where it begins.
+_PATHS = frozenset({"/round", "/compare", "/operators", "/conformance", "/readyz", "/docs", "/v2"})
 
 #: Makes the reader of a response from its status and headers.
 MakeReader = Callable[[int, Mapping[str, str]], ResponseReader[T]]
@@ -365,6 +371,8 @@ class Session:
             return reader.finish()
         except TensorRoundError as error:
             url = self.transport.record_failure(response, error)
+            if isinstance(error, NotFound):
+                error.restate(f"{error.detail}{_where(url or self._url, request.path)}")
             if error.is_foreign:
                 url = url or self._url
                 error.restate(f"no tensor-round service answers at {url}: {error.detail}")
@@ -373,6 +381,14 @@ class Session:
             raise
         finally:
             await response.close()
+
+
+def _where(url: str, path: str) -> str:
+    """Which path was not found, and where the URL should end, if its end is a service's path."""
+    prefix = Address.parse(url).prefix
+    last = prefix[prefix.rfind("/") :]
+    hint = f"; the URL should end before {last}" if last in _PATHS else ""
+    return f": {shown(prefix + path)}{hint}"
 
 
 def _check_progress(progress: object) -> None:

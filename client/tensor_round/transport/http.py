@@ -131,7 +131,8 @@ class Connection:
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._body: http1.BodyReader | None = None
         self._is_persistent = False
-        self._has_received = False
+        #: Whether any byte came in answer to the last request.
+        self.has_received = False
 
     async def send_request(
         self, head: bytes, body: memoryview, deadline: Deadline
@@ -146,7 +147,7 @@ class Connection:
             try:
                 return await self._attempt(self._stream, head, body)
             except ConnectionFailed:
-                if self._has_received:
+                if self.has_received:
                     raise
         self.close()
         self._stream = await self._open()
@@ -174,7 +175,7 @@ class Connection:
             self._stream = None
 
     async def _attempt(self, stream: Stream, head: bytes, body: memoryview) -> http1.ResponseHead:
-        self._has_received = self._is_persistent = False
+        self.has_received = self._is_persistent = False
         is_sent, send_error = False, None
         try:
             is_sent = await stream.send([memoryview(head), body], self._deadline)
@@ -197,7 +198,7 @@ class Connection:
         """The head of the final response, and the bytes behind it."""
         received = bytearray()
         while count := await stream.receive_into(self._buffer, self._deadline):
-            self._has_received = True
+            self.has_received = True
             received += self._buffer[:count]
             while found := http1.split_head(received):
                 head, length = found
@@ -296,6 +297,9 @@ class HTTPTransport(Transport):
             address.prefix.encode(), _lines([(b"Host", address.host_header.encode()), *common])
         )
         self._pool = pool
+        self._is_plain = address.scheme == "http" and address.uds is None
+        #: Whether a response has come.
+        self._has_answered = False
 
     async def send(self, request: Request, deadline: Deadline) -> HTTPResponse:
         """Send a request, and receive the head of its response."""
@@ -304,11 +308,19 @@ class HTTPTransport(Transport):
         connection = await self._pool.acquire(deadline)
         try:
             response = await connection.send_request(head, request.body, deadline)
-        except BaseException:
+        except BaseException as error:
             connection.close()
             self._pool.release(connection)
+            if isinstance(error, ConnectionFailed) and self._may_be_encrypted(error, connection):
+                error.restate(f"{error.detail}; the service may speak https://")
             raise
+        self._has_answered = True
         return HTTPResponse(response.status, response.fields, connection, self._pool)
+
+    def _may_be_encrypted(self, error: ConnectionFailed, connection: Connection) -> bool:
+        """Whether a service that never answered closed a connection without a word."""
+        is_silent = error.was_sent and not (connection.has_received or self._has_answered)
+        return self._is_plain and is_silent
 
     async def close(self) -> None:
         """Close idle connections now, and the others when their responses are closed."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensor_round as tr
@@ -163,3 +165,28 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
     path.write_text("no certificate")
     with pytest.raises(tr.InvalidArgument, match=r"ca\.pem: "):
         tr.Client("https://host", verify=path)
+
+
+@pytest.mark.parametrize("kind", [tr.Client, tr.AsyncClient])
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [((1,), {}), ((np.int64(2),), {}), ((), {"decimals": 3}), ((), {"decimals": -1})],
+    ids=str,
+)
+def test_rounding_is_to_integers(
+    kind: Any, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    client = kind("http://127.0.0.1:9")
+
+    async def call() -> None:
+        result = client.round(np.zeros(3), *arguments, **named)
+        if kind is tr.AsyncClient:
+            await result
+
+    with pytest.raises(tr.TensorRoundError, match="rounding is to integers only"):
+        asyncio.run(call())
+
+
+def test_no_decimals_are_those_of_numpy() -> None:
+    assert tr.Client("local:").round(np.array([0.5, 1.5]), decimals=0).tolist() == [0, 2]
+    assert tr.round(np.array([0.5, 1.5]), decimals=0).tolist() == [0, 2]

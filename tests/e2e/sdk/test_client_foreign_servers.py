@@ -49,7 +49,7 @@ def test_another_server(kind: type[AnyClient], file_server: str) -> None:
 
 JSON = "Content-Type: application/json"
 FOREIGN = {
-    "page": (answer("200 OK", b"<html>", "Content-Type: text/html"), "'text/html'"),
+    "page": (answer("200 OK", b"<html>", "Content-Type: text/html"), '"text/html"'),
     "framework": (answer("404 Not Found", b'{"detail":"Not Found"}', JSON), "HTTP status 404"),
     "moved": (
         answer("308 Permanent Redirect", b"", "Location: https://there.example/"),

@@ -16,7 +16,7 @@ from support.cases.array_cases import bits, expected_bits, patterns
 from support.clients import AnyClient
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
-from support.services.tls import CA, CLIENT, SERVER
+from support.services.tls import CA, CLIENT, SERVER, TlsService
 
 
 def server_context(*, asks_for_certificate: bool) -> ssl.SSLContext:
@@ -168,3 +168,45 @@ def test_a_service_that_asks_for_keys(
                 assert client.ready()
                 with pytest.raises(tr.Unauthorized):
                     client.round(x)
+
+
+def test_http_where_https_is_spoken(kind: type[AnyClient]) -> None:
+    """By the service itself, and by a server that sends its alert."""
+    with TlsService() as secure, kind(f"http://localhost:{secure.port}", retries=0) as client:
+        for call in (client.operators, lambda: client.round(np.zeros(3, np.float32))):
+            with pytest.raises(tr.TensorRoundError, match=r"the service may speak https://$"):
+                call()
+    alert = Fault(answer=b"\x15\x03\x01\x00\x02\x02\x46", early=True)
+    with (
+        Proxy(None, lambda _: alert) as proxy,
+        kind(proxy.url, retries=0) as client,
+        pytest.raises(tr.ProtocolViolation, match=r"not HTTP: the service may speak https://$"),
+    ):
+        client.operators()
+
+
+def test_a_service_that_has_answered_by_http_speaks_it(kind: type[AnyClient]) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+    answers = Fault(answer=head + b"Connection: close\r\n\r\n{}")
+    with (
+        Proxy(None, lambda number: Fault(answer=b"") if number else answers) as proxy,
+        kind(proxy.url, retries=0) as client,
+    ):
+        client.operators()
+        with pytest.raises(tr.ConnectionFailed, match=r"it closed the connection$"):
+            client.operators()
+
+
+@pytest.mark.not_behind("unix", reason="a socket's URL has no path behind it")
+def test_a_url_that_goes_too_far_is_told_where_to_end(
+    kind: type[AnyClient], service: Service
+) -> None:
+    for end, hint in (("/round", "; the URL should end before /round"), ("/numerics", "")):
+        with kind(f"{service.url}{end}") as client:
+            for path, call in (
+                ("/operators", client.operators),
+                ("/round", lambda: client.round(np.zeros(3, np.float32))),
+            ):
+                with pytest.raises(tr.NotFound) as caught:
+                    call()
+                assert str(caught.value).endswith(f': "{end}{path}"{hint}')

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Number
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -14,7 +15,8 @@ import numpy as np
 
 from ..call import RoundCall
 from ..dtypes import BY_NAME, AnyDType, DTypeName, from_numpy
-from ..errors import InvalidArgument
+from ..errors import Fault, InvalidArgument, InvalidDescriptor
+from ..quoting import shown
 from ..rounding import Rounding, RoundingName
 from ..wire import native
 
@@ -143,14 +145,24 @@ def _prepared(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Pr
     return prepare_descriptor(operator.descriptor(cast(DTypeName, dtype), shape))
 
 
+_TO_INTEGERS = "rounding is to integers only"
+
+
 def as_operator(
     operator: RoundOperator | str | None,
     rounding: RoundingName | Rounding | None = None,
+    decimals: int = 0,
 ) -> RoundOperator:
     """The operator that a caller gave, also as one word; by default ``ties_to_even``.
 
-    Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` if both are given.
+    Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` if both are given, and for
+    ``decimals``, which NumPy's ``round`` has.
     """
+    if decimals:
+        raise InvalidArgument(f"decimals must be 0: {_TO_INTEGERS}")
+    if isinstance(operator, Number):  # in the place of NumPy's decimals
+        rule = f"must be an operator or a direction, got {shown(operator)}: {_TO_INTEGERS}"
+        raise InvalidDescriptor.of([Fault(("rounding",), rule)])
     if rounding is not None:
         if operator is not None:
             raise InvalidArgument("an operator has its own rounding: give one of the two")

@@ -36,6 +36,8 @@ _FIELD = re.compile(
 _VARYING = re.compile(
     rb"\r\n(?i:date|server-timing|x-request-id):[^\x00-\x08\x0a-\x1f\x7f]*+(?=\r\n)"
 )
+#: What servers send that got no TLS where they speak it (RFC 8446, 5.1: an alert).
+_TLS_ALERT = b"\x15\x03"
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*+(?:;[^\x00-\x08\x0a-\x1f\x7f]*+)?\r\n")
 #: The trailer section behind the last chunk: fields, and an empty line.
 _TRAILERS = re.compile(rb"(?:%b)*+\r\n" % _FIELD.pattern.replace(b"(", b"(?:"))
@@ -72,6 +74,8 @@ def split_head(received: bytes | bytearray) -> tuple[ResponseHead, int] | None:
     if end < 0:
         if len(received) > MAX_HEAD_BYTES:
             raise ProtocolViolation(f"the response's head has more than {MAX_HEAD_BYTES} bytes")
+        if received.startswith(_TLS_ALERT):
+            raise ProtocolViolation("the response is not HTTP: the service may speak https://")
         if not _may_begin_response(received):
             raise ProtocolViolation("the response is not HTTP/1.1")
         return None
