@@ -15,7 +15,8 @@ import numpy as np
 
 from ..call import RoundCall
 from ..dtypes import BY_NAME, AnyDType, DTypeName, from_numpy
-from ..errors import InvalidArgument
+from ..errors import Fault, InvalidArgument, InvalidDescriptor
+from ..quoting import shown
 from ..rounding import Rounding, RoundingName
 from ..wire import native
 
@@ -144,6 +145,9 @@ def _prepared(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Pr
     return prepare_descriptor(operator.descriptor(cast(DTypeName, dtype), shape))
 
 
+_TO_INTEGERS = "rounding is to integers only"
+
+
 def as_operator(
     operator: RoundOperator | str | None,
     rounding: RoundingName | Rounding | None = None,
@@ -152,10 +156,13 @@ def as_operator(
     """The operator that a caller gave, also as one word; by default ``ties_to_even``.
 
     Raises :class:`InvalidDescriptor`, and :class:`InvalidArgument` if both are given, and for
-    decimals, which NumPy's ``round`` takes in the operator's place.
+    ``decimals``, which NumPy's ``round`` has.
     """
-    if decimals or isinstance(operator, Number):
-        raise InvalidArgument("rounding is to integers only: there are no decimals")
+    if decimals:
+        raise InvalidArgument(f"decimals must be 0: {_TO_INTEGERS}")
+    if isinstance(operator, Number):  # in the place of NumPy's decimals
+        rule = f"must be an operator or a direction, got {shown(operator)}: {_TO_INTEGERS}"
+        raise InvalidDescriptor.of([Fault(("rounding",), rule)])
     if rounding is not None:
         if operator is not None:
             raise InvalidArgument("an operator has its own rounding: give one of the two")
