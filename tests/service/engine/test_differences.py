@@ -50,8 +50,11 @@ def test_differences_are_counted_and_found_in_the_whole_tensor(order: str) -> No
 
 def test_the_tensor_stays_as_it_is() -> None:
     values = np.array([0.5, 1.5], np.float32)
-    compared(values.view(np.uint8), Layout.of(BY_NAME["float32"], (2,)))
+    layout = Layout.of(BY_NAME["float32"], (2,))
+    found = compared(values.view(np.uint8), layout)
     assert values.tolist() == [0.5, 1.5]
+    assert found == compared(values.view(np.uint8), layout, swapped=False)
+    assert found["pairs"]
 
 
 def test_a_rank_that_no_operator_accepts_is_refused() -> None:

@@ -98,6 +98,13 @@ def test_a_backend_that_does_not_round_is_not_ready(kind: type[Backend]) -> None
     assert refused.value.retry_after == 1
 
 
+def test_a_lost_backend_is_not_asked_again() -> None:
+    backend = Lost()
+    with pytest.raises(BackendFailed, match="the backend is lost"):
+        asyncio.run(Readiness(backend, ProcessLifecycle()).check())
+    assert backend.calls == 0
+
+
 def test_a_stuck_backend_is_told_of_in_time_and_may_recover() -> None:
     backend = Stuck()
     ready = Readiness(backend, ProcessLifecycle())
