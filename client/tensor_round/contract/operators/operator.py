@@ -148,6 +148,10 @@ def _prepared(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Pr
 _TO_INTEGERS = "rounding is to integers only"
 
 
+#: The answer to NumPy's habit, as the operator and as an option.
+_INTEGERS_ONLY = "rounding is to integers only: scale first, as in round(10 * x) / 10"
+
+
 def as_operator(
     operator: RoundOperator | str | None,
     rounding: RoundingName | Rounding | None = None,
