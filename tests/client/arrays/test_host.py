@@ -10,7 +10,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-import zarr
 
 from tensor_round import InvalidArgument
 from tensor_round.contract.host import empty_like, writable_array
@@ -128,10 +127,6 @@ NO_ARRAYS: dict[str, tuple[Any, str]] = {
     "a-list-in-itself": (CYCLE, "^the list cannot be read"),
     "a-truth": (True, r"^x is a bool: pass numpy.asarray\(x\)$"),
     "wide-integers": ([2**64], "^x has integers of more than 64 bits"),
-    "zarr": (
-        zarr.array(VALUES),
-        r"^x is a zarr Array: pass x\[...\], or dask.array.from_zarr\(x\)",
-    ),
     "by-__array__": (Exporter(VALUES, "__array__"), r"not an array of numbers: pass numpy.asarray"),
     "none": (None, "^x is a NoneType, not an array of numbers$"),
     "text": ("0.5", "^x is a str, not an array of numbers$"),
