@@ -145,11 +145,7 @@ def _prepared(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Pr
     return prepare_descriptor(operator.descriptor(cast(DTypeName, dtype), shape))
 
 
-_TO_INTEGERS = "rounding is to integers only"
-
-
-#: The answer to NumPy's habit, as the operator and as an option.
-_INTEGERS_ONLY = "rounding is to integers only: scale first, as in round(10 * x) / 10"
+_TO_INTEGERS = "rounding is to integers only, so scale first"
 
 
 def as_operator(
