@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import PurePath
 
 import typer
 
@@ -12,9 +13,17 @@ from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import MalformedNpy, UnsupportedMediaType
 
 from .bulk.npy_arrays import NpySource, NpyTarget, RemoteNpy
-from .bulk.places import Place, PlaceError, without_secrets
+from .bulk.places import EXISTS, Place, PlaceError, without_secrets
 from .bulk.tile_grid import Source, Target
 from .bulk.zarr_arrays import ZarrSource, ZarrTarget, new_metadata
+
+#: Other files of arrays, by their suffix: what they are, and the call that reads an array.
+_OTHERS = {
+    **dict.fromkeys((".h5", ".hdf5"), ("an HDF5 file", "h5py.File('FILE')['NAME'][...]")),
+    ".parquet": ("a Parquet file", "pandas.read_parquet('FILE')['COLUMN'].to_numpy()"),
+    ".csv": ("text", "numpy.loadtxt('FILE', delimiter=',')"),
+    **dict.fromkeys((".pt", ".pth"), ("a file of torch", "torch.load('FILE').numpy()")),
+}
 
 
 def read_tensor(source: str, dtype: str | None, name: str = "IN") -> npy_files.NpyArray:
@@ -32,13 +41,20 @@ def open_source(source: str, dtype: str | None) -> Source:
         return RemoteNpy(place, dtype) if place.path is None else NpySource(place.path, dtype)
 
 
-def make_target(source: str, target: str, given: Source, tile_bytes: int) -> Target | None:
+def make_target(
+    source: str, target: str, given: Source, tile_bytes: int, *, overwrite: bool
+) -> Target | None:
     """The array OUT for a bulk run; None if one call rounds ``given`` into a .npy file.
 
-    Raises ``typer.BadParameter``.
+    Raises ``typer.BadParameter``, also for an OUT that is there unless ``overwrite`` says so.
     """
     place = Place.of(target)
     check_target(target, may_be_folder=place.is_zarr)
+    has_file = place.path is not None and place.path.is_file() and target != npy_files.PIPE
+    if has_file and not overwrite:
+        raise _unfit("OUT", target, EXISTS)
+    if place.is_zarr and f"{Place.of(source).name}/".startswith(f"{place.name}/"):
+        raise _unfit("OUT", target, "only a .npy file may be its own OUT")
     has_pipe = npy_files.PIPE in (source, target)
     if place.path is not None and not place.is_zarr and isinstance(given, NpySource):
         is_short = given.header.data_length <= tile_bytes
@@ -48,9 +64,10 @@ def make_target(source: str, target: str, given: Source, tile_bytes: int) -> Tar
         raise typer.BadParameter("- stands for a .npy file, from and to a .npy file of this host")
     with _usage_errors(target, "OUT"):
         if place.is_zarr and isinstance(given, ZarrSource):
-            return ZarrTarget(place, given.metadata)
+            return ZarrTarget(place, given.metadata, overwrite=overwrite)
         if place.is_zarr:
-            return ZarrTarget(place, new_metadata(given.header, given.dtype, tile_bytes))
+            metadata = new_metadata(given.header, given.dtype, tile_bytes)
+            return ZarrTarget(place, metadata, overwrite=overwrite)
         if place.path is None:
             raise PlaceError("a .npy file is written on this host only; a URL can be a Zarr array")
         return NpyTarget(place.path, given.header, given.dtype)
@@ -67,6 +84,9 @@ def _usage_errors(source: str, name: str) -> Iterator[None]:
     except MalformedNpy as error:
         why = error.detail.replace("the body is", "the file is", 1)
         why = why.replace("the body", "this is no .npy file: it", 1)
+        if (kind := _OTHERS.get(PurePath(source).suffix.lower())) is not None:
+            what, call = kind
+            why = f"this is {what}, not a .npy file: numpy.save('in.npy', {call}) converts it"
         raise _unfit(name, source, why) from None
     except UnsupportedMediaType as error:
         served = ", ".join(dtype.name for dtype in DTYPES)

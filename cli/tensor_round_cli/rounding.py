@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import sys
 import time
 from typing import Annotated
@@ -14,6 +15,7 @@ from tensor_round.arrays import npy_files
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import RoundOperator
 from tensor_round.contract.operators.text import operator_from_text
+from tensor_round.contract.progress import amount
 from tensor_round.contract.quoting import shown
 from tensor_round.contract.rounding import Rounding
 from tensor_round.transport.address import Address
@@ -33,6 +35,9 @@ from .connecting import (
 )
 from .errors import print_file_error
 from .files import make_target, open_source
+
+#: The most bytes of a tile by default.
+_TILE_BYTES = 64 << 20
 
 
 @connects
@@ -69,9 +74,12 @@ def round_array(
     dtype: DTypeOption = None,
     connection: Connection,
     connections: Connections = 4,
-    tile_bytes: TileBytes = 64 << 20,
+    tile_bytes: TileBytes = _TILE_BYTES,
     restart: Annotated[
         bool, typer.Option("--restart", help="Discard the finished tiles of an earlier run.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an OUT that is there.")
     ] = False,
     digest: Digest = False,
     progress: Progress = None,
@@ -85,12 +93,13 @@ def round_array(
 
     Arrays may be larger than memory. Those of several tiles are rounded tile by
     tile; if that ends early, the same command continues it. OUT appears when it
-    is complete. A .npy file may be its own OUT.
+    is complete, and replaces nothing without --overwrite; with it, a .npy file
+    may be its own OUT.
     """
     by = _operator(operator, rounding)
     given = open_source(source, dtype)
     header, name = given.header, given.dtype.name
-    goal = make_target(source, target, given, tile_bytes)
+    goal = make_target(source, target, given, tile_bytes, overwrite=overwrite)
     size = header.data_length
     if goal is not None:  # the limit is that of each tile
         size = max(tile_bytes, math.prod(goal.grid) * header.itemsize)
@@ -111,6 +120,9 @@ def round_array(
             services = len(Address.parse_all(connection.url))
             run = BulkRun(
                 name=Place.of(source).name,
+                command=_command(
+                    source, target, operator or direction, dtype, tile_bytes, overwrite
+                ),
                 source=given,
                 target=goal,
                 operator=by,
@@ -124,6 +136,8 @@ def round_array(
             )
             tiles, resumed = _outcome(run, as_json)
     seconds = time.monotonic() - began
+    if goal is not None and not as_json:
+        typer.echo(_told(header.data_length, tiles, resumed, seconds), err=True)
     if as_json:
         data = {
             "input": source,
@@ -146,12 +160,37 @@ def _outcome(run: BulkRun, as_json: bool) -> tuple[int, int]:
     try:
         return run.run()
     except OtherRun as error:
-        rule = "repeat its command to continue it, or add --restart"
+        rule = "repeat its command to finish it, or add --restart"
+        if error.command and as_json:
+            rule = f"{rule}: {error.command}"
+        elif error.command:
+            # Not in the frame of the error, which would break the line.
+            typer.echo(f"unfinished: {error.command}", err=True)
         raise typer.BadParameter(f"an unfinished run has tiles there: {error}; {rule}",
             param_hint="OUT") from None  # fmt: skip
     except KeyboardInterrupt as error:
         print_file_error(InterruptedError(": ".join(["interrupted", *error.args])), as_json)
         raise typer.Exit(130) from None
+
+
+def _command(
+    source: str, target: str, operator: str, dtype: str | None, tile_bytes: int, overwrite: bool
+) -> str:
+    """The command that continues this run, without what is secret and without where it is sent."""
+    words = ["tensor-round", "round", Place.of(source).name, Place.of(target).name]
+    words += ["--operator", str(operator)]
+    words += [] if dtype is None else ["--dtype", dtype]
+    words += [] if tile_bytes == _TILE_BYTES else ["--tile-bytes", str(tile_bytes)]
+    return shlex.join([*words, *(["--overwrite"] if overwrite else [])])
+
+
+def _told(size: int, tiles: int, resumed: int, seconds: float) -> str:
+    """How a run went: size, tiles, time, and the rate of the tiles that it rounded itself."""
+    earlier = f", {resumed} of them earlier" if resumed else ""
+    plural = "" if tiles == 1 else "s"
+    rate = size * (tiles - resumed) / max(tiles, 1) / max(seconds, 1e-9)
+    took = f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    return f"{amount(size)} in {tiles} tile{plural}{earlier}, {took}, {amount(rate)}/s"
 
 
 def _operator(operator: str | None, rounding: str | None) -> RoundOperator:

@@ -138,8 +138,9 @@ class Reader:
 
     def _in_python(self, code: str, url: str) -> list[str]:
         if self._python is None:
-            (python,) = self._in_shell("command -v python", url)
-            self._python = _Session([python, "-c", _PYTHON], self.folder, self.environment)
+            # In the terminal's folder, as the pages have it.
+            python, folder = self._in_shell("command -v python; pwd", url)
+            self._python = _Session([python, "-c", _PYTHON], Path(folder), self.environment)
         return self._python.run(json.dumps(code) + "\n")
 
     def _files(self) -> dict[str, tuple[int, int]]:

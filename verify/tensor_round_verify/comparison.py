@@ -15,6 +15,7 @@ from tensor_round.contract.differences.directions import DirectionTally, Tally, 
 from tensor_round.contract.differences.document import Classes, Differences, table, which
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidArgument
+from tensor_round.contract.kinds import read_array
 from tensor_round.contract.operators.dialects import IEEE754Round
 from tensor_round.contract.operators.text import operators_on
 from tensor_round.contract.progress import ProgressCallback, counted
@@ -155,7 +156,7 @@ def compare(a: Any, b: object = None, *, progress: Progress = False) -> Differen
     Raises :class:`InvalidDescriptor` for a dtype or rank that no operator accepts, and
     :class:`InvalidArgument` for a value that is no array, or arrays of different shape or dtype.
     """
-    first = host.read_array(a, "a")
+    first = read_array(a, "a")
     shape = first.array.shape
     IEEE754Round().prepare(first.dtype, shape)
     if b is None:
@@ -163,7 +164,7 @@ def compare(a: Any, b: object = None, *, progress: Progress = False) -> Differen
         for (bits,) in _blocks(progress, "comparing", first.array):
             tally.add(bits)
         return tally.differences(shape)
-    second = host.read_array(b, "b")
+    second = read_array(b, "b")
     if second.array.shape != shape:
         raise InvalidArgument(f"b has shape {second.array.shape}, a has {shape}")
     if second.dtype != first.dtype:

@@ -32,14 +32,18 @@ _VERSION = 1
 
 
 class OtherRun(ValueError):
-    """The target has the unfinished tiles of another run."""
+    """The target has the unfinished tiles of another run, which ``command`` finishes."""
+
+    def __init__(self, what: str, command: str) -> None:
+        super().__init__(what)
+        self.command = command
 
 
 class Journal:
-    """The journal at one place, for the run that ``work`` identifies."""
+    """The journal at one place, for the run that ``work`` identifies and ``command`` continues."""
 
-    def __init__(self, place: Place, work: dict[str, Any]) -> None:
-        self._place, self._work = place, work
+    def __init__(self, place: Place, work: dict[str, Any], command: str = "") -> None:
+        self._place, self._work, self._command = place, work, command
         self._writer = secrets.token_hex(8)
         self._earlier: str | None = None
 
@@ -58,7 +62,9 @@ class Journal:
             for name, value in self._work.items()
             if theirs.get(name) != value
         ]:
-            raise OtherRun("; ".join(different))
+            command = str(document.get("command", ""))
+            # Whoever wrote the file, what is printed is one line.
+            raise OtherRun("; ".join(different), command if command.isprintable() else "")
         self._earlier = document["writer"]
         for start, end in self._ranges(document["done"], tiles):
             done[start:end] = b"\1" * (end - start)
@@ -80,6 +86,7 @@ class Journal:
             if flag:
                 ranges.append([ends[-2], ends[-1] - 1])
         document = {"version": _VERSION, "writer": self._writer, "work": self._work, "done": ranges}
+        document["command"] = self._command
         document["sha256"] = _digest(document)
         self._place.write(json.dumps(document, indent=1).encode())
 
@@ -136,6 +143,8 @@ GRACE = 1.0
 class BulkRun:
     """Rounds the array ``source``, which is identified by ``name``, into ``target``.
 
+    ``command`` is what a user types to continue the run; the journal has it for other commands.
+
     ``connections`` tiles of about ``tile_bytes`` are under way at once. ``timeout`` limits the run
     in seconds. A service that has rounded a tile and then fails is waited for, at most ``patience``
     seconds. ``tell`` is called with a line for the user.
@@ -153,6 +162,7 @@ class BulkRun:
     progress: bool | ProgressCallback = False
     tell: Callable[[str], object] = print
     patience: float = 60.0
+    command: str = ""
 
     def run(self) -> tuple[int, int]:
         """Round all tiles; returns their number, and that of those an earlier run had finished.
@@ -178,7 +188,7 @@ class BulkRun:
             "tile": [*self._tiles.tile],
             "target": self.target.layout,
         }
-        self._journal = Journal(self.target.journal, work)
+        self._journal = Journal(self.target.journal, work, self.command)
         count = len(self._tiles)
         self._done = bytearray(count) if self.restart else self._journal.load(count)
         #: The finished tiles that are not synced yet.

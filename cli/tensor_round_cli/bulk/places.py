@@ -18,6 +18,8 @@ from . import durable
 T = TypeVar("T")
 #: Seconds before each further try of a call into a file system at a URL.
 PAUSES = (0.5, 2.0)
+#: The refusal of a target that is there: nothing is lost unless an option asks for it.
+EXISTS = "exists already: --overwrite replaces it"
 #: The user and the query of a URL, also where it is chained (simplecache::https://...) or quoted.
 _SECRETS = re.compile(r"""(?<=://)[^/?\s]*@|[?][^\s'"]*""")
 

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import itertools
 import os
+import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,7 +25,7 @@ from tensor_round.contract.quoting import one_line
 from tensor_round.contract.wire import npy
 
 from . import durable
-from .places import Place, PlaceError, missing, tried
+from .places import EXISTS, Place, PlaceError, missing, tried
 from .tile_grid import Box, Tiles
 
 #: The documents of which one stands where a Zarr array or group is.
@@ -62,25 +63,29 @@ class ZarrSource:
 class ZarrTarget:
     """A new Zarr array."""
 
-    def __init__(self, place: Place, metadata: Any) -> None:
-        """``metadata`` is that of another array."""
+    def __init__(self, place: Place, metadata: Any, *, overwrite: bool = False) -> None:
+        """``metadata`` is that of another array; ``overwrite`` lets an array there be replaced."""
         if place.is_http:
             raise PlaceError("web servers store no arrays")
         self._place, self.journal = place, place / ".tensor-round-journal"
         self._array = _array(metadata, _store(place, read_only=False))
         self.grid = tuple(max(1, side) for side in self._array.shards or self._array.chunks)
         self.layout = f"Zarr, metadata {_digest(metadata)}"
+        self._overwrite = overwrite
         self._lock: int | None = None
 
     def begin(self, *, resumed: bool) -> bool:
-        """Lock the folder, and check that there is no array or group; URLs have no locks."""
+        """Lock the folder, and see whether there is an array or group; URLs have no locks."""
         if self._place.path is not None:
             self._place.path.mkdir(exist_ok=True)
             self._lock = durable.lock(self._place.path)
-        for name in _DOCUMENTS:
-            if (self._place / name).read() is not None:
-                raise PlaceError(f"{self._place.name} exists already: remove it first")
-        return resumed
+        if not any((self._place / name).read() is not None for name in _DOCUMENTS):
+            return resumed
+        if not self._overwrite:
+            raise PlaceError(f"{self._place.name} {EXISTS}")
+        _opened(self._place)  # refuses a group, which has other arrays
+        self._remove()
+        return False
 
     def memory(self, box: Box, x: Array) -> Array:
         """The operand's memory if it was read from a store, else new memory."""
@@ -113,6 +118,20 @@ class ZarrTarget:
         """Release the lock."""
         if self._lock is not None:
             os.close(self._lock)
+
+    def _remove(self) -> None:
+        """Remove the array that is there, its documents first, and not this run's lock."""
+        if (root := self._place.path) is not None:
+            found = sorted(root.iterdir(), key=lambda path: path.name not in _DOCUMENTS)
+            for path in found:
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+        else:
+            for name in _DOCUMENTS:
+                (self._place / name).remove()
+            self._place.call("rm", recursive=True)
 
     def _keys(self, box: Box) -> Iterator[str]:
         chunks = (

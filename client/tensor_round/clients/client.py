@@ -125,8 +125,11 @@ class Client(BaseClient):
     ) -> A:
         """Round every element of ``x``; returns an array of the same type, dtype and shape.
 
-        ``x`` is a NumPy array, a torch tensor, a CuPy array, or an object that exports
-        ``__array_interface__``, the buffer protocol or CPU DLPack. A masked array keeps its mask.
+        ``x`` is a NumPy array, a torch tensor, a CuPy array, a pandas Series or DataFrame of one
+        dtype, a polars Series, an array of xarray, a list, a tuple or a number, or an object that
+        exports ``__array_interface__``, the buffer protocol or CPU DLPack. A masked array keeps its
+        mask, a Series its index and name, an array of xarray its coordinates. A dask array stays
+        lazy: its blocks are rounded when they are computed.
         A GPU array is rounded in GPU memory if the service is on the same host and has CUDA shared
         memory enabled. Otherwise it is copied through host memory, and the client logs that once.
 
@@ -148,6 +151,12 @@ class Client(BaseClient):
         :class:`RequestRefused`.
         """
         by = as_operator(operator, rounding, decimals)
+        if "dask" in sys.modules:
+            from .lazy import is_lazy, round_lazily
+
+            if is_lazy(x):
+                lazy: A = round_lazily(self.round, x, by, out, progress)
+                return lazy
         rounded: A = run(self._session.round(x, by, out, progress))
         return rounded
 

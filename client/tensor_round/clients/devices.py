@@ -23,6 +23,7 @@ from ..arrays.cuda_driver import Driver, DriverFailed, Export
 from ..arrays.device import ArrayLibrary, library_of
 from ..contract.call import RoundCall
 from ..contract.errors import InvalidArgument, RequestRefused, TensorRoundError, TensorTooLarge
+from ..contract.host import refuse_loss_of_gradient
 from ..contract.operators import PreparedDescriptor, RoundOperator
 from ..contract.progress import ProgressCallback
 from ..transport.concurrency import Deadline
@@ -153,6 +154,7 @@ class DeviceRounder:
         deadline: Deadline,
     ) -> Any:
         """Round an array of that library; see :meth:`Client.round`."""
+        refuse_loss_of_gradient(x)
         prepared = operator.prepare(library.dtype(x), tuple(x.shape))
         if out is not None:
             _check_out(library, x, out)
@@ -209,6 +211,7 @@ class DeviceRounder:
 
 
 def _check_out(library: ArrayLibrary, x: Any, out: Any) -> None:
+    refuse_loss_of_gradient(out, "out")
     if library_of(out) is not library:
         raise InvalidArgument(f"out must be an array of {library.module} on a GPU, as x is")
     if tuple(out.shape) != tuple(x.shape):

@@ -29,7 +29,6 @@ from ..contract.host import (
     Array,
     bits,
     empty_like,
-    read_array,
     refuse_loss_of_mask,
     writable_array,
 )
@@ -189,6 +188,8 @@ class Session:
         _check_progress(progress)
         if (library := library_of(x)) is not None:
             return await self._devices.round(library, x, operator, out, progress, deadline)
+        from ..contract.kinds import read_array  # at first use
+
         operand = read_array(x)
         source = operand.array
         prepared = operator.prepare(operand.dtype, source.shape)
@@ -210,6 +211,7 @@ class Session:
 
     async def compare(self, x: Any, progress: bool | ProgressCallback) -> Differences:
         """Compare the rounding directions on ``x``; see :meth:`Client.compare`."""
+        from ..contract.kinds import read_array
         from .comparisons import compare  # at first use, with pydantic
 
         deadline = self._start()

@@ -18,7 +18,8 @@ from numpy.lib.stride_tricks import as_strided
 from ..arrays.tiles import DirectSink, StagedSink, StridedSink, TensorSink
 from ..contract.call import RoundCall, wrong_size
 from ..contract.errors import InvalidArgument
-from ..contract.host import Array, bits, check_writable, read_array, strided_view
+from ..contract.host import Array, bits, check_writable, strided_view
+from ..contract.kinds import read_array, read_out
 from ..contract.layout import Layout
 
 Bytes = npt.NDArray[np.uint8]
@@ -192,7 +193,7 @@ def _single_bytes(x: Exporter, layout: Layout) -> Bytes | None:
 def _array(x: Exporter, name: str, layout: Layout, side: str) -> Array:
     if isinstance(x, np.ma.MaskedArray):
         raise InvalidArgument(f"{name} is masked, and a descriptor has no mask: give {name}.data")
-    operand = read_array(x, name)
+    operand = read_out(x) if name == "out" else read_array(x, name)
     if operand.dtype != layout.dtype.name:
         raise InvalidArgument(
             f"{name} has dtype {operand.dtype}, the descriptor's {side} {layout.dtype.name}"

@@ -145,6 +145,21 @@ DTYPES: tuple[DType, ...] = (
 BY_NAME: dict[str, DType] = {d.name: d for d in DTYPES}
 BY_OIP: dict[str, DType] = {d.oip: d for d in DTYPES if d.oip is not None}
 
+#: Names that NumPy, torch and C have for types, each with the served type that is the same, or has
+#: the most of its precision; None if every served one has less, or another meaning.
+OTHER_NAMES: dict[str, str | None] = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    **dict.fromkeys(("longdouble", "float96", "float128"), "float64"),
+    **dict.fromkeys(("complex32", "complex64", "complex128", "complex192", "complex256")),
+    **dict.fromkeys(("qint8", "quint8", "qint16", "quint16", "qint32", "quint4x2", "quint2x4")),
+    **dict.fromkeys(("int1", "int2", "int4", "int128", "uint1", "uint2", "uint4", "uint128")),
+    **dict.fromkeys(("float8_e3m4", "float8_e4m3", "float8_e4m3fnuz", "float8_e4m3b11fnuz")),
+    **dict.fromkeys(("float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn", "float4_e2m1fn_x2")),
+    **dict.fromkeys(("float6_e2m3fn", "float6_e3m2fn")),
+}
+
 _BY_NUMPY: dict[np.dtype[Any], DType] = {
     numpy: d for d in DTYPES for numpy in (d.numpy, d.numpy.newbyteorder(">"))
 }

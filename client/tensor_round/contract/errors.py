@@ -133,7 +133,7 @@ class InvalidArgument(TensorRoundError, ValueError):
 
 
 class InvalidArgumentType(InvalidArgument, TypeError):
-    """An argument has the wrong type, as in ``timeout="5"``, or is a list instead of an array."""
+    """An argument has the wrong type, as in ``timeout="5"``, or is no array."""
 
 
 class RequestRefused(TensorRoundError):

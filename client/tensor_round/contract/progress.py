@@ -14,11 +14,24 @@ ProgressCallback = Callable[[int, int], None]
 #: Called between the pieces of long work. It may let other work go on, and may raise to end it.
 Pause = Callable[[], None]
 
+#: Seconds between two lines of progress where stderr is no terminal, and between two drawings.
+LOG_SECONDS, DRAW_SECONDS = 10.0, 0.1
+
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
 def no_pause() -> None:
     """The pause of work that nothing waits for."""
+
+
+def amount(size: float) -> str:
+    """A number of bytes in its unit: ``6.0 GiB``."""
+    scale, unit = _unit(size)
+    return f"{size / scale:,.1f} {unit}"
+
+
+def _unit(size: float) -> tuple[int, str]:
+    return next(row for row in _UNITS if size >= row[0] or row[0] == 1)
 
 
 @contextlib.contextmanager
@@ -49,21 +62,28 @@ def counted(
 
 @contextlib.contextmanager
 def _bar(total: int, doing: str, done: int) -> Iterator[ProgressCallback]:
-    """A line on stderr, drawn again ten times a second at most, and once at the end."""
-    began, drawn, last = time.monotonic(), 0.0, done
-    size, unit = next(row for row in _UNITS if total >= row[0] or row[0] == 1)
+    """A line on stderr, drawn again ten times a second at most, and once at the end.
+
+    Where stderr is no terminal, in a log, each drawing is a line of its own, every ten seconds.
+    """
+    is_terminal = sys.stderr.isatty()
+    start, end = ("\r", "  ") if is_terminal else ("", "\n")
+    pause = DRAW_SECONDS if is_terminal else LOG_SECONDS
+    began, last = time.monotonic(), done
+    drawn = 0.0 if is_terminal else began
+    size, unit = _unit(total)
 
     def draw(now: float) -> None:
         rate = (last - done) / max(now - began, 1e-9)
         part = f"{last * 100 // total if total else 100:3} %"
         sizes = f"{last / size:,.1f} of {total / size:,.1f} {unit}, {rate / size:,.1f} {unit}/s"
-        sys.stderr.write(f"\r{doing} {part}, {sizes}  ")
+        sys.stderr.write(f"{start}{doing} {part}, {sizes}{end}")
         sys.stderr.flush()
 
     def report(now_done: int, _: int) -> None:
         nonlocal drawn, last
         last, now = now_done, time.monotonic()
-        if now - drawn >= 0.1:
+        if now - drawn >= pause:
             drawn = now
             draw(now)
 
@@ -71,4 +91,5 @@ def _bar(total: int, doing: str, done: int) -> Iterator[ProgressCallback]:
         yield report
     finally:
         draw(time.monotonic())
-        sys.stderr.write("\n")
+        if is_terminal:
+            sys.stderr.write("\n")

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
+from .dtypes import BY_NAME, OTHER_NAMES
 from .rounding import rounding_named
 
 #: Longer texts are cut, so that no caller can make a response large.
@@ -59,12 +60,19 @@ def printable(document: Any) -> Any:
 
 
 def suggestion(value: object, names: Iterable[str]) -> str:
-    """``; did you mean NAME?`` for a name of the same rounding, or of a similar spelling."""
+    """``; did you mean NAME?`` for a name of the same rounding, or of a similar spelling.
+
+    The name of a type is none of a similar one, which may have less precision, or another meaning.
+    """
     if not isinstance(value, str) or len(value) > SHOWN_CHARACTERS:
         return ""
     by_lower = {name.lower(): name for name in names}
     meant = rounding_named(value)
     alike = [low for low in by_lower if meant is not None and rounding_named(low) is meant]
+    types = {**dict(zip(BY_NAME, BY_NAME, strict=True)), **OTHER_NAMES}
+    if (wanted := value.lower()) in types:
+        alike = [low for low in by_lower if types.get(low) == types[wanted] is not None]
+        return f"; did you mean {by_lower[alike[0]]}?" if alike else ""
     found = alike or get_close_matches(value.lower(), by_lower, n=1, cutoff=0.75)
     return f"; did you mean {by_lower[found[0]]}?" if found else ""
 

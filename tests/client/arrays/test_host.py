@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tensor_round import InvalidArgument
-from tensor_round.contract.host import empty_like, read_array, writable_array
+from tensor_round.contract.host import empty_like, writable_array
+from tensor_round.contract.kinds import read_array
 
 VALUES = np.array([0.5, -1.5, 2.5], np.float32)
 
@@ -98,11 +99,37 @@ def test_reading_copies_nothing() -> None:
         assert np.shares_memory(read_array(x).array, VALUES)
 
 
+NUMBERS: dict[str, tuple[Any, str]] = {
+    "float": (2.5, "float64"),
+    "int": (-3, "int64"),
+    "floats": ([0.5, -1.5], "float64"),
+    "ints": ([1, 2], "int64"),
+    "wide-ints": ((2**64 - 1,), "uint64"),
+    "nested": ([(0.5, 1.5), [2.5, -0.0]], "float64"),
+    "empty": ([], "float64"),
+}
+
+
+@pytest.mark.parametrize(("x", "dtype"), NUMBERS.values(), ids=NUMBERS)
+def test_numbers_come_back_in_the_lists_and_tuples_that_they_were_in(x: Any, dtype: str) -> None:
+    operand = read_array(x)
+    assert operand.dtype == dtype
+    assert repr(operand.wrap(operand.array)) == repr(x)
+
+
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+
 NO_ARRAYS: dict[str, tuple[Any, str]] = {
-    "a-list": ([0.5, 1.5], "x: list is no array.*numpy.asarray"),
-    "a-number": (2.5, "float is no array"),
-    "none": (None, "NoneType is no array"),
-    "text": ("0.5", "str is no array"),
+    "two-types": ([1, 2.5], r"^x is a list of float and int: pass numpy.asarray\(x\)$"),
+    "numpy-scalars": ((np.float32(1),), r"^x is a tuple of float32: pass numpy.asarray\(x\)$"),
+    "a-list-of-text": (["0.5"], "^x is a list of str: not numbers"),
+    "a-list-in-itself": (CYCLE, "^the list cannot be read"),
+    "a-truth": (True, r"^x is a bool: pass numpy.asarray\(x\)$"),
+    "wide-integers": ([2**64], "^x has integers of more than 64 bits"),
+    "by-__array__": (Exporter(VALUES, "__array__"), r"not an array of numbers: pass numpy.asarray"),
+    "none": (None, "^x is a NoneType, not an array of numbers$"),
+    "text": ("0.5", "^x is a str, not an array of numbers$"),
     "on-a-gpu": (OnTheGpu(), "not in main memory"),
     "broken-interface": (
         Exporter(type("I", (), {"__array_interface__": {"shape": "?"}}), "__array_interface__"),
@@ -147,7 +174,8 @@ OUTS: dict[str, tuple[Any, str | None]] = {
         np.lib.stride_tricks.as_strided(np.zeros(8, "f4"), (2, 3), (4, 4)),
         "share memory",
     ),
-    "no-array": ([[0.0] * 3] * 2, "out: list is no array"),
+    "no-array": ("text", "out is a str, not an array"),
+    "a-list": ([[0.0] * 3] * 2, "out is a list, which is not filled: take the result"),
 }
 
 
@@ -194,5 +222,5 @@ def test_data_of_another_type_than_the_tensor_s_own_are_not_taken_for_it() -> No
         dtype = "bfloat16"
         data = VALUES.astype(np.float16)
 
-    with pytest.raises(InvalidArgument, match="no array"):
+    with pytest.raises(InvalidArgument, match=r"not an array of numbers$"):
         read_array(Tensor())

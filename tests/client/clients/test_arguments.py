@@ -183,7 +183,7 @@ def test_rounding_is_to_integers(
         if kind is tr.AsyncClient:
             await result
 
-    with pytest.raises(tr.TensorRoundError, match="rounding is to integers only"):
+    with pytest.raises(tr.TensorRoundError, match="rounding is to integers only, so scale first"):
         asyncio.run(call())
 
 

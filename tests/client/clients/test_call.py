@@ -26,6 +26,12 @@ def test_it_rounds_in_this_process() -> None:
     assert out.tolist() == AWAY
 
 
+def test_python_s_numbers_come_back_as_they_were() -> None:
+    assert repr(tr.round([-2.5, 0.5], "ties_to_away")) == "[-3.0, 1.0]"
+    assert repr(tr.round(((1.5, -0.3),))) == "((2.0, -0.0),)"
+    assert (tr.round(2.5), tr.round(7)) == (2.0, 7)
+
+
 def test_the_engine_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENSOR_ROUND_URL", "http://127.0.0.1:1")
     assert tr.round(X).tolist() == [-2.0, -0.0, 0.0, 2.0, 2.0]

@@ -96,10 +96,30 @@ def test_an_ordinary_key_is_shown_as_it_is() -> None:
         ("CEIL", ("toward_positive", "toward_negative"), "toward_positive"),
         ("openvno", ("onnx", "openvino"), "openvino"),
         ("float3", ("float16", "float32"), "float32"),
+        ("FLOAT32", ("float16", "float32"), "float32"),
+        ("float32", ("FLOAT16", "FLOAT", "BFLOAT16"), "FLOAT"),
+        ("float128", ("float16", "float32", "float64"), "float64"),
+        ("longdouble", ("float16", "float32", "float64"), "float64"),
     ],
 )
 def test_what_was_probably_meant_is_suggested(value: str, names: Any, meant: str) -> None:
     assert suggestion(value, names) == f"; did you mean {meant}?"
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        ("float128", ("float16", "float32")),
+        ("float64", ("FLOAT", "FLOAT16")),
+        ("BFLOAT16", ("FLOAT", "FLOAT16", "DOUBLE")),
+        ("qint8", ("int8", "uint8")),
+        ("uint4", ("int8", "uint8")),
+        ("float8_e4m3fnuz", ("float8_e4m3fn", "float8_e5m2")),
+    ],
+)
+def test_no_type_is_suggested_for_another(value: str, names: tuple[str, ...]) -> None:
+    """One of a similar name has less precision, or its bits mean something else."""
+    assert suggestion(value, names) == ""
 
 
 @pytest.mark.parametrize("value", ["TOWARD_INFINITY", "torch", "", "x" * 10**6, 7, None, ["onnx"]])

@@ -56,7 +56,10 @@ def test_the_file_may_be_its_own_target(service: Service, tmp_path: Path) -> Non
     x = patterns("float64", 50)
     np.save(tmp_path / "x.npy", x)
     (tmp_path / "link.npy").symlink_to("x.npy")
-    good("round", tmp_path / "x.npy", tmp_path / "link.npy", url=service.url)
+    own = ("round", tmp_path / "x.npy", tmp_path / "link.npy")
+    bad(2, "--overwrite replaces it", *own, url=service.url)
+    assert np.array_equal(bits(np.load(tmp_path / "x.npy")), bits(x))
+    good(*own, "--overwrite", url=service.url)
     assert (tmp_path / "link.npy").is_symlink()
     assert np.array_equal(bits(np.load(tmp_path / "x.npy")), expected_bits(x))
 
@@ -86,7 +89,7 @@ def test_a_progress_bar_when_asked_for(service: Service, tmp_path: Path) -> None
     np.save(tmp_path / "in.npy", np.zeros(1000, "<f4"))
     files = (tmp_path / "in.npy", tmp_path / "out.npy")
     assert b"rounding" in good("round", *files, "--progress", url=service.url).stderr
-    assert good("round", *files, url=service.url).stderr == b""
+    assert good("round", *files, "--overwrite", url=service.url).stderr == b""
 
 
 def test_a_file_larger_than_memory_allows(service: Service, tmp_path: Path) -> None:
@@ -119,7 +122,8 @@ def test_half_a_file_is_never_left(service: Service, tmp_path: Path) -> None:
     np.save(tmp_path / "in.npy", patterns("float32", 1000))
     (tmp_path / "out.npy").write_bytes(b"what was there")
     with Proxy(service.address, lambda _: Fault(cut_down=2000)) as proxy:
-        bad(1, "closed the", "round", tmp_path / "in.npy", tmp_path / "out.npy", url=proxy.url)
+        bad(1, "closed the", "round", tmp_path / "in.npy", tmp_path / "out.npy", "--overwrite",
+            url=proxy.url)  # fmt: skip
     assert (tmp_path / "out.npy").read_bytes() == b"what was there"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "out.npy"]
 

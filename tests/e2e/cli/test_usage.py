@@ -39,6 +39,14 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
                     ("round", "f4.npy", "out.npy", "--operator", "onnx:10")),
     "two-operators": ("give one of the two", ("round", "f4.npy", "out.npy", "--operator", "onnx",
                                               "--rounding", "ties_to_even")),
+    "there-already": ("--overwrite replaces it", ("round", "f4.npy", "bf16.npy")),
+    **{
+        suffix: (f"this is {what}", ("round", f"text.{suffix}", "out.npy"))
+        for suffix, what in {
+            "h5": "an HDF5 file, not a .npy file: numpy.save(", "parquet": "a Parquet file",
+            "csv": "text, not a .npy", "pt": "a file of torch",
+        }.items()
+    },
     "no-folder": ("there is no folder nowhere", ("round", "f4.npy", "nowhere/out.npy")),
     "into-a-folder": (". is a folder", ("round", "f4.npy", ".")),
     "wrong-url": ("unix:///path", ("ping", "--url", "gopher://x")),
@@ -55,6 +63,8 @@ def odd_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("odd")
     (folder / "text").write_text("this is no .npy file")
     (folder / "empty").write_text("")
+    for suffix in ("h5", "parquet", "csv", "pt"):
+        (folder / f"text.{suffix}").write_text("1.5,2.5")
     np.save(folder / "f4.npy", np.zeros(3, "<f4"))
     np.savez(folder / "all.npz", a=np.zeros(3), b=np.zeros(3))
     np.save(folder / "complex.npy", np.zeros(3, "<c8"))

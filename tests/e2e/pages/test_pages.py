@@ -7,6 +7,8 @@ a file.
 
 from __future__ import annotations
 
+import ast
+import builtins
 import os
 import re
 import shutil
@@ -52,6 +54,7 @@ COMPILERS = [
 ]
 #: Blocks that do not run here, as their first line tells a reader: `# needs ...`.
 ELSEWHERE = [
+    ("README.md", "the URL of the repository, and uv for the second line"),  # test_git_url.py
     ("README.md", "onnxruntime, and a kernel of yours"),  # make test-oracles
     ("bench/README.md", "the clone, and minutes of a quiet machine"),
     ("docs/api-policy.md", "a release, and GitHub's command line"),
@@ -192,7 +195,29 @@ def read(page: str, reader: Reader, plain: Service) -> int:
 
 @pytest.mark.parametrize("page", IN_A_CLONE)
 def test_a_page_from_a_clone(page: str, clone: Path, plain: Service) -> None:
+    before = files_of(clone)
     assert read(page, Reader(clone), plain) >= 5
+    assert files_of(clone) == before, "files that git does not ignore"
+
+
+def files_of(clone: Path) -> set[Path]:
+    """The files of a clone, without what .gitignore names."""
+    ignored = {"build", "__pycache__", ".venv", ".pytest_cache"}
+    return {file for file in clone.rglob("*") if not ignored & {*file.relative_to(clone).parts}}
+
+
+def test_python_s_blocks_of_the_tutorial_need_no_earlier_terminal() -> None:
+    for block in blocks("docs/tutorial.md"):
+        if block.language == "python":
+            names = [node for node in ast.walk(ast.parse(block.text)) if isinstance(node, ast.Name)]
+            made = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+            made |= {
+                alias.asname or alias.name
+                for node in ast.walk(ast.parse(block.text))
+                if isinstance(node, ast.Import | ast.ImportFrom)
+                for alias in node.names
+            }
+            assert {node.id for node in names} <= made | {*dir(builtins)}, block.line
 
 
 WITH_CODE = [page for page in PAGES if page not in IN_A_CLONE and own_blocks(page)]

@@ -187,7 +187,7 @@ REFUSED: dict[str, tuple[Any, Any, Any, type[tr.TensorRoundError], str]] = {
     "long": (STRIDED, bytes(44), None, tr.PayloadSizeMismatch, "got 44"),
     "dtype": (STRIDED, np.zeros((2, 3)), None, tr.InvalidArgument, "dtype float64, .* float32"),
     "shape": (STRIDED, np.zeros((3, 2), "f4"), None, tr.InvalidArgument, r"shape \(3, 2\)"),
-    "no-array": (STRIDED, "text", None, tr.InvalidArgument, "data: str is no array"),
+    "no-array": (STRIDED, "text", None, tr.InvalidArgument, "data is a str, not an array"),
     "a-list-of-numbers": (STRIDED, [[1.5]], None, tr.InvalidArgument, "numpy.asarray"),
     "repeated": (
         ieee754("float32", [2, 2], strides=[0, 1]),
@@ -221,7 +221,7 @@ REFUSED: dict[str, tuple[Any, Any, Any, type[tr.TensorRoundError], str]] = {
         tr.InvalidArgument,
         "share memory with each other",
     ),
-    "out-no-array": (STRIDED, bytes(40), "text", tr.InvalidArgument, "out: str is no array"),
+    "out-no-array": (STRIDED, bytes(40), "text", tr.InvalidArgument, "out is a str, not an array"),
 }
 
 

@@ -53,7 +53,6 @@ LAYOUTS = {
     "empty": lambda t: t[:0],
     "expanded": lambda t: t[:1].expand(7, -1),
     "channels-last": lambda t: t.reshape(2, 5, 20, 20).to(memory_format=torch.channels_last),
-    "asks-for-gradients": lambda t: t.float().requires_grad_(),
 }
 
 
@@ -63,6 +62,21 @@ def test_torch_layouts(client: tr.Client, layout: Any) -> None:
     y = client.round(t, "toward_negative")
     assert (y.dtype, y.shape, y.requires_grad) == (t.dtype, t.shape, False)
     assert np.array_equal(as_bits(y), bits_of_floor(t))
+
+
+def test_a_tensor_that_requires_a_gradient_is_refused(client: tr.Client) -> None:
+    t = torch.tensor([0.5, 1.5], requires_grad=True)
+    with pytest.raises(tr.InvalidArgument, match=r"rounding has none: pass x.detach\(\)$"):
+        client.round(t)
+    with pytest.raises(tr.InvalidArgument, match=r"pass out.detach\(\)$"):
+        client.round(t.detach(), out=t)
+    assert client.round(t.detach()).tolist() == [0, 2]
+
+
+def test_a_quantized_tensor_is_not_taken_for_an_integer_one(client: tr.Client) -> None:
+    t = torch.quantize_per_tensor(torch.tensor([0.5]), 0.1, 0, torch.qint8)
+    with pytest.raises(tr.InvalidDescriptor, match=r'got "qint8"$'):
+        client.round(t)
 
 
 def bits_of_floor(t: torch.Tensor) -> Any:

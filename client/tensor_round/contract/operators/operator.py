@@ -145,7 +145,7 @@ def _prepared(operator: RoundOperator, dtype: str, shape: tuple[int, ...]) -> Pr
     return prepare_descriptor(operator.descriptor(cast(DTypeName, dtype), shape))
 
 
-_TO_INTEGERS = "rounding is to integers only"
+_TO_INTEGERS = "rounding is to integers only, so scale first"
 
 
 def as_operator(

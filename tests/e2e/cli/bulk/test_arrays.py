@@ -19,7 +19,7 @@ import zarr
 
 from support.cases.array_cases import bits, expected_bits, patterns
 from support.cases.bulk_runs import is_rounded, rounded_requests, save
-from support.command_line import bad
+from support.command_line import bad, good
 from support.http.file_server import FileServer
 from support.services.server import Service
 from support.small_disk import small_disk
@@ -96,6 +96,34 @@ def test_types_that_zarr_has_no_name_for(service: Service, tmp_path: Path) -> No
     assert np.array_equal(bits(y), expected_bits(x))
     with pytest.raises(typer.BadParameter, match="states its elements as"):
         _round(stored, tmp_path / "no.npy", **options)
+
+
+@pytest.mark.parametrize(("to", "code"), [("npy", 2), ("zarr", 1)])
+def test_what_is_there_is_lost_only_if_asked_for(
+    service: Service, tmp_path: Path, to: str, code: int
+) -> None:
+    source, target = save(tmp_path / "in.npy", X), tmp_path / f"out.{to}"
+    command = ("round", source, target, "--tile-bytes", TILE_BYTES)
+    good(*command, url=service.url)
+    other = (*command, "--rounding", "toward_zero")
+    bad(code, "exists already: --overwrite replaces it", *other, url=service.url)
+    assert is_rounded(target, X)
+    good(*other, "--overwrite", url=service.url)
+    assert is_rounded(target, X, "toward_zero")
+
+
+def test_no_group_is_replaced_and_no_array_that_is_read(service: Service, tmp_path: Path) -> None:
+    source, folder = save(tmp_path / "in.npy", X), tmp_path / "group.zarr"
+    zarr.open_group(folder, mode="w")
+    own = save(folder / "a", X, chunks=(64, 100))
+    rule = "only a .npy file may be its own OUT"
+    for given, target, code, why in (
+        (source, folder, 1, "this is a Zarr group"),
+        (own, folder, 2, rule),
+        (own, own, 2, rule),
+    ):
+        bad(code, why, "round", given, target, "--overwrite", url=service.url)
+    assert np.array_equal(bits(np.asarray(zarr.open_array(own, mode="r")[...])), bits(X))
 
 
 @pytest.fixture

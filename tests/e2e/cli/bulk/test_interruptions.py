@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import signal
 import time
 from pathlib import Path
@@ -70,8 +71,9 @@ def test_killed_again_and_again(
     assert not journal_of(target).exists()
 
 
-def test_control_c(service: Service, tmp_path: Path) -> None:
-    source, target = save(tmp_path / "in.npy", X), tmp_path / "out.npy"
+@pytest.mark.parametrize("to", ["npy", "zarr"])
+def test_control_c(service: Service, tmp_path: Path, to: str) -> None:
+    source, target = save(tmp_path / "in.npy", X), tmp_path / f"out.{to}"
     command = (source, target, "--tile-bytes", TILE_BYTES)
     with slow(service) as proxy, running(proxy.url, *command) as run:
         recorded(target)
@@ -79,11 +81,17 @@ def test_control_c(service: Service, tmp_path: Path) -> None:
         code, errors = run.ended()
     assert code == 130
     before = recorded(target)
-    assert errors == (
-        f"tensor-round: interrupted: {before} of 48 tiles are done: the same command continues"
+    begun = re.fullmatch(
+        r"tensor-round: interrupted: (\d+) of (\d+) tiles are done: the same command continues",
+        errors,
     )
+    assert begun is not None
+    assert int(begun[1]) == before
     done = good("round", *command, url=service.url)
-    assert done.stderr.decode() == f"resuming: {before} of 48 tiles are done\n"
+    told = rf"""resuming: {before} of {begun[2]} tiles are done
+6.0 MiB in {begun[2]} tiles, {before} of them earlier, [0-9.]+ s, [0-9.,]+ ([KMG]i)?B/s
+"""
+    assert re.fullmatch(told, done.stderr.decode())
     assert is_rounded(target, X)
 
 
@@ -156,10 +164,16 @@ def test_other_arguments_are_another_run(service: Service, tmp_path: Path) -> No
         bad(1, "another process is writing it", "round", *command, url=service.url)
         assert run.kill()
     other = ("round", *command, "--rounding", "toward_zero")
-    bad(2, "rounding was ties_to_even and is toward_zero", *other, url=service.url)
+    errors = bad(2, "rounding was ties_to_even and is toward_zero", *other, url=service.url)
+    finish = (
+        f"tensor-round round {source} {target} --operator ties_to_even --tile-bytes {TILE_BYTES}"
+    )
+    assert errors.splitlines()[0] == f"unfinished: {finish}"
+    told = bad(2, finish, *other, "--json", url=service.url)
+    assert json.loads(told)
     np.save(source, X[::-1])
     bad(2, "source's mtime was", "round", *command, url=service.url)
-    assert good(*other, "--restart", url=service.url).stderr == b""
+    assert good(*other, "--restart", url=service.url).stderr.count(b"\n") == 1
     assert is_rounded(target, X[::-1], "toward_zero")
 
 
@@ -208,15 +222,13 @@ def test_a_source_that_changes_meanwhile(service: Service, tmp_path: Path) -> No
 
 def test_the_source_as_target(service: Service, tmp_path: Path) -> None:
     source = save(tmp_path / "x.npy", X)
+    command = (source, source, "--tile-bytes", TILE_BYTES, "--overwrite")
     with (
         slow(service) as proxy,
-        running(proxy.url, source, source, "--tile-bytes", TILE_BYTES) as run,
+        running(proxy.url, *command) as run,
     ):
         recorded(source)
         assert run.kill()
     assert np.array_equal(np.load(source), X, equal_nan=True)
-    assert (
-        b"resuming: "
-        in good("round", source, source, "--tile-bytes", TILE_BYTES, url=service.url).stderr
-    )
+    assert b"resuming: " in good("round", *command, url=service.url).stderr
     assert is_rounded(source, X)

@@ -1,0 +1,54 @@
+"""Arrays that are computed later: dask's, alone or in xarray's, are rounded block by block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..contract.dtypes import from_numpy
+from ..contract.errors import InvalidArgument
+from ..contract.kinds import kind_of
+from ..contract.operators import RoundOperator
+from ..contract.progress import ProgressCallback
+
+#: The kinds of xarray that may have an array of dask as their data.
+_XARRAY = (("xarray", "DataArray"), ("xarray", "Variable"))
+
+
+def is_lazy(x: Any) -> bool:
+    """Whether ``x`` is a dask array, or one of xarray that has one."""
+    kind = kind_of(x)
+    if kind in _XARRAY:
+        # The data of others may be in a file, and would be read here.
+        return x.chunks is not None and is_lazy(x.data)
+    return kind == ("dask", "Array")
+
+
+def round_lazily(
+    round: Callable[..., Any],
+    x: Any,
+    operator: RoundOperator,
+    out: Any,
+    progress: bool | ProgressCallback,
+) -> Any:
+    """The lazy array of the results; ``round`` is called with each block when it is computed.
+
+    The operator is validated for the whole tensor now, if dask knows its shape. Raises
+    :class:`InvalidDescriptor`, and :class:`InvalidArgument` for ``out`` and ``progress``.
+    """
+    if out is not None or progress is not False:
+        raise InvalidArgument("a lazy array is rounded when it is computed: "
+                              "it has neither out nor progress")  # fmt: skip
+    if kind_of(x) in _XARRAY:
+        data = round_lazily(round, x.data, operator, None, False)
+        return x.copy(deep=False, data=data)
+    if not any(map(math.isnan, x.shape)):
+        row = from_numpy(x.dtype)
+        operator.prepare(x.dtype.name if row is None else row.name, x.shape)
+    # Without the form of a block dask would call the function with an empty one to learn it.
+    meta = np.empty((0,) * x.ndim, x.dtype)
+    return x.map_blocks(partial(round, operator=operator), dtype=x.dtype, meta=meta)

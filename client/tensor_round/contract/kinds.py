@@ -1,0 +1,312 @@
+"""What callers have in hand: arrays, frames, lists and numbers, and a result of the same kind.
+
+Each is viewed as a NumPy array, on its own memory where it has one, and each result is converted
+from a NumPy array. Dtypes that NumPy lacks (torch's bfloat16 and fp8) are viewed as integers first,
+so no element is ever converted. No library is imported: a kind is known by the name of its class.
+"""
+
+from __future__ import annotations
+
+import array
+import sys
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .dtypes import BY_NAME, from_numpy
+from .errors import InvalidArgument, InvalidArgumentType
+from .host import Array, refuse_loss_of_gradient
+
+Wrap = Callable[[Array], Any]
+
+#: DLPack's number for main memory.
+_DLPACK_CPU = 1
+#: Exceptions of exporters whose array cannot be read.
+_EXPORT_ERRORS = (TypeError, ValueError, RuntimeError, BufferError, AttributeError)
+
+
+class Operand(NamedTuple):
+    """An array to round.
+
+    ``array`` is a NumPy array of its elements. ``dtype`` is the canonical name of its dtype; for an
+    unsupported dtype it is the library's own name, and ``array`` has the right shape alone.
+    ``wrap`` converts a NumPy array to the operand's kind. ``is_view`` tells that ``array`` is on
+    the operand's own memory, so that writing fills it.
+    """
+
+    array: Array
+    dtype: str
+    wrap: Wrap
+    is_view: bool = True
+
+
+def read_array(x: Any, name: str = "x") -> Operand:
+    """View ``x`` as a NumPy array, on its own memory where it has one.
+
+    ``x`` is of a kind in :data:`_KINDS`, or exports ``__array_interface__``, DLPack on the CPU or
+    the buffer protocol, or is an object whose ``data`` is a NumPy array of its ``dtype``. Masked
+    arrays keep their mask; other subclasses of ``numpy.ndarray`` become plain arrays. Raises
+    :class:`InvalidArgument`, which names ``name``, for anything else.
+    """
+    read = _KINDS.get(kind_of(x), _read_exporter)
+    if isinstance(read, str):
+        sentence = read.format(x=name)
+        raise InvalidArgumentType(f"{name} is a {kind_name(x)}: {sentence}")
+    try:
+        return read(x, name)
+    except InvalidArgument:
+        raise
+    except _EXPORT_ERRORS as error:
+        raise InvalidArgument(f"the {type(x).__name__} cannot be read: {error}") from error
+
+
+def read_out(out: Any) -> Operand:
+    """View ``out`` as :func:`read_array` does; raises :class:`InvalidArgument` for a copy."""
+    operand = read_array(out, "out")
+    if not operand.is_view:
+        raise InvalidArgument(f"out is a {kind_name(out)}, which is not filled: take the result")
+    return operand
+
+
+def kind_of(x: object) -> tuple[str, str]:
+    """The package and the name of the class of ``x``, or of the nearest base that is a kind."""
+    kind: type = type(x)
+    return _kind_of(kind)
+
+
+@lru_cache(maxsize=64)
+def _kind_of(kind: type) -> tuple[str, str]:
+    names = [(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__]
+    return next((name for name in names if name in _KINDS), names[0])
+
+
+def _operand(array: Array, wrap: Wrap, *, is_view: bool = True) -> Operand:
+    row = from_numpy(array.dtype)
+    return Operand(array, array.dtype.name if row is None else row.name, wrap, is_view)
+
+
+def _unsupported(x: Any, dtype: object) -> Operand:
+    """An operand that is refused by its dtype's name, whatever its elements."""
+    return Operand(np.empty(tuple(x.shape), np.uint8), str(dtype), _unchanged)
+
+
+def _unchanged(y: Array) -> Any:
+    return y
+
+
+def _read_ndarray(x: Any, name: str) -> Operand:
+    return _operand(np.asarray(x), _unchanged)
+
+
+def _read_masked(x: Any, name: str) -> Operand:
+    def wrap(y: Array) -> Any:
+        # The mask is copied, so that a change to one array's mask leaves the other's alone.
+        mask = x.mask if x.mask is np.ma.nomask else x.mask.copy()
+        return np.ma.MaskedArray(y, mask, fill_value=x.fill_value, hard_mask=x.hardmask)
+
+    return _operand(np.asarray(x), wrap)
+
+
+def _read_scalar(x: Any, name: str) -> Operand:
+    return _operand(np.asarray(x), lambda y: y[()], is_view=False)
+
+
+def _read_numbers(x: Any, name: str) -> Operand:
+    """Python's floats or integers, alone or in nested lists and tuples, all of one type."""
+    numbers = np.asarray(x)
+    kinds = sorted({type(leaf).__name__ for leaf in _leaves(x)})
+    if kinds not in ([], ["float"], ["int"]):
+        told = " and ".join(kinds) if type(x).__name__ in kinds else (
+            f"{type(x).__name__} of {' and '.join(kinds)}")  # fmt: skip
+        can = numbers.dtype.kind in "biuf"
+        rule = f"pass numpy.asarray({name})" if can else "not numbers that have a dtype"
+        raise InvalidArgumentType(f"{name} is a {told}: {rule}")
+    if numbers.dtype.kind not in "iuf":
+        raise InvalidArgument(f"{name} has integers of more than 64 bits, and no dtype has them")
+    return _operand(numbers, lambda y: _nested_as(x, y.tolist()), is_view=False)
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    if isinstance(x, list | tuple):
+        for item in x:
+            yield from _leaves(item)
+    else:
+        yield x
+
+
+def _nested_as(x: Any, y: Any) -> Any:
+    """The numbers ``y``, in tuples where ``x`` has tuples."""
+    if not isinstance(x, list | tuple):
+        return y
+    return (tuple if isinstance(x, tuple) else list)(map(_nested_as, x, y))
+
+
+def _read_series(x: Any, name: str) -> Operand:
+    pandas = sys.modules["pandas"]
+
+    def wrap(y: Array) -> Any:
+        made = pandas.Series(y, index=x.index, name=x.name)
+        made.attrs = x.attrs
+        return made
+
+    return _read_columns(x, name, x.dtype, wrap)
+
+
+def _read_frame(x: Any, name: str) -> Operand:
+    pandas = sys.modules["pandas"]
+    dtypes = list(dict.fromkeys(x.dtypes))
+    if len(dtypes) != 1:
+        told = " and ".join(map(str, dtypes)) or "no type"
+        raise InvalidArgument(
+            f"{name} has columns of {told}: pass columns of one type, as {name}[[...]], "
+            f"or one, {name}[...]"
+        )
+
+    def wrap(y: Array) -> Any:
+        made = pandas.DataFrame(y, index=x.index, columns=x.columns)
+        made.attrs = x.attrs
+        return made
+
+    return _read_columns(x, name, dtypes[0], wrap)
+
+
+def _read_columns(x: Any, name: str, dtype: Any, wrap: Wrap) -> Operand:
+    if not isinstance(dtype, np.dtype):
+        # Nullable and Arrow's types: NaN and NA differ there, and NumPy has no NA.
+        numpy = getattr(dtype, "numpy_dtype", None)
+        if numpy is None or numpy.kind not in "iuf":
+            return _unsupported(x, dtype)
+        raise InvalidArgument(
+            f"{name} has pandas' dtype {dtype}, whose NA no array has: "
+            f'pass {name}.to_numpy("{numpy}")'
+        )
+    return _operand(x.to_numpy(), wrap, is_view=False)
+
+
+def _read_polars(x: Any, name: str) -> Operand:
+    polars = sys.modules["polars"]
+    if not x.dtype.is_numeric():
+        return _unsupported(x, x.dtype)
+    if x.null_count():
+        raise InvalidArgument(
+            f"{name} has nulls, which no array has: pass {name}.fill_null(...) or "
+            f"{name}.drop_nulls()"
+        )
+    return _operand(x.to_numpy(), lambda y: polars.Series(x.name, y), is_view=False)
+
+
+def _read_xarray(x: Any, name: str) -> Operand:
+    inner = read_array(x.data, f"{name}.data")
+    wrap = inner.wrap
+    return inner._replace(wrap=lambda y: x.copy(deep=False, data=wrap(y)))
+
+
+def _read_torch(x: Any, name: str) -> Operand:
+    torch = sys.modules["torch"]
+    refuse_loss_of_gradient(x, name)
+    if x.device.type != "cpu" or x.layout is not torch.strided:
+        raise InvalidArgument(
+            f"the tensor is {x.layout} on {x.device}: make it strided and on the CPU"
+        )
+    dtype = BY_NAME.get(str(x.dtype).removeprefix("torch."))
+    if dtype is None:
+        return _unsupported(x, str(x.dtype).removeprefix("torch."))
+    integer = getattr(torch, f"int{8 * dtype.itemsize}")
+
+    def wrap(y: Array) -> Any:
+        return torch.from_numpy(y.view(f"i{dtype.itemsize}")).view(x.dtype)
+
+    return Operand(x.view(integer).numpy().view(dtype.numpy), dtype.name, wrap)
+
+
+def _read_openvino(x: Any, name: str) -> Operand:
+    openvino = sys.modules["openvino"]
+    # With pydantic: only for a tensor of OpenVINO.
+    from .operators.dialects.openvino import DTYPES as OPENVINO_DTYPES
+
+    own = x.element_type.get_type_name()
+    if own not in OPENVINO_DTYPES:
+        return _unsupported(x, f"openvino.Type.{own}")
+    dtype = BY_NAME[OPENVINO_DTYPES[own]]
+
+    def wrap(y: Array) -> Any:
+        made = openvino.Tensor(x.element_type, openvino.Shape(y.shape))
+        made.data.view(y.dtype)[...] = y
+        return made
+
+    # For a type that NumPy lacks, x.data has another type of the same size: float16 for bf16.
+    return Operand(x.data.view(dtype.numpy), dtype.name, wrap)
+
+
+def _read_buffer(make: Callable[[Any, Array], Any]) -> Callable[[Any, str], Operand]:
+    return lambda x, name: _operand(np.asarray(memoryview(x)), lambda y: make(x, y))
+
+
+def _read_exporter(x: Any, name: str) -> Operand:
+    """Anything that is in no table, by what it exports."""
+    if hasattr(x, "__array_namespace__"):
+        return _operand(_view_standard(x), x.__array_namespace__().asarray)
+    if hasattr(x, "__array_interface__"):
+        return _read_ndarray(x, name)
+    if hasattr(x, "__dlpack__"):
+        return _operand(_view_standard(x), _unchanged)
+    try:
+        return _operand(np.asarray(memoryview(x)), _unchanged)
+    except TypeError:
+        data = getattr(x, "data", None)
+        if isinstance(data, np.ndarray) and getattr(x, "dtype", data.dtype) == data.dtype:
+            return _read_ndarray(data, name)
+    rule = f": pass numpy.asarray({name})" if hasattr(x, "__array__") else ""
+    raise InvalidArgumentType(f"{name} is a {kind_name(x)}, not an array of numbers{rule}")
+
+
+def _view_standard(x: Any) -> Array:
+    """View an array of the array API standard through DLPack, or else ``__array__``."""
+    device, _ = x.__dlpack_device__()
+    if device != _DLPACK_CPU:
+        raise InvalidArgument(f"the {type(x).__name__} is not in main memory: copy it to the CPU")
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError):
+        # NumPy's DLPack lacks bfloat16 and fp8; __array__ gives them as ml_dtypes.
+        if not hasattr(x, "__array__"):
+            raise
+        return np.asarray(x)
+
+
+def kind_name(x: object) -> str:
+    """The kind of ``x`` in an error message: ``list``, ``pandas Series``."""
+    package, name = kind_of(x)
+    return name if package == "builtins" else f"{package} {name}"
+
+
+#: What callers have in hand, by the package and the name of its class: how it is read, or, where no
+#: result can be of the same kind, the call that works. Bases count; the nearest comes first.
+_KINDS: dict[tuple[str, str], Callable[[Any, str], Operand] | str] = {
+    ("numpy", "ndarray"): _read_ndarray,
+    ("numpy", "MaskedArray"): _read_masked,
+    ("numpy", "generic"): _read_scalar,
+    ("builtins", "float"): _read_numbers,
+    ("builtins", "int"): _read_numbers,
+    ("builtins", "list"): _read_numbers,
+    ("builtins", "tuple"): _read_numbers,
+    ("builtins", "bytes"): _read_buffer(lambda x, y: y.tobytes()),
+    ("builtins", "bytearray"): _read_buffer(lambda x, y: bytearray(y.data)),
+    ("builtins", "memoryview"): _read_buffer(lambda x, y: y.data),
+    ("array", "array"): _read_buffer(lambda x, y: array.array(x.typecode, y.tobytes())),
+    ("torch", "Tensor"): _read_torch,
+    ("openvino", "Tensor"): _read_openvino,
+    ("pandas", "Series"): _read_series,
+    ("pandas", "DataFrame"): _read_frame,
+    ("pandas", "Index"): "pass {x}.to_numpy()",
+    ("polars", "Series"): _read_polars,
+    ("polars", "DataFrame"): "pass {x}.to_numpy(), or a column, {x}[...]",
+    ("polars", "LazyFrame"): "pass a column of {x}.collect()",
+    ("xarray", "DataArray"): _read_xarray,
+    ("xarray", "Variable"): _read_xarray,
+    ("xarray", "Dataset"): "pass its arrays, as {x}.map(client.round) does",
+    ("dask", "Array"): "pass {x}.compute(); Client.round and tensor_round.round keep it lazy",
+    ("zarr", "Array"): "pass {x}[...], or dask.array.from_zarr({x}), which is rounded by chunks",
+}
