@@ -215,12 +215,10 @@ def test_a_rule_with_more_than_a_quarter_unexplained_is_none() -> None:
 
 
 def test_arrays_are_called_by_their_names() -> None:
-    a = np.array([0.5, 2.5], np.float32)
+    a = np.array([0.5, 1.5, 2.5], np.float32)
     found = tr.compare(a, np.rint(a)).named("x.npy", "by-kernel.npy")
     assert found.sentence == "by-kernel.npy is x.npy rounded ties_to_even"
     assert found.as_data()["names"] == ("x.npy", "by-kernel.npy")
-    found = tr.compare(a, np.array([1, 3], np.float32) * np.float32(-1)).named("x.npy", "y.npy")
-    assert found.sentence.startswith("no known rule; ")
 
 
 def test_rules_that_do_the_same_are_told() -> None:
