@@ -68,7 +68,7 @@ STAGES: dict[str, list[Point]] = {
     ],
     "copy_out": [Point(backend.NumpyBackend, "round", "after")],
     "encode": [
-        Point(tensor_route, "_sha256", "after"),
+        Point(tensor_route, "sha256", "after"),
         Point(Document, "response", "after"),
         Point(InferencePlan, "header_with_data"),
         Point(oip, "write_response", "after"),

@@ -45,9 +45,9 @@ def nesting(callers: float) -> Report:
     fields = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     with Service("--max-bytes-in-flight", str(BUDGET)) as service:
         alone = statistics.median(normal(service, 5))
-        before, busy = service.rss(), service.busy_seconds()
+        before, began = service.rss(), time.monotonic()
         reply = service.request("POST", "/round", body, fields)
-        busy = service.busy_seconds() - busy
+        seconds = time.monotonic() - began
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         message = f"POST /round HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {len(body)}\r\n\r\n"
         for _ in range(int(callers)):
@@ -57,7 +57,7 @@ def nesting(callers: float) -> Report:
         grown = service.peak_rss() - before
     report = Report(
         f"{len(body):,} bytes (gzip) for {NESTED:,} numbers of rank 32: {reply.status} with "
-        f"{len(reply.content) / MIB:.1f} MiB after {busy:.1f} s of CPU; {callers:g} such callers "
+        f"{len(reply.content) / MIB:.1f} MiB after {seconds:.1f} s; {callers:g} such callers "
         f"who hang up: the next /round of {NORMAL_BYTES / MIB:g} MiB takes "
         f"{milliseconds(beside)}, {milliseconds(alone)} alone; peak memory +{grown / MIB:.0f} MiB "
         f"on a budget of {BUDGET / MIB:g} MiB"

@@ -159,7 +159,7 @@ class Engine:
     async def run_slowly(
         self, work: Callable[[Pause], T], cost: int, job: Job, *, is_timed: bool = False
     ) -> T:
-        """Run slow work: inline if it is short, else in the lane for it, by turns.
+        """Run slow work: inline if it is short, else on threads for it, by turns.
 
         ``work`` gets its pause. ``cost`` is as for :meth:`run`. With ``is_timed`` the times are
         stored in ``job``. Raises :class:`.threads.CallerGone` if the caller goes meanwhile.

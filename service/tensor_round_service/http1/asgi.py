@@ -118,10 +118,8 @@ async def send_response(response: Response, send: Send, *, head_only: bool) -> N
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def scope_of(request: Request, owner: Reserving, hidden: frozenset[bytes]) -> Scope:
+def scope_of(request: Request, hidden: frozenset[bytes]) -> Scope:
     """The request as an ASGI scope, without the ``hidden`` fields.
-
-    Its state has the ``owner`` of the memory that the application takes for it.
 
     HEAD becomes GET, because frameworks have no routes for HEAD. The connection omits the body
     of the response.
@@ -140,7 +138,7 @@ def scope_of(request: Request, owner: Reserving, hidden: frozenset[bytes]) -> Sc
         "headers": [field for field in head.fields if field[0] not in hidden],
         "client": request.client,
         "server": None,
-        "state": {"traceparent": traceparent_of(head), "owner": owner},
+        "state": {"traceparent": traceparent_of(head)},
     }
 
 
@@ -153,7 +151,8 @@ async def respond_by_asgi(
     """Run an ASGI application and return its complete response.
 
     ``owner`` reserves its memory, unless it is shared: parts that are views of memory that the
-    application keeps. The response owns it, or it has been released if this raises.
+    application keeps. The application finds it in the scope's state, to reserve what it reads. The
+    response owns it, or it has been released if this raises.
 
     The response is collected before it is sent: whether the connection closes after it depends
     on how much of the request's body the application has read. For a refusal, the application
@@ -183,7 +182,8 @@ async def respond_by_asgi(
             parts.append(message.get("body", b""))
 
     # Frameworks may use the current task, which an eagerly started coroutine does not have.
-    scope = scope_of(request, owner, hidden)
+    scope = scope_of(request, hidden)
+    scope["state"]["owner"] = owner
     try:
         await asyncio.ensure_future(_run(application(scope, receive, send)))
         if end is not None:

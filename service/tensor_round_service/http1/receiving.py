@@ -197,8 +197,11 @@ class ReceivedRequest(BodyReceiver):
         """
         if self.is_lost or not _HALF_CLOSED:
             return self.is_lost
+        sock = self.transport.get_extra_info("socket")
+        if sock is None or sock.fileno() < 0:  # the transport is closed, and says so in a moment
+            return True
         watched = select.poll()
-        watched.register(self.transport.get_extra_info("socket").fileno(), _HALF_CLOSED)
+        watched.register(sock.fileno(), _HALF_CLOSED)
         events = sum(event for _, event in watched.poll(0))
         if events & _CLOSED or (events & _HALF_CLOSED and self.scheme == "https"):
             return True

@@ -57,12 +57,15 @@ class Writer:
 
     @property
     def unread(self) -> int:
-        """Bytes that the peer's system has not received yet, as far as this one says.
+        """Bytes that the peer's system has not received yet; 0 if the kernel has taken all.
 
         The kernel takes megabytes at once, and then nothing until a third of them is sent: a slow
         reader would seem to read nothing for most of a minute.
         """
-        return self.unsent + _held_by_kernel(self._transport.get_extra_info("socket").fileno())
+        unsent = self.unsent
+        if not unsent:  # the transport may be closed already
+            return 0
+        return unsent + _held_by_kernel(self._transport.get_extra_info("socket"))
 
     @property
     def is_writable(self) -> bool:
@@ -136,12 +139,15 @@ class Writer:
         return self._rate.record(max(0, before - self._checked), seconds)
 
 
-def _held_by_kernel(descriptor: int) -> int:
-    """Bytes of a socket that the kernel has taken, and the peer has not acknowledged."""
-    if sys.platform != "linux":
+def _held_by_kernel(sock: Any) -> int:
+    """Bytes of a socket that the kernel has taken, and the peer has not acknowledged.
+
+    A closed transport has no socket, or one without a descriptor.
+    """
+    if sys.platform != "linux" or sock is None or sock.fileno() < 0:
         return 0
     held = bytearray(4)
-    fcntl.ioctl(descriptor, termios.TIOCOUTQ, held)  # SIOCOUTQ, see tcp(7)
+    fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, held)  # SIOCOUTQ, see tcp(7)
     return int.from_bytes(held, sys.byteorder)
 
 

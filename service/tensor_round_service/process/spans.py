@@ -59,7 +59,8 @@ class TracedHandler:
             span.set_attribute("error.type", response.code or str(response.status))
             span.set_status(Status(StatusCode.ERROR))
         job = response.owner
-        if isinstance(job, Job) and span.is_recording():
+        # A job without an observer has no phases: it holds an answer of FastAPI.
+        if isinstance(job, Job) and job.observer is not None and span.is_recording():
             job.observer = _JobSpans(self._tracer, span, epoch, job.observer)
         else:
             span.end()

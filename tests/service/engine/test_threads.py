@@ -162,13 +162,13 @@ def test_turns_are_in_the_order_of_asking() -> None:
     assert order == list(range(5))
 
 
-@pytest.mark.parametrize("lane", ["round", "slow"])
-def test_work_of_a_caller_who_goes_is_not_begun(lane: str) -> None:
+@pytest.mark.parametrize("kind", ["round", "slow"])
+def test_work_of_a_caller_who_goes_is_not_begun(kind: str) -> None:
     ends = threading.Event()
     begun: list[str] = []
 
     async def main(threads: Threads) -> None:
-        run_in = getattr(threads, lane)
+        run_in = getattr(threads, kind)
         first = asyncio.create_task(run_in(lambda *_: ends.wait(30), None))
         caller = Caller()
         second = asyncio.create_task(run_in(lambda *_: begun.append("second"), caller))
