@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Sequence
 from types import FrameType
 
 import ray
@@ -17,30 +16,30 @@ from ..settings import PREFIX, Settings
 from .controller import Controller
 from .directory import directory
 from .leadership import acquire_leadership, is_deposed
-from .options import FleetOptions, Specification
+from .options import PROGRAM, FleetOptions, Specification
 
 logger = logging.getLogger(__name__)
 
 #: Seconds after DRAIN_DELAY and DRAIN_TIMEOUT at which a replica is killed.
 KILL_AFTER_SECONDS = 15.0
-_PROGRAM = "tensor-round-service ray"
 
 
-def run(arguments: Sequence[str]) -> int:
+def keep(options: FleetOptions) -> int:
     """Keep a fleet until SIGTERM or Ctrl-C; return the exit code."""
-    options = read_settings(FleetOptions, arguments, _PROGRAM)
     specification = options.specification(os.environ)
-    settings = read_settings(Settings, [], _PROGRAM)
+    settings = read_settings(Settings, [], PROGRAM)
     with logging_to_stderr(settings) as log:
-        return _keep(options, specification, settings, log)
+        return _keep_logging(options, specification, settings, log)
 
 
-def _keep(options: FleetOptions, specification: Specification, settings: Settings, log: Log) -> int:
+def _keep_logging(
+    options: FleetOptions, specification: Specification, settings: Settings, log: Log
+) -> int:
     for names, model in ((specification.environment, Settings), (os.environ, FleetOptions)):
         for sentence in unknown_variables(names, model):
             logger.warning(sentence)
     if settings.uds is not None:
-        log.say(f"{_PROGRAM}: {PREFIX}UDS: must not be set for replicas")
+        log.say(f"{PROGRAM}: {PREFIX}UDS: must not be set for replicas")
         return 2
     drain_seconds = settings.drain_delay + settings.drain_timeout + KILL_AFTER_SECONDS
     try:
@@ -55,7 +54,7 @@ def _keep(options: FleetOptions, specification: Specification, settings: Setting
             logger.info("the list of replicas is %s/replicas", url)
             controller.run()
     except (CannotListen, ConnectionError) as error:
-        log.say(f"{_PROGRAM}: {error}")
+        log.say(f"{PROGRAM}: {error}")
         return 1
     finally:
         ray.shutdown()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Annotated
@@ -13,10 +14,16 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, Valida
 from pydantic import field_validator as validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from ..process.command_line import CLIENT_VARIABLES
+from ..process.command_line import CLIENT_VARIABLES, read_settings
 from ..settings import PREFIX
 
+PROGRAM = "tensor-round-service ray"
 RAY_PREFIX = f"{PREFIX}RAY_"
+#: The address of a cluster for the command alone.
+LOCAL = "local"
+#: Ray's variable, which it reads when it is imported. Without clusters of several hosts the address
+#: of a node is 127.0.0.1, and all of Ray listens there alone.
+_SEVERAL_HOSTS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 #: Variables that are not passed to replicas.
 _NOT_PASSED = {f"{PREFIX}{name}" for name in (*CLIENT_VARIABLES, "HOST", "PORT", "METRICS_PORT")}
 
@@ -52,7 +59,7 @@ class FleetOptions(BaseSettings):
 
     address: str = "auto"
     """Address of the Ray cluster, as in 10.0.0.5:6379. auto: the cluster of this node; local: a
-    new one on this machine, which ends with the command."""
+    new one on 127.0.0.1, which ends with the command."""
     name: Annotated[str, Field(pattern=r"^[\w.-]+$")] = "tensor-round"
     """Name of the fleet, and its namespace in Ray; a cluster may have several fleets."""
     min_replicas: PositiveInt = 1
@@ -94,3 +101,11 @@ class FleetOptions(BaseSettings):
         resources = self.cpus_per_replica, self.gpus_per_replica
         text = json.dumps([version("tensor-round"), settings, resources])
         return Specification(hashlib.sha256(text.encode()).hexdigest(), settings, *resources)
+
+
+def read_options(arguments: Sequence[str]) -> FleetOptions:
+    """Read the command line and the environment, before Ray is imported."""
+    options = read_settings(FleetOptions, arguments, PROGRAM)
+    if options.address == LOCAL:
+        os.environ[_SEVERAL_HOSTS] = "0"
+    return options

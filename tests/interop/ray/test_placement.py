@@ -16,9 +16,11 @@ from support.services.fleet import (
     NODE,
     Fleet,
     actor_of,
+    listening,
     parent_of,
     service_of,
     services,
+    tree,
     variables_of,
 )
 from support.services.tls import CA, SERVER, caller_context
@@ -29,6 +31,20 @@ def test_replicas_are_spread_over_the_nodes(cluster: Cluster) -> None:
     options = ("--min-replicas", "3", "--cpus-per-replica", "0.5")
     with Fleet(cluster.address, *options) as fleet:
         assert len({parent_of(actor_of(url)) for url in fleet.urls()}) == 3
+
+
+def test_a_local_cluster_listens_on_the_loopback_alone() -> None:
+    # 127.0.0.1 as the kernel writes it, and within IPv6.
+    loopback = {"0100007F", "0000000000000000FFFF00000100007F"}
+    with Fleet("local") as fleet:
+        fleet.wait_for_replicas(1)
+        (url,) = fleet.urls()
+        assert url.startswith("http://127.0.0.1:")
+        pids = tree(fleet.process.pid)
+        assert service_of(url) in pids
+        assert listening(pids) <= loopback
+        with tr.Client(fleet.url, api_key="key") as client:
+            assert client.round(np.array([0.5, 1.5])).tolist() == [0, 2]
 
 
 def test_replicas_share_a_gpu(cluster: Cluster) -> None:

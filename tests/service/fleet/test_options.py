@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-from tensor_round_service.fleet.options import FleetOptions
+from tensor_round_service.fleet.options import FleetOptions, read_options
 from tensor_round_service.process.command_line import read_settings, unknown_variables
 
 PROGRAM = "tensor-round-service ray"
@@ -99,9 +100,21 @@ def test_a_misspelled_variable_is_told_of() -> None:
 
 def test_without_ray_it_says_what_to_install() -> None:
     code = (
-        "import sys; sys.modules['ray'] = None; sys.argv = ['x', 'ray', '--help']\n"
+        "import sys; sys.modules['ray'] = None; sys.argv = ['x', 'ray']\n"
         "from tensor_round_service.__main__ import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert "pip install 'tensor-round[service,ray]'" in done.stderr
+
+
+@pytest.mark.parametrize(("address", "told"), [("local", "0"), ("auto", None), ("h:6379", None)])
+def test_a_cluster_of_its_own_is_one_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch, address: str, told: str | None
+) -> None:
+    """Ray reads the variable when it is imported; ``make test-ray`` looks where it listens."""
+    name = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+    monkeypatch.setenv(name, "")
+    monkeypatch.delenv(name)
+    assert read_options(["--address", address]).address == address
+    assert os.environ.get(name) == told

@@ -139,3 +139,31 @@ def service_of(url: str) -> int:
 def actor_of(url: str) -> int:
     """The process id of a replica's actor, whose parent is its node."""
     return parent_of(service_of(url))
+
+
+def tree(root: int) -> set[int]:
+    """The processes that one has started, itself included."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parents[int(folder.name)] = parent_of(int(folder.name))
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def listening(pids: set[int]) -> set[str]:
+    """The addresses at which processes accept TCP connections, as in /proc/net."""
+    own = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+            with suppress(OSError):
+                own.add(os.readlink(descriptor))
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for row in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = row.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in own:
+                found.add(local.rpartition(":")[0])
+    return found
