@@ -13,7 +13,7 @@ from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import MalformedNpy, UnsupportedMediaType
 
 from .bulk.npy_arrays import NpySource, NpyTarget, RemoteNpy
-from .bulk.places import EXISTS, Place, PlaceError, without_secrets
+from .bulk.places import Place, PlaceError, without_secrets
 from .bulk.tile_grid import Source, Target
 from .bulk.zarr_arrays import ZarrSource, ZarrTarget, new_metadata
 
@@ -46,13 +46,11 @@ def make_target(
 ) -> Target | None:
     """The array OUT for a bulk run; None if one call rounds ``given`` into a .npy file.
 
-    Raises ``typer.BadParameter``, also for an OUT that is there unless ``overwrite`` says so.
+    Raises ``typer.BadParameter``. A .npy file that is there is replaced when the new one is
+    complete; a Zarr array, whose chunks are written in place, only with ``overwrite``.
     """
     place = Place.of(target)
     check_target(target, may_be_folder=place.is_zarr)
-    has_file = place.path is not None and place.path.is_file() and target != npy_files.PIPE
-    if has_file and not overwrite:
-        raise _unfit("OUT", target, EXISTS)
     if place.is_zarr and f"{Place.of(source).name}/".startswith(f"{place.name}/"):
         raise _unfit("OUT", target, "only a .npy file may be its own OUT")
     has_pipe = npy_files.PIPE in (source, target)

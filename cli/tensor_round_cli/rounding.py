@@ -79,7 +79,7 @@ def round_array(
         bool, typer.Option("--restart", help="Discard the finished tiles of an earlier run.")
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an OUT that is there.")
+        bool, typer.Option("--overwrite", help="Replace a Zarr array that is there.")
     ] = False,
     digest: Digest = False,
     progress: Progress = None,

@@ -56,7 +56,9 @@ def test_a_refusal_comes_back_as_itself(
         asking.round(X)
     got = caught.value
     assert type(got) is kind
-    assert (got.status, got.code, got.detail) == (kind.status, kind.code, sent.detail)
+    # What is not found is told with the path that was asked for.
+    path = ': "/round"' if kind is errors.NotFound else ""
+    assert (got.status, got.code, got.detail) == (kind.status, kind.code, sent.detail + path)
     assert (got.faults, got.retry_after) == (FAULTS, sent.retry_after)
     assert got.extensions() == sent.extensions()
     assert getattr(got, "allow", None) == getattr(sent, "allow", None)

@@ -39,7 +39,6 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
                     ("round", "f4.npy", "out.npy", "--operator", "onnx:10")),
     "two-operators": ("give one of the two", ("round", "f4.npy", "out.npy", "--operator", "onnx",
                                               "--rounding", "ties_to_even")),
-    "there-already": ("--overwrite replaces it", ("round", "f4.npy", "bf16.npy")),
     **{
         suffix: (f"this is {what}", ("round", f"text.{suffix}", "out.npy"))
         for suffix, what in {
