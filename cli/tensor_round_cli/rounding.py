@@ -93,8 +93,8 @@ def round_array(
 
     Arrays may be larger than memory. Those of several tiles are rounded tile by
     tile; if that ends early, the same command continues it. OUT appears when it
-    is complete, and replaces nothing without --overwrite; with it, a .npy file
-    may be its own OUT.
+    is complete. A .npy file that is there is replaced then, and may be its own
+    OUT; a Zarr array is replaced with --overwrite only.
     """
     by = _operator(operator, rounding)
     given = open_source(source, dtype)
