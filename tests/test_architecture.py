@@ -86,6 +86,7 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
         "codec": set(),
     },
     VERIFY: {
+        "graphs": {"verifying", "conversions", "runtimes"},
         "verifying": {"conversions", "runtimes"},
         "runtimes": {"conversions"},
         "conversions": set(),

@@ -31,20 +31,36 @@ from tensor_round_verify.verifying.verification import OPERATORS, Operator
 
 from .connecting import AsJson, Progress
 from .errors import print_error, print_file_error
-
-#: The exit code without a verdict.
-NO_VERDICT = 2
+from .modelling import MODEL_FILES, NO_VERDICT, is_model, refuse_options, verify_model_file
 
 
 def verify_runtime(
     runtime: Annotated[
         str,
         typer.Argument(
-            metavar="RUNTIME",
+            metavar="RUNTIME|MODEL",
             autocompletion=lambda: [row.name for row in RUNTIMES],
-            help=", ".join(map(str, RUNTIMES)) + ".",
+            help=", ".join(map(str, RUNTIMES))
+            + f". Or the file of a model ({', '.join(MODEL_FILES)}), with --input and --runtime.",
         ),
     ],
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="Of a model: its inputs by their names, a .npz file; for one input a .npy file.",
+        ),
+    ] = None,
+    runtimes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--runtime",
+            metavar="RUNTIME",
+            autocompletion=lambda: [row.name for row in RUNTIMES],
+            help="Of a model: a runtime to verify it in; may be repeated.",
+        ),
+    ] = None,
     operator: Annotated[
         str,
         typer.Option(
@@ -103,7 +119,8 @@ def verify_runtime(
 ) -> None:
     """Verify how a runtime rounds: find wrong results, and explain them.
 
-    All patterns of 8 and 16 bits are tried, and hard and random patterns of wider
+    Of a model each node that rounds is verified on the tensor that reaches it.
+    Of a runtime all patterns of 8 and 16 bits are tried, and hard and random patterns of wider
     types. Results must be right to the bit, the sign of zeros included; for NaNs
     see --nans. They must not depend on the array's length, its place in memory,
     its strides and dimensions, or on the call.
@@ -115,6 +132,15 @@ def verify_runtime(
     _check(roundings or (), ROUNDINGS, "--rounding")
     _check([nans] if nans else [], NANS, "--nans")
     _check([operator], OPERATORS, "--operator")
+    if is_model(runtime):
+        whole = {"--dtype": dtypes, "--rounding": roundings, "--every": every}
+        more = {"--baseline": baseline, "--junit": junit, "--operator": operator != "round"}
+        refuse_options({**whole, **more}, "is for a runtime; a model has its own nodes")
+        verify_model_file(
+            runtime, inputs, runtimes or [], cast(Nans | None, nans), timeout, as_json
+        )
+        return
+    refuse_options({"--input": inputs, "--runtime": runtimes}, f"is for a model, not for {runtime}")
     try:
         if junit is not None and not junit.parent.is_dir():
             raise CannotVerify(f"{junit}: there is no folder {junit.parent}")

@@ -19,6 +19,8 @@ from tensor_round.contract.errors import CannotVerify
 
 from .comparison import Comparison, compare
 from .explain import Explanation
+from .graphs.results import ModelReport, NodeLacking, NodeVerdict
+from .graphs.verification import verify_model
 from .models import MODELS, Model
 from .patterns import blocks, edges, random_patterns, samples
 from .reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, WIDTHS, all_patterns, is_nan, rounded
@@ -51,6 +53,9 @@ __all__ = [
     "Explanation",
     "Lacking",
     "Model",
+    "ModelReport",
+    "NodeLacking",
+    "NodeVerdict",
     "NotTaken",
     "PatternClass",
     "Report",
@@ -68,4 +73,5 @@ __all__ = [
     "rounded",
     "samples",
     "verify",
+    "verify_model",
 ]

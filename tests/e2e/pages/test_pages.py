@@ -66,6 +66,7 @@ ELSEWHERE = [
     ("docs/howto/behind-nginx.md", "nginx before the service"),
     # Run by tests/interop/oracles/test_howto.py.
     ("docs/howto/directml-to-onnx.md", "onnx and onnxruntime"),
+    ("docs/howto/directml-to-onnx.md", "onnx, onnxruntime and openvino"),
     ("docs/howto/find-the-wrong-runtime.md", "onnx, onnxruntime and openvino"),
     ("docs/howto/find-the-wrong-runtime.md", "onnxruntime and openvino"),
     ("docs/howto/large-arrays.md", "a bucket, and pip install s3fs"),
@@ -93,6 +94,7 @@ ELSEWHERE = [
     ("docs/sdk.md", "torch"),  # make test-oracles
     ("docs/verify.md", "a release; until then, in a clone: pip install '.[cli]' onnxruntime"),
     ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_verify_page.py
+    ("docs/verify.md", "a model, onnx, onnxruntime and openvino"),  # make test-oracles
     ("docs/verify.md", "openvino"),  # make test-oracles
     ("docs/web.md", "the clone, node (20 or newer) and npm"),  # make test-web
 ]
@@ -105,7 +107,7 @@ NO_CODE = {
     ("docs/howto/verify-in-ci.md", "yaml"): 1,  # test_howto.py
     ("docs/kubernetes.md", "yaml"): 2,
     ("docs/ray.md", "text"): 1,
-    ("docs/verify.md", ""): 1,
+    ("docs/verify.md", ""): 2,
     ("docs/verify.md", "text"): 1,
     ("docs/verify.md", "c"): 1,  # test_verify_page.py
     ("docs/web.md", "js"): 1,  # make test-web

@@ -9,7 +9,17 @@ import numpy as np
 from tensor_round.contract.differences.classes import Codes, PatternClass, classify
 
 from ..reference import FLOATS, Bits, is_nan, rounded
-from .reference import Integers, decoded, divided, encoded, ends, infinity, integers_of, largest
+from .reference import (
+    Integers,
+    decoded,
+    divided,
+    encoded,
+    ends,
+    infinity,
+    integers_of,
+    largest,
+    products,
+)
 
 
 class ConversionClass(IntEnum):
@@ -81,6 +91,19 @@ def of_quotient(bits: Bits, scales: Bits, zero_points: Integers, source: str, ta
     codes[kinds == PatternClass.EXACT_TIE] = ConversionClass.EXACT_TIE
     codes[(sums < least) | (sums > most)] = ConversionClass.BEYOND_THE_LARGEST
     return _with_specials(codes, bits, source)
+
+
+def of_product(integers: Integers, scales: Bits, source: str) -> Codes:
+    """The class of each operand of a dequantization, by its product."""
+    fmt = FLOATS[source]
+    nearest = encoded(products(integers, scales, source), fmt, "ties_to_even")
+    codes = np.full(integers.shape, ConversionClass.OTHER, np.uint8)
+    codes[nearest.exact] = ConversionClass.REPRESENTABLE
+    codes[nearest.near] = ConversionClass.NEXT_TO_A_TIE
+    codes[nearest.tie] = ConversionClass.EXACT_TIE
+    codes[nearest.pattern > largest(source)] = ConversionClass.BEYOND_THE_LARGEST
+    codes[integers == 0] = ConversionClass.POSITIVE_ZERO
+    return codes
 
 
 def _with_specials(codes: Codes, bits: Bits, source: str) -> Codes:

@@ -208,3 +208,25 @@ def quantized(bits: Bits, scales: Bits, zero_points: Integers, source: str, targ
     """
     quotients = rounded(divided(bits, scales, source), source, "ties_to_even")
     return saturated(integers_of(quotients, source) + zero_points, target)
+
+
+def products(integers: Integers, scales: Bits, source: str) -> Numbers:
+    """Integers of at most 17 bits times finite scales, exactly."""
+    numbers = decoded(scales, source)
+    significand = np.abs(integers).astype(np.uint64) * numbers.significand
+    # An integer zero has no sign.
+    negative = (numbers.negative ^ (integers < 0)) & (integers != 0)
+    return Numbers(negative, significand, numbers.exponent)
+
+
+def dequantized(integers: Integers, scales: Bits, source: str) -> Bits:
+    """ONNX's DequantizeLinear-25: integers less their zero points, times scales of a float type.
+
+    Each product is rounded once, ties to even.
+    """
+    fmt = FLOATS[source]
+    numbers = products(integers, scales, source)
+    pattern = encoded(numbers, fmt, "ties_to_even").pattern
+    pattern = np.minimum(pattern, np.uint64(infinity(fmt)))
+    sign = np.where(numbers.negative, np.uint64(fmt.sign_bit), np.uint64(0))
+    return (pattern | sign).astype(bits_type(source))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from ..reference import bits_type
 from .forms import Arrays, Form, one_dimensional
 from .onnx_model import DTYPES, OPERATORS, cast_model, model_of, quantize_model
 from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, probed, version
+from .tensors import Array, Tensor, by_onnxruntime
 
 #: The log severity for errors only.
 ERRORS_ONLY = 3
@@ -94,6 +95,13 @@ class OnnxRuntime(_Onnx):
             raise NotTaken(first_line(error)) from error
         return lambda given: session.run(None, given)[0]
 
+    def run_onnx(
+        self, model: bytes, given: Mapping[str, Array], names: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """The outputs of a session on the provider."""
+        with self._failures_of("the model"):
+            return by_onnxruntime(_session(model, [self._provider]), given, names)
+
 
 class OnnxReference(_Onnx):
     """The reference evaluator of the onnx package."""
@@ -109,6 +117,20 @@ class OnnxReference(_Onnx):
 
         evaluator = ReferenceEvaluator(onnx.load_model_from_string(model))
         return lambda given: evaluator.run(None, dict(given))[0]
+
+    def run_onnx(
+        self, model: bytes, given: Mapping[str, Array], names: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """The outputs of the evaluator."""
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        with self._failures_of("the model"), np.errstate(all="ignore"):
+            evaluator = ReferenceEvaluator(onnx.load_model_from_string(model))
+            found = evaluator.run(list(names), dict(given))
+        return {
+            name: Tensor.of(np.asarray(value)) for name, value in zip(names, found, strict=True)
+        }
 
 
 class OnnxModel(Adapter):

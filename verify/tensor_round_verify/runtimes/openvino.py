@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..conversions.conversion import Cast
 from ..reference import WIDTHS, Bits, bits_type
 from .forms import Arrays, Form, Values
 from .runtime import Adapter, NotTaken, RoundBits, plain, probed, version
+from .tensors import Array, Tensor, infer, of_openvino
 
 MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
 
@@ -69,6 +71,54 @@ class OpenVINO(Adapter):
         target = name_in(dialect.DTYPES, how.target)
         return self._compiled(how.source, how.target, lambda ops, x: ops.convert(x, target))
 
+    def run_onnx(
+        self, model: bytes, given: Mapping[str, Array], names: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """The outputs of the model as OpenVINO's reader of ONNX converts it."""
+        with self._failures_of("the model"):
+            request = self.infer_request(self._core.read_model(model))
+            infer(request, given)
+            return {name: of_openvino(request.get_tensor(name)) for name in names}
+
+    def run_ir(
+        self, path: Path, given: Mapping[str, Array], names: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """Tensors of the model in a file: ``input NODE`` and ``output NODE``."""
+        from openvino import opset5
+
+        model = self.read(path)
+        with self._failures_of("the model"):
+            ops = {op.get_friendly_name(): op for op in model.get_ops()}
+            for parameter in model.get_parameters():
+                if not parameter.output(0).get_names():
+                    parameter.output(0).set_names({parameter.get_friendly_name()})
+            first = len(model.get_results())
+            results = []
+            for name in names:
+                side, _, node = name.partition(" ")
+                op = ops[node]
+                results.append(
+                    opset5.result(op.input_value(0) if side == "input" else op.output(0))
+                )
+            model.add_results(results)
+            request = self.infer_request(model)
+            infer(request, given)
+            found = [of_openvino(tensor) for tensor in request.output_tensors[first:]]
+        return dict(zip(names, found, strict=True))
+
+    def read(self, path: Path) -> Any:
+        """The model in a file; raises :class:`CannotVerify`."""
+        try:
+            return self._core.read_model(path)
+        except Exception as error:  # of classes that the bindings do not document
+            raise CannotVerify(f"{path} is no model: {self._told(error)}") from error
+
+    def infer_request(self, model: Any) -> Any:
+        """An infer request of a model, compiled for the device."""
+        # Without the hint a CPU with bfloat16 instructions may round float32 in bfloat16.
+        hint = {"EXECUTION_MODE_HINT": "ACCURACY"}
+        return self._core.compile_model(model, self._device, hint).create_infer_request()
+
     # OpenVINO's nodes, and the modules that make them, have no annotations.
     def _compiled(self, dtype: str, target: str, make: Callable[[Any, Any], Any]) -> RoundBits:
         """A kernel of one dimension; raises :class:`NotTaken` if the node does not compile."""
@@ -90,10 +140,7 @@ class OpenVINO(Adapter):
         try:
             parameter = opset5.parameter([-1] * rank, element)
             node = make(opset5, parameter)
-            model = openvino.Model([node], [parameter])
-            # Without the hint a CPU with bfloat16 instructions may round float32 in bfloat16.
-            hint = {"EXECUTION_MODE_HINT": "ACCURACY"}
-            request = self._core.compile_model(model, self._device, hint).create_infer_request()
+            request = self.infer_request(openvino.Model([node], [parameter]))
         except Exception as error:  # of classes that the bindings do not document
             raise NotTaken(self._told(error)) from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Protocol, runtime_checkable
@@ -16,6 +16,7 @@ from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import Bits, bits_type
 from .forms import ALIGNMENT, ANY, Arrays, Form, Values, one_dimensional
+from .tensors import Array, Tensor
 
 #: Rounds patterns of one dtype in one direction, or casts them.
 RoundBits = Callable[[Bits], Bits]
@@ -95,6 +96,12 @@ class Adapter:
     def quantize(self, how: Quantization) -> QuantizeBits:
         """The function that quantizes by each tensor's scales and zero points."""
         raise NotTaken("it has no quantize_linear here")
+
+    def run_onnx(
+        self, model: bytes, given: Mapping[str, Array], names: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """The outputs ``names`` of an ONNX model for these inputs."""
+        raise NotTaken("it runs operators here, not models")
 
     def close(self) -> None:
         """Do nothing: most have no resources."""

@@ -23,6 +23,8 @@ from .results import Effect, Example, Verdict
 from .tally import Block, Tally
 
 ConversionOperator = Literal["cast", "quantize_linear"]
+#: From the place of an operand to its index in a tensor.
+IndexOf = Callable[[int], tuple[int, ...]]
 
 #: The types that each operator converts from, and those that it converts to.
 SOURCES = {"cast": ("float32", "float64"), "quantize_linear": ("float32", "float16", "bfloat16")}
@@ -71,32 +73,45 @@ def conversion_verdict(runtime: Adapter, how: How, done: Callable[[int], None]) 
         converted = runtime.cast(how)
         bits = cast_operands(how.source, how.target)
         operands, got = Operands.of_cast(bits), converted(bits)
-        want = cast(bits, how.source, how.target, how.rounding, saturate=how.saturate)
-        codes = of_cast(bits, how.source, how.target)
     else:
         convert = runtime.quantize(how)
         tensors = list(trials(how.source, how.target, per_axis=how.per_axis))
         got = np.concatenate([convert(trial) for trial in tensors])
         operands = Operands.joined([trial.operands() for trial in tensors])
+    verdict = verdict_on(how, operands, got)
+    done(1)
+    return verdict
+
+
+def verdict_on(how: How, operands: Operands, got: Bits, index: IndexOf | None = None) -> Verdict:
+    """The verdict on the results of a conversion for these operands.
+
+    ``index`` tells where in a tensor an operand is, for those that are one's elements.
+    """
+    if isinstance(how, Cast):
+        bits = operands.bits
+        want = cast(bits, how.source, how.target, how.rounding, saturate=how.saturate)
+        codes = of_cast(bits, how.source, how.target)
+    else:
         each = (operands.bits, operands.scales, operands.zero_points, how.source, how.target)
         want, codes = quantized(*each), of_quotient(*each)
-    wrong = _differs(got, want, how.target)
+    wrong = differs(got, want, how.target)
     places = np.flatnonzero(wrong)
     # In one width: the types of operands and results differ.
     x, y, z = (bits[places].astype(np.uint64) for bits in (operands.bits, got, want))
     tally = Tally()
-    tally.add(Block(codes, places, x, y, z, _effects(y, z)))
+    tally.add(Block(codes, places, x, y, z, effects(y, z)))
 
     def example(place: int, x: int, got: int, want: int) -> Example:
         given = _given(how.source, operands, place)
-        return Example(how.source, x, got, want, to=how.target, given=given)
+        where = None if index is None else index(place)
+        return Example(how.source, x, got, want, to=how.target, given=given, index=where)
 
     explanation = _explained(how, operands, got, wrong)
-    done(1)
     return tally.verdict((how.name, how.rounding), tuple(ConversionClass), explanation, example)
 
 
-def _differs(got: Bits, want: Bits, target: str) -> Flags:
+def differs(got: Bits, want: Bits, target: str) -> Flags:
     """Which results differ; two NaNs never differ: any NaN is right for a NaN."""
     wrong: Flags = got != want
     if target in FLOATS:
@@ -117,14 +132,15 @@ def _explained(how: How, operands: Operands, got: Bits, wrong: Flags) -> Explana
     for deviations in combinations(how):
         other = deviated(how, deviations)
         if not any(
-            _differs(got[some], other.results(operands.at(some)), how.target).any()
+            differs(got[some], other.results(operands.at(some)), how.target).any()
             for some in (*few, numbers)
         ):
             return Explanation(deviations, nans)
     return Explanation(None, nans)
 
 
-def _effects(got: Bits, want: Bits) -> npt.NDArray[np.uint8]:
+def effects(got: Bits, want: Bits) -> npt.NDArray[np.uint8]:
+    """The :class:`Effect` of each wrong result, off by one or another."""
     # Neighbouring floats of one sign, and neighbouring integers: their patterns differ by 1.
     by_one = np.abs(got.astype(np.int64) - want.astype(np.int64)) == 1
     return np.where(by_one, Effect.OFF_BY_ONE, Effect.OTHER).astype(np.uint8)

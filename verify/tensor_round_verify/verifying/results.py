@@ -90,6 +90,8 @@ class Example:
     #: Of a conversion: the type of the results, and by what the operand was quantized.
     to: str = ""
     given: str = ""
+    #: Of a tensor: where the operand is.
+    index: tuple[int, ...] | None = None
 
     def _values(self) -> dict[str, Value]:
         to = self.to or self.dtype
@@ -98,11 +100,14 @@ class Example:
 
     def __str__(self) -> str:
         x, got, want = (f"{each.value} ({each.bits})" for each in self._values().values())
-        return f"x {x}{self.given and ' '}{self.given}: got {got}, want {want}"
+        where = "" if self.index is None else f"{list(self.index)}: "
+        return f"{where}x {x}{self.given and ' '}{self.given}: got {got}, want {want}"
 
     def as_data(self) -> dict[str, Any]:
         """Each pattern as its value in decimal and its bits in hexadecimal."""
         data: dict[str, Any] = {name: asdict(value) for name, value in self._values().items()}
+        if self.index is not None:
+            data = {"index": list(self.index), **data}
         return {**data, "given": self.given} if self.given else data
 
 

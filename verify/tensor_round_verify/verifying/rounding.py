@@ -34,7 +34,7 @@ Nans = Literal["bits", "quiet", "any"]
 NANS: tuple[Nans, ...] = get_args(Nans)
 
 #: The order of classes in reports: NaNs last, since numbers matter more to most readers.
-_ORDER = sorted(PatternClass, key=lambda kind: kind <= PatternClass.QUIET_NAN)
+ORDER = sorted(PatternClass, key=lambda kind: kind <= PatternClass.QUIET_NAN)
 _NAN_KINDS = [kind for kind in PatternClass if kind <= PatternClass.QUIET_NAN]
 
 
@@ -100,13 +100,10 @@ class Judges:
         explanation = left.explanation()
         told = None
         if self._nans is None:
-            told = replace(nans, models=explanation.nans)
-            # Other bits are no fault; what is no NaN at all is, and is explained as one.
-            judged_nans = explanation.nans if tally.wrong(_NAN_KINDS) else ()
-            explanation = Explanation(explanation.numbers, judged_nans)
+            explanation, told = nans_told(explanation, nans, tally)
         verdict = tally.verdict(
             (dtype, rounding),
-            _ORDER,
+            ORDER,
             explanation,
             lambda _, x, got, want: Example(dtype, x, got, want),
         )
@@ -163,7 +160,7 @@ class Judges:
         """Judge a block; without ``hypotheses`` it has the hardest patterns of the dtype."""
         first_got, want = kernel(bits), rounded(bits, dtype, rounding)
         got, moved = steadied(kernel, bits, first_got, want, partial(_differs, dtype))
-        judged = _forgiven(got, want, dtype, self._nans)
+        judged = forgiven(got, want, dtype, self._nans)
         # NaNs that are only told are explained too.
         told = got if self._nans is None else judged
         if hypotheses is None:
@@ -184,6 +181,15 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
+def nans_told(explanation: Explanation, nans: NanBits, tally: Tally) -> tuple[Explanation, NanBits]:
+    """The explanation of what is wrong, and that of the NaNs that are only told.
+
+    Other bits are no fault; what is no NaN at all is, and is explained as one.
+    """
+    wrong = explanation.nans if tally.wrong(_NAN_KINDS) else ()
+    return Explanation(explanation.numbers, wrong), replace(nans, models=explanation.nans)
+
+
 def _of_place(moved: Moved, dtype: str) -> CallFault:
     """The fault of a result that another place or array does not give."""
     cause = (
@@ -200,7 +206,7 @@ def _differs(dtype: str, got: Bits, want: Bits) -> Flags:
     return wrong
 
 
-def _forgiven(got: Bits, want: Bits, dtype: str, nans: Nans | None) -> Bits:
+def forgiven(got: Bits, want: Bits, dtype: str, nans: Nans | None) -> Bits:
     """The results, with each NaN that ``nans`` allows replaced by the right one."""
     if nans == "bits" or dtype not in FLOATS:
         return got

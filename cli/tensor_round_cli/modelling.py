@@ -1,0 +1,70 @@
+"""``tensor-round verify MODEL``: the rounding nodes of a model, in several runtimes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import typer
+
+from tensor_round_verify import RUNTIMES, CannotVerify, verify_model
+from tensor_round_verify.graphs.verification import MODELS
+from tensor_round_verify.verifying.rounding import Nans
+
+from .errors import print_error, print_file_error
+
+#: The exit code without a verdict.
+NO_VERDICT = 2
+#: The ends of the names of models.
+MODEL_FILES = tuple(MODELS)
+
+
+def is_model(text: str) -> bool:
+    """Whether an argument is the file of a model, and not the name of a runtime."""
+    is_runtime = text.partition(":")[0] in {row.name for row in RUNTIMES}
+    return not is_runtime and Path(text).suffix.lower() in MODELS
+
+
+def refuse_options(given: Mapping[str, object], why: str) -> None:
+    """Raise ``typer.BadParameter`` for options that were given."""
+    for option, value in given.items():
+        if value:
+            raise typer.BadParameter(why, param_hint=option)
+
+
+def verify_model_file(
+    model: str,
+    inputs: Path | None,
+    runtimes: Sequence[str],
+    nans: Nans | None,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Print the verdicts on a model if any is wrong, and always a summary on stderr."""
+    if inputs is None:
+        why = f"{model} is verified on its inputs: --input x.npz"
+        raise typer.BadParameter(why, param_hint="--input")
+    if not runtimes:
+        why = f"{model} is verified in runtimes: --runtime onnxruntime --runtime openvino"
+        raise typer.BadParameter(why, param_hint="--runtime")
+    try:
+        # Only the report goes to standard output; what a runtime prints goes to stderr.
+        with redirect_stdout(sys.stderr):
+            report = verify_model(model, inputs, runtimes, nans=nans, timeout=timeout)
+    except CannotVerify as error:
+        print_error(error, "", as_json)
+        raise typer.Exit(NO_VERDICT) from None
+    except OSError as error:
+        print_file_error(error, as_json)
+        raise typer.Exit(NO_VERDICT) from None
+    if as_json:
+        typer.echo(json.dumps(report.as_data()))
+    else:
+        if not report.right:
+            typer.echo(str(report))
+        typer.echo(report.summary, err=True)
+    if not report.right:
+        raise typer.Exit(1)

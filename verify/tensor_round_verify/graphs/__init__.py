@@ -1,0 +1,1 @@
+"""Models whose rounding nodes are verified on the tensors that reach them."""

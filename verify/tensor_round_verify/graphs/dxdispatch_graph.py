@@ -1,0 +1,75 @@
+"""DxDispatch's JSON: rounding operators of DirectML, on tensors that the caller gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.errors import CannotVerify, TensorRoundError
+from tensor_round.contract.operators.importers.dxdispatch import (
+    operator_in,
+    parsed_document,
+    rounding_operators,
+)
+
+from ..runtimes import Adapter, NotTaken
+from ..runtimes.tensors import Array, Tensor
+from .graph import Declared, Graph, Node, Rounding
+
+#: The operator's name in DirectML, and that of its input.
+_OPERATOR, _INPUT = "ELEMENT_WISE_ROUND", "InputTensor"
+
+
+class DxDispatchGraph(Graph):
+    """An operator, or a model's rounding operators; DirectML itself is not run."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            document = parsed_document(path)
+            operators = rounding_operators(document)
+            if "dispatchables" not in document:
+                operators = [("", document)]
+            read = [(name, operator_in(each, "3_0")) for name, each in operators]
+        except TensorRoundError as error:
+            raise CannotVerify(f"{path}: {error.detail}") from error
+        nodes: list[Node] = []
+        inputs: list[Declared] = []
+        for name, operator in read:
+            call = operator.descriptor().resolve()
+            layout, names = call.input, _bound(document, name)
+            nodes.append(
+                Node(
+                    name or _OPERATOR,
+                    f"{_OPERATOR} {operator.rounding_mode}",
+                    Rounding(call.rounding.value),
+                    names[:1],
+                )
+            )
+            dtype = BY_NAME[layout.dtype.name].numpy
+            if names[0] not in {declared.names[0] for declared in inputs}:
+                inputs.append(Declared(names, dtype, layout.shape))
+        super().__init__(path, nodes, (), inputs)
+
+    def run(
+        self, runtime: Adapter | None, given: Mapping[str, Array], *, outputs: bool
+    ) -> tuple[str, dict[str, Tensor]]:
+        """The tensors as they were given: no runtime here runs DirectML's models."""
+        if runtime is not None:
+            raise NotTaken("it runs no models of DirectML")
+        return "as given", {name: Tensor.of(array) for name, array in given.items()}
+
+
+def _bound(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """The names of an operator's input: the resource that is bound to it, and the operator's."""
+    if not name:
+        return (_INPUT,)
+    commands = document.get("commands")
+    for command in commands if isinstance(commands, Iterable) else ():
+        if isinstance(command, Mapping) and command.get("dispatchable") == name:
+            bindings = command.get("bindings")
+            resource = bindings.get(_INPUT) if isinstance(bindings, Mapping) else None
+            if isinstance(resource, str):
+                return (resource, name)
+    return (name,)

@@ -1,0 +1,178 @@
+"""ONNX models: the tensors of Round, Ceil, Floor, Cast, QuantizeLinear, DequantizeLinear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tensor_round.contract.errors import CannotVerify
+from tensor_round.contract.operators.dialects.onnx import NUMBERS
+
+from ..runtimes import Adapter, open_runtime
+from ..runtimes.runtime import first_line
+from ..runtimes.tensors import Array, Tensor
+from .graph import (
+    Casting,
+    Declared,
+    Dequantizing,
+    Graph,
+    Node,
+    Quantizing,
+    Rounding,
+    Unjudged,
+    cast_rule,
+)
+
+DIRECTIONS = {"Round": "ties_to_even", "Ceil": "toward_positive", "Floor": "toward_negative"}
+JUDGED = {*DIRECTIONS, "Cast", "QuantizeLinear", "DequantizeLinear"}
+_DTYPES = {number: dtype for dtype, number in NUMBERS.items()}
+
+
+# Any: onnx has no annotations.
+class OnnxGraph(Graph):
+    """An ONNX model, read by the onnx package."""
+
+    def __init__(self, path: Path) -> None:
+        onnx = _imported(path)
+        self._model = model = _loaded(onnx, path)
+        self._types = _types(onnx, model)
+        self._constants = {
+            tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer
+        }
+        nodes: list[Node] = []
+        unjudged: list[Unjudged] = []
+        for node in model.graph.node:
+            found = self._read(onnx, node)
+            if isinstance(found, Node):
+                nodes.append(found)
+            elif found is not None:
+                unjudged.append(found)
+            unjudged += _inner(node, f"it is in the body of {_label(node)}")
+        inputs = [
+            Declared((value.name,), _numpy_type(onnx, value))
+            for value in model.graph.input
+            if value.name not in self._constants
+        ]
+        super().__init__(path, nodes, unjudged, inputs)
+
+    def run(
+        self, runtime: Adapter | None, given: Mapping[str, Array], *, outputs: bool
+    ) -> tuple[str, dict[str, Tensor]]:
+        """Run it with every tensor of the nodes as an output; by default by the onnx package."""
+        runtime = runtime or open_runtime("onnx-reference")
+        known = {**self._constants, **given}
+        wanted = [name for node in self.nodes for name in node.inputs if name]
+        wanted += [node.output for node in self.nodes] if outputs else []
+        names = [name for name in dict.fromkeys(wanted) if name not in known]
+        found = runtime.run_onnx(self._with_outputs(names), given, names) if names else {}
+        constants = {name: Tensor.of(known[name]) for name in wanted if name in known}
+        return runtime.name, {**constants, **found}
+
+    def _with_outputs(self, names: list[str]) -> bytes:
+        """The model with these outputs too; runtimes find their types themselves."""
+        model = type(self._model)()
+        model.CopyFrom(self._model)
+        present = {value.name for value in model.graph.output}
+        for name in names:
+            if name not in present:
+                model.graph.output.add().name = name
+        try:
+            serialized: bytes = model.SerializeToString()
+        except ValueError as error:
+            raise CannotVerify(f"{self.path} is too large: {first_line(error)}") from error
+        return serialized
+
+    def _read(self, onnx: Any, node: Any) -> Node | Unjudged | None:
+        if node.op_type not in JUDGED:
+            return None
+        label = _label(node)
+        if node.domain not in ("", "ai.onnx"):
+            return Unjudged(label, node.op_type, f"it is of the domain {node.domain}")
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        rule: Rounding | Casting | Quantizing | Dequantizing | str | None
+        operator = node.op_type
+        if operator in DIRECTIONS:
+            rule = Rounding(DIRECTIONS[operator])
+        elif operator == "Cast":
+            source, number = self._types.get(node.input[0], ""), attributes["to"]
+            target = _DTYPES.get(number, onnx.TensorProto.DataType.Name(number).lower())
+            rule = _cast(source, target, bool(attributes.get("saturate", 1)))
+            operator = f"Cast to {target}"
+        elif attributes.get("block_size") or attributes.get("precision"):
+            rule = "no rule is known here for block_size and precision"
+        elif operator == "QuantizeLinear":
+            target = _DTYPES.get(attributes.get("output_dtype", 0), "uint8")
+            rule = Quantizing(attributes.get("axis", 1), target)
+        else:
+            rule = Dequantizing(attributes.get("axis", 1))
+        if rule is None:
+            return None
+        if isinstance(rule, str):
+            return Unjudged(label, operator, rule)
+        return Node(label, operator, rule, tuple(node.input), node.output[0])
+
+
+def _cast(source: str, target: str, saturate: bool) -> Casting | str | None:
+    if not source:
+        return "onnx cannot infer the type of its operand"
+    # Only types of 8 bits saturate.
+    return cast_rule(source, target, saturate=saturate and target.startswith("float8"))
+
+
+def _imported(path: Path) -> Any:
+    try:
+        import onnx
+        import onnx.inliner
+        import onnx.numpy_helper
+    except ImportError as error:
+        raise CannotVerify(
+            f"{path} is read by the onnx package ({first_line(error)}); pip install onnx"
+        ) from error
+    return onnx
+
+
+def _loaded(onnx: Any, path: Path) -> Any:
+    """The model with its external data, and with its functions in place."""
+    try:
+        model = onnx.load(path)
+        return onnx.inliner.inline_local_functions(model) if model.functions else model
+    except OSError:
+        raise
+    except Exception as error:  # of classes that the package does not publish
+        raise CannotVerify(f"{path} is no ONNX model: {first_line(error)}") from error
+
+
+def _types(onnx: Any, model: Any) -> dict[str, str]:
+    """The types of values by their names, as far as onnx can infer them."""
+    try:
+        graph = onnx.shape_inference.infer_shapes(model).graph
+    except Exception:  # of several classes, and for models of more than 2 GiB
+        graph = model.graph
+    numbers = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    numbers |= {
+        value.name: value.type.tensor_type.elem_type
+        for value in (*graph.input, *graph.value_info, *graph.output)
+    }
+    return {name: _DTYPES.get(number, "other") for name, number in numbers.items() if number}
+
+
+def _numpy_type(onnx: Any, value: Any) -> Any:
+    """The NumPy type of an input; None if it is no tensor."""
+    number = value.type.tensor_type.elem_type
+    return onnx.helper.tensor_dtype_to_np_dtype(number) if number else None
+
+
+def _label(node: Any) -> str:
+    """The node's name; many nodes have none, and then their output's."""
+    return str(node.name or next(iter(node.output), ""))
+
+
+def _inner(node: Any, why: str) -> Iterator[Unjudged]:
+    """The nodes in the bodies of a node, which is a loop or a branch."""
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                if inner.op_type in JUDGED - {"Cast"}:
+                    yield Unjudged(_label(inner), inner.op_type, why)
+                yield from _inner(inner, why)

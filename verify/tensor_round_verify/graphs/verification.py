@@ -1,0 +1,183 @@
+"""Verifying a model: each rounding node, on the tensor that reaches it, by several runtimes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensor_round.contract.errors import CannotVerify
+
+from ..runtimes import TIMEOUT, Adapter, NotTaken, PythonFunction, open_runtime
+from ..runtimes.function import Function
+from ..runtimes.tensors import Array, Tensor
+from ..verifying.rounding import NANS, Nans
+from .dxdispatch_graph import DxDispatchGraph
+from .graph import Graph, Node
+from .judging import NoRule, alone, verdict_of
+from .onnx_graph import OnnxGraph
+from .openvino_graph import OpenVINOGraph
+from .results import ModelReport, NodeLacking, NodeVerdict
+
+#: The graphs of models, by the end of their files' names.
+MODELS: Mapping[str, Callable[[Path], Graph]] = {
+    ".onnx": OnnxGraph,
+    ".xml": OpenVINOGraph,
+    ".json": DxDispatchGraph,
+}
+
+
+def verify_model(
+    path: str | os.PathLike[str],
+    inputs: Mapping[str, Any] | str | os.PathLike[str] | Any,
+    runtimes: Sequence[str | Function],
+    *,
+    nans: Nans | None = None,
+    timeout: float = TIMEOUT,
+) -> ModelReport:
+    """Compare the rounding nodes of a model with their own specifications, bit for bit.
+
+    Each node is judged on the tensor that reaches it when the model runs on ``inputs``. ``path``
+    is an ONNX model (.onnx: Round, Ceil, Floor, Cast, QuantizeLinear, DequantizeLinear), an
+    OpenVINO IR (.xml: Round, Ceiling, Floor, Convert), or DxDispatch's JSON (.json:
+    ELEMENT_WISE_ROUND). ``inputs`` are arrays by the names of the model's inputs, one array if
+    there is one input, or the path of a .npz or .npy file.
+
+    ``runtimes`` are names as of :func:`verify`, or functions. ONNX Runtime, ONNX's reference
+    evaluator and OpenVINO run the model itself, with the tensors of the nodes as outputs. Any
+    other one, and every one for DxDispatch's JSON, runs its own operator on the tensor that
+    reached the node; one without the direction runs its first, as a ported model would. A function
+    rounds as it does, whatever the node's direction, unless it has a parameter ``rounding``.
+    ``nans`` and ``timeout`` are those of :func:`verify`.
+
+    Raises :class:`CannotVerify` if no verdict is possible: a package is missing, a runtime fails,
+    an input does not fit, or the model has no such node.
+    """
+    path = Path(path)
+    if nans is not None and nans not in NANS:
+        raise CannotVerify(f"nans: {nans!r} is none of {', '.join(NANS)}")
+    if isinstance(runtimes, str) or not runtimes:
+        raise CannotVerify("runtimes is a sequence of at least one name, as ['onnxruntime']")
+    with contextlib.ExitStack() as stack:
+        opened = []
+        for runtime in runtimes:
+            adapter = _opened(runtime, timeout)
+            stack.callback(adapter.close)
+            opened.append(adapter)
+        graph = _graph(path)
+        given = graph.bound(_arrays(inputs))
+        rows = _Rows(graph, given, nans)
+        for adapter in opened:
+            rows.add(adapter)
+    lacking = [*map(NodeLacking.of, graph.unjudged), *rows.lacking]
+    if not rows.verdicts:
+        raise CannotVerify(f"{path}: no verdict: {lacking[0]}")
+    return ModelReport(str(path), tuple(rows.verdicts), tuple(lacking))
+
+
+class _Rows:
+    """The rows of a report, runtime by runtime."""
+
+    def __init__(self, graph: Graph, given: Mapping[str, Array], nans: Nans | None) -> None:
+        self._graph = graph
+        self._given = given
+        self._nans = nans
+        #: Who ran the model, and the tensors that reached its nodes.
+        self._reached: tuple[str, dict[str, Tensor]] | None = None
+        self.verdicts: list[NodeVerdict] = []
+        self.lacking: list[NodeLacking] = []
+
+    def add(self, runtime: Adapter) -> None:
+        """Judge every node by a runtime."""
+        try:
+            source, tensors = self._graph.run(runtime, self._given, outputs=True)
+        except NotTaken:
+            self._add_alone(runtime)
+            return
+        self._reached = self._reached or (source, tensors)
+        for node in self._graph.nodes:
+            operands = _operands(node, tensors)
+            self._judge(node, runtime, operands, tensors[node.output], source, in_model=True)
+
+    def _add_alone(self, runtime: Adapter) -> None:
+        if self._reached is None:
+            self._reached = self._graph.run(None, self._given, outputs=False)
+        source, tensors = self._reached
+        for node in self._graph.nodes:
+            operands = _operands(node, tensors)
+            try:
+                got, note = alone(node, operands, runtime)
+            except NotTaken as error:
+                self._lacks(node, runtime, error)
+            else:
+                self._judge(node, runtime, operands, got, source, note=note)
+
+    def _judge(
+        self,
+        node: Node,
+        runtime: Adapter,
+        operands: Sequence[Tensor],
+        got: Tensor,
+        source: str,
+        *,
+        in_model: bool = False,
+        note: str = "",
+    ) -> None:
+        try:
+            verdict = verdict_of(node, operands, got, self._nans)
+        except NoRule as error:
+            self._lacks(node, runtime, error)
+            return
+        shape = operands[0].shape
+        row = NodeVerdict(node, runtime.name, shape, in_model, source, verdict, note)
+        self.verdicts.append(row)
+
+    def _lacks(self, node: Node, runtime: Adapter, error: CannotVerify) -> None:
+        self.lacking.append(NodeLacking(node.name, node.operator, error.detail, runtime.name))
+
+
+def _operands(node: Node, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+    return [tensors[name] for name in node.inputs if name]
+
+
+def _opened(runtime: str | Function, timeout: float) -> Adapter:
+    if isinstance(runtime, str):
+        return open_runtime(runtime, timeout)
+    return PythonFunction(runtime, timeout)
+
+
+def _graph(path: Path) -> Graph:
+    make = MODELS.get(path.suffix.lower())
+    if make is None:
+        raise CannotVerify(f"{path} is no model: its name ends in none of {', '.join(MODELS)}")
+    if not path.is_file():
+        raise CannotVerify(f"there is no file {path}")
+    graph = make(path)
+    if not graph.nodes and not graph.unjudged:
+        raise CannotVerify(f"{path} has no node that rounds")
+    return graph
+
+
+def _arrays(inputs: Any) -> Mapping[str, Array] | Array:
+    """The arrays of a caller, or of a file; raises :class:`CannotVerify`."""
+    if isinstance(inputs, str | os.PathLike):
+        return _read(Path(inputs))
+    if isinstance(inputs, Mapping):
+        return {str(name): np.asarray(array) for name, array in inputs.items()}
+    return np.asarray(inputs)
+
+
+def _read(path: Path) -> Mapping[str, Array] | Array:
+    try:
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            return found if isinstance(found, np.ndarray) else {n: found[n] for n in found.files}
+    except OSError as error:
+        raise CannotVerify(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise CannotVerify(f"{path} is no .npz or .npy file of numbers: {error}") from error

@@ -1,0 +1,114 @@
+"""The tensors in models: what reaches a node and what leaves it, as runtimes return them."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensor_round.contract.dtypes import from_numpy
+from tensor_round.contract.operators.dialects import openvino as openvino_names
+from tensor_round.contract.operators.dialects.onnx import DTYPES as ONNX_DTYPES
+from tensor_round.contract.operators.dialects.onnx import NUMBERS
+from tensor_round.contract.operators.operator import name_in
+
+from ..reference import WIDTHS, Bits, bits_type
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor's patterns in C order; those of a dtype that is not verified are left out."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    bits: Bits
+
+    @classmethod
+    def of(cls, array: Array) -> Tensor:
+        """The tensor in an array, in either byte order."""
+        row = from_numpy(array.dtype)
+        if row is None:
+            return cls(str(array.dtype), array.shape, np.zeros(0, np.uint8))
+        packed = np.asarray(array, order="C").astype(row.numpy, copy=False)
+        return cls(row.name, array.shape, packed.reshape(-1).view(bits_type(row.name)))
+
+    @classmethod
+    def of_bytes(cls, dtype: str, shape: tuple[int, ...], data: Any) -> Tensor:
+        """The tensor in a buffer of its bytes."""
+        if dtype not in WIDTHS:
+            return cls(dtype, shape, np.zeros(0, np.uint8))
+        return cls(dtype, shape, np.frombuffer(data, bits_type(dtype)))
+
+
+def is_named_by_numpy(array: Array) -> bool:
+    """Whether the dtype is NumPy's own; ml_dtypes' are unknown to runtimes."""
+    return array.dtype.kind in "biufcSU"
+
+
+# Runtimes have no annotations.
+def by_onnxruntime(
+    session: Any, given: Mapping[str, Array], names: Sequence[str]
+) -> dict[str, Tensor]:
+    """The outputs of an ONNX Runtime session."""
+    import onnxruntime
+
+    feeds = {}
+    for name, array in given.items():
+        packed = np.asarray(array, order="C")
+        if is_named_by_numpy(packed):
+            feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy(packed)
+        else:
+            tensor = Tensor.of(packed)
+            feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+                tensor.bits.reshape(tensor.shape), NUMBERS[tensor.dtype]
+            )
+    found = session.run_with_ort_values(list(names), feeds)
+    return {name: _of_ort_value(value) for name, value in zip(names, found, strict=True)}
+
+
+def _of_ort_value(value: Any) -> Tensor:
+    kind = value.data_type().removeprefix("tensor(").removesuffix(")").upper()
+    dtype, shape = ONNX_DTYPES.get(kind, kind.lower()), tuple(value.shape())
+    if dtype == "bfloat16" and value.device_name() == "cpu":
+        # ONNX Runtime makes no NumPy array of it.
+        size = value.tensor_size_in_bytes()
+        return Tensor.of_bytes(dtype, shape, ctypes.string_at(value.data_ptr(), size))
+    if dtype not in WIDTHS:
+        return Tensor(dtype, shape, np.zeros(0, np.uint8))
+    return Tensor.of_bytes(dtype, shape, value.numpy().tobytes())
+
+
+def infer(request: Any, given: Mapping[str, Array]) -> None:
+    """Run an infer request of OpenVINO on these inputs, by their names."""
+    import openvino
+
+    for name, array in given.items():
+        packed = np.asarray(array, order="C")
+        if is_named_by_numpy(packed):
+            request.set_tensor(name, openvino.Tensor(packed))
+            continue
+        tensor = Tensor.of(packed)
+        element = getattr(openvino.Type, name_in(openvino_names.DTYPES, tensor.dtype))
+        own = openvino.Tensor(element, openvino.Shape(list(tensor.shape)))
+        own.data.view(np.uint8).reshape(-1)[:] = tensor.bits.view(np.uint8)
+        request.set_tensor(name, own)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy warns of converted NaNs
+        request.infer()
+
+
+def of_openvino(tensor: Any) -> Tensor:
+    """The tensor in one of OpenVINO's."""
+    kind = tensor.element_type.get_type_name()
+    dtype, shape = openvino_names.DTYPES.get(kind, kind), tuple(tensor.shape)
+    data = np.array(tensor.data)
+    if dtype in WIDTHS and data.nbytes != int(np.prod(shape)) * bits_type(dtype).itemsize:
+        return Tensor(f"{dtype} in {data.dtype}", shape, np.zeros(0, np.uint8))
+    return Tensor.of_bytes(dtype, shape, data.tobytes())
