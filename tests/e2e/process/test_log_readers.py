@@ -103,9 +103,11 @@ def test_a_reader_that_goes_on_is_told_what_it_lacks(log_format: str, tmp_path: 
         lines = read_lines(read, "were dropped")
         service.get("/after")
         lines += read_lines(read, "/after")
-        assert dropped(service) == lost
+        # The first scrape has a line itself, for which there may have been no room.
+        assert lost <= dropped(service) <= lost + 1
+        lost = dropped(service)
     notices = [line for line in lines if "were dropped" in line]
-    assert [int(re.findall(r"(\d+) lines of the log", line)[0]) for line in notices] == [lost]
+    assert sum(int(re.findall(r"(\d+) lines of the log", line)[0]) for line in notices) == lost
     assert "WARNING:" in notices[0] or '"level": "warning"' in notices[0]
     # The probes have lines, too.
     assert REQUESTS - lost - 5 <= sum(LONG in line for line in lines) <= REQUESTS - lost + 5
