@@ -186,7 +186,8 @@ class Session:
         """Round ``x``; see :meth:`Client.round`."""
         deadline = self._start()
         _check_progress(progress)
-        if (library := library_of(x)) is not None:
+        library = None if isinstance(x, np.ndarray) else library_of(x)
+        if library is not None:
             return await self._devices.round(library, x, operator, out, progress, deadline)
         from ..contract.kinds import read_array  # at first use
 

@@ -188,7 +188,7 @@ REFUSED: dict[str, tuple[Any, Any, Any, type[tr.TensorRoundError], str]] = {
     "dtype": (STRIDED, np.zeros((2, 3)), None, tr.InvalidArgument, "dtype float64, .* float32"),
     "shape": (STRIDED, np.zeros((3, 2), "f4"), None, tr.InvalidArgument, r"shape \(3, 2\)"),
     "no-array": (STRIDED, "text", None, tr.InvalidArgument, "data is a str, not an array"),
-    "a-list-of-numbers": (STRIDED, [[1.5]], None, tr.InvalidArgument, "numpy.asarray"),
+    "a-list-of-numbers": (STRIDED, [[1.5]], None, tr.InvalidArgument, "data has dtype float64"),
     "repeated": (
         ieee754("float32", [2, 2], strides=[0, 1]),
         np.array([[1, 2], [1, 3]], np.float32),
