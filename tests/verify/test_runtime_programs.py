@@ -93,9 +93,10 @@ def test_javascripts_math_round(tmp_path: Path) -> None:
     ],
 )
 def test_a_program_that_fails_gets_no_verdict(tmp_path: Path, code: str, why: str) -> None:
+    seconds = 2 if "not done" in why else 60
     began = time.monotonic()
-    assert why in why_not(program(tmp_path, code), dtypes=["float16"], timeout=2)
-    assert time.monotonic() - began < 20
+    assert why in why_not(program(tmp_path, code), dtypes=["float16"], timeout=seconds)
+    assert time.monotonic() - began < 50  # half of what those take that hang
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sessions are POSIX's")

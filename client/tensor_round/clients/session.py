@@ -338,6 +338,7 @@ class Session:
         making the request takes much CPU time.
         """
         retries = knocks = 0
+        failure: TensorRoundError | None = None
         while True:
             request = await self.concurrency.compute(make_request) if computes else make_request()
             try:
@@ -345,6 +346,9 @@ class Session:
             except TensorRoundError as error:
                 if error.request_id is None:
                     error.request_id = request.id
+                if failure is not None and isinstance(error, DeadlineExceeded):
+                    error.restate(f"{error.detail}; the try before: {failure.detail}")
+                failure = error
                 pause = self._retries.knock(error, knocks, deadline)
                 if pause is not None:
                     knocks += 1

@@ -77,7 +77,7 @@ def test_waiting_for_one_ends_at_the_deadline() -> None:
     began = time.monotonic()
     with pytest.raises(DeadlineExceeded):
         taken(pool, Deadline(0.1))
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 30
 
 
 def test_who_waits_is_woken_by_what_is_given_back() -> None:

@@ -39,7 +39,7 @@ def service() -> Iterator[Service]:
 def statuses(service: Service, sent: bytes, pieces: int = 1) -> list[int]:
     """The answers to all that is sent, and then a request that asks for the end."""
     sent += LIVE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-    with contextlib.closing(service.connect(timeout=10)) as plug:
+    with contextlib.closing(service.connect(timeout=20)) as plug:
         size = -(-len(sent) // pieces)
         with contextlib.suppress(ConnectionError):
             for begin in range(0, len(sent), size):
@@ -82,7 +82,7 @@ def test_what_can_be_read_in_two_ways_is_the_last(
 
 def test_who_sends_no_http_reads_so_while_it_sends_on(service: Service) -> None:
     for begin in (b"no HTTP\r\n\r\n", HEAD + CHUNKED + b"\r\n4\r\nno chunk"):
-        with contextlib.closing(service.connect(timeout=10)) as plug:
+        with contextlib.closing(service.connect(timeout=20)) as plug:
             plug.sendall(begin)
             for _ in range(20):
                 plug.sendall(bytes(200 << 10))
@@ -124,7 +124,7 @@ def test_behind_connect_nothing_is_read(service: Service) -> None:
 
 def test_trailers_are_no_header_fields(service: Service) -> None:
     head = b"POST /round HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + CHUNKED
-    with contextlib.closing(service.connect(timeout=10)) as plug:
+    with contextlib.closing(service.connect(timeout=20)) as plug:
         plug.sendall(head + b"\r\n" + CHUNKS[:-2] + FIELD + b"\r\n")
         with plug.makefile("rb") as file:
             content = file.read().partition(b"\r\n\r\n")[2]
@@ -143,7 +143,7 @@ def test_trailers_are_no_header_fields(service: Service) -> None:
     ],
 )
 def test_what_frames_a_body_has_an_end(service: Service, begin: bytes, more: bytes) -> None:
-    with contextlib.closing(service.connect(timeout=10)) as plug:
+    with contextlib.closing(service.connect(timeout=20)) as plug:
         plug.sendall(HEAD + CHUNKED + b"\r\n" + CHUNKS[:-4] + begin)
         with contextlib.suppress(ConnectionError):
             plug.sendall(more * (5 << 10))
@@ -157,7 +157,7 @@ def test_a_head_that_is_not_read_yet_is_not_late() -> None:
     requested = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
     with (
         Service("--receive-timeout", "0.5", "--min-send-rate", "0") as service,
-        contextlib.closing(service.connect(timeout=10)) as plug,
+        contextlib.closing(service.connect(timeout=20)) as plug,
     ):
         plug.sendall(requested * (count - 1) + requested[:-2] + b"Connection: close\r\n\r\n")
         time.sleep(1.5)

@@ -123,7 +123,7 @@ def test_a_request_that_ends_early_ends_the_connection(service: Service, kind: s
     for plug in [half_closed(service, WHOLE[kind][:-1]) for _ in range(BURST)]:
         with contextlib.closing(plug), contextlib.suppress(ConnectionResetError):
             assert plug.recv(100) == b""
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert service.get("/livez").status == 200
 
 

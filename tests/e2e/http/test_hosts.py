@@ -190,7 +190,7 @@ CHANGES = [
 def test_a_page_of_another_origin_changes_nothing(local: Service, path: str, origin: str) -> None:
     """Its body is not waited for, whatever type it says."""
     for media_type in ("text/plain", "application/json", "application/x-www-form-urlencoded", None):
-        with contextlib.closing(local.connection(5)) as connection:
+        with contextlib.closing(local.connection(20)) as connection:
             connection.putrequest("POST", path)
             connection.putheader("Origin", origin)
             connection.putheader("Content-Length", "100")

@@ -150,7 +150,7 @@ def test_requests_follow_one_another(other: OtherService) -> None:
 
 def test_a_refusal_waits_for_no_body(other: OtherService) -> None:
     for fields in ("X-Nothing: 1", f"Operator-Descriptor: {ieee754('float32', [3])}"):
-        with contextlib.closing(other.connect(5)) as plug:
+        with contextlib.closing(other.connect(20)) as plug:
             plug.sendall(
                 f"POST /round HTTP/1.1\r\nHost: x\r\nContent-Length: {64 * MIB}\r\n{fields}\r\n\r\n"
                 "beginning".encode()
@@ -161,7 +161,7 @@ def test_a_refusal_waits_for_no_body(other: OtherService) -> None:
 
 def test_a_coding_that_is_not_undone_is_not_taken_for_numbers(other: OtherService) -> None:
     """Some servers refuse it themselves, each with another status."""
-    with contextlib.closing(other.connect(5)) as plug:
+    with contextlib.closing(other.connect(20)) as plug:
         plug.sendall(
             "POST /round HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n"
             f"Operator-Descriptor: {ieee754('uint8', [3])}\r\n\r\n3\r\nabc\r\n0\r\n\r\n".encode()

@@ -36,7 +36,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[Service]:
         began = time.monotonic()
         assert running.stop() == 0
         # Nobody is connected, so there is nobody to wait for: DRAIN_TIMEOUT is 30 seconds.
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 20
     assert_well(running)
 
 
@@ -90,7 +90,7 @@ def has_room(service: Service) -> bool:
         "Expect: 100-continue",
         f"Operator-Descriptor: {ieee754('uint8', [WHOLE])}",
     )
-    with contextlib.closing(service.connect(10)) as plug:
+    with contextlib.closing(service.connect(20)) as plug:
         plug.sendall("\r\n".join((*lines, "", "")).encode())
         return plug.recv(12) == b"HTTP/1.1 100"
 
@@ -122,7 +122,7 @@ def test_a_short_form_is_answered_with_other_bytes_behind_it(
     before = descriptors(service)
     for count in (1, 3, 33, 1001, 51_201):
         x = halves(count)
-        with contextlib.closing(service.connect(5)) as plug:
+        with contextlib.closing(service.connect(20)) as plug:
             answers = Answers(plug)
             for _ in range(2):
                 first, second = behind(count)
@@ -131,13 +131,13 @@ def test_a_short_form_is_answered_with_other_bytes_behind_it(
                 plug.sendall(second)
                 assert answers.next()[0] == 200
             answers.file.close()  # else the socket stays open with it
-    within(5, lambda: descriptors(service) <= before)
+    within(30, lambda: descriptors(service) <= before)
 
 
 def test_a_large_short_form_is_answered_in_pieces(service: Service) -> None:
     x = halves(51_201)
     whole = short(x)
-    with contextlib.closing(service.connect(5)) as plug:
+    with contextlib.closing(service.connect(20)) as plug:
         answers = Answers(plug)
         for cut in (30_016, len(whole) - 1671, len(whole) - 1):
             plug.sendall(whole[:cut])
@@ -166,7 +166,7 @@ def mix(chance: random.Random) -> tuple[bytes, list[bytes]]:
 
 
 def exchange(service: Service, chance: random.Random) -> None:
-    with contextlib.closing(service.connect(5)) as plug:
+    with contextlib.closing(service.connect(20)) as plug:
         plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         answers = Answers(plug)
         for _ in range(chance.randint(1, 4)):
@@ -191,7 +191,7 @@ def test_no_answer_is_lost_of_small_requests_in_any_mix(service: Service) -> Non
             lost.append(number)
             assert len(lost) < 3, f"no answers on connections {lost}"
     assert not lost, f"no answers on connections {lost}"
-    within(5, lambda: descriptors(service) <= open_before)
+    within(30, lambda: descriptors(service) <= open_before)
     assert service.rss() - before <= 16 * MIB
 
 
@@ -203,7 +203,7 @@ def test_a_pipeline_that_ends_behind_a_packed_body_gives_the_budget_back(
     packed = post(gzip.compress(x.tobytes(), 1), operator, "Content-Encoding: gzip")
     assert has_room(service)
     for is_polite in (True, False):
-        plugs = [service.connect(10) for _ in range(30)]
+        plugs = [service.connect(20) for _ in range(30)]
         for plug in plugs:
             plug.sendall(packed + octets(x)[:-100])
             if is_polite:
@@ -213,7 +213,7 @@ def test_a_pipeline_that_ends_behind_a_packed_body_gives_the_budget_back(
                 socket.socket.shutdown(plug, socket.SHUT_WR)
         for plug in plugs:
             plug.close()
-    within(5, lambda: has_room(service))
+    within(30, lambda: has_room(service))
 
 
 def test_who_hangs_up_within_a_control_request_is_no_failure(service: Service) -> None:
@@ -221,7 +221,7 @@ def test_who_hangs_up_within_a_control_request_is_no_failure(service: Service) -
     json_type = "Content-Type: application/json"
     whole = post(b'{"ready": true}', json_type, path="/v2/repository/index")
     for cut in (1, 8):
-        with contextlib.closing(service.connect(10)) as plug:
+        with contextlib.closing(service.connect(20)) as plug:
             plug.sendall(whole[:-cut])
             time.sleep(0.05)
     assert service.get("/livez").status == 200

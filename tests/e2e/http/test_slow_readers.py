@@ -69,7 +69,7 @@ def test_who_takes_nothing_is_cut_off_and_gives_its_memory_back(hasty: Service) 
         plug.sendall(message(LARGE))
         plug.recv(1)  # so it has been rounded, and holds its part of the budget
         assert try_large(hasty).status == 503
-        within(10, lambda: try_large(hasty).status == 200)
+        within(30, lambda: try_large(hasty).status == 200)
         assert cut_off(hasty) == before + 1
         with contextlib.suppress(ConnectionError):
             assert len(receive(plug, LARGE.nbytes)) < LARGE.nbytes
@@ -88,7 +88,7 @@ def test_who_takes_a_little_is_cut_off(hasty: Service) -> None:
         plug.sendall(message(LARGE))
         began = time.monotonic()
         while cut_off(hasty) == before:
-            assert time.monotonic() - began < 15
+            assert time.monotonic() - began < 40
             assert plug.recv(8 << 10)
             time.sleep(0.1)
 
@@ -112,7 +112,7 @@ def test_who_asks_and_asks_and_takes_nothing_is_cut_off(hasty: Service) -> None:
             plug.settimeout(1)
             for _ in range(400):
                 plug.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
-        within(10, lambda: cut_off(hasty) > before)
+        within(30, lambda: cut_off(hasty) > before)
 
 
 def sockets_of(service: Service) -> int:
@@ -134,8 +134,8 @@ def test_a_connection_ends_whatever_is_left_in_it(tmp_path: Path, last: str) -> 
             plug = stack.enter_context(contextlib.closing(service.connect(timeout=0.2)))
             with contextlib.suppress(TimeoutError):  # it is not read on while none is taken
                 plug.sendall(message(x) * (count - 1) + message(x, last))
-        within(5, lambda: sockets_of(service) > before + 3)
-        within(15, lambda: sockets_of(service) <= before)
+        within(30, lambda: sockets_of(service) > before + 3)
+        within(30, lambda: sockets_of(service) <= before)
         assert cut_off(service) > 2
     assert "Traceback" not in "".join(service.log)
 
@@ -160,7 +160,7 @@ def test_a_service_that_leaves_does_not_wait_for_it_beyond_its_time() -> None:
         plug.sendall(message(LARGE))
         plug.recv(1)
         service.process.send_signal(signal.SIGTERM)
-        assert service.process.wait(5) == 0
+        assert service.process.wait(20) == 0
     log = "".join(service.log)
     assert "drain timeout" in log
     assert "Traceback" not in log

@@ -58,7 +58,7 @@ def test_the_client_with_and_without(locked: Service) -> None:
 
 
 def test_the_answer_comes_before_the_body(locked: Service) -> None:
-    with contextlib.closing(locked.connection(timeout=5)) as connection:
+    with contextlib.closing(locked.connection(timeout=20)) as connection:
         connection.putrequest("POST", "/round")
         connection.putheader("Operator-Descriptor", "no JSON at all")
         connection.putheader("Content-Length", str(10 << 30))
@@ -67,7 +67,7 @@ def test_the_answer_comes_before_the_body(locked: Service) -> None:
 
 
 def test_nobody_without_a_key_is_asked_to_go_on(locked: Service) -> None:
-    with contextlib.closing(locked.connect(timeout=5)) as plug:
+    with contextlib.closing(locked.connect(timeout=20)) as plug:
         plug.sendall(
             b"POST /round HTTP/1.1\r\nHost: x\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n"
         )
@@ -75,7 +75,7 @@ def test_nobody_without_a_key_is_asked_to_go_on(locked: Service) -> None:
 
 
 def test_a_head_request_is_refused_without_a_body(locked: Service) -> None:
-    with contextlib.closing(locked.connection(timeout=5)) as connection:
+    with contextlib.closing(locked.connection(timeout=20)) as connection:
         for _ in range(2):  # a body would be taken for the second answer
             connection.request("HEAD", "/operators")
             assert Reply.read(connection).status == 401

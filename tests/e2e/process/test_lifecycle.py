@@ -31,6 +31,8 @@ pytestmark = pytest.mark.usefixtures("each_started")
 ROUNDS = 3
 X = np.array([0.5, 1.5, -2.5], "<f4")
 ROUNDED = np.rint(X).tobytes()
+#: Seconds for which a service that was told to stop serves on: far more than its requests take.
+DELAY = 4
 ALONE_AND_TOGETHER = pytest.mark.parametrize("workers", ["1", "2"], ids=["alone", "workers"])
 
 
@@ -78,34 +80,34 @@ def test_sigterm_under_load_loses_nothing(workers: str) -> None:
 @ALONE_AND_TOGETHER
 def test_it_serves_on_for_the_delay_then_only_finishes(workers: str) -> None:
     with (
-        Service("--workers", workers, "--drain-delay", "2") as service,
+        Service("--workers", workers, "--drain-delay", str(DELAY)) as service,
         half_a_request(service) as slow,
     ):
         began = time.monotonic()
         service.process.send_signal(signal.SIGTERM)
-        within(1, lambda: service.get("/readyz").status == 503)
+        within(DELAY, lambda: service.get("/readyz").status == 503)
         ready = service.get("/readyz")
         assert ready.json()["code"] == "draining"
         assert int(ready.headers["Retry-After"]) >= 1
         assert service.get("/v2/health/ready").status == 503
         assert service.get("/livez").status == 200
         assert post(service, ieee754("float32", [3]), X.tobytes()).content == ROUNDED
-        assert time.monotonic() - began < 2, "too slow to have tested anything"
-        while time.monotonic() - began < 1.8:
+        while time.monotonic() - began < DELAY / 2:
             assert service.get("/livez").status == 200
+            time.sleep(0.05)
 
         def is_closed() -> bool:
             try:
-                service.connect(timeout=5).close()
+                service.connect().close()
             except ConnectionRefusedError:
                 return True
             return False
 
         # Who comes while those that wait are accepted tries again after a second.
-        within(5, is_closed)
+        within(30, is_closed)
         assert service.process.poll() is None
         assert rest_of(slow).content == ROUNDED
-        assert service.process.wait(5) == 0
+        assert service.process.wait(20) == 0
 
 
 def test_what_takes_too_long_is_told_so() -> None:
@@ -119,8 +121,8 @@ def test_what_takes_too_long_is_told_so() -> None:
         assert (reply.status, reply.json()["code"]) == (503, "draining")
         assert int(reply.headers["Retry-After"]) >= 1
         slow.close()
-        assert service.process.wait(5) == 0
-        assert 0.5 < time.monotonic() - began < 5
+        assert service.process.wait(20) == 0
+        assert 0.5 < time.monotonic() - began < 20
 
 
 def test_a_refused_sender_is_heard_out_while_the_service_leaves() -> None:
@@ -136,11 +138,15 @@ def test_a_refused_sender_is_heard_out_while_the_service_leaves() -> None:
         with plug.makefile("rb") as answer:
             assert answer.read().startswith(b"HTTP/1.1 400 ")
         plug.close()
-        assert service.process.wait(5) == 0
+        assert service.process.wait(20) == 0
 
 
 def test_idle_callers_do_not_hold_up_the_end_under_tls() -> None:
     """Their side of TLS's goodbye would be waited for, and they do not know that it is due."""
+    with TlsService() as service:
+        began = time.monotonic()
+        assert service.stop() == 0
+        usual = time.monotonic() - began
     with TlsService() as service, contextlib.ExitStack() as stack:
         for _ in range(3):
             caller = stack.enter_context(contextlib.closing(service.connection()))
@@ -148,7 +154,7 @@ def test_idle_callers_do_not_hold_up_the_end_under_tls() -> None:
             assert Reply.read(caller).status == 200
         began = time.monotonic()
         assert service.stop() == 0
-        assert time.monotonic() - began < SHUTDOWN_SECONDS - 1
+        assert time.monotonic() - began < usual + SHUTDOWN_SECONDS - 1
 
 
 @ALONE_AND_TOGETHER
@@ -159,8 +165,8 @@ def test_a_second_signal_ends_it_at_once(workers: str) -> None:
         time.sleep(0.3)
         assert service.process.poll() is None
         service.process.send_signal(signal.SIGINT)
-        assert service.process.wait(10) == 128 + signal.SIGINT
-        within(10, lambda: not any(map(is_running, processes)))
+        assert service.process.wait(20) == 128 + signal.SIGINT
+        within(30, lambda: not any(map(is_running, processes)))
 
 
 def is_running(pid: int) -> bool:
@@ -180,7 +186,7 @@ def test_a_signal_to_the_whole_group_is_one_signal() -> None:
             os.kill(pid, signal.SIGTERM)
         time.sleep(0.3)
         assert rest_of(slow).content == ROUNDED
-        assert service.process.wait(5) == 0
+        assert service.process.wait(20) == 0
 
 
 def test_a_killed_worker_is_replaced_while_the_other_serves() -> None:
@@ -192,7 +198,7 @@ def test_a_killed_worker_is_replaced_while_the_other_serves() -> None:
         # Both do serve: each takes connections while the other is stopped.
         for stopped in workers_of(service):
             os.kill(stopped, signal.SIGSTOP)
-            within(5, lambda: answers(service))
+            within(30, lambda: answers(service))
             os.kill(stopped, signal.SIGCONT)
 
 
@@ -234,8 +240,8 @@ def test_workers_do_not_outlive_their_supervisor_and_its_socket_is_taken_over(
         workers = workers_of(killed)
         assert len(workers) == 2
         killed.process.kill()
-        killed.process.wait(5)
-        within(5, lambda: not any(map(is_running, workers)))
+        killed.process.wait(20)
+        within(30, lambda: not any(map(is_running, workers)))
         assert path.is_socket()
         with Service(*options) as heir:
             assert post(heir, ieee754("float32", [3]), X.tobytes()).content == ROUNDED
@@ -246,8 +252,8 @@ def test_a_successor_may_have_the_unix_socket_while_the_last_requests_end(tmp_pa
     path = tmp_path / "round.sock"
     with Service("--uds", str(path)) as first, half_a_request(first) as slow:
         first.process.send_signal(signal.SIGTERM)
-        within(2, lambda: not path.exists())
+        within(30, lambda: not path.exists())
         with Service("--uds", str(path)) as second:
             assert rest_of(slow).content == ROUNDED
-            assert first.process.wait(5) == 0
+            assert first.process.wait(20) == 0
             assert post(second, ieee754("float32", [3]), X.tobytes()).content == ROUNDED

@@ -79,7 +79,7 @@ def replaced(path: Path, by: Path) -> None:
 def test_a_new_certificate_is_that_of_new_connections(workers: str, tmp_path: Path) -> None:
     certificate = Path(shutil.copy(SERVER, tmp_path / "service.pem"))
     with ReloadedService(certificate, "--workers", workers) as service:
-        within(10, lambda: workers == "1" or serving(service) == 2)
+        within(30, lambda: workers == "1" or serving(service) == 2)
         assert service.handshake(anyone()) == der(SERVER)
         with contextlib.closing(service.connection()) as kept:
             kept.request("GET", "/livez")
@@ -87,7 +87,7 @@ def test_a_new_certificate_is_that_of_new_connections(workers: str, tmp_path: Pa
             replaced(certificate, STRANGER)
             service.process.send_signal(signal.SIGHUP)
             told = "the certificate was read again"
-            within(5, lambda: sum(told in line for line in service.log) == int(workers))
+            within(30, lambda: sum(told in line for line in service.log) == int(workers))
             # The connection that was there goes on.
             kept.request("GET", "/livez")
             assert Reply.read(kept).status == 200
@@ -97,11 +97,11 @@ def test_a_new_certificate_is_that_of_new_connections(workers: str, tmp_path: Pa
         certificate.write_text("no certificate")
         service.process.send_signal(signal.SIGHUP)
         told = "the previous certificate stays in effect"
-        within(5, lambda: sum(told in line for line in service.log) == int(workers))
+        within(30, lambda: sum(told in line for line in service.log) == int(workers))
         assert {service.handshake(anyone()) for _ in range(4)} == {der(STRANGER)}
         replaced(certificate, SERVER)
         service.process.send_signal(signal.SIGHUP)
-        within(5, lambda: service.handshake(anyone()) == der(SERVER))
+        within(30, lambda: service.handshake(anyone()) == der(SERVER))
     assert not any("Traceback" in line for line in service.log)
 
 
@@ -120,7 +120,7 @@ def test_authorities_of_clients_are_replaced_too(version: ssl.TLSVersion, tmp_pa
         assert service.handshake(anyone(STRANGER)) is None
         replaced(authorities, STRANGER)
         service.process.send_signal(signal.SIGHUP)
-        within(5, lambda: any("read again" in line for line in service.log))
+        within(30, lambda: any("read again" in line for line in service.log))
         assert service.handshake(anyone(STRANGER)) == der(SERVER)
         # An authority that is gone is no longer trusted.
         assert service.handshake(anyone(CLIENT)) is None
@@ -128,7 +128,7 @@ def test_authorities_of_clients_are_replaced_too(version: ssl.TLSVersion, tmp_pa
         assert service.handshake(client, session) is None
         replaced(authorities, CA)
         service.process.send_signal(signal.SIGHUP)
-        within(5, lambda: sum("read again" in line for line in service.log) == 2)
+        within(30, lambda: sum("read again" in line for line in service.log) == 2)
 
 
 @ALONE_AND_TOGETHER
@@ -136,10 +136,10 @@ def test_keys_are_read_at_once(workers: str, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text(digest("a") + "\n")
     with Service("--workers", workers, "--api-keys-file", str(keys)) as service:
-        within(10, lambda: workers == "1" or serving(service) == 2)
+        within(30, lambda: workers == "1" or serving(service) == 2)
         keys.write_text(digest("a") + "\n" + digest("b") + " second\n")
         service.process.send_signal(signal.SIGHUP)
-        within(5, lambda: sum("API keys: 2" in line for line in service.log) == int(workers))
+        within(30, lambda: sum("API keys: 2" in line for line in service.log) == int(workers))
         statuses = {
             service.request("GET", "/operators", headers={"X-API-Key": "b"}).status
             for _ in range(6)

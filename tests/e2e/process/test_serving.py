@@ -235,7 +235,7 @@ def test_idle_connections_are_closed_after_keep_alive() -> None:
 @contextlib.contextmanager
 def kept(service: Service) -> Iterator[HTTPConnection]:
     """A connection on which a request was served."""
-    with contextlib.closing(service.connection(timeout=5)) as caller:
+    with contextlib.closing(service.connection(timeout=20)) as caller:
         caller.request("GET", "/livez")
         assert Reply.read(caller).status == 200
         yield caller

@@ -157,7 +157,7 @@ def test_a_silent_handshake_ends_in_time(tls: TlsService) -> None:
         began = time.monotonic()
         with contextlib.suppress(ConnectionResetError):
             assert raw.recv(1) == b""
-        assert RECEIVE_TIMEOUT - 0.5 < time.monotonic() - began < RECEIVE_TIMEOUT + 5
+        assert RECEIVE_TIMEOUT - 0.5 < time.monotonic() - began < RECEIVE_TIMEOUT + 20
 
 
 def test_with_a_client_certificate(mutual: TlsService) -> None:

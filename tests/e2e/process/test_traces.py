@@ -256,10 +256,10 @@ def test_a_dead_collector_delays_nothing(kind: str) -> None:
             began = time.monotonic()
             for _ in range(200):
                 assert post(service, ROUND, X.tobytes()).status == 200
-            assert time.monotonic() - began < 15
+            assert time.monotonic() - began < 60
             began = time.monotonic()
             assert service.stop() == 0
-            assert time.monotonic() - began < 8
+            assert time.monotonic() - began < 25
 
 
 #: FastAPI brings OpenTelemetry's API, but no exporter.

@@ -143,7 +143,7 @@ def test_chunked_uploads(service: Service, size: int) -> None:
 def test_a_chunked_upload_that_ends_while_its_room_is_awaited(service: Service) -> None:
     x = np.tile(X, 2_000)
     data = x.tobytes()
-    with contextlib.closing(service.connection(timeout=5)) as connection:
+    with contextlib.closing(service.connection(timeout=20)) as connection:
         connection.putrequest("POST", "/round")
         connection.putheader("Operator-Descriptor", ieee754("float32", [x.size]))
         connection.putheader("Transfer-Encoding", "chunked")

@@ -184,7 +184,7 @@ def test_paths_and_methods(
 @pytest.mark.not_behind("nginx", reason="it has a limit of its own, or waits for the body")
 @pytest.mark.parametrize("declared", [1, 10 << 30])
 def test_a_refusal_does_not_wait_for_the_body(service: Service, declared: int) -> None:
-    with contextlib.closing(service.connection(timeout=5)) as connection:
+    with contextlib.closing(service.connection(timeout=20)) as connection:
         connection.putrequest("POST", "/round")
         connection.putheader("Operator-Descriptor", GOOD)
         connection.putheader("Content-Length", str(declared))
@@ -200,7 +200,7 @@ def test_a_refused_sender_of_much_reads_why(service: Service) -> None:
 
 def expecting(service: Service, descriptor: str) -> bytes:
     """What the service says to headers that expect 100-continue, before any body."""
-    with contextlib.closing(service.connect(timeout=5)) as plug:
+    with contextlib.closing(service.connect(timeout=20)) as plug:
         plug.sendall(
             b"POST /round HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 8\r\n"
             b"Operator-Descriptor: " + descriptor.encode() + b"\r\n\r\n"

@@ -193,19 +193,19 @@ def test_a_silent_service_meets_the_deadline(kind: type[AnyClient], service: Ser
         began = time.monotonic()
         with pytest.raises(tr.DeadlineExceeded):
             client.round(np.zeros(10, "f4"))
-        assert 0.3 < time.monotonic() - began < 5
+        assert 0.3 < time.monotonic() - began < 20
 
 
 def test_a_dripping_answer_meets_the_deadline(kind: type[AnyClient], service: Service) -> None:
     """No single wait is long; the whole is."""
     with (
-        Proxy(service.address, lambda _: Fault(pieces_down=1, pause_down=0.05)) as proxy,
+        Proxy(service.address, lambda _: Fault(pieces_down=1, pause_down=0.4)) as proxy,
         kind(proxy.url, timeout=0.5) as client,
     ):
         began = time.monotonic()
         with pytest.raises(tr.DeadlineExceeded):
             client.round(np.zeros(10, "f4"))
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
 
 
 def test_a_service_that_does_not_listen_meets_the_deadline(kind: type[AnyClient]) -> None:
@@ -214,7 +214,7 @@ def test_a_service_that_does_not_listen_meets_the_deadline(kind: type[AnyClient]
         began = time.monotonic()
         with pytest.raises(tr.DeadlineExceeded):
             client.round(np.zeros(5_000_000, "f4"))
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
 
 
 def test_nobody_there(kind: type[AnyClient]) -> None:

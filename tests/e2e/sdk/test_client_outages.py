@@ -14,10 +14,13 @@ import pytest
 import tensor_round as tr
 from support.clients import AnyClient
 from support.services.server import Service
+from tensor_round.clients.session import PATIENCE
 
 X = np.array([0.5, 1.5, -2.5], np.float32)
 #: Longer than the pauses of three retries together.
 OUTAGE = 1.5
+#: Far less than a client waits for a service that has answered it, and far more than it needs.
+SOON = PATIENCE / 3
 
 
 @contextlib.contextmanager
@@ -65,22 +68,21 @@ def test_the_timeout_is_the_limit(kind: type[AnyClient]) -> None:
         client.round(X)
         assert service.stop() == 0
         began = time.monotonic()
-        with pytest.raises(tr.ConnectionFailed, match="cannot connect"):
+        # The deadline may pass while the last try is under way: then that is told too.
+        with pytest.raises((tr.ConnectionFailed, tr.DeadlineExceeded), match="cannot connect"):
             client.round(X)
-        assert 0.5 < time.monotonic() - began < 2
+        assert 0.5 < time.monotonic() - began < SOON
 
 
-@pytest.mark.parametrize(("retries", "most"), [(3, 1.0), (0, 0.3)])
-def test_a_first_call_to_nobody_fails_at_once(
-    kind: type[AnyClient], retries: int, most: float
-) -> None:
+@pytest.mark.parametrize("retries", [3, 0])
+def test_a_first_call_to_nobody_is_not_waited_for(kind: type[AnyClient], retries: int) -> None:
     with Service() as service:
         pass
     with kind(service.url, retries=retries) as client:
         began = time.monotonic()
         with pytest.raises(tr.ConnectionFailed):
             client.round(X)
-        assert time.monotonic() - began < most
+        assert time.monotonic() - began < SOON
 
 
 def test_without_retries_nothing_is_tried_again(kind: type[AnyClient]) -> None:
@@ -90,4 +92,4 @@ def test_without_retries_nothing_is_tried_again(kind: type[AnyClient]) -> None:
         began = time.monotonic()
         with pytest.raises(tr.ConnectionFailed):
             client.round(X)
-        assert time.monotonic() - began < 0.3
+        assert time.monotonic() - began < SOON

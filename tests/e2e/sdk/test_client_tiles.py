@@ -97,7 +97,7 @@ def test_one_deadline_for_all_tiles(kind: type[AnyClient], service: Service) -> 
         x = patterns("float32", 4000)
         with pytest.raises(tr.DeadlineExceeded):
             client.round(x)
-        assert time.monotonic() - client_began < 5
+        assert time.monotonic() - client_began < 30
 
 
 def test_the_first_error_ends_the_call_in_every_thread(
@@ -108,7 +108,7 @@ def test_the_first_error_ends_the_call_in_every_thread(
     with (
         Proxy(
             service.address,
-            lambda number: Fault(answer=refusal) if number == 2 else Fault(delay_down=20),
+            lambda number: Fault(answer=refusal) if number == 2 else Fault(delay_down=60),
         ) as proxy,
         kind(proxy.url, tile_bytes=400, connections=3) as client,
     ):
@@ -116,4 +116,4 @@ def test_the_first_error_ends_the_call_in_every_thread(
         with pytest.raises(tr.UnknownRefusal) as caught:
             client.round(patterns("float32", 4000))
         assert caught.value.status == 403
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30

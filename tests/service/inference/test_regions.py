@@ -90,5 +90,5 @@ def test_a_worker_that_dies_in_a_change_blocks_nobody(tmp_path: Path) -> None:
     assert worker.exitcode == -signal.SIGKILL
     began = time.monotonic()
     add(file, ["b"])
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert list(Registry(file).read()) == ["a", "b"]

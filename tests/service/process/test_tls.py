@@ -76,7 +76,7 @@ def test_a_caller_that_never_says_goodbye(loop: asyncio.AbstractEventLoop) -> No
         over = loop.create_future()
         server, port = await listening(over)
         with await asyncio.to_thread(call, port):
-            await asyncio.wait_for(over, 5)
+            await asyncio.wait_for(over, 30)
         server.close()
 
     loop.run_until_complete(wait())

@@ -31,7 +31,7 @@ class Run:
     def kill(self) -> bool:
         """Kill it; whether it had not ended."""
         self.process.kill()
-        return self.process.wait(10) == -signal.SIGKILL
+        return self.process.wait(20) == -signal.SIGKILL
 
     def ended(self) -> tuple[int, str]:
         """Its exit code, and what it wrote to stderr, on one line."""
