@@ -166,7 +166,7 @@ def test_files_larger_than_memory_allows(tmp_path: Path) -> None:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=110,
         )
         assert done.returncode == len(names) - 1, done.stderr
         assert told in done.stdout

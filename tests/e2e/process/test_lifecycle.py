@@ -225,7 +225,7 @@ def test_workers_that_cannot_start_say_so_in_one_line(tmp_path: Path) -> None:
 
 def assert_refuses(reason: str, *options: str) -> None:
     command = [sys.executable, "-m", "tensor_round_service", *options]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert ended.returncode == 1, ended.stderr
     (line,) = ended.stderr.splitlines()
     assert line.startswith(f"tensor-round-service: {reason}")
@@ -250,7 +250,8 @@ def test_workers_do_not_outlive_their_supervisor_and_its_socket_is_taken_over(
 
 def test_a_successor_may_have_the_unix_socket_while_the_last_requests_end(tmp_path: Path) -> None:
     path = tmp_path / "round.sock"
-    with Service("--uds", str(path)) as first, half_a_request(first) as slow:
+    patient = ("--receive-timeout", "100", "--drain-timeout", "100")
+    with Service("--uds", str(path), *patient) as first, half_a_request(first) as slow:
         first.process.send_signal(signal.SIGTERM)
         within(30, lambda: not path.exists())
         with Service("--uds", str(path)) as second:

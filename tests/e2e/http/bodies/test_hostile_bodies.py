@@ -212,7 +212,7 @@ def test_bodies_that_end_early_keep_no_memory(end: str) -> None:
         f"POST /round HTTP/1.1\r\nHost: x\r\nContent-Length: {x.nbytes}\r\n"
         f"Operator-Descriptor: {ieee754('float32', [x.size])}\r\n\r\n"
     ).encode() + x.tobytes()
-    with Service("--receive-timeout", "0.5") as service:
+    with Service("--receive-timeout", "2") as service:
         post(service, ieee754("float32", [x.size]), x.tobytes())
         before = service.rss()
         with contextlib.ExitStack() as stack:
