@@ -8,6 +8,7 @@ from time import perf_counter
 
 from .auth.api_keys import CREDENTIALS, Authenticator
 from .auth.origins import Cors, HostCheck, check_origin
+from .content.sources import ClientDisconnected
 from .engine.job import Job
 from .engine.memory import Memory
 from .failures import FAILED, NO_MEMORY, refusal_for
@@ -22,7 +23,7 @@ from .http1.asgi import (
 )
 from .http1.context import Exchange
 from .http1.head import MalformedRequest, RequestHead, traceparent_of
-from .http1.request import ClientDisconnected, Request
+from .http1.request import Request
 from .http1.response import (
     CACHE_CONTROL,
     NO_STORE,

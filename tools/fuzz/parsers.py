@@ -22,7 +22,7 @@ from tensor_round.contract.operators.importers import from_dxdispatch, from_open
 from tensor_round.contract.operators.text import operator_from_text
 from tensor_round.contract.wire import native, npy
 from tensor_round.transport.exchange import MAX_PROBLEM_BYTES, refusal
-from tensor_round_service.http1.content import STEP_BYTES, decoder_for
+from tensor_round_service.content.codings import STEP_BYTES, decoder_for
 from tensor_round_service.http1.head import MalformedRequest
 from tensor_round_service.inference.models import find
 from tensor_round_service.inference.plan import plan_from_header

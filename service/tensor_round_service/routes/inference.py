@@ -25,21 +25,13 @@ from tensor_round.contract.wire.json_size import measure_json
 from ..auth.origins import check_origin
 from ..backends import Bytes
 from ..codec import oip
+from ..content.codings import CODINGS, IDENTITY, encode, max_encoded_length, preferred_coding
+from ..content.sources import ByteSource, Prefixed, expect_end, read_all, read_up_to
+from ..engine.admission import admit
 from ..engine.engine import JSON_COST, Engine, rounding_cost
 from ..engine.job import Job
-from ..http1.content import (
-    CODINGS,
-    IDENTITY,
-    Prefixed,
-    encode,
-    expect_end,
-    max_encoded_length,
-    preferred_coding,
-    read_all,
-    read_up_to,
-)
 from ..http1.head import RequestHead
-from ..http1.request import ByteSource, Request
+from ..http1.request import Request
 from ..http1.response import Response, field_name, of_type
 from ..inference.executor import InferenceExecutor
 from ..inference.models import MODELS, Model, find
@@ -47,7 +39,7 @@ from ..inference.plan import InferencePlan, plan_from_header, plan_from_raw_body
 from ..inference.statistics import Statistics
 from ..openapi.inference import infer_operation
 from .table import Row
-from .tensor_route import Handler, TensorRoute, admit, content_of, text
+from .tensor_route import Handler, TensorRoute, content_of, text
 
 _ACCEPT_ENCODING = field_name(native.ACCEPT_ENCODING)
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)

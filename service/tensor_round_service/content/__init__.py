@@ -1,0 +1,1 @@
+"""The content of requests and responses, in no protocol's terms."""
