@@ -296,11 +296,13 @@ def test_only_the_controller_and_its_actors_know_ray() -> None:
     assert known == {"command", "controller", "leadership", "replica"}
 
 
-def test_the_engine_imports_without_a_web_framework() -> None:
+def test_engine_and_inference_import_without_http() -> None:
+    closed = [*sorted(WEB), *("httptools", "tensor_round_service.http1")]
+    closed.append("tensor_round_service.routes")
     code = (
         "import sys\n"
-        f"for name in {sorted(WEB)!r}: sys.modules[name] = None\n"
+        f"for name in {closed!r}: sys.modules[name] = None\n"
         "import tensor_round_service.engine, tensor_round_service.backends.select\n"
-        "import tensor_round_service.local\n"
+        "import tensor_round_service.local, tensor_round_service.inference.inference\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from tensor_round.contract.errors import DigestMismatch, MalformedEncoding, UnsupportedEncoding
 from tensor_round.contract.progress import Pause, no_pause
 
+from . import Parts
 from .sources import PIECE_BYTES, ByteSource, Progress
 
 #: Bytes that are coded between two pauses: about 0.3 ms of work. So many of a body are decoded on
@@ -194,9 +195,7 @@ def decoder_for(coding: str) -> Decoder | None:
     return Decoder(window)
 
 
-def encode(
-    parts: Sequence[bytes | memoryview], coding: str, pause: Pause = no_pause
-) -> list[bytes]:
+def encode(parts: Parts, coding: str, pause: Pause = no_pause) -> list[bytes]:
     """Encode the parts as one stream."""
     stream = zlib.compressobj(_LEVEL, wbits=WINDOWS[coding])
     encoded: list[bytes] = []
@@ -206,7 +205,7 @@ def encode(
     return [*filter(None, encoded), stream.flush()]
 
 
-def sha256(parts: Sequence[bytes | memoryview], pause: Pause = no_pause) -> bytes:
+def sha256(parts: Parts, pause: Pause = no_pause) -> bytes:
     """The SHA-256 of the parts together."""
     digest = hashlib.sha256()
     for piece in pieces(parts, _HASH_STEP_BYTES):
@@ -215,7 +214,7 @@ def sha256(parts: Sequence[bytes | memoryview], pause: Pause = no_pause) -> byte
     return digest.digest()
 
 
-def pieces(parts: Sequence[bytes | memoryview], nbytes: int) -> Iterator[memoryview]:
+def pieces(parts: Parts, nbytes: int) -> Iterator[memoryview]:
     """The parts in pieces of at most ``nbytes`` bytes."""
     for part in parts:
         whole = memoryview(part)
