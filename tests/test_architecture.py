@@ -78,7 +78,7 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
             "content",
         },
         "openapi": {"inference", "engine", "codec"},
-        "metrics": {"engine", "http1"},
+        "metrics": {"engine"},
         "auth": {"http1", "codec"},
         "inference": {"engine", "backends", "codec", "content"},
         "engine": {"backends", "content"},
