@@ -72,16 +72,18 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
     },
     SERVICE: {
         "fleet": {"process", "routes", "engine", "http1"},
-        "process": {"auth", "engine", "backends", "http1", "routes"},
+        "process": {"auth", "engine", "backends", "http1", "routes", "content"},
         "routes": {
             *("metrics", "auth", "openapi", "http1", "inference", "engine", "backends", "codec"),
+            "content",
         },
         "openapi": {"inference", "engine", "codec"},
-        "metrics": {"engine", "http1"},
+        "metrics": {"engine"},
         "auth": {"http1", "codec"},
-        "inference": {"engine", "backends", "codec"},
-        "engine": {"backends"},
-        "http1": set(),
+        "inference": {"engine", "backends", "codec", "content"},
+        "engine": {"backends", "content"},
+        "http1": {"content"},
+        "content": set(),
         "backends": set(),
         "codec": set(),
     },
@@ -245,7 +247,7 @@ def test_the_reference_shares_nothing_with_the_product(name: str) -> None:
     assert not uses(path, {"ml_dtypes", *IO})
 
 
-@pytest.mark.parametrize("package", ["engine", "backends", "inference", "codec"])
+@pytest.mark.parametrize("package", ["engine", "backends", "inference", "codec", "content"])
 def test_what_rounds_knows_no_http(package: str) -> None:
     for path in files(SERVICE / package):
         assert not uses(path, WEB), path
@@ -262,6 +264,7 @@ def test_http_knows_no_tensor_and_no_framework() -> None:
 def _knows_http_alone(path: Path) -> None:
     own = (
         "tensor_round_service.http1",
+        "tensor_round_service.content",
         "tensor_round.contract.errors",
         "tensor_round.contract.progress",
         "tensor_round.contract.wire",
@@ -293,11 +296,13 @@ def test_only_the_controller_and_its_actors_know_ray() -> None:
     assert known == {"command", "controller", "leadership", "replica"}
 
 
-def test_the_engine_imports_without_a_web_framework() -> None:
+def test_engine_and_inference_import_without_http() -> None:
+    closed = [*sorted(WEB), *("httptools", "tensor_round_service.http1")]
+    closed.append("tensor_round_service.routes")
     code = (
         "import sys\n"
-        f"for name in {sorted(WEB)!r}: sys.modules[name] = None\n"
+        f"for name in {closed!r}: sys.modules[name] = None\n"
         "import tensor_round_service.engine, tensor_round_service.backends.select\n"
-        "import tensor_round_service.local\n"
+        "import tensor_round_service.local, tensor_round_service.inference.inference\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

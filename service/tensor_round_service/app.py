@@ -25,6 +25,7 @@ from .engine.memory import Memory
 from .engine.readiness import ProcessLifecycle, Readiness
 from .inference.cuda_memory import CudaSharedMemory
 from .inference.executor import InferenceExecutor
+from .inference.inference import Inference
 from .inference.posix_memory import PosixSharedMemory
 from .inference.regions import Registry
 from .inference.statistics import Statistics
@@ -201,7 +202,7 @@ def create_app(
         round_row(serving, limit),
         compare_row(serving, limit),
         *control_rows(counts, readiness.check, shared_memory, cuda_memory),
-        *inference_rows(serving, limit, executor, counts, origins),
+        *inference_rows(Inference(serving, executor, counts, limit), origins),
     ]
     rows = [service_row(rows), *rows]
     metrics = Metrics(

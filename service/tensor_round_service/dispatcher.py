@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from time import perf_counter
 
+from .access_log import Entry, log
 from .auth.api_keys import CREDENTIALS, Authenticator
 from .auth.origins import Cors, HostCheck, check_origin
+from .content.sources import ClientDisconnected
 from .engine.job import Job
 from .engine.memory import Memory
 from .failures import FAILED, NO_MEMORY, refusal_for
@@ -22,7 +23,7 @@ from .http1.asgi import (
 )
 from .http1.context import Exchange
 from .http1.head import MalformedRequest, RequestHead, traceparent_of
-from .http1.request import ClientDisconnected, Request
+from .http1.request import Request
 from .http1.response import (
     CACHE_CONTROL,
     NO_STORE,
@@ -40,8 +41,6 @@ from .routes.table import Table
 _WITHOUT_A_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 #: One path of each API, for the preallocated responses.
 _PATHS = ("/round", "/v2")
-#: The access log: a line for each request, without payloads, queries and keys.
-_ACCESS = logging.getLogger("tensor_round_service.access_log")
 
 
 class Dispatcher:
@@ -111,8 +110,8 @@ class Dispatcher:
         response.headers.append(request_id)
         if self._cors is not None:
             response.headers += self._cors.fields(head)
-        if self._metrics is not None and (route is None or response.owner is None):
-            self._metrics.responded(head.path, response, request.received)
+        if route is None or response.owner is None:
+            self._count(head.path, response, request.received)
         return response
 
     def _strip_trailing_slash(self, head: RequestHead) -> None:
@@ -127,8 +126,7 @@ class Dispatcher:
         """
         head, received = (None, 0) if request is None else (request.head, request.received)
         response = response_to(path, error, traceparent_of(head))
-        if self._metrics is not None:
-            self._metrics.responded(path, response, received)
+        self._count(path, response, received)
         if self._cors is not None:
             response.headers += self._cors.fields(head)
         return response
@@ -137,10 +135,15 @@ class Dispatcher:
         """Return a response that needs no memory, for an error on that path, and its bytes."""
         code, of_v2 = refusal_for(error).code, is_v2(path)
         found = self._preallocated.get((code, of_v2)) or self._preallocated[FAILED.code, of_v2]
-        if self._metrics is not None:
-            with contextlib.suppress(MemoryError):
-                self._metrics.responded(path, found[0])
+        with contextlib.suppress(MemoryError):
+            self._count(path, found[0])
         return found
+
+    def _count(self, path: str, response: Response, received: int = 0) -> None:
+        """Count a response without a job."""
+        if self._metrics is not None:
+            sent = sum(map(len, response.parts))
+            self._metrics.responded(path, response.status, response.code, received, sent)
 
     def abandoned(self, path: str, received: int) -> None:
         """Count a request whose caller has left before its response."""
@@ -150,7 +153,7 @@ class Dispatcher:
     def log(self, exchange: Exchange) -> None:
         """Log an exchange that is over."""
         with contextlib.suppress(MemoryError):
-            _log(exchange)
+            log(_entry(exchange))
 
     async def serve_asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request of another ASGI server."""
@@ -177,8 +180,8 @@ def _serialized(response: Response) -> tuple[Response, bytes]:
     return response, b"".join((head, *response.parts))
 
 
-def _log(exchange: Exchange) -> None:
-    """Log an exchange: in text after its method and path, else as fields."""
+def _entry(exchange: Exchange) -> Entry:
+    """What the access log has of an exchange."""
     head, response = exchange.head, exchange.response
     (status, code), sent, request_id = ABANDONED, 0, b""
     if response is not None:
@@ -186,20 +189,15 @@ def _log(exchange: Exchange) -> None:
         request_id = dict(response.headers).get(REQUEST_ID, b"")
         if head is None or head.method != "HEAD":
             sent = sum(map(len, response.parts))
-    fields = {
-        "status": int(status),
-        "code": code or None,
-        "received_bytes": exchange.received,
-        "sent_bytes": sent,
-        "duration_ms": round(exchange.seconds * 1e3, 3),
-        "client": exchange.client,
-        "request_id": request_id.decode() or None,
-        "traceparent": traceparent_of(head),
-    }
-    told = {name: value for name, value in fields.items() if value is not None}
-    method, path = None if head is None else head.method, exchange.path
-    # No space: it separates the fields.
-    shown = ascii(path)[1:-1].replace(" ", "\\x20")
-    text = "".join(f" {name}={value}" for name, value in told.items())
-    extra = {"event": "request", "method": method, "path": path, **told}
-    _ACCESS.info("%s %s%s", method or "-", shown, text, extra=extra)
+    return Entry(
+        None if head is None else head.method,
+        exchange.path,
+        status,
+        code,
+        exchange.received,
+        sent,
+        exchange.seconds,
+        exchange.client,
+        request_id.decode() or None,
+        traceparent_of(head),
+    )

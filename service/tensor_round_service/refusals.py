@@ -21,9 +21,9 @@ from tensor_round.contract.errors import (
 from tensor_round.contract.wire import native
 
 from .codec import oip
+from .content.sources import ClientDisconnected
 from .failures import refusal_for
 from .http1.head import Header, MalformedRequest
-from .http1.request import ClientDisconnected
 from .http1.response import NO_STORE, Response, field_name, of_type
 
 _RETRY_AFTER = field_name(native.RETRY_AFTER)

@@ -30,7 +30,7 @@ from .mutations import Mutant, mutants
 #: Folders and modules whose mutants are judged.
 SELECTED = (
     "client/tensor_round/contract",
-    *(f"service/tensor_round_service/{room}" for room in ("codec", "http1", "engine")),
+    *(f"service/tensor_round_service/{room}" for room in ("codec", "content", "http1", "engine")),
     "service/tensor_round_service/backends/cuda/kernels.py",
     "service/tensor_round_service/backends/cpu/llvm_kernels.py",
 )

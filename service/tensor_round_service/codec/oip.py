@@ -10,7 +10,7 @@ with a part of them ignored are refused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from tensor_round.contract.errors import Fault, InvalidDescriptor, MalformedJSON, TensorTooLarge
@@ -105,6 +105,8 @@ class Request:
     outputs: tuple[Output, ...]
     binary_output: bool
     strict_json: bool = False
+    #: Length in bytes of the header that it was read from.
+    header_length: int = field(default=0, compare=False)
 
     @property
     def uses_shared_memory(self) -> bool:
@@ -154,6 +156,7 @@ def read_request(header: bytes, pause: Pause = no_pause) -> Request:
         ),
         binary_output=binary_output,
         strict_json=_parameter(parameters, "strict_json", bool, ()) or False,
+        header_length=len(header),
     )
 
 
@@ -292,9 +295,9 @@ class ResponseOutput:
     datatype: str
     shape: tuple[int, ...]
     parameters: Mapping[str, str | int]
-    data: Sequence[bytes] | None = None
+    data: Sequence[bytes | memoryview] | None = None
 
-    def _text(self) -> list[bytes]:
+    def _text(self) -> list[bytes | memoryview]:
         members: dict[str, Any] = {
             "name": self.name,
             "datatype": self.datatype,
@@ -311,7 +314,7 @@ def write_response(
     model_version: str,
     request_id: str | None,
     outputs: Sequence[ResponseOutput],
-) -> list[bytes]:
+) -> list[bytes | memoryview]:
     """The inference header of a response, in parts.
 
     Binary outputs follow it in the order of ``outputs``.

@@ -36,11 +36,13 @@ class Job:
     __slots__ = (
         *("_buffers", "_memory", "_needed", "_reserved"),
         *("execute_seconds", "executed_by", "overlap", "queue_seconds", "receive_seconds"),
-        *("call", "caller", "is_sent", "labels", "observer", "sending_since", "traffic"),
+        *("began", "call", "caller", "is_sent", "labels", "observer", "sending_since", "traffic"),
     )
 
     #: The route's path, and the lengths of the request's and the response's body in bytes.
     traffic: tuple[str, int, int]
+    #: Start of an inference, on the clock of time.perf_counter_ns.
+    began: int
     #: Start of sending the response, on the clock of time.perf_counter.
     sending_since: float
 

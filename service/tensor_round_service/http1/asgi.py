@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol
 
+from ..content.sources import ClientDisconnected, Progress
 from .head import Header, MalformedRequest, RequestHead, traceparent_of
-from .request import ClientDisconnected, Progress, Request
+from .request import Request
 from .response import NOT_MODIFIED, FixedFields, MemoryOwner, Response
 
 Scope = MutableMapping[str, Any]

@@ -19,11 +19,11 @@ from typing import Any
 
 from tensor_round.contract.errors import Draining, ReceiveTimeout, RequestRefused
 
+from ..content.sources import ClientDisconnected
 from .context import ConnectionLimits, Exchange, RequestHandler, ServerContext, ServerState
 from .head import MalformedRequest, path_of, split_head
 from .lifecycle import ConnectionLifecycle, State
 from .receiving import CONTINUE, ReceivedRequest, client_of
-from .request import ClientDisconnected
 from .response import Response, head_bytes
 
 logger = logging.getLogger(__name__)

@@ -68,7 +68,7 @@ class RequestHandler(Protocol):
     async def respond(self, request: Request) -> Response:
         """Return the response to a request; errors become refusals.
 
-        Raises :class:`~..request.ClientDisconnected` and :class:`~..head.MalformedRequest`.
+        Raises :class:`~..content.sources.ClientDisconnected` and :class:`~..head.MalformedRequest`.
         """
 
     def refuse(self, path: str, error: Exception, request: Request | None = None) -> Response:

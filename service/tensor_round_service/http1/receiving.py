@@ -10,9 +10,9 @@ from typing import Any
 from tensor_round.contract.errors import HeadersTooLarge, ProtocolViolation, RequestRefused
 from tensor_round.contract.wire.http1 import BodyReader, FramingTooLong
 
+from ..content.sources import Progress
 from .context import ConnectionLimits, MinimumRate
 from .head import MAX_HEAD_BYTES, MalformedRequest, RequestHead
-from .request import Progress
 
 #: From this size on, bytes are received directly into the target. Smaller remainders are received
 #: into the shared buffer, together with the bytes after them, and copied.

@@ -18,11 +18,11 @@ from typing import Protocol
 
 from tensor_round.contract.wire import native
 
+from ..content import Parts
 from .head import Header, RequestHead
 
 #: Has no Content-Length: it would be the length of what is not sent (RFC 9110, section 8.6).
 NOT_MODIFIED = 304
-Parts = Sequence[bytes | memoryview]
 _SANE_ID = re.compile(native.SANE_REQUEST_ID.encode())
 #: A new id is random bytes of the process and a counter: unique without a system call each.
 _process = os.urandom(8).hex().encode()

@@ -11,8 +11,8 @@ import select
 import sys
 from typing import Any
 
+from ..content import Parts
 from .context import MinimumRate
-from .response import Parts
 
 if sys.platform == "linux":
     import fcntl

@@ -1,4 +1,4 @@
-"""Execution of planned inferences: reads the input, rounds, and writes the output. No HTTP here."""
+"""Execution of planned inferences: reads the input, rounds, and writes the output."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tensor_round.contract.quoting import shown
 
 from ..backends import Bytes
 from ..codec import jsontensor, oip
+from ..content import Parts
 from ..engine.engine import INLINE_BYTES, JSON_COST, Engine
 from ..engine.job import Job
 from ..engine.overlap import flat_call
@@ -66,20 +67,20 @@ class InferenceExecutor:
                 return sum(buffers_for(nbytes))
         return nbytes
 
-    def payload_bytes(self, plan: InferencePlan, json_length: int) -> int:
+    def payload_bytes(self, plan: InferencePlan) -> int:
         """The number of payload bytes whose processing takes as long as :meth:`run`."""
         if plan.uses_regions and (
             self._is_on_device(plan.source) or self._is_on_device(plan.output.region)
         ):
             return INLINE_BYTES + plan.call.nbytes  # the event loop must not wait for a device
-        read = json_length * JSON_COST if isinstance(plan.source, oip.Inline) else 0
+        read = plan.header_length * JSON_COST if isinstance(plan.source, oip.Inline) else 0
         written = plan.call.output.element_count * NUMBER_COST if plan.returns_json_data else 0
         return plan.call.input.byte_length + read + written
 
     def run(
         self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause = no_pause
-    ) -> list[bytes | memoryview]:
-        """Execute a plan; return the parts of the response: its header, and binary output data.
+    ) -> Parts:
+        """Execute a plan; return the output: its bytes or its numbers as JSON, none for a region.
 
         ``received`` is the tensor after the request's header, if there is one. ``pause`` is called
         between pieces of JSON.
@@ -87,19 +88,18 @@ class InferenceExecutor:
         if plan.output.region is None:
             rounded = self._rounded(plan, received, job, pause)
             if plan.output.binary:
-                return [plan.header_without_data, rounded.data]
+                return [rounded.data]
             flat = (plan.call.output.element_count,)
             tokens = not plan.strict_json
-            numbers = jsontensor.write(
+            return jsontensor.write(
                 rounded.data, plan.carrier, flat, nan_tokens=tokens, pause=pause
             )
-            return [*plan.header_with_data(numbers)]
         if self._is_on_device(plan.output.region):
             self._round_on_device(plan, received, job, pause)
         else:
             with self._posix_part(plan.output.region, plan) as target:
                 self._round_into(target, plan, received, job, pause)
-        return [plan.header_without_data]
+        return []
 
     def _round_into(
         self,

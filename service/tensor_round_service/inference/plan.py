@@ -12,15 +12,15 @@ from tensor_round.contract.dtypes import DType
 from tensor_round.contract.errors import (
     Fault,
     InvalidDescriptor,
-    NotOffered,
     PayloadSizeMismatch,
     TensorTooLarge,
 )
 from tensor_round.contract.layout import Layout, check_size
-from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown
 
 from ..codec import jsontensor, oip
+from ..content import Parts
+from ..engine.engine import rounding_cost
 from .models import ADVERTISED, CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
 
 NO_SHARED_MEMORY = (
@@ -43,7 +43,19 @@ class InferencePlan:
     source: oip.Source
     output: oip.Output
     #: Whether NaNs and infinities in the response's JSON are strings.
-    strict_json: bool = False
+    strict_json: bool
+    #: Length in bytes of the request's JSON header, 0 without one.
+    header_length: int
+
+    @cached_property
+    def labels(self) -> tuple[str, str]:
+        """Dialect and dtype, for metrics."""
+        return self.model.dialect.name, self.call.input.dtype.name
+
+    @cached_property
+    def cost(self) -> int:
+        """See :func:`.engine.rounding_cost`."""
+        return rounding_cost(self.call)
 
     @property
     def carrier(self) -> DType:
@@ -100,13 +112,11 @@ class InferencePlan:
             parameters["shared_memory_offset"] = region.offset
         return b"".join(self._header(parameters, None))
 
-    def header_with_data(self, data: Sequence[bytes]) -> list[bytes]:
+    def header_with_data(self, data: Parts) -> Parts:
         """The JSON header of a response with the output's numbers, given as JSON, in parts."""
         return self._header({}, data)
 
-    def _header(
-        self, parameters: dict[str, str | int], data: Sequence[bytes] | None
-    ) -> list[bytes]:
+    def _header(self, parameters: dict[str, str | int], data: Parts | None) -> Parts:
         if self.carrier is not self.call.output.dtype:
             parameters = {"dtype": self.call.output.dtype.name, **parameters}
         output = oip.ResponseOutput(
@@ -119,22 +129,8 @@ class InferencePlan:
         return oip.write_response(self.model.name, self.model.version, self.request_id, [output])
 
 
-def plan_from_header(
-    model: Model, header: bytes, shared_memory: bool, pause: Pause = no_pause
-) -> InferencePlan:
-    """The plan of a request with this JSON header.
-
-    Raises as :func:`.oip.read_request` and :func:`plan`, and :class:`NotOffered` for
-    shared memory if ``shared_memory`` is False.
-    """
-    request = oip.read_request(header, pause)
-    if request.uses_shared_memory and not shared_memory:
-        raise NotOffered(NO_SHARED_MEMORY)
-    return plan(model, request)
-
-
-def plan_from_raw_body(model: Model, nbytes: int) -> InferencePlan:
-    """The plan of a request without a header: the body is the input, of the advertised type."""
+def raw_request(model: Model, nbytes: int) -> oip.Request:
+    """A request without a header: the body is the input, of the advertised type."""
     count, rest = divmod(nbytes, ADVERTISED.itemsize)
     if rest or not count:
         raise PayloadSizeMismatch(
@@ -142,7 +138,7 @@ def plan_from_raw_body(model: Model, nbytes: int) -> InferencePlan:
             f"{ADVERTISED.itemsize} bytes, got {nbytes}"
         )
     tensor = oip.Input(model.input, str(ADVERTISED.oip), (count,), {}, oip.Binary(nbytes))
-    return plan(model, oip.Request(None, {}, (tensor,), (), binary_output=True))
+    return oip.Request(None, {}, (tensor,), (), binary_output=True)
 
 
 def plan(model: Model, request: oip.Request) -> InferencePlan:
@@ -162,7 +158,15 @@ def plan(model: Model, request: oip.Request) -> InferencePlan:
             f"{shown(tensor.source.byte_size)} by its parameters"
         )
     output = _output(model, request, nbytes)
-    return InferencePlan(model, request.id, call, tensor.source, output, request.strict_json)
+    return InferencePlan(
+        model,
+        request.id,
+        call,
+        tensor.source,
+        output,
+        request.strict_json,
+        request.header_length,
+    )
 
 
 def _call(model: Model, request: oip.Request, tensor: oip.Input) -> RoundCall:

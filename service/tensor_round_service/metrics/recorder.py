@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Set
 from pathlib import Path
 
 from ..counters import INTERVAL, Counters
-from ..http1.response import Response
 from .counts import Counts, Gauges, Totals
 from .exposition import Workers, exposition
 
@@ -60,10 +59,9 @@ class Metrics:
             return path
         return next((name for name in _FOLDERS if f"{path}/".startswith(f"{name}/")), "other")
 
-    def responded(self, path: str, response: Response, received: int = 0) -> None:
-        """Count a response without a job; ``received`` is the length of the request's body."""
-        labels = (self.route_of(path), "", "", "", str(response.status), response.code)
-        self.counts.request(labels, received, sum(map(len, response.parts)))
+    def responded(self, path: str, status: int, code: str, received: int, sent: int) -> None:
+        """Count a response without a job, and the lengths of both bodies in bytes."""
+        self.counts.request((self.route_of(path), "", "", "", str(status), code), received, sent)
 
     def abandoned(self, path: str, received: int) -> None:
         """Count a request whose caller left before its response."""

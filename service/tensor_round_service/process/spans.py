@@ -13,10 +13,11 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
+from ..content.sources import ClientDisconnected
 from ..engine.job import PHASES, Job, Observer
 from ..http1.context import RequestHandler
 from ..http1.head import TRACEPARENT, RequestHead, traceparent_of, tracestate_of
-from ..http1.request import ClientDisconnected, Request
+from ..http1.request import Request
 from ..http1.response import Response
 
 #: The methods that are a value of ``http.request.method``; others are ``_OTHER``.

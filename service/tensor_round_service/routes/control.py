@@ -28,9 +28,9 @@ from tensor_round.contract.quoting import shown
 from tensor_round.contract.wire import strictjson
 
 from .. import documents
+from ..content.sources import read_all
 from ..engine.job import Job
 from ..http1.asgi import CONTROL_PIECE_BYTES, AsgiRequest
-from ..http1.content import read_all
 from ..inference.cuda_memory import HANDLE_BYTES, CudaSharedMemory
 from ..inference.models import MODELS, Model, config_of, find, metadata_of, versions_of
 from ..inference.plan import NO_SHARED_MEMORY

@@ -23,31 +23,22 @@ from tensor_round.contract.wire import native
 from tensor_round.contract.wire.json_size import measure_json
 
 from ..auth.origins import check_origin
-from ..backends import Bytes
 from ..codec import oip
-from ..engine.engine import JSON_COST, Engine, rounding_cost
+from ..content import Parts
+from ..content.codings import CODINGS, IDENTITY, encode, max_encoded_length, preferred_coding
+from ..content.sources import ByteSource, Prefixed, read_all, read_up_to
+from ..engine.admission import admit
+from ..engine.engine import JSON_COST
 from ..engine.job import Job
-from ..http1.content import (
-    CODINGS,
-    IDENTITY,
-    Prefixed,
-    encode,
-    expect_end,
-    max_encoded_length,
-    preferred_coding,
-    read_all,
-    read_up_to,
-)
 from ..http1.head import RequestHead
-from ..http1.request import ByteSource, Request
+from ..http1.request import Request
 from ..http1.response import Response, field_name, of_type
-from ..inference.executor import InferenceExecutor
+from ..inference.inference import Inference
 from ..inference.models import MODELS, Model, find
-from ..inference.plan import InferencePlan, plan_from_header, plan_from_raw_body
-from ..inference.statistics import Statistics
+from ..inference.plan import InferencePlan, raw_request
 from ..openapi.inference import infer_operation
 from .table import Row
-from .tensor_route import Handler, TensorRoute, admit, content_of, text
+from .tensor_route import Handler, TensorRoute, content_of, text
 
 _ACCEPT_ENCODING = field_name(native.ACCEPT_ENCODING)
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
@@ -66,19 +57,12 @@ MAX_RAW_BYTES = 16 << 20
 _ENCODING_COST = 64
 
 
-def inference_rows(
-    engine: Engine,
-    max_tensor_bytes: int,
-    executor: InferenceExecutor,
-    counts: Statistics,
-    listed_origins: Set[bytes] = frozenset(),
-) -> Iterator[Row]:
+def inference_rows(inference: Inference, listed_origins: Set[bytes] = frozenset()) -> Iterator[Row]:
     """The routes of every model and version, and what unknown ones get."""
 
-    inference = partial(_Inference, engine, max_tensor_bytes, executor, counts, listed_origins)
-
     def row(path: str, model: Model) -> Row:
-        route = TensorRoute(engine, inference(model).select_handler)
+        handlers = _InferRoute(inference, listed_origins, model)
+        route = TensorRoute(inference.engine, handlers.select_handler)
         return Row(path, route, method="POST")
 
     for model in MODELS:
@@ -100,13 +84,10 @@ def inference_rows(
 
 
 @dataclass(eq=False)
-class _Inference:
+class _InferRoute:
     """Inference by one version of a model."""
 
-    engine: Engine
-    limit: int
-    executor: InferenceExecutor
-    counts: Statistics
+    inference: Inference
     listed_origins: Set[bytes]
     model: Model
 
@@ -116,21 +97,34 @@ class _Inference:
 
     def select_handler(self, _content_type: bytes, _has_descriptor: bool) -> Handler:
         """The handler; it is the same for all requests."""
-        return self._infer_and_count
+        return self._infer
 
-    async def _infer_and_count(self, request: Request, job: Job) -> Response:
-        """Infer, and count failures in the statistics."""
-        began = perf_counter_ns()
+    async def _infer(self, request: Request, job: Job) -> Response:
+        """Infer, and count it in the statistics."""
+        began = job.began = perf_counter_ns()
+        counts = self.inference.counts
         try:
-            return await self._infer(request, job, began)
+            plan, source, stated = await self._plan(request, job)
+            output = await self.inference.infer(plan, source, job, stated)
+            response = _response(plan, output, job)
+            if _ACCEPT_ENCODING in request.head.values:
+                await self._encode(request.head, response, job)
         except Exception:
-            self.counts.failed(self.model, perf_counter_ns() - began)
+            counts.failed(self.model, perf_counter_ns() - began)
             raise
+        counts.succeeded(self.model, job, perf_counter_ns() - began)
+        return response
 
-    async def _infer(self, request: Request, job: Job, began: int) -> Response:
-        head = request.head
-        source, length = content_of(request, job, self.engine)
-        json_length = _json_length(head, length, self.limit)
+    async def _plan(
+        self, request: Request, job: Job
+    ) -> tuple[InferencePlan, ByteSource, int | None]:
+        """The plan, and the source of what follows the JSON header, with its length if known.
+
+        Memory for a known length is reserved.
+        """
+        head, engine, limit = request.head, self.inference.engine, self.inference.max_tensor_bytes
+        source, length = content_of(request, job, engine)
+        json_length = _json_length(head, length, limit)
         if json_length == 0 and length is None:
             content = await read_all(source, MAX_RAW_BYTES, job.reserve)
             source, length = Prefixed(memoryview(content), source), len(content)
@@ -138,86 +132,26 @@ class _Inference:
         elif length and json_length is not None:
             source = await admit(source, job, length)
         if json_length == 0 and length is not None:
-            header, plan = b"", plan_from_raw_body(self.model, length)
-            plan.check_sizes(self.limit)
+            header, plan = b"", self.inference.plan(self.model, raw_request(self.model, length))
         else:
             header = await _header(source, job, length, json_length)
             if len(header) <= _CACHED_HEADER_BYTES:
                 plan = self._cached_plan(header)
             else:
                 work = partial(self._plan_long_header, header, job)
-                plan = await self.engine.run_slowly(work, len(header) * JSON_COST, job)
+                plan = await engine.run_slowly(work, len(header) * JSON_COST, job)
         if plan.uses_regions:
             # The request may change memory of another client.
             check_origin(head, self.listed_origins)
-        job.labels = self.model.dialect.name, plan.call.input.dtype.name
-        job.call = plan.call
-        tensor = await self._receive(plan, source, job, length, len(header))
-        received = perf_counter_ns()
-        nbytes = self.executor.payload_bytes(plan, len(header))
-        execute = partial(self.executor.run, plan, tensor, job)
-        cost = nbytes - plan.call.nbytes + rounding_cost(plan.call)
-        if plan.has_json_data:
-            parts = await self.engine.run_slowly(execute, cost, job, is_timed=True)
-        else:
-            parts = await self.engine.run(execute, nbytes, cost, job)
-        rounded = perf_counter_ns()
-        response = _response(plan, parts, job)
-        if _ACCEPT_ENCODING in head.values:
-            await self._encode(head, response, job)
-        overlap = 0.0 if job.overlap is None else job.overlap.seconds
-        job.receive_seconds = (received - began) / 1e9 - overlap
-        job.execute_seconds += overlap
-        self.counts.succeeded(
-            self.model,
-            queue=int(job.queue_seconds * 1e9),
-            input=int(job.receive_seconds * 1e9),
-            infer=int(job.execute_seconds * 1e9),
-            output=perf_counter_ns() - rounded,
-        )
-        return response
+        return plan, source, None if length is None else length - len(header)
 
     def _make_plan(self, header: bytes, pause: Pause = no_pause) -> InferencePlan:
-        plan = plan_from_header(self.model, header, self.executor.has_shared_memory, pause)
-        plan.check_sizes(self.limit)
-        return plan
+        return self.inference.plan(self.model, oip.read_request(header, pause))
 
     def _plan_long_header(self, header: bytes, job: Job, pause: Pause) -> InferencePlan:
         """Reserve the memory that parsing takes, and plan."""
         job.reserve(measure_json(header, pause).nbytes)
         return self._make_plan(header, pause)
-
-    async def _receive(
-        self,
-        plan: InferencePlan,
-        source: ByteSource,
-        job: Job,
-        length: int | None,
-        json_length: int,
-    ) -> Bytes | None:
-        """Reserve the memory of the plan, and receive the tensor if it follows the header."""
-        needed = self.executor.buffer_bytes(plan) + plan.text_bytes
-        if not isinstance(plan.source, oip.Binary):
-            job.reserve(needed)
-            await expect_end(source, 0)
-            return None
-        nbytes = plan.source.byte_size
-        if length is not None:
-            if length - json_length != nbytes:
-                raise _wrong_size(length - json_length, nbytes)
-            needed -= nbytes  # admit() has reserved the stated length
-        if needed:
-            job.reserve(needed)
-        memory = job.allocate(nbytes)
-        # A tensor for a shared memory region is rounded while it is copied there.
-        has_region = plan.output.region is not None
-        progress = None if has_region else self.engine.overlap(plan.call, memory, job)
-        got = await source.receive_into(memory.data, progress)
-        if not source.is_at_end:
-            await expect_end(source, nbytes)
-        if got != nbytes:
-            raise _wrong_size(got, nbytes)
-        return memory
 
     async def _encode(self, head: RequestHead, response: Response, job: Job) -> None:
         """Encode the content as ``Accept-Encoding`` prefers."""
@@ -226,15 +160,20 @@ class _Inference:
             nbytes = sum(map(len, response.parts))
             job.reserve(max_encoded_length(nbytes))
             work = partial(encode, response.parts, coding)
-            response.parts = await self.engine.run_slowly(work, nbytes * _ENCODING_COST, job)
+            cost = nbytes * _ENCODING_COST
+            response.parts = await self.inference.engine.run_slowly(work, cost, job)
             response.headers.append((_CONTENT_ENCODING, coding.encode()))
 
 
-def _response(plan: InferencePlan, parts: list[bytes | memoryview], job: Job) -> Response:
+def _response(plan: InferencePlan, output: Parts, job: Job) -> Response:
     backend = (_EXECUTION_BACKEND, job.executed_by.encode())
-    if plan.output.region is not None or not plan.output.binary:
-        return Response(200, _JSON, parts, [backend])
-    return Response(200, _OCTETS, parts, [backend, (_HEADER_LENGTH, b"%d" % len(parts[0]))])
+    if plan.returns_json_data:
+        return Response(200, _JSON, plan.header_with_data(output), [backend])
+    header = plan.header_without_data
+    if plan.output.region is not None:
+        return Response(200, _JSON, [header], [backend])
+    length = (_HEADER_LENGTH, b"%d" % len(header))
+    return Response(200, _OCTETS, [header, *output], [backend, length])
 
 
 async def _header(
@@ -276,9 +215,3 @@ def _json_length(head: RequestHead, content: int | None, limit_bytes: int) -> in
             got_bytes=nbytes,
         )
     return length
-
-
-def _wrong_size(got: int, nbytes: int) -> PayloadSizeMismatch:
-    return PayloadSizeMismatch(
-        f"the binary data must have {nbytes} bytes, as its shape and datatype say, got {got}"
-    )

@@ -31,7 +31,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from tensor_round.contract.errors import ERRORS_PATH, NotFound, RequestRefused, problem
 from tensor_round.contract.wire.native import JSON
 
-from ..http1.content import IDENTITY, preferred_coding
+from ..content.codings import IDENTITY, preferred_coding
 from ..http1.response import page_headers
 from ..openapi.errors import EXAMPLES
 from .table import Row

@@ -12,9 +12,9 @@ from tensor_round.contract.layout import check_size
 from tensor_round.contract.progress import Pause
 
 from ..backends import Bytes
+from ..content.sources import Progress
 from ..engine.engine import JSON_COST, Engine
 from ..engine.job import Job
-from ..http1.request import Progress
 from ..http1.response import Response
 from ..openapi.tensors import round_operation
 from .table import Row

@@ -9,21 +9,13 @@ from functools import lru_cache, partial
 
 from tensor_round.contract.wire import native
 
+from ..content.codings import DECODING_BYTES, Beside, Decoded, Verified, decoder_for, here, sha256
+from ..content.sources import ByteSource, ClientDisconnected
 from ..engine.engine import INLINE_BYTES, Engine
-from ..engine.job import FIRST_BYTES, Job, Observer
+from ..engine.job import Job, Observer
 from ..engine.threads import CallerGone
-from ..http1.content import (
-    DECODING_BYTES,
-    Beside,
-    Decoded,
-    Prefixed,
-    Verified,
-    decoder_for,
-    here,
-    sha256,
-)
 from ..http1.head import RequestHead
-from ..http1.request import ByteSource, ClientDisconnected, Request
+from ..http1.request import Request
 from ..http1.response import Response, field_name
 
 DESCRIPTOR = field_name(native.OPERATOR_DESCRIPTOR)
@@ -33,10 +25,6 @@ _CONTENT_DIGEST = field_name(native.CONTENT_DIGEST)
 _WANT_CONTENT_DIGEST = field_name(native.WANT_CONTENT_DIGEST)
 #: The content of a request without these fields is its body.
 CODED = frozenset({_CONTENT_DIGEST, _CONTENT_ENCODING})
-
-#: Bytes of a body that must be received before the rest of its memory is reserved. With the head
-#: they fit into one 64 KiB segment of the loopback interface.
-ENOUGH_BYTES = 60 << 10
 
 _CACHED_HANDLERS = 64
 
@@ -121,19 +109,3 @@ def _beside(engine: Engine | None, job: Job) -> Beside:
 def text(head: RequestHead, name: bytes) -> str:
     """The value of a field; empty if it is missing."""
     return head.values.get(name, b"").decode("latin-1")
-
-
-async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
-    """Reserve the memory of a request; most of a large one's only after its body has begun.
-
-    The returned source replaces ``source``. Raises :class:`TensorTooLarge` or
-    :class:`Overloaded`.
-    """
-    if nbytes <= FIRST_BYTES:
-        job.reserve(nbytes)
-        return source
-    job.reserve_first(nbytes)
-    first = memoryview(bytearray(ENOUGH_BYTES))
-    received = await source.receive_into(first)
-    job.reserve_rest()
-    return Prefixed(first[:received], source)

@@ -38,13 +38,14 @@ from tensor_round.contract.wire.json_size import measure_json
 
 from ..backends import Bytes
 from ..codec import jsontensor, nesting
+from ..content.sources import ByteSource, Progress, expect_end, read_all, read_up_to
+from ..engine.admission import admit
 from ..engine.engine import Engine, rounding_cost
 from ..engine.job import FIRST_BYTES, Job
-from ..http1.content import expect_end, read_all, read_up_to
 from ..http1.head import RequestHead
-from ..http1.request import ByteSource, Progress, Request
+from ..http1.request import Request
 from ..http1.response import FixedFields, Response, field_name, of_type
-from .tensor_route import CODED, DESCRIPTOR, Handler, TensorRoute, admit, content_of
+from .tensor_route import CODED, DESCRIPTOR, Handler, TensorRoute, content_of
 
 _OUTPUT_DESCRIPTOR = field_name(native.OUTPUT_DESCRIPTOR)
 _EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)

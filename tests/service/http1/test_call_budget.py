@@ -57,6 +57,23 @@ def head(shape: list[int], *fields: str) -> bytes:
     return "\r\n".join(lines).encode()
 
 
+def inference() -> bytes:
+    """An inference of the same tensor, whose answer is binary."""
+    document = (
+        b'{"inputs":[{"name":"X","shape":[256],"datatype":"FP32",'
+        b'"parameters":{"binary_data_size":1024}}],'
+        b'"parameters":{"binary_data_output":true}}'
+    )
+    lines = (
+        "POST /v2/models/round/infer HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"Inference-Header-Content-Length: {len(document)}",
+        f"Content-Length: {len(document) + TENSOR.nbytes}",
+        *("", ""),
+    )
+    return "\r\n".join(lines).encode() + document + TENSOR.tobytes()
+
+
 def ids(number: int) -> str:
     """A W3C trace context, unlike the others."""
     return f"traceparent: 00-{number + 1:032x}-{number + 1:016x}-01"
@@ -70,6 +87,7 @@ KINDS = {
     "x-request-id": Kind(lambda n: request([256], f"x-request-id: {n:016x}"), 50),
     "traceparent": Kind(lambda n: request([256], ids(n)), 50),
     "no origin": Kind(lambda _: request([256]), 42, cors_origins="http://page.example"),
+    "inference": Kind(lambda _: inference(), 58),
     "chunked": Kind(lambda _: chunked([256]), 65),
 }
 
@@ -105,7 +123,7 @@ def exchange(sock: socket.socket, sent: bytes) -> None:
     """One request, and its whole response."""
     sock.sendall(sent)
     response = b""
-    while not response.endswith(b"\r\n\r\n" + ROUNDED):
+    while not response.endswith(ROUNDED):
         received = sock.recv(1 << 16)
         assert received, response
         response += received

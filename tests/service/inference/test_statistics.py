@@ -12,11 +12,22 @@ from pathlib import Path
 import pytest
 
 from support.small_disk import small_disk
+from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.counters import PIECE_BYTES
+from tensor_round_service.engine.job import Job
+from tensor_round_service.engine.memory import Memory
 from tensor_round_service.inference.models import MODELS, find
 from tensor_round_service.inference.statistics import Statistics
 
 ROUND, NEWEST = find("round"), find("directml_element_wise_round")
+
+
+def job(queue: int, receive: int, execute: int) -> Job:
+    """A job whose phases took so many nanoseconds."""
+    done = Job(Memory(NumpyBackend().allocate, 0))
+    done.queue_seconds, done.receive_seconds = queue / 1e9, receive / 1e9
+    done.execute_seconds = execute / 1e9
+    return done
 
 
 def test_nothing_yet() -> None:
@@ -35,8 +46,8 @@ def test_nothing_yet() -> None:
 def test_counting(tmp_path: Path, shared: bool) -> None:
     counts = Statistics(tmp_path if shared else None)
     began = time.time_ns() // 1_000_000
-    counts.succeeded(ROUND, queue=1, input=20, infer=300, output=4000)
-    counts.succeeded(ROUND, queue=1, input=20, infer=300, output=4000)
+    counts.succeeded(ROUND, job(1, 20, 300), 4321)
+    counts.succeeded(ROUND, job(1, 20, 300), 4321)
     counts.failed(ROUND, 7)
     told = counts.describe(ROUND)
     assert told["inference_count"] == told["execution_count"] == 2
@@ -54,7 +65,7 @@ def test_workers_are_summed(tmp_path: Path) -> None:
     workers = [Statistics(tmp_path) for _ in range(3)]
     for number, worker in enumerate(workers, 1):
         for _ in range(number):
-            worker.succeeded(NEWEST, queue=0, input=1, infer=2, output=3)
+            worker.succeeded(NEWEST, job(0, 1, 2), 6)
     told = {str(worker.describe(NEWEST)) for worker in workers}
     assert len(told) == 1
     last = workers[0].describe(NEWEST)

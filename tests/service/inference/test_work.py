@@ -14,11 +14,13 @@ from support.segments import PREFIX, Segment, segment
 from tensor_round.contract.call import RoundCall
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.codec import oip
+from tensor_round_service.content import Parts
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
 from tensor_round_service.inference.executor import PIECE_BYTES, SHARED_BYTES, InferenceExecutor
 from tensor_round_service.inference.models import find
-from tensor_round_service.inference.plan import plan_from_header
+from tensor_round_service.inference.plan import plan
 from tensor_round_service.inference.posix_memory import PosixSharedMemory
 from tensor_round_service.inference.regions import Registry
 
@@ -93,28 +95,26 @@ def test_all_memory_is_counted_and_a_device_has_tensors_whole(
     memory = PosixSharedMemory(PREFIX, Registry())
     memory.register("r", owned.key, 0, 2 * SIZE)
     work = InferenceExecutor(engine, memory)
-    plan = plan_from_header(find("round"), json.dumps(request(form, nbytes)).encode(), True)
+    planned = plan(find("round"), oip.read_request(json.dumps(request(form, nbytes)).encode()))
     job = Job(engine.memory)
     received = job.allocate(nbytes) if form == "in" else None
     if received is not None:
         received.view("<f4")[:] = 0.75
-    parts = work.run(plan, received, job)
+    parts = work.run(planned, received, job)
     check(parts, owned, form, nbytes, job)
     job.end(reusable=True)
-    assert sum(backend.allocated) == work.buffer_bytes(plan)
+    assert sum(backend.allocated) == work.buffer_bytes(planned)
     by_pieces = backend.inline_bytes >= nbytes and form != "in"
     assert sum(backend.rounded) == nbytes
     assert max(backend.rounded) == (min(nbytes, PIECE_BYTES) if by_pieces else nbytes)
 
 
-def check(
-    parts: list[bytes | memoryview], owned: Segment, form: str, nbytes: int, job: Job
-) -> None:
+def check(parts: Parts, owned: Segment, form: str, nbytes: int, job: Job) -> None:
     """The tensor is rounded where it shall be, and nothing else is touched."""
     expected = np.full(SIZE // 2, 0.75, "<f4")
     start = {"in-place": 0, "elsewhere": SIZE, "in": SIZE}.get(form)
     if start is None:
-        assert bytes(parts[1]) == np.ones(nbytes // 4, "<f4").tobytes()
+        assert bytes(parts[0]) == np.ones(nbytes // 4, "<f4").tobytes()
     else:
         expected[start // 4 : (start + nbytes) // 4] = 1
     assert owned.memory.tobytes() == expected.tobytes()

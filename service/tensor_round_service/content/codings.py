@@ -1,4 +1,4 @@
-"""The content of a request: byte sources that verify digests and decode, and ways to read them."""
+"""Codings and digests of a content: sources that decode and verify, and the same of a response."""
 
 from __future__ import annotations
 
@@ -9,24 +9,17 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
-from tensor_round.contract.errors import (
-    DigestMismatch,
-    MalformedEncoding,
-    PayloadSizeMismatch,
-    TensorTooLarge,
-    UnsupportedEncoding,
-)
+from tensor_round.contract.errors import DigestMismatch, MalformedEncoding, UnsupportedEncoding
 from tensor_round.contract.progress import Pause, no_pause
 
-from .request import ByteSource, Progress
+from . import Parts
+from .sources import PIECE_BYTES, ByteSource, Progress
 
 #: Bytes that are coded between two pauses: about 0.3 ms of work. So many of a body are decoded on
 #: the event loop, and the rest beside it.
 STEP_BYTES = 256 << 10
 #: Bytes that are hashed between two pauses.
 _HASH_STEP_BYTES = 1 << 20
-#: Bytes read at a time if the length is unknown.
-PIECE_BYTES = 64 << 10
 #: Larger pieces are hashed beside the event loop.
 _INLINE_HASH_BYTES = 256 << 10
 #: Memory of a source that decodes: a piece and its copy, and zlib's state.
@@ -58,28 +51,6 @@ async def here(work: Callable[[Pause], T]) -> T:
     return work(no_pause)
 
 
-class Prefixed:
-    """A source whose first bytes have been read already."""
-
-    def __init__(self, first: memoryview, source: ByteSource) -> None:
-        self._first = first
-        self._source = source
-
-    @property
-    def is_at_end(self) -> bool:
-        """Whether the source is known to have no more bytes."""
-        return not self._first and self._source.is_at_end
-
-    async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
-        """Fill ``target``; see :class:`~.request.ByteSource`."""
-        count = min(len(self._first), len(target))
-        target[:count] = self._first[:count]
-        self._first = self._first[count:]
-        if count == len(target):
-            return count
-        return count + await self._source.receive_into(target[count:], progress)
-
-
 class Verified:
     """A source that checks the SHA-256 of its bytes at the end (RFC 9530).
 
@@ -94,7 +65,7 @@ class Verified:
         self.is_at_end = False
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
-        """Fill ``target``; see :class:`~.request.ByteSource`.
+        """Fill ``target``; see :class:`~.sources.ByteSource`.
 
         ``progress`` is not called, because it may change bytes that are not hashed yet.
         """
@@ -130,7 +101,7 @@ class Decoded:
         self.is_at_end = False
 
     async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
-        """Fill ``target``; see :class:`~.request.ByteSource`."""
+        """Fill ``target``; see :class:`~.sources.ByteSource`."""
         filled = 0
         while filled < len(target):
             part = target[filled:]
@@ -164,59 +135,6 @@ class Decoded:
             filled += len(decoded)
             pause()
         return filled
-
-
-async def expect_end(source: ByteSource, nbytes: int) -> None:
-    """Raise :class:`PayloadSizeMismatch` if bytes follow the ``nbytes`` that were read."""
-    if not source.is_at_end and await source.receive_into(memoryview(bytearray(1))):
-        raise PayloadSizeMismatch(f"the payload has more than the expected {nbytes} bytes")
-
-
-async def read_all(
-    source: ByteSource,
-    limit_bytes: int,
-    reserve: Callable[[int], None],
-    stated_length: int = 0,
-    *,
-    piece_bytes: int = PIECE_BYTES,
-) -> bytearray:
-    """Read to the end; raises :class:`TensorTooLarge` beyond ``limit_bytes``.
-
-    ``reserve`` is called before memory is allocated, and may raise. ``stated_length`` is the
-    Content-Length, 0 without one. ``piece_bytes`` are allocated before the first byte comes.
-    """
-    if stated_length > limit_bytes:
-        raise _too_large(limit_bytes)
-    content = bytearray()
-    step = min(piece_bytes, limit_bytes + 1)
-    while True:
-        start = len(content)
-        reserve(step)
-        content += bytes(step)
-        with memoryview(content) as memory:
-            count = await source.receive_into(memory[start:])
-        if count < step:
-            del content[start + count :]
-            return content
-        if len(content) > limit_bytes:
-            raise _too_large(limit_bytes)
-        step = max(stated_length + 1 - len(content), len(content) // 4, piece_bytes)
-        step = min(step, limit_bytes + 1 - len(content))
-
-
-async def read_up_to(source: ByteSource, nbytes: int) -> bytes:
-    """Read ``nbytes`` bytes, or fewer if the source ends before."""
-    read = bytearray(nbytes)
-    count = await source.receive_into(memoryview(read))
-    return bytes(read) if count == nbytes else bytes(read[:count])
-
-
-def _too_large(limit_bytes: int) -> TensorTooLarge:
-    return TensorTooLarge(
-        f"the body has more than {limit_bytes} bytes; send larger tensors as binary data, and "
-        "state its length",
-        limit_bytes=limit_bytes,
-    )
 
 
 class Decoder:
@@ -277,9 +195,7 @@ def decoder_for(coding: str) -> Decoder | None:
     return Decoder(window)
 
 
-def encode(
-    parts: Sequence[bytes | memoryview], coding: str, pause: Pause = no_pause
-) -> list[bytes]:
+def encode(parts: Parts, coding: str, pause: Pause = no_pause) -> list[bytes]:
     """Encode the parts as one stream."""
     stream = zlib.compressobj(_LEVEL, wbits=WINDOWS[coding])
     encoded: list[bytes] = []
@@ -289,7 +205,7 @@ def encode(
     return [*filter(None, encoded), stream.flush()]
 
 
-def sha256(parts: Sequence[bytes | memoryview], pause: Pause = no_pause) -> bytes:
+def sha256(parts: Parts, pause: Pause = no_pause) -> bytes:
     """The SHA-256 of the parts together."""
     digest = hashlib.sha256()
     for piece in pieces(parts, _HASH_STEP_BYTES):
@@ -298,7 +214,7 @@ def sha256(parts: Sequence[bytes | memoryview], pause: Pause = no_pause) -> byte
     return digest.digest()
 
 
-def pieces(parts: Sequence[bytes | memoryview], nbytes: int) -> Iterator[memoryview]:
+def pieces(parts: Parts, nbytes: int) -> Iterator[memoryview]:
     """The parts in pieces of at most ``nbytes`` bytes."""
     for part in parts:
         whole = memoryview(part)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensor_round.contract.errors import MalformedEncoding, UnsupportedEncoding
-from tensor_round_service.http1.content import (
+from tensor_round_service.content.codings import (
     CODINGS,
     Decoder,
     decoder_for,

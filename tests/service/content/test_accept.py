@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_round_service.http1.content import preferred_coding
+from tensor_round_service.content.codings import preferred_coding
 
 CODINGS = ("gzip", "deflate")
 

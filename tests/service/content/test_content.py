@@ -20,18 +20,16 @@ from tensor_round.contract.errors import (
     TensorTooLarge,
 )
 from tensor_round.contract.progress import Pause
-from tensor_round_service.http1.content import (
+from tensor_round_service.content.codings import STEP_BYTES, Decoded, Verified, decoder_for
+from tensor_round_service.content.sources import (
     PIECE_BYTES,
-    STEP_BYTES,
-    Decoded,
+    ByteSource,
     Prefixed,
-    Verified,
-    decoder_for,
+    Progress,
     expect_end,
     read_all,
     read_up_to,
 )
-from tensor_round_service.http1.request import ByteSource, Progress
 
 CONTENT = random.Random(1).randbytes(3 * STEP_BYTES)
 Result = TypeVar("Result")
