@@ -44,10 +44,12 @@ class ZarrSource:
         self.metadata = given.metadata
         self.header, self.dtype = _header(given, dtype_name)
         self.grid = tuple(max(1, side) for side in given.chunks)
-        from .zarr_codecs import bounded  # it needs the extra too
+        from .zarr_codecs import BoundedStore, bounded, most_bytes  # they need the extra too
 
         zarr, metadata = _library(), bounded(given.metadata)
-        self._array = zarr.Array(zarr.AsyncArray(metadata=metadata, store_path=given.store_path))
+        store = BoundedStore(given.store, most_bytes(given.metadata))
+        path = zarr.storage.StorePath(store, given.path)
+        self._array = zarr.Array(zarr.AsyncArray(metadata=metadata, store_path=path))
 
     def state(self) -> dict[str, str]:
         """Its metadata; changed chunks are not noticed."""

@@ -1,4 +1,5 @@
 """The codecs of Zarr arrays that are read. Each unpacks a chunk to its size, and no further.
+Of a stored chunk no more is read than its elements can take when they are packed.
 
 zarr unpacks whatever a chunk holds, before it looks at the size: gigabytes from a few bytes. Which
 bytes a chunk has to have follows from its shape and from the codecs between it and the compressor,
@@ -24,6 +25,8 @@ import numcodecs.lz4
 import numcodecs.zstd
 import numpy as np
 from zarr.abc.codec import BytesBytesCodec
+from zarr.abc.store import RangeByteRequest
+from zarr.storage import WrapperStore
 
 from tensor_round.contract.quoting import shown
 
@@ -129,6 +132,12 @@ _OF_ELEMENTS = ("transpose", "delta", "bitround", "quantize", "fixedscaleoffset"
 #: How format 3 makes bytes of elements.
 _SHARDING = "sharding_indexed"
 _TO_BYTES = ("bytes", "endian")
+#: The most bytes that are read for an element: twice those of the longest. No compressor adds half.
+_ELEMENT_BYTES = 16
+#: The same for a chunk: its compressor's head, checksums, and its place in the index of a shard.
+_CHUNK_BYTES = 4096
+#: What any stored object may have besides.
+_OBJECT_BYTES = 1 << 20
 
 
 def unpacked(name: str, data: bytes, size: int) -> Any:
@@ -153,6 +162,48 @@ def bounded(metadata: Any) -> Any:
     codecs = [*(metadata.filters or ()), *filter(None, [metadata.compressor])]
     *filters, last = [*_bounded_numcodecs(codecs, nbytes)] or [None]
     return replace(metadata, filters=filters or None, compressor=last)
+
+
+def most_bytes(metadata: Any) -> int:
+    """The most bytes that are read of a stored chunk of this array, or of a shard."""
+    if metadata.zarr_format == 3:
+        return _OBJECT_BYTES + _most_bytes(metadata.codecs, metadata.chunk_grid.chunk_shape)
+    return _OBJECT_BYTES + _most_bytes((), metadata.chunks)
+
+
+def _most_bytes(codecs: Iterable[Any], shape: tuple[int, ...]) -> int:
+    count: int = math.prod(shape)
+    for codec in codecs:
+        if codec.to_dict()["name"] == _SHARDING:
+            inner: tuple[int, ...] = tuple(codec.chunk_shape)
+            chunks = count // max(1, math.prod(inner))
+            return _CHUNK_BYTES + chunks * _most_bytes(codec.codecs, inner)
+    return _CHUNK_BYTES + count * _ELEMENT_BYTES
+
+
+class BoundedStore(WrapperStore[Any]):
+    """A store of which no object is read beyond ``most`` bytes, wherever it can give a part."""
+
+    def __init__(self, store: Any, most: int) -> None:
+        super().__init__(store)
+        self._most = most
+
+    def _with_store(self, store: Any) -> BoundedStore:
+        return BoundedStore(store, self._most)
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        """The bytes of an object; raises ValueError for more than ``most``."""
+        most = self._most
+        wanted = RangeByteRequest(0, most + 1) if byte_range is None else byte_range
+        if isinstance(wanted, RangeByteRequest) and wanted.end - wanted.start > most + 1:
+            raise self._excess()
+        content = await self._store.get(key, prototype, wanted)
+        if content is not None and len(content) > most:
+            raise self._excess()
+        return content
+
+    def _excess(self) -> ValueError:
+        return ValueError(f"a stored chunk has more than {self._most} bytes")
 
 
 class _PackedOfFormat2(numcodecs.abc.Codec):

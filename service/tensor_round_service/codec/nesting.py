@@ -5,8 +5,10 @@ Python's loops run over arrays and blocks only. Numbers are processed in C, by `
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import mul
 from typing import Any
@@ -86,6 +88,50 @@ def types(items: list[Any], pause: Pause = no_pause) -> set[type]:
         found.update(map(type, items[start : start + _BLOCK]))
         pause()
     return found
+
+
+@contextlib.contextmanager
+def freed(value: Any) -> Iterator[None]:
+    """Empty the lists and objects of a parsed value at the end, in pieces.
+
+    Millions of numbers that are dropped at once hold the GIL for a tenth of a second. Between two
+    pieces other threads can run.
+    """
+    try:
+        yield
+    except Exception as error:
+        # Frames of functions that have ended refer to the numbers, too.
+        traceback.clear_frames(error.__traceback__)
+        raise
+    finally:
+        _free(value)
+
+
+def _free(value: Any) -> None:
+    level, items = [[value]], list[Any]()
+    while level:
+        deeper: list[Any] = []
+        for node in level:
+            while node:
+                items += node[-_BLOCK:]
+                del node[-_BLOCK:]
+                if len(items) >= _BLOCK:
+                    deeper += _nested(items)
+                    items = []
+        level = deeper + _nested(items)
+        items = []
+
+
+def _nested(items: list[Any]) -> list[list[Any]]:
+    """The lists among the items, and for an object that of its members."""
+    if set(map(type, items)).isdisjoint((list, dict)):
+        return []
+    for item in items:
+        if type(item) is dict:
+            members = list(item.values())
+            item.clear()
+            items.append(members)
+    return [item for item in items if type(item) is list]
 
 
 def arrays(shape: Sequence[int]) -> int:

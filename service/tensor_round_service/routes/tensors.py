@@ -24,6 +24,7 @@ from tensor_round.contract.errors import (
     MalformedJSON,
     MalformedNpy,
     MissingDescriptor,
+    RequestRefused,
     UnsupportedMediaType,
 )
 from tensor_round.contract.layout import Layout
@@ -215,11 +216,12 @@ class TensorHandlers(ABC):
         parsed_bytes = measure_json(text, pause).nbytes
         job.reserve(parsed_bytes)
         document = Document.read(text, operator, pause)
-        # The parsed numbers are freed before the response is written.
-        text_bytes = max(0, self.text_bytes(document) - parsed_bytes)
-        job.reserve(self.needed_bytes(document.call) + text_bytes)
-        memory = job.allocate(document.call.input.byte_length)
-        memory.data[:] = document.payload(pause)
+        # The parsed numbers are freed before the response is written: they take more memory.
+        with nesting.freed(document.data):
+            text_bytes = max(0, self.text_bytes(document) - parsed_bytes)
+            job.reserve(self.needed_bytes(document.call) + text_bytes)
+            memory = job.allocate(document.call.input.byte_length)
+            memory.data[:] = document.payload(pause)
         return self.respond_to_document(document, memory, job, pause)
 
     async def _receive(self, plan: Plan, source: ByteSource, job: Job) -> Bytes:
@@ -357,7 +359,7 @@ class Document:
     dialect: str
     #: On the packed tensor.
     call: RoundCall
-    _data: Any
+    data: Any
 
     @classmethod
     def read(cls, text: bytes, operator: str | None = None, pause: Pause = no_pause) -> Document:
@@ -376,6 +378,14 @@ class Document:
             nan_tokens=True,
             pause=pause,
         )
+        try:
+            return cls._resolved(document, operator)
+        except RequestRefused:
+            with nesting.freed(document):
+                raise
+
+    @classmethod
+    def _resolved(cls, document: Any, operator: str | None) -> Document:
         if not isinstance(document, dict):
             raise MalformedJSON("the JSON must be an object with descriptor and data")
         is_short = operator is not None or "descriptor" not in document
@@ -413,12 +423,8 @@ class Document:
         return cls(described_by.dialect, call, document["data"])
 
     def payload(self, pause: Pause = no_pause) -> memoryview:
-        """The numbers as packed bytes, each rounded once to the dtype. Can be called once.
-
-        The parsed numbers are freed, because they take more memory than the response.
-        """
-        data, self._data = self._data, None
-        return jsontensor.read(data, self.call.input.dtype, self.call.input.shape, pause=pause)
+        """The numbers as packed bytes, each rounded once to the dtype."""
+        return jsontensor.read(self.data, self.call.input.dtype, self.call.input.shape, pause=pause)
 
     def response_bytes(self) -> int:
         """The most memory that :meth:`response` needs.

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import pickle
 import subprocess
 import sys
@@ -128,8 +129,8 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "zstd-unstated": ("zstd", lambda: frames(MUCH >> 17)),
     "zstd-frames": ("zstd", lambda: numcodecs.zstd.compress(bytes(16)) + frames(MUCH >> 17)),
 }
-#: Reads the arrays of its arguments, and prints the KiB of memory that this took more than one
-#: that is read as it should.
+#: Reads the arrays of its arguments, which break the rule, and prints the KiB of memory that this
+#: took more than one that is read as it should.
 READER = """
 import resource, sys, warnings
 from tensor_round_cli.bulk.places import Place, PlaceError
@@ -140,13 +141,14 @@ def peak():
 def read(path):
     source = ZarrSource(Place.of(path), None)
     return source.read((slice(0, 4),))
-read(sys.argv[1])
+rule, whole, *others = sys.argv[1:]
+read(whole)
 before = peak()
-for path in sys.argv[2:]:
+for path in others:
     try:
         read(path)
     except PlaceError as error:
-        assert "is not 16 bytes packed by" in str(error), error
+        assert rule in str(error), error
     else:
         raise SystemExit(path)
 print(peak() - before)
@@ -172,11 +174,34 @@ def test_a_chunk_is_unpacked_to_its_size_and_no_further(
     index = np.array([0, len(content), 2**64 - 1, 2**64 - 1], "<u8").tobytes()
     index += zlib_crc32c(index)
     (tmp_path / "s.zarr" / "c" / "0").write_bytes(content + index)
-    done = subprocess.run(
-        [sys.executable, "-c", READER, whole, two, three, sharded], capture_output=True, text=True
-    )
+    assert refused("is not 16 bytes packed by", whole, two, three, sharded) < MUCH // 4
+
+
+def refused(rule: str, *paths: str) -> int:
+    """The bytes of memory that it takes to refuse all arrays but the first by that rule."""
+    command = [sys.executable, "-c", READER, rule, *paths]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert int(done.stdout) < (MUCH >> 10) // 4
+    return int(done.stdout) << 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of its memory Linux tells in KiB")
+def test_of_a_stored_chunk_no_more_is_read_than_it_can_have(tmp_path: Path) -> None:
+    """Files of 8 GiB, which are sparse: they take none of the disk."""
+    whole, two, three, sharded = (str(tmp_path / f"{n}.zarr") for n in ("whole", "2", "3", "s"))
+    x = np.arange(8, dtype="<f4")
+    zarr.create_array(whole, data=x)
+    zarr.create_array(two, data=x, zarr_format=2)
+    os.truncate(tmp_path / "2.zarr" / "0", 8 << 30)
+    zarr.create_array(three, data=x)
+    os.truncate(tmp_path / "3.zarr" / "c" / "0", 8 << 30)
+    zarr.create_array(sharded, data=x, chunks=(2,), shards=(8,))
+    shard = tmp_path / "s.zarr" / "c" / "0"
+    os.truncate(shard, 8 << 30)
+    index = np.array([0, 4 << 30, *[2**64 - 1] * 6], "<u8").tobytes()
+    with shard.open("ab") as file:
+        file.write(index + zlib_crc32c(index))
+    assert refused("a stored chunk has more than", whole, two, three, sharded) < 32 << 20
 
 
 def zlib_crc32c(data: bytes) -> bytes:

@@ -18,6 +18,7 @@ from stress.shares import bytes_in_flight, nested
 from support.http.native_form import ieee754, post
 from support.services.hosted import HostedService
 from support.services.server import Reply, Service
+from tensor_round_service.http1.head import MAX_HEAD_BYTES
 
 MIB = 1 << 20
 JSON = {"Content-Type": "application/json"}
@@ -103,7 +104,7 @@ def compared(service: Service, count: int) -> Iterator[list[Reply]]:
     for caller in callers:
         caller.start()
     # All are received; the request for the metrics is at work, too.
-    while connections_at_work(service) < count + 1:
+    while connections(service, "working") < count + 1:
         time.sleep(0.01)
     try:
         yield replies
@@ -113,10 +114,10 @@ def compared(service: Service, count: int) -> Iterator[list[Reply]]:
     assert [reply.status for reply in replies] == [200] * count
 
 
-def connections_at_work(service: Service) -> int:
-    """How many wait for their routes."""
+def connections(service: Service, state: str) -> int:
+    """How many are in this state."""
     text = service.get("/metrics").content.decode()
-    found = re.search(r'^tensor_round_connections{state="working"} (\d+)', text, re.MULTILINE)
+    found = re.search(rf'^tensor_round_connections{{state="{state}"}} (\d+)', text, re.MULTILINE)
     return int(found[1]) if found else 0
 
 
@@ -142,6 +143,24 @@ def test_a_control_request_takes_little_before_its_body_comes() -> None:
         while bytes_in_flight(service) < count * 4096:
             time.sleep(0.05)
         assert (service.rss() - before) / count < 128 << 10
+
+
+def test_a_head_that_does_not_end_takes_its_length_at_most() -> None:
+    """What docs/security.md says of memory outside the budget: 96 KiB a connection."""
+    head = b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: "
+    head += b"x" * (MAX_HEAD_BYTES - len(head))
+    count = 300
+    with Service("--receive-timeout", "60") as service, contextlib.ExitStack() as stack:
+        before = service.rss()
+        for _ in range(count):
+            sock = stack.enter_context(contextlib.closing(service.connect()))
+            for start in range(0, len(head), 8 << 10):
+                sock.sendall(head[start : start + (8 << 10)])
+        while connections(service, "head") < count:
+            time.sleep(0.05)
+        assert (service.rss() - before) / count < 96 << 10
+        sock.sendall(b"x")
+        assert sock.recv(1 << 10).startswith(b"HTTP/1.1 431 ")
 
 
 def test_what_is_collected_for_a_control_request_is_in_the_budget() -> None:

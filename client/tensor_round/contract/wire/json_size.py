@@ -155,7 +155,8 @@ class _Counts:
         )
         read = 3 * length + scalars * _READ + min(scalars, _READ_BLOCK) * _READ_IN_BLOCK
         # The decoded text is freed before the numbers are read.
-        return int(allocated + max(length * decoded, read) + _CONSTANT)
+        parsed = length * decoded + scalars * _KEPT
+        return int(allocated + max(parsed, read) + _CONSTANT)
 
 
 # Bytes that objects take in CPython on a 64-bit machine, temporaries included. Tests compare the
@@ -182,6 +183,8 @@ _ARRAY = 56 + 48 + 3 * 9
 _OBJECT = 64 + 3 * 9
 #: A key of an object, in a hash table that has just been doubled.
 _MEMBER = 400
+#: A number's item in the lists that :func:`.strictjson.loads` keeps.
+_KEPT = 9
 #: A number's item in a flat list, and its pattern.
 _READ = 9 + 8
 #: Numbers that are converted at once, and the temporaries of each.

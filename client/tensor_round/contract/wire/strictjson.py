@@ -64,13 +64,16 @@ def loads(
     if text.startswith("\ufeff"):
         raise MalformedJSON("the JSON begins with a byte order mark")
     _refuse_unpaired_surrogates(raw)
-    decoder = _DECODERS[numbers, nan_tokens]
+    decoder, kept = _DECODERS[numbers, nan_tokens], list[list[Any]]()
     if pause is not no_pause and len(raw) > _SHORT:
-        decoder = _decoder(numbers, nan_tokens, pause)
+        decoder = _decoder(numbers, nan_tokens, pause, kept)
     try:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
         raise MalformedJSON(f"not JSON: {error.msg} (character {error.pos})") from None
+    finally:
+        while kept:
+            kept.pop()
 
 
 def plain(value: Any) -> Any:
@@ -135,17 +138,23 @@ def _text(number: str) -> bytes:
     return number.encode("ascii")
 
 
-def _pausing(parse: Callable[[str], T], pause: Pause) -> Callable[[str], T]:
-    """``parse`` with a pause after every :data:`_PAUSE_NUMBERS` numbers."""
-    left = _PAUSE_NUMBERS
+def _pausing(parse: Callable[[str], T], pause: Pause, kept: list[list[Any]]) -> Callable[[str], T]:
+    """``parse`` with a pause after every :data:`_PAUSE_NUMBERS` numbers, which are kept in lists.
+
+    If the parser fails, it drops millions of numbers at once. They are freed list by list then, so
+    that other threads can run in between.
+    """
+    block: list[T] = []
 
     def parsed(number: str) -> T:
-        nonlocal left
-        left -= 1
-        if not left:
-            left = _PAUSE_NUMBERS
+        nonlocal block
+        value = parse(number)
+        block.append(value)
+        if len(block) == _PAUSE_NUMBERS:
+            kept.append(block)
+            block = []
             pause()
-        return parse(number)
+        return value
 
     return parsed
 
@@ -161,15 +170,20 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _decoder(numbers: Numbers, nan_tokens: bool, pause: Pause = no_pause) -> json.JSONDecoder:
+def _decoder(
+    numbers: Numbers,
+    nan_tokens: bool,
+    pause: Pause = no_pause,
+    kept: list[list[Any]] | None = None,
+) -> json.JSONDecoder:
     exact = numbers == "exact"
     parsers: list[Callable[[str], Any]] = [
         _text if exact else _integer,
         _text if exact else _float,
         (_text if exact else float) if nan_tokens else _refuse_token,
     ]
-    if pause is not no_pause:
-        parsers = [_pausing(parse, pause) for parse in parsers]
+    if kept is not None:
+        parsers = [_pausing(parse, pause, kept) for parse in parsers]
     parse_int, parse_float, parse_constant = parsers
     return json.JSONDecoder(
         object_pairs_hook=_unique,
