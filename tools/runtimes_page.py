@@ -24,9 +24,9 @@ OPERATORS = {
 RUNTIMES = {
     "round": (
         *("onnxruntime", "onnx-reference", "openvino", "litert", "litert:builtin"),
-        *("torch", "jax", "numpy", "webgpu", "webgpu:ggml"),
+        *("torch", "jax", "stablehlo", "numpy", "webgpu", "webgpu:ggml"),
     ),
-    "cast": ("onnxruntime", "onnx-reference", "openvino", "torch", "jax", "numpy"),
+    "cast": ("onnxruntime", "onnx-reference", "openvino", "torch", "jax", "stablehlo", "numpy"),
     "quantize_linear": ("onnxruntime", "onnx-reference", "torch"),
 }
 HEAD = """\

@@ -131,7 +131,7 @@ def test_no_runtime_is_imported_before_it_is_named() -> None:
         "import sys\n"
         "from tensor_round import conformance\n"
         "conformance.verify('numpy', dtypes=['float8_e5m2'])\n"
-        "print(*({'onnx', 'onnxruntime', 'openvino', 'torch', 'jax', 'cupy', 'rich', 'httpx2'} "
+        "print(*({'onnx', 'onnxruntime', 'openvino', 'torch', 'jaxlib', 'cupy', 'rich', 'httpx2'} "
         "& set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

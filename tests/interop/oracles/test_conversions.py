@@ -44,6 +44,7 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
         "float64 to float8_e4m3fn": ("through float16",),
         "float64 to float8_e5m2": ("through float16",),
     },
+    "stablehlo": {},
     # Last, as its threads do not like that others start processes.
     "jax": {
         "float64 to float16": TWICE,

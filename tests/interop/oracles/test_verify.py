@@ -85,6 +85,7 @@ FAULTS: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
         ("float8_e5m2", ""): ("NaN canonical (all ones but the sign)",),
         ("", ""): QUIETED,
     },
+    "stablehlo": {("float8_e4m3fn", ""): (), ("", ""): QUIETED},
 }
 #: What each does not take.
 LACKING = {
@@ -97,6 +98,7 @@ LACKING = {
     "webgpu:ggml": set(),
     "torch": {"float8_e4m3fn", "float8_e5m2"},
     "jax": set(),
+    "stablehlo": set(),
 }
 
 

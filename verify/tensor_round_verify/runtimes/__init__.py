@@ -91,6 +91,12 @@ RUNTIMES = (
         converts=True,
     ),
     RuntimeName(
+        *("stablehlo", "", False, "StableHLO's interpreter, as in the jaxlib wheel"),
+        _imported("stablehlo", "StableHLO"),
+        "jax",
+        converts=True,
+    ),
+    RuntimeName(
         *("numpy", "", False, "NumPy's rint, trunc, ceil, floor; ml_dtypes' types"),
         _imported("arrays", "NumPy"),
         converts=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any
@@ -15,6 +15,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from ..reference import Bits, bits_type
 
 Values = npt.NDArray[Any]
+Shape = tuple[int, ...]
 
 #: Bytes at whose multiples arrays begin, unless another place is what is tried.
 ALIGNMENT = 64
@@ -51,6 +52,8 @@ class Arrays:
     slow: bool = False
     #: Rounds the first array into the second, if the runtime can.
     into: Callable[[Values, Values], object] | None = None
+    #: Is told the shapes of the calls to come, if the runtime compiles for each shape.
+    prepare: Callable[[Sequence[Shape]], None] | None = None
 
 
 def one_dimensional(

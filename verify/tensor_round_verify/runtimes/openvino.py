@@ -52,7 +52,7 @@ class OpenVINO(Adapter):
         return self._compiled(dtype, dtype, lambda ops, x: ops.round(x, MODES[rounding]))
 
     def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """Tensors of several dimensions too, by a model for each rank."""
+        """Tensors of several dimensions too, by a model for each further rank."""
         own = BY_NAME[dtype].numpy
 
         @cache
@@ -61,7 +61,8 @@ class OpenVINO(Adapter):
 
         def rounds(x: Values) -> object:
             bits = np.ascontiguousarray(x).reshape(-1).view(bits_type(dtype))
-            return compiled(x.ndim)(bits, x.shape).view(own).reshape(x.shape)
+            found = kernel(bits) if x.ndim == 1 else compiled(x.ndim)(bits, x.shape)
+            return found.view(own).reshape(x.shape)
 
         return Arrays(rounds, Form.LENGTH | Form.EMPTY | Form.RANK)
 

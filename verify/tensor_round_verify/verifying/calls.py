@@ -20,7 +20,7 @@ from ..runtimes.runtime import TimedOut, patterns
 from .causes import Wrong, cause_of_lengths, cause_of_starts
 from .results import CallFault, Example
 from .steady import Differs
-from .trials import FEW_LENGTHS, LENGTH, LENGTHS, STARTS, Pool, Trial, Trials
+from .trials import FEW_LENGTHS, LENGTH, LENGTHS, STARTS, Pool, Trial, Trials, shapes_with
 
 #: Calls with the same array.
 REPEATS = 3
@@ -54,6 +54,7 @@ class Caller:
         self._pool = pool
         self._dtype = dtype
         self._differs = differs
+        self._tried_lengths = FEW_LENGTHS if arrays.slow else LENGTHS
         self._faults: dict[str, CallFault] = {}
         self._refused: list[str] = []
         #: Whether arrays of several dimensions are right.
@@ -64,6 +65,8 @@ class Caller:
     def calls(self) -> Calls:
         """Try every form; raises :class:`TimedOut`."""
         forms = self._arrays.forms
+        if self._arrays.prepare is not None:
+            self._arrays.prepare(shapes_with(self._tried_lengths))
         steps = (
             # A whole block was repeated before.
             (self._repeated, not self._arrays.slow),
@@ -106,7 +109,7 @@ class Caller:
 
     def _lengths(self) -> None:
         """Arrays of one dimension, with memory that begins where vectors do."""
-        tried = FEW_LENGTHS if self._arrays.slow else LENGTHS
+        tried = self._tried_lengths
         found: dict[int, Wrong] = {}
         failed: dict[int, str] = {}
         first: Example | None = None
