@@ -28,9 +28,8 @@ NESTED = 2_000_000
 BUDGET = 300 * MIB
 #: Callers who compare, round or send JSON beside the normal one.
 CALLERS = 4
-#: How much longer a request may take beside comparisons than beside roundings of that size, which
-#: is twice, and what a busy machine adds.
-MOST_RATIO = 4.0
+#: How much longer a request may take beside comparisons and JSON than beside roundings.
+MOST_RATIO = 2.0
 #: The most memory of a connection that has begun a control request, its TCP buffers aside.
 MOST_CONNECTION_BYTES = 128 << 10
 #: A steady reader's bytes a second; MIN_SEND_RATE is two thirds of that.
