@@ -13,7 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-from tensor_round.contract.errors import Fault, InvalidDescriptor, MalformedJSON, TensorTooLarge
+from tensor_round.contract.errors import (
+    Fault,
+    InvalidDescriptor,
+    MalformedJSON,
+    RequestRefused,
+    TensorTooLarge,
+)
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown, shown_key
 from tensor_round.contract.wire import strictjson
@@ -109,6 +115,11 @@ class Request:
     header_length: int = field(default=0, compare=False)
 
     @property
+    def data(self) -> list[Any]:
+        """The numbers of all inputs that have them in the header."""
+        return [each.source.data for each in self.inputs if isinstance(each.source, Inline)]
+
+    @property
     def uses_shared_memory(self) -> bool:
         """Whether any input or output is in a region."""
         return any(isinstance(tensor.source, Region) for tensor in self.inputs) or any(
@@ -131,10 +142,22 @@ def read_request(header: bytes, pause: Pause = no_pause) -> Request:
     :class:`TensorTooLarge` for a header over its limit.
     """
     document = _document(header, pause)
+    data: list[Any] = []
+    try:
+        return _request(document, data, len(header))
+    except RequestRefused:
+        with nesting.freed([document, data]):
+            raise
+
+
+def _request(document: Any, data: list[Any], length: int) -> Request:
+    """The request of a document of this length, of whose inputs the numbers come to ``data``."""
+    if not isinstance(document, dict):
+        raise MalformedJSON("an inference request must be a JSON object")
     listed = _member(document, "inputs", list, ())
     # The numbers stay text until their tensor's dtype is known.
-    data = [entry.pop("data", None) if isinstance(entry, dict) else None for entry in listed]
-    if len(header) > MAX_BARE_HEADER_LENGTH and all(numbers is None for numbers in data):
+    data += [entry.pop("data", None) if isinstance(entry, dict) else None for entry in listed]
+    if length > MAX_BARE_HEADER_LENGTH and all(numbers is None for numbers in data):
         raise _too_long(MAX_BARE_HEADER_LENGTH)
     if strictjson.has_more_values(document, MAX_HEADER_VALUES):
         raise MalformedJSON(f"the JSON has more than {MAX_HEADER_VALUES} values beside the data")
@@ -156,7 +179,7 @@ def read_request(header: bytes, pause: Pause = no_pause) -> Request:
         ),
         binary_output=binary_output,
         strict_json=_parameter(parameters, "strict_json", bool, ()) or False,
-        header_length=len(header),
+        header_length=length,
     )
 
 
@@ -166,11 +189,11 @@ def check_header_length(length: int) -> None:
         raise _too_long(MAX_HEADER_LENGTH)
 
 
-def _document(header: bytes, pause: Pause) -> dict[str, Any]:
+def _document(header: bytes, pause: Pause) -> Any:
     check_header_length(len(header))
     if not header:
         raise MalformedJSON("the body is empty: an inference request is a JSON object")
-    document = strictjson.loads(
+    return strictjson.loads(
         header,
         max_depth=MAX_HEADER_DEPTH,
         max_containers=nesting.MAX_CONTAINERS,
@@ -179,9 +202,6 @@ def _document(header: bytes, pause: Pause) -> dict[str, Any]:
         nan_tokens=True,
         pause=pause,
     )
-    if not isinstance(document, dict):
-        raise MalformedJSON("an inference request must be a JSON object")
-    return document
 
 
 def _input(entry: Any, data: Any, loc: Loc) -> Input:

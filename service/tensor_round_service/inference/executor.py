@@ -13,13 +13,13 @@ from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown
 
 from ..backends import Bytes
-from ..codec import jsontensor, oip
+from ..codec import jsontensor, nesting, oip
 from ..content import Parts
 from ..engine.engine import INLINE_BYTES, JSON_COST, Engine
 from ..engine.job import Job
 from ..engine.overlap import flat_call
 from .cuda_memory import CudaSharedMemory
-from .plan import SYSTEM_MEMORY_OFF, InferencePlan
+from .plan import CACHED_HEADER_BYTES, SYSTEM_MEMORY_OFF, InferencePlan
 from .posix_memory import PosixPart, PosixSharedMemory
 from .regions import check_aliasing
 
@@ -161,7 +161,11 @@ class InferenceExecutor:
     def _input(self, plan: InferencePlan, job: Job, pause: Pause) -> Bytes:
         """The input from JSON or shared memory, in a buffer of the job."""
         if isinstance(plan.source, oip.Inline):
-            return _parsed(plan, plan.source.data, job, pause)
+            data = plan.source.data
+            if plan.header_length <= CACHED_HEADER_BYTES:
+                return _parsed(plan, data, job, pause)
+            with nesting.freed(data):
+                return _parsed(plan, data, job, pause)
         assert isinstance(plan.source, oip.Region)
         if self._is_on_device(plan.source):
             assert self._cuda_memory is not None

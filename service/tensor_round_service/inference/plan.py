@@ -29,6 +29,9 @@ NO_SHARED_MEMORY = (
 )
 SYSTEM_MEMORY_OFF = f"system {NO_SHARED_MEMORY}"
 
+#: Plans of headers up to this size are cached. Headers with many numbers are longer.
+CACHED_HEADER_BYTES = 1024
+
 #: Maximum count of numbers in a JSON response, as in a JSON request.
 MAX_JSON_NUMBERS = 8 << 20
 

@@ -16,6 +16,7 @@ from tensor_round.contract.errors import (
     Fault,
     InvalidDescriptor,
     PayloadSizeMismatch,
+    RequestRefused,
     TensorTooLarge,
 )
 from tensor_round.contract.progress import Pause, no_pause
@@ -23,7 +24,7 @@ from tensor_round.contract.wire import native
 from tensor_round.contract.wire.json_size import measure_json
 
 from ..auth.origins import check_origin
-from ..codec import oip
+from ..codec import nesting, oip
 from ..content import Parts
 from ..content.codings import CODINGS, IDENTITY, encode, max_encoded_length, preferred_coding
 from ..content.sources import ByteSource, Prefixed, read_all, read_up_to
@@ -35,7 +36,7 @@ from ..http1.request import Request
 from ..http1.response import Response, field_name, of_type
 from ..inference.inference import Inference
 from ..inference.models import MODELS, Model, find
-from ..inference.plan import InferencePlan, raw_request
+from ..inference.plan import CACHED_HEADER_BYTES, InferencePlan, raw_request
 from ..openapi.inference import infer_operation
 from .table import Row
 from .tensor_route import Handler, TensorRoute, content_of, text
@@ -48,8 +49,6 @@ _HEADER_LENGTH = field_name(oip.HEADER_LENGTH)
 _JSON = of_type(native.JSON)
 _OCTETS = of_type(native.OCTET_STREAM)
 
-#: Plans of headers up to this size are cached. Headers with many numbers are longer.
-_CACHED_HEADER_BYTES = 1024
 _CACHED_PLANS = 128
 #: Maximum length of a raw tensor without a Content-Length.
 MAX_RAW_BYTES = 16 << 20
@@ -135,7 +134,7 @@ class _InferRoute:
             header, plan = b"", self.inference.plan(self.model, raw_request(self.model, length))
         else:
             header = await _header(source, job, length, json_length)
-            if len(header) <= _CACHED_HEADER_BYTES:
+            if len(header) <= CACHED_HEADER_BYTES:
                 plan = self._cached_plan(header)
             else:
                 work = partial(self._plan_long_header, header, job)
@@ -146,7 +145,12 @@ class _InferRoute:
         return plan, source, None if length is None else length - len(header)
 
     def _make_plan(self, header: bytes, pause: Pause = no_pause) -> InferencePlan:
-        return self.inference.plan(self.model, oip.read_request(header, pause))
+        request = oip.read_request(header, pause)
+        try:
+            return self.inference.plan(self.model, request)
+        except RequestRefused:
+            with nesting.freed(request.data):
+                raise
 
     def _plan_long_header(self, header: bytes, job: Job, pause: Pause) -> InferencePlan:
         """Reserve the memory that parsing takes, and plan."""

@@ -14,7 +14,7 @@ from support.http.native_form import ieee754
 from tensor_round.contract.errors import RequestRefused
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import strictjson
-from tensor_round_service.codec import nesting
+from tensor_round_service.codec import nesting, oip
 from tensor_round_service.routes.tensors import Document
 
 COUNT = 150_000
@@ -111,3 +111,17 @@ def test_a_document(shape: list[int], data: bytes) -> None:
 
 def test_a_document_that_is_none() -> None:
     assert most_freed(lambda: Document.read(FLAT, None, pause)) < MOST
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b'{"inputs":[{"name":"x","shape":[9],"datatype":"INT8","data":%s},1]}' % FLAT,
+        b'{"inputs":[{"data":%s}]}' % FLAT,
+        b'{"inputs":%s}' % FLAT,
+        FLAT,
+    ],
+    ids=["the second is wrong", "the first is wrong", "no inputs", "no object"],
+)
+def test_a_refused_inference(header: bytes) -> None:
+    assert most_freed(lambda: oip.read_request(header, pause)) < MOST
