@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mutants.__main__ import LISTED, ROOT, beside, modules
+from mutants.judging import Order, Room
 from mutants.mutations import mutants
 
 BEFORE = '''
@@ -106,3 +107,29 @@ def test_each_listed_survivor_is_a_mutant_with_a_reason() -> None:
         text = (ROOT / module).read_text()
         assert survivors.keys() <= set(names(text, is_kernel=module.endswith("kernels.py"))), module
         assert all(len(reason) > 20 for reason in survivors.values())
+
+
+def test_the_tests_that_ran_the_line_are_run_first_and_the_short_ones_before_others() -> None:
+    order = Order({"a": (2.0, [7]), "b": (1.0, [8]), "c": (3.0, [8]), "d": (0.5, [])})
+    assert order.tests(8) == {"b": 0, "c": 1, "d": 2, "a": 3}
+    assert list(order.tests(9)) == ["d", "b", "a", "c"]
+
+
+def test_a_mutant_tells_the_line_of_its_change() -> None:
+    found = {mutant.name: mutant.line for mutant in mutants(BEFORE)}
+    lines = BEFORE.splitlines()
+    assert lines[found["LIMIT: 1 -> 2"] - 1].startswith("LIMIT")
+    assert lines[found["Held.take: self.count -= n -> pass"] - 1].strip() == "self.count -= n"
+
+
+def test_a_room_judges_by_the_tests_and_knows_their_lines(tmp_path: Path) -> None:
+    module = Path("service/tensor_round_service/engine/job.py")
+    tests = [ROOT / "tests/service/engine/test_job.py"]
+    room, text = Room(tmp_path / "room"), (ROOT / module).read_text()
+    order = room.order(module, tests)
+    broken = next(m for m in mutants(text) if m.name.endswith("-> pass"))
+    places = order.tests(broken.line)
+    first = min(places, key=places.__getitem__)
+    assert broken.line in order.runs[first][1]
+    assert room.judge(module, text, tests, places) == "survived"
+    assert room.judge(module, broken.text, tests, places) == "killed"

@@ -1,6 +1,6 @@
 """Mutants of the modules, judged by the tests beside them.
 
-    python -m mutants [PART OF A PATH]...
+    python -m mutants [--every N] [PART OF A PATH]...
 
 A survivor is a change that no test there notices. Ends with 1 if, in a module, fewer than 95 % of
 the mutants are noticed that ``survivors.toml`` does not list, or if it lists one that is noticed.
@@ -15,16 +15,17 @@ import hashlib
 import json
 import os
 import queue
+import random
 import sys
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .judging import ROOT, Room
+from .judging import ROOT, Order, Room
 from .mutations import Mutant, mutants
 
 #: Folders and modules whose mutants are judged.
@@ -62,18 +63,21 @@ def beside(module: Path) -> list[Path]:
     return sorted(found, key=lambda file: (module.stem not in file.stem, file.stat().st_size))
 
 
-def judge(module: Path, rooms: queue.Queue[Room], kept: dict[str, str]) -> bool:
-    """Judge the mutants of a module, print its row, and say whether enough were noticed."""
+def judge(module: Path, rooms: queue.Queue[Room], kept: dict[str, str], every: int) -> bool:
+    """Judge the mutants of a module, print its row, and say whether enough were noticed.
+
+    One of ``every`` is judged, at least one, drawn by the module's name.
+    """
     text, tests = (ROOT / module).read_text(), beside(module)
     tested = "".join(file.read_text() for file in tests)
-    limit = 0.0
+    order, limit = Order(), 0.0
 
     def one(mutant: Mutant) -> str:
         noticed, survived = (_digest(mutant.text, rest) for rest in ("", tested))
         if found := kept.get(noticed) or kept.get(survived):
             return found
         room = rooms.get()
-        verdict = room.judge(module, mutant.text, tests, limit)
+        verdict = room.judge(module, mutant.text, tests, order.tests(mutant.line), limit)
         rooms.put(room)
         kept_as = survived if verdict == "survived" else noticed
         with VERDICTS.open("a") as file:
@@ -81,29 +85,37 @@ def judge(module: Path, rooms: queue.Queue[Room], kept: dict[str, str]) -> bool:
         return verdict
 
     found = list(mutants(text, is_kernel=module.stem.endswith("kernels")))
-    if found:
+    drawn = random.Random(str(module)).sample(found, len(found))[: -(-len(found) // every)]
+    if drawn:
         room = rooms.get()
+        order = room.order(module, tests)
         began = time.monotonic()
-        if room.judge(module, text, tests) != "survived":
+        if room.judge(module, text, tests, order.tests(0)) != "survived":
             sys.exit(f"{room.log.read_text()}\nthe tests beside {module} do not pass")
         # On a busy machine a run may take several times as long as another.
         limit = 10 + 4 * (time.monotonic() - began)
         rooms.put(room)
     with ThreadPoolExecutor(rooms.maxsize) as pool:
-        verdicts = pool.map(one, found)
-    return report(module, dict(zip((mutant.name for mutant in found), verdicts, strict=True)))
+        verdicts = dict(zip((mutant.name for mutant in drawn), pool.map(one, drawn), strict=True))
+    return report(module, verdicts, {mutant.name for mutant in found})
 
 
-def report(module: Path, verdicts: Mapping[str, str]) -> bool:
+def report(module: Path, verdicts: Mapping[str, str], names: Set[str]) -> bool:
+    """Print the row of a module, of whose mutants, ``names``, some were judged."""
     listed = LISTED.get(str(module), {})
     survivors = {name for name, verdict in verdicts.items() if verdict == "survived"}
-    unlisted, stale = survivors - listed.keys(), listed.keys() - survivors
+    unlisted = survivors - listed.keys()
+    stale = {
+        name for name in listed if name not in names or verdicts.get(name, "survived") != "survived"
+    }
     count = Counter(verdicts.values())
     noticed = count["killed"] + count["timeout"]
+    excused = len(survivors - unlisted)
     share = noticed / (noticed + len(unlisted) or 1) if verdicts else 1.0
     print(
-        f"{module}: {len(verdicts)} mutants, {count['killed']} killed, {count['timeout']} timeouts,"
-        f" {len(unlisted)} survived, {len(survivors - unlisted)} listed: {share:.1%} noticed"
+        f"{module}: {len(verdicts)} of {len(names)} mutants, {count['killed']} killed,"
+        f" {count['timeout']} timeouts, {len(unlisted)} survived, {excused} listed:"
+        f" {share:.1%} noticed"
     )
     for name in verdicts:
         if name in unlisted:
@@ -121,6 +133,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="mutants", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help="of a module's path")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at once")
+    parser.add_argument("--every", type=int, default=1, help="judge one of so many")
     options = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     lines = VERDICTS.read_text().splitlines() if VERDICTS.exists() else []
@@ -129,7 +142,7 @@ def main() -> int:
     with TemporaryDirectory() as folder:
         for number in range(options.jobs):
             rooms.put(Room(Path(folder, str(number))))
-        enough = [judge(module, rooms, kept) for module in modules(options.parts)]
+        enough = [judge(module, rooms, kept, options.every) for module in modules(options.parts)]
     if not enough:
         parser.error(f"no module has {' or '.join(options.parts)} in its path")
     return 0 if all(enough) else 1

@@ -41,22 +41,24 @@ class Mutant:
 
     name: str
     text: str
+    #: The first line of the change, in the module as it is.
+    line: int
 
 
 def mutants(text: str, *, is_kernel: bool = False) -> Iterator[Mutant]:
     """The mutants of a module; of one with kernels, also those of the texts in it."""
     tree = ast.parse(text)
     names: Counter[str] = Counter()
-    for place, before, after in _mutate(tree, "module", is_kernel):
+    for line, place, before, after in _mutate(tree, "module", is_kernel):
         change = f"{place}: {before} -> {after}"
         if len(change) > DESCRIBED:
             change = f"{change[:DESCRIBED]}..."
         names[change] += 1
         name = change if names[change] == 1 else f"{change} ({names[change]})"
-        yield Mutant(name, ast.unparse(tree))
+        yield Mutant(name, ast.unparse(tree), line)
 
 
-def _mutate(node: ast.AST, place: str, is_kernel: bool) -> Iterator[tuple[str, str, str]]:
+def _mutate(node: ast.AST, place: str, is_kernel: bool) -> Iterator[tuple[int, str, str, str]]:
     """Change what is below ``node``, one thing at a time; yields while it is changed."""
     for name, value in ast.iter_fields(node):
         if name in _IDLE_FIELDS:
@@ -68,7 +70,7 @@ def _mutate(node: ast.AST, place: str, is_kernel: bool) -> Iterator[tuple[str, s
             within = _place(child, place)
             for other, told in _variants(child, name, is_kernel):
                 _put(node, name, at, other)
-                yield within, *(told or (_told(child), _told(other)))
+                yield child.lineno, within, *(told or (_told(child), _told(other)))
             _put(node, name, at, child)
             yield from _mutate(child, within, is_kernel)
 
