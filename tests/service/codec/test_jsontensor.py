@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 import tracemalloc
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.dtypes import BY_NAME, DTYPES, DType
 from tensor_round.contract.errors import InvalidDescriptor, PayloadSizeMismatch
 from tensor_round.contract.wire import strictjson
 from tensor_round_service.codec import jsontensor
@@ -299,3 +300,37 @@ def test_no_memory_is_taken_for_what_a_shape_claims() -> None:
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
+
+
+EXACT = [d for d in DTYPES if not d.is_float or d.width in (8, 64)]
+
+
+@pytest.mark.parametrize("dtype", EXACT, ids=lambda dtype: dtype.name)
+def test_the_longest_number_of_a_dtype(dtype: DType) -> None:
+    values: Any = np.arange(256, dtype=np.uint8)
+    if dtype.is_float and dtype.width == 64:
+        values = np.array([-sys.float_info.max])
+    elif not dtype.is_float:
+        values = np.array([np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max], dtype.numpy)
+    numbers = written(values.tobytes(), dtype, [len(values)])[1:-1].split(b",")
+    assert max(map(len, numbers)) == jsontensor.longest_number(dtype)
+
+
+@pytest.mark.parametrize("name", ["int8", "int64", "float64"])
+@pytest.mark.parametrize(
+    "shape",
+    [(7,), (30_000,), (30_000, *[1] * 31), (2,) * 15, (200, 200), (20_000, 1), (4096, 1, 1)],
+    ids=str,
+)
+def test_writing_takes_no_more_than_is_reserved_for_it(name: str, shape: tuple[int, ...]) -> None:
+    dtype, count = BY_NAME[name], math.prod(shape)
+    least = -sys.float_info.max if dtype.is_float else np.iinfo(dtype.numpy).min
+    payload = np.full(count, least, dtype.numpy).tobytes()
+    reserved = jsontensor.text_bytes(dtype, shape)
+    tracemalloc.start()
+    try:
+        jsontensor.write(payload, dtype, shape)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= reserved + 1024 < 8 * peak

@@ -212,6 +212,8 @@ VIOLATIONS: dict[str, bytes] = {
     "chunk-size-hex": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\nx\r\n",
     "chunk-line-feed": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\nx\n0\n\n",
     "chunk-too-long": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxy\r\n0\r\n\r\n",
+    "chunk-too-long-by-two": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"1\r\nxyz0\r\n\r\n",
     "endless-chunk-line": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 2000,
     "trailers": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\na: b\r\n\r\n",
 }
@@ -231,6 +233,31 @@ def test_garbled_answers_end_in_one_of_three_ways(name: str, data: st.DataObject
         answer[data.draw(st.integers(0, len(answer) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(EOFError, ProtocolViolation):
         read(bytes(answer), data.draw(st.sampled_from([1, 3, 1 << 16])))
+
+
+def reader_of(framing: bytes, buffered: bytes = b"") -> BodyReader:
+    """The reader of a response's body, of which some bytes came with the head."""
+    head, _ = split_head(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n") or pytest.fail("no head")
+    return BodyReader(head, bytearray(buffered))
+
+
+def test_what_may_be_received_into_the_place_of_the_body() -> None:
+    assert reader_of(b"Content-Length: 3\r\n").direct_bytes == 3
+    assert reader_of(b"Content-Length: 0\r\n").direct_bytes == 0
+    assert reader_of(b"").direct_bytes == 1 << 62  # until the stream ends
+    assert reader_of(b"Content-Length: 3\r\n", b"a").direct_bytes == 0  # read it first
+    chunks = reader_of(b"Transfer-Encoding: chunked\r\n")
+    assert chunks.direct_bytes == 0  # a chunk's line comes first
+    chunks.feed(b"5\r\n")
+    assert chunks.read_into(memoryview(bytearray(9))) == 0
+    assert chunks.direct_bytes == 5
+    chunks.advance(4)
+    assert chunks.direct_bytes == 1
+
+
+def test_nothing_is_behind_a_body_that_has_not_ended() -> None:
+    reader = reader_of(b"Content-Length: 3\r\n", b"ab")
+    assert (reader.surplus, reader.buffered) == (0, b"ab")
 
 
 CHUNKED = ResponseHead(status=200, fields={}, length=None, is_chunked=True, is_last=False)
