@@ -166,6 +166,10 @@ $(ORACLES)/.oracles: $(ORACLES)/pyvenv.cfg pyproject.toml tests/interop/oracles/
 test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX; frames (2.5 GB)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
+.PHONY: suites
+suites: $(ORACLES)/.oracles ## Write the operands that published suites lack to build/suites, in their formats
+	PYTHONPATH=tools $(ORACLES)/bin/python -m suites --write build/suites
+
 VULKAN := /usr/share/vulkan/icd.d
 runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles, and write docs/runtimes.md (15 minutes)
 	@ls $(VULKAN)/* >/dev/null 2>&1 || { echo "runtimes: no Vulkan driver; on Debian: apt-get install mesa-vulkan-drivers" >&2; exit 1; }
@@ -292,6 +296,7 @@ docs: $(VENV)/.service ## Write the generated pages of docs/, and the Prometheus
 	$(BIN)/python tools/sdk_reference.py
 	$(BIN)/python tools/settings_page.py
 	$(BIN)/python tools/specifications_page.py
+	PYTHONPATH=tools $(BIN)/python -m suites
 	$(BIN)/python tools/staircase.py
 	$(BIN)/python tools/prometheus_rule.py
 

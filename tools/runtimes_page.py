@@ -15,6 +15,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from suites.node_cases import SUITE, Found, node_cases, run
+
 PAGE = Path(__file__).parents[1] / "docs" / "runtimes.md"
 OPERATORS = {
     "round": "Rounding",
@@ -41,7 +43,30 @@ the directions and the saturation that it has.
 
 `make runtimes` writes this page again. Vulkan (wgpu) is Mesa's lavapipe, a driver for CPUs: its
 own functions, and the expression of ggml's Vulkan shader for ROUND. There was no GPU and no Core
-ML. TensorFlow stands here as LiteRT, its runtime on devices.
+ML. TensorFlow stands here as LiteRT, its runtime on devices. StableHLO is its interpreter, the
+reference of that specification.
+"""
+#: Those that run models of ONNX.
+MODEL_RUNTIMES = ("onnxruntime", "onnx-reference", "openvino")
+SUITES = """
+## Published suites
+
+ONNX's node tests of rounding, casts and quantization, judged by the rules of
+[verify](verify.md#a-model-node-by-node) and not by the suite's tolerance: what they expect, and
+what runtimes give. A case without a verdict rounds nothing, or has types without a rule here.
+
+| operator | cases | with a verdict | expected results that are right | {runtimes} |
+|---|---|---|---|{rules}|
+"""
+WRONG = """
+Wrong results of these cases:
+
+| runtime | case | wrong |
+|---|---|---|
+"""
+NO_MORE = """
+The service passes the suites of WebNN, StableHLO and the Array API too, to the bit.
+[Published test suites](published-suites.md) has which wrong rules each suite lets pass.
 """
 COLUMNS = (
     "| runtime | of | wrong | this is | first wrong result | to see it |\n" + "|---" * 6 + "|\n"
@@ -54,7 +79,8 @@ def main() -> int:
         operator: [(name, _verified(name, operator)) for name in RUNTIMES[operator]]
         for operator in OPERATORS
     }
-    PAGE.write_text("".join(_page(reports)))
+    found = list(run(node_cases(), MODEL_RUNTIMES))
+    PAGE.write_text("".join((*_page(reports), *_suites(found))))
     return 0
 
 
@@ -79,6 +105,35 @@ def _page(reports: dict[str, list[tuple[str, Any]]]) -> Iterator[str]:
             yield f"\nOf NaNs alone:\n\n{COLUMNS}{''.join(of_nans)}"
         yield "\n| runtime | right | not supported |\n|---|---|---|\n"
         yield from (_right(report) for _, report in reports[operator])
+
+
+def _suites(found: list[Found]) -> Iterator[str]:
+    """What ONNX's node tests expect, and what runtimes give for them."""
+    yield SUITES.format(
+        runtimes=" | ".join(MODEL_RUNTIMES), rules="|".join("---" for _ in MODEL_RUNTIMES)
+    )
+    for operator in dict.fromkeys(row.operator for row in found):
+        own = [row for row in found if row.operator == operator]
+        expected = [row for row in own if row.who == SUITE]
+        judged = [row for row in expected if row.right is not None]
+        right = sum(row.right or False for row in judged)
+        counts = (_counted([row for row in own if row.who == name]) for name in MODEL_RUNTIMES)
+        cells = (f"`{operator}`", f"{len(expected)}", f"{len(judged)}", f"{right}", *counts)
+        yield f"| {' | '.join(cells)} |\n"
+    wrong = [row for row in found if row.right is False]
+    if wrong:
+        yield WRONG
+        yield from (f"| {row.who} | `{row.case}` | {row.told} |\n" for row in wrong)
+    yield NO_MORE
+
+
+def _counted(rows: list[Found]) -> str:
+    counts = (
+        ("right", sum(row.right is True for row in rows)),
+        ("wrong", sum(row.right is False for row in rows)),
+        ("not run", sum(row.right is None for row in rows)),
+    )
+    return ", ".join(f"{count} {told}" for told, count in counts if count)
 
 
 def _rows(name: str, report: Any) -> Iterator[tuple[bool, str]]:

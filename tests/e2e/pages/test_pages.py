@@ -85,6 +85,7 @@ ELSEWHERE = [
     ("docs/kubernetes.md", "a cluster, and keys.txt, tls.crt and tls.key"),
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
     *[("docs/proof.md", "the clone")] * 2,  # tests/tools/proof
+    ("docs/published-suites.md", "the clone"),  # make test-oracles
     (
         "docs/ray.md",  # make test-ray
         "a Ray cluster, and pip install 'tensor-round[service,ray]' on each of its nodes",

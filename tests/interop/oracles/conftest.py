@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from suites.node_cases import NodeCase
+from suites.node_cases import node_cases as generated
 from support.cases.oracle_ledger import HEADING, Ledger
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 
@@ -32,6 +34,12 @@ def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
     )
     yield ledger
     backend.close()
+
+
+@pytest.fixture(scope="session")
+def node_cases() -> list[NodeCase]:
+    """ONNX's node tests of rounding, casts and quantization; they are generated once."""
+    return generated()
 
 
 def pytest_terminal_summary(

@@ -33,7 +33,11 @@ CASTS: dict[str, dict[str, tuple[str, ...] | None]] = {
         "float32 to float8_e4m3fn": None,
         "float64 to float8_e4m3fn": None,
         "float64 to float8_e4m3fn, saturated": TWICE,
+        "float32 to float8_e5m2": None,
+        "float64 to float8_e5m2": None,
+        "float64 to float8_e5m2, saturated": TWICE,
         "float64 to float16": TWICE,
+        "float64 to bfloat16": TWICE,
     },
     "openvino": {
         "float32 to bfloat16": None,  # of NaNs

@@ -10,9 +10,9 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from onnx.backend.test.case.node import collect_testcases
 from onnx.reference import ReferenceEvaluator
 
+from suites.node_cases import NodeCase
 from support.cases.backend_calls import run_flat
 from support.cases.oracle_ledger import Ledger
 from tensor_round_verify.reference import Bits
@@ -68,11 +68,12 @@ def test_onnx_reference_evaluator(ledger: Ledger, dtype: str) -> None:
     ledger.compare("ONNX reference evaluator", dtype, "ties_to_even", ask)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # other operators' cases, as they are made
-def test_the_standards_own_node_tests(ledger: Ledger) -> None:
-    pairs = [pair for case in collect_testcases("Round") for pair in case.data_sets or ()]
-    assert pairs
-    for inputs, outputs in pairs:
-        assert inputs[0].dtype == np.float32
-        answer = run_flat(ledger.backend, "float32", "ties_to_even", inputs[0].view("<u4"))
-        np.testing.assert_array_equal(answer, outputs[0].view("<u4"))
+def test_the_standards_own_node_tests(ledger: Ledger, node_cases: list[NodeCase]) -> None:
+    own = {"Round": "ties_to_even", "Ceil": "toward_positive", "Floor": "toward_negative"}
+    cases = [case for case in node_cases if case.operator in own]
+    assert {case.operator for case in cases} == set(own)
+    for case in cases:
+        assert case.expected.dtype == np.float32
+        bits = case.inputs["x"].reshape(-1).view("<u4")
+        answer = run_flat(ledger.backend, "float32", own[case.operator], bits)
+        np.testing.assert_array_equal(answer, case.expected.reshape(-1).view("<u4"))

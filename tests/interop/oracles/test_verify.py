@@ -128,6 +128,8 @@ def test_every_fault_is_explained_by_the_models_it_is_known_by(
         names = tuple(model.name for model in verdict.explanation.models)
         assert names == expected, str(verdict)
         assert bool(verdict.wrong) == bool(names)
+        # Nothing is wrong with lengths, places in memory, strides, dimensions or repeated calls.
+        assert verdict.calls == (), str(verdict)
 
 
 @pytest.mark.parametrize("runtime", FAULTS)

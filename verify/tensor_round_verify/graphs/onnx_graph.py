@@ -1,4 +1,4 @@
-"""ONNX models: the tensors of Round, Ceil, Floor, Cast, QuantizeLinear, DequantizeLinear."""
+"""ONNX models: the tensors of rounding, casting, quantizing and dequantizing nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .graph import (
 )
 
 DIRECTIONS = {"Round": "ties_to_even", "Ceil": "toward_positive", "Floor": "toward_negative"}
-JUDGED = {*DIRECTIONS, "Cast", "QuantizeLinear", "DequantizeLinear"}
+JUDGED = {*DIRECTIONS, "Cast", "CastLike", "QuantizeLinear", "DequantizeLinear"}
 _DTYPES = {number: dtype for dtype, number in NUMBERS.items()}
 
 
@@ -94,9 +94,13 @@ class OnnxGraph(Graph):
         operator = node.op_type
         if operator in DIRECTIONS:
             rule = Rounding(DIRECTIONS[operator])
-        elif operator == "Cast":
-            source, number = self._types.get(node.input[0], ""), attributes["to"]
-            target = _DTYPES.get(number, onnx.TensorProto.DataType.Name(number).lower())
+        elif operator in ("Cast", "CastLike"):
+            source = self._types.get(node.input[0], "")
+            if operator == "Cast":
+                number = attributes["to"]
+                target = _DTYPES.get(number, onnx.TensorProto.DataType.Name(number).lower())
+            else:
+                target = self._types.get(node.input[1], "")
             rule = _cast(source, target, bool(attributes.get("saturate", 1)))
             operator = f"Cast to {target}"
         elif attributes.get("block_size") or attributes.get("precision"):
@@ -110,12 +114,14 @@ class OnnxGraph(Graph):
             return None
         if isinstance(rule, str):
             return Unjudged(label, operator, rule)
-        return Node(label, operator, rule, tuple(node.input), node.output[0])
+        # The second input of CastLike has a type alone.
+        inputs = node.input[:1] if isinstance(rule, Casting) else node.input
+        return Node(label, operator, rule, tuple(inputs), node.output[0])
 
 
 def _cast(source: str, target: str, saturate: bool) -> Casting | str | None:
-    if not source:
-        return "onnx cannot infer the type of its operand"
+    if not (source and target):
+        return "onnx cannot infer the types of its operands"
     # Only types of 8 bits saturate.
     return cast_rule(source, target, saturate=saturate and target.startswith("float8"))
 
@@ -173,6 +179,6 @@ def _inner(node: Any, why: str) -> Iterator[Unjudged]:
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             for inner in graph.node:
-                if inner.op_type in JUDGED - {"Cast"}:
+                if inner.op_type in JUDGED - {"Cast", "CastLike"}:
                     yield Unjudged(_label(inner), inner.op_type, why)
                 yield from _inner(inner, why)

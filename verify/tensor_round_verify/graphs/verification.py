@@ -43,8 +43,8 @@ def verify_model(
     """Compare the rounding nodes of a model with their own specifications, bit for bit.
 
     Each node is judged on the tensor that reaches it when the model runs on ``inputs``. ``path``
-    is an ONNX model (.onnx: Round, Ceil, Floor, Cast, QuantizeLinear, DequantizeLinear), an
-    OpenVINO IR (.xml: Round, Ceiling, Floor, Convert), or DxDispatch's JSON (.json:
+    is an ONNX model (.onnx: Round, Ceil, Floor, Cast, CastLike, QuantizeLinear, DequantizeLinear),
+    an OpenVINO IR (.xml: Round, Ceiling, Floor, Convert), or DxDispatch's JSON (.json:
     ELEMENT_WISE_ROUND). ``inputs`` are arrays by the names of the model's inputs, one array if
     there is one input, or the path of a .npz or .npy file.
 

@@ -76,8 +76,8 @@ def by_onnxruntime(
 def _of_ort_value(value: Any) -> Tensor:
     kind = value.data_type().removeprefix("tensor(").removesuffix(")").upper()
     dtype, shape = ONNX_DTYPES.get(kind, kind.lower()), tuple(value.shape())
-    if dtype == "bfloat16" and value.device_name() == "cpu":
-        # ONNX Runtime makes no NumPy array of it.
+    if dtype in ("bfloat16", "float8_e5m2") and value.device_name() == "cpu":
+        # ONNX Runtime makes no NumPy array of these.
         size = value.tensor_size_in_bytes()
         return Tensor.of_bytes(dtype, shape, ctypes.string_at(value.data_ptr(), size))
     if dtype not in WIDTHS:

@@ -1,0 +1,100 @@
+"""Published suites: ONNX's node tests on runtimes, and the vectors that would close the gaps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import checker, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from suites.node_cases import SUITE, Found, NodeCase, run
+from suites.published import SUITES, Suite
+from suites.score import score
+from suites.vectors import write
+from tensor_round_verify.reference import bits_type
+from tensor_round_verify.runtimes import open_runtime
+
+RUNTIMES = ("onnxruntime", "onnx-reference", "openvino")
+#: What each gets wrong; of the expected results none is.
+WRONG = {
+    "openvino": {
+        *("test_cast_DOUBLE_to_FLOAT", "test_castlike_DOUBLE_to_FLOAT"),
+        *(
+            f"test_{operator}_{source}_to_FLOAT8E4M3FN"
+            for operator in ("cast", "castlike")
+            for source in ("FLOAT", "FLOAT16")
+        ),
+        *("test_cast_FLOAT_to_FLOAT8E5M2", "test_cast_FLOAT16_to_FLOAT8E5M2"),
+        "test_quantizelinear_uint16",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def found(node_cases: list[NodeCase]) -> list[Found]:
+    return list(run(node_cases, RUNTIMES))
+
+
+def test_the_suite_expects_the_right_results(found: list[Found]) -> None:
+    expected = [row for row in found if row.who == SUITE]
+    judged = [row for row in expected if row.right is not None]
+    assert {row.operator for row in judged} == {
+        *("Round", "Ceil", "Floor", "Cast", "CastLike", "QuantizeLinear", "DequantizeLinear")
+    }
+    assert [row for row in judged if not row.right] == []
+    assert all(row.told for row in expected)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_what_is_wrong_with_a_runtime_is_known(runtime: str, found: list[Found]) -> None:
+    rows = [row for row in found if row.who == runtime]
+    assert any(row.right for row in rows)
+    assert {row.case for row in rows if row.right is False} == WRONG.get(runtime, set())
+    if runtime == "onnx-reference":
+        assert all(row.right for row in rows)
+
+
+@pytest.mark.parametrize("suite", [s for s in SUITES if s.name == "ONNX"], ids=str)
+def test_onnxs_operands_are_those_of_the_package(suite: Suite, node_cases: list[NodeCase]) -> None:
+    own = [
+        case.inputs["x"].reshape(-1).view(bits_type("float32"))
+        for case in node_cases
+        if case.operator == suite.operator
+    ]
+    assert np.sort(np.concatenate(own)).tolist() == np.sort(suite.bits("float32")).tolist()
+
+
+def test_onnxs_vectors_are_read_and_right(tmp_path: Path) -> None:
+    scores = [score(s, dtype) for s in SUITES if s.name == "ONNX" for dtype in s.specified]
+    assert len(write(tmp_path, scores)) == 3 * len(scores)
+    for case in (tmp_path / "onnx").iterdir():
+        model = onnx.load(case / "model.onnx")
+        checker.check_model(model, full_check=True)
+        x, y = (_read(case / "test_data_set_0" / f"{stem}.pb") for stem in ("input_0", "output_0"))
+        if x.dtype in (np.float16, np.float32, np.float64):
+            session = onnxruntime.InferenceSession(
+                model.SerializeToString(), providers=["CPUExecutionProvider"]
+            )
+            (got,) = session.run(None, {"x": x})
+        else:
+            (got,) = ReferenceEvaluator(model).run(None, {"x": x})
+        assert np.asarray(got).tobytes() == y.tobytes()
+
+
+def _read(path: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    array = numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
+    return np.asarray(array)
+
+
+def test_stablehlos_vectors_are_right_for_its_interpreter() -> None:
+    runtime = open_runtime("stablehlo")
+    for suite in SUITES:
+        if suite.name == "StableHLO":
+            for dtype in suite.specified:
+                found = score(suite, dtype)
+                got = runtime.kernel(dtype, suite.rounding)(found.closing)
+                assert suite.right(dtype, found.closing).tolist() == got.tolist()

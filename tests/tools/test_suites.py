@@ -1,0 +1,101 @@
+"""The scores of published suites: true, closed by their vectors, and on a page that is current."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensor_round as tr
+from suites.__main__ import main
+from suites.published import SUITES, Suite, numbers
+from suites.score import Score, answers_of, score
+from suites.vectors import write
+from tensor_round.contract.dtypes import BY_NAME
+
+SCORES = {(str(s), dtype): score(s, dtype) for s in SUITES for dtype in s.specified}
+
+
+def test_the_page_is_current() -> None:
+    assert main(["--check"]) == 0, "run make docs"
+
+
+@pytest.mark.parametrize("found", SCORES.values(), ids=lambda s: f"{s.suite}, {s.dtype}")
+def test_the_operands_find_every_rule_that_passes(found: Score) -> None:
+    answers = answers_of(found.dtype, found.suite.rounding)
+    places = [int(np.flatnonzero(answers.bits == bits)[0]) for bits in found.closing]
+    for rule in found.rules:
+        got, want = answers.got[rule][places], answers.want[places]
+        assert rule not in found.passed or (got != want).any()
+        if rule in found.passed and rule not in found.unseen:
+            triple = (numbers(bits, found.dtype) for bits in (found.closing, got, want))
+            assert not found.suite.agrees(found.dtype, *triple).all()
+    assert found.has_cases or found.passed == found.rules
+
+
+@pytest.mark.parametrize(
+    ("of", "rule", "seen"),
+    [
+        (("ONNX, Round", "float32"), "magic number", False),  # 1e-3 apart at most
+        (("ONNX, Round", "float32"), "through bfloat16", True),
+        (("WebNN (WPT), roundEven", "float32"), "magic number", True),
+        (("WebNN (WPT), roundEven", "float16"), "zero's sign lost", False),
+        (("StableHLO, round_nearest_afz", "float64"), "trunc(x + copysign(0.5, x))", True),
+        (("Array API, floor", "float32"), "no rounding", False),
+    ],
+    ids=str,
+)
+def test_a_rule_passes(of: tuple[str, str], rule: str, seen: bool) -> None:
+    found = SCORES[of]
+    (model,) = [model for model in found.passed if model.name == rule]
+    assert (model not in found.unseen) == seen
+
+
+@pytest.mark.parametrize(
+    ("of", "rule"),
+    [
+        (("ONNX, Round", "float32"), "half away from zero"),
+        (("Array API, round", "float32"), "half away from zero"),
+        (("Array API, round", "float64"), "magic number"),
+        (("StableHLO, ceil", "float32"), "flush subnormals"),
+    ],
+    ids=str,
+)
+def test_a_rule_is_found(of: tuple[str, str], rule: str) -> None:
+    found = SCORES[of]
+    assert rule in {model.name for model in found.rules}
+    assert rule not in {model.name for model in found.passed}
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=str)
+def test_the_product_passes(suite: Suite) -> None:
+    operator = tr.IEEE754Round(suite.rounding)
+    with tr.Client("local:") as client:
+        for dtype in suite.specified:
+            bits, own = suite.bits(dtype), BY_NAME[dtype].numpy
+            got = np.asarray(client.round(bits.view(own), operator)).view(bits.dtype)
+            right = suite.right(dtype, bits)
+            assert got.tolist() == right.tolist()
+            triple = (numbers(each, dtype) for each in (bits, got, right))
+            assert suite.agrees(dtype, *triple).all()
+
+
+def test_vectors_are_written_in_the_suites_formats(tmp_path: Path) -> None:
+    scores = [found for found in SCORES.values() if found.suite.name != "ONNX"]
+    files = write(tmp_path, scores)
+    webnn = [path for path in files if path.parent.name == "webnn"]
+    assert (len(webnn), len(files)) == (6, 22)
+    for path in webnn:
+        for test in json.loads(path.read_text()):
+            ((given,), (taken,)) = (
+                list(test["graph"][side].values()) for side in ("inputs", "expectedOutputs")
+            )
+            x, y = (np.array(t["data"], t["descriptor"]["dataType"]) for t in (given, taken))
+            (operator,) = test["graph"]["operators"]
+            way = {"roundEven": np.rint, "ceil": np.ceil, "floor": np.floor}[operator["name"]]
+            assert way(x).tobytes() == y.tobytes()
+    (text,) = [path.read_text() for path in files if path.name == "floor_edges_bf16.mlir"]
+    assert "stablehlo.floor %operand : tensor<1xbf16>" in text
+    assert "stablehlo.constant dense<[0x8000]> : tensor<1xbf16>" in text

@@ -1,0 +1,132 @@
+"""docs/published-suites.md: the scores of published test suites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tensor_round.contract.differences.document import bits_text, value_text
+
+from .score import Score
+
+PAGE = Path(__file__).parents[2] / "docs" / "published-suites.md"
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+
+HEAD = """\
+# Published test suites
+
+Does a suite notice a kernel that rounds wrong? Each of the
+[models of misbehaviour](verify.md#models-of-misbehaviour) that gives a wrong number in a direction
+was run on the operands of published suites, and judged as the suite judges results. "12 of 24"
+means that 12 of 24 wrong rules pass. Without a case of a type, all of its rules pass. Rules of NaNs
+are not counted.
+
+| suite | operator | {dtypes} |
+|---|---|{rules}|
+"""
+COMPARISONS = (
+    (
+        "ONNX",
+        "`assert_allclose` takes it for right with rtol 1e-3 and atol 1e-7: -0.0 for 0.0, and "
+        "8388610 for 8388609",
+        "onnx 1.23.2, `onnx/backend/test`",
+    ),
+    (
+        "WebNN (WPT)",
+        "it is equal, -0.0 to 0.0 too",
+        "web-platform-tests, `webnn/conformance_tests`",
+    ),
+    (
+        "StableHLO",
+        "it is equal, -0.0 to 0.0 too, or has the same sign and is 0.0001 away at most",
+        "openxla/stablehlo, `stablehlo/tests/interpret`",
+    ),
+    (
+        "Array API",
+        "it is equal, zeros with their sign, for integers, infinities and NaNs, and for halves in "
+        "`round`; for all other floats it is 1 away at most, or 25 %",
+        "data-apis/array-api-tests",
+    ),
+)
+PASSES = """
+Operands of the Array API's suite are drawn anew in each run. A rule passes here if it would pass
+whatever is drawn; another may pass by chance. Since other floats may be 1 away, a `floor` that
+returns x passes.
+
+## What passes, and what would find it
+
+The operands in the last column find every rule that passes, if results are compared by their bits.
+Rules in *italics* pass by the suite's comparison whatever the operand.
+
+| suite | of | passes | operands that find it |
+|---|---|---|---|
+"""
+WITHOUT = """
+Types that the specification has and the suite does not, so that all rules pass:
+
+| suite | of | operands that find them |
+|---|---|---|
+"""
+TAIL = """
+## The vectors
+
+```sh
+# needs the clone
+make suites
+```
+
+writes these operands with their right results to `build/suites`, in each suite's format: for ONNX
+folders of `model.onnx` and `test_data_set_0`, for WebNN arrays of tests in JSON, for StableHLO
+functions for `stablehlo-translate --interpret`. What passes by the comparison alone needs another
+comparison too: of the sign of zeros, and of large numbers without a tolerance.
+
+`make docs` writes this page. `make test-oracles` compares ONNX's operands with those of the
+installed package, runs the suites and the vectors on runtimes, and knows what differs.
+"""
+
+
+def page(scores: Sequence[Score]) -> str:
+    """The page, as Markdown."""
+    return "".join(_parts(scores))
+
+
+def _parts(scores: Sequence[Score]) -> Iterator[str]:
+    yield HEAD.format(dtypes=" | ".join(DTYPES), rules="|".join("---" for _ in DTYPES))
+    by_case: dict[tuple[str, str], dict[str, Score]] = {}
+    for score in scores:
+        by_case.setdefault((score.suite.name, score.suite.operator), {})[score.dtype] = score
+    for (name, operator), row in by_case.items():
+        cells = (_cell(row[dtype]) if dtype in row else "" for dtype in DTYPES)
+        yield f"| {name} | `{operator}` | {' | '.join(cells)} |\n"
+    yield "\n| suite | a result is right if | read in |\n|---|---|---|\n"
+    yield from (f"| {' | '.join(row)} |\n" for row in COMPARISONS)
+    yield PASSES
+    for score in scores:
+        if score.has_cases:
+            of = f"`{score.suite.operator}`, {score.dtype}"
+            yield f"| {score.suite.name} | {of} | {_rules(score)} | {_operands(score)} |\n"
+    yield WITHOUT
+    for score in scores:
+        if not score.has_cases:
+            of = f"`{score.suite.operator}`, {score.dtype}"
+            yield f"| {score.suite.name} | {of} | {_operands(score)} |\n"
+    yield TAIL
+
+
+def _cell(score: Score) -> str:
+    if not score.has_cases:
+        return "no case"
+    return f"{len(score.passed)} of {len(score.rules)}"
+
+
+def _rules(score: Score) -> str:
+    return ", ".join(
+        f"*{rule.name}*" if rule in score.unseen else rule.name for rule in score.passed
+    )
+
+
+def _operands(score: Score) -> str:
+    dtype = score.dtype
+    return ", ".join(
+        f"{value_text(dtype, bits)} ({bits_text(dtype, bits)})" for bits in score.closing.tolist()
+    )
