@@ -292,6 +292,10 @@ lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=
 	for extra in service telemetry compiled ray cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
+.PHONY: test-uvx
+test-uvx: $(VENV)/.test $(LOCKS)/bin/uv ## Run README's line for uvx on a clone (60 packages)
+	UVX=$(abspath $(LOCKS))/bin/uvx $(BIN)/pytest tests/interop/installers $(ARGS)
+
 docs: $(VENV)/.service ## Write the generated pages of docs/, and the PrometheusRule
 	$(BIN)/python tools/sdk_reference.py
 	$(BIN)/python tools/settings_page.py

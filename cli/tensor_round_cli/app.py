@@ -1,11 +1,12 @@
 """The command ``tensor-round``: round files, describe a service, verify other runtimes.
 
 Exit codes: 0 for success; 1 if the service refused, was not reachable, or a check failed; 2 for
-wrong usage. With ``--json`` reports and errors are JSON, whatever the exit code.
+wrong usage; 130 after Ctrl-C. With ``--json`` reports and errors are JSON, whatever the exit code.
 """
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import Annotated
 
@@ -49,6 +50,13 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(__version__)
         raise typer.Exit
+
+
+@app.command(hidden=True, context_settings={"ignore_unknown_options": True})
+def serve(options: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Say which program serves."""
+    command = shlex.join(["tensor-round-service", *(options or [])])
+    raise typer.BadParameter(f"this is the client; a service is started by {command}")
 
 
 @app.callback()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from typing import Annotated
 
@@ -23,6 +24,7 @@ def compare_files(
         str | None, typer.Argument(metavar="B", help="A .npy file of the same shape and type.")
     ] = None,
     dtype: DTypeOption = None,
+    operators: Annotated[list[str] | None, typer.Option("--operator", hidden=True)] = None,
     progress: Progress = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,6 +38,10 @@ def compare_files(
     Exit code 0 if an operator gives exactly B, or without B; 1 if none does;
     2 for wrong usage.
     """
+    if operators:
+        command = shlex.join(["tensor-round", "compare", first])
+        why = f"all operators are compared, also those, by {command}"
+        raise typer.BadParameter(why, param_hint="--operator")
     a = read_tensor(first, dtype, "A").array
     b = None if second is None else read_tensor(second, dtype, "B").array
     shows = sys.stderr.isatty() if progress is None else progress

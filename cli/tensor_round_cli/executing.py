@@ -18,7 +18,7 @@ from tensor_round.contract.host import Array
 from tensor_round.contract.operators.importers.dxdispatch import parsed_document
 
 from .connecting import AsJson, Connection, Digest, Progress, connects
-from .files import check_target
+from .files import check_target, of_a_model
 
 
 @connects
@@ -91,7 +91,7 @@ def _call(text: bytes, path: Path) -> RoundCall:
         if _is_dxdispatch(text):
             detail = f"{path} is DxDispatch's JSON; this writes its descriptor: {_convert(path)}"
         elif isinstance(error, MalformedJSON):
-            detail = f"{path}: {error.detail}"
+            detail = f"{path}: {of_a_model(str(path)) or error.detail}"
         else:
             raise
         raise typer.BadParameter(detail, param_hint="--descriptor") from None

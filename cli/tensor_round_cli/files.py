@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator
 from pathlib import PurePath
 
@@ -24,6 +25,8 @@ _OTHERS = {
     ".csv": ("text", "numpy.loadtxt('FILE', delimiter=',')"),
     **dict.fromkeys((".pt", ".pth"), ("a file of torch", "torch.load('FILE').numpy()")),
 }
+#: Models, by their suffix: the runtime that runs them.
+_MODELS = {".onnx": "onnxruntime", ".xml": "openvino"}
 
 
 def read_tensor(source: str, dtype: str | None, name: str = "IN") -> npy_files.NpyArray:
@@ -85,12 +88,21 @@ def _usage_errors(source: str, name: str) -> Iterator[None]:
         if (kind := _OTHERS.get(PurePath(source).suffix.lower())) is not None:
             what, call = kind
             why = f"this is {what}, not a .npy file: numpy.save('in.npy', {call}) converts it"
-        raise _unfit(name, source, why) from None
+        raise _unfit(name, source, of_a_model(source) or why) from None
     except UnsupportedMediaType as error:
         served = ", ".join(dtype.name for dtype in DTYPES)
         raise _unfit(name, source, f"{error.detail}; supported types: {served}") from None
     except OSError as error:
         raise _unfit(name, source, error.strerror or str(error)) from None
+
+
+def of_a_model(path: str) -> str | None:
+    """What to do with a model; None if the path has not the name of one."""
+    runtime = _MODELS.get(PurePath(path).suffix.lower())
+    if runtime is None:
+        return None
+    command = shlex.join(["tensor-round", "verify", path, "--input", "x.npz", "--runtime", runtime])
+    return f"this is a model, whose rounding nodes are verified by {command}"
 
 
 def check_target(target: str, *, may_be_folder: bool = False) -> None:

@@ -158,8 +158,6 @@ def verify_runtime(
                 timeout=timeout,
             )
         found = complaints(report, known)
-        if junit is not None:
-            junit.write_bytes(junit_xml(report, found))
     except CannotVerify as error:
         print_error(error, "", as_json)
         raise typer.Exit(NO_VERDICT) from None
@@ -167,6 +165,12 @@ def verify_runtime(
         print_file_error(error, as_json)
         raise typer.Exit(NO_VERDICT) from None
     _print_report(report, found, baseline, as_json)
+    if junit is not None:
+        try:
+            junit.write_bytes(junit_xml(report, found))
+        except OSError as error:
+            print_file_error(error, as_json)
+            raise typer.Exit(1) from None
     if found:
         raise typer.Exit(1)
 

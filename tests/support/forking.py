@@ -13,6 +13,7 @@ import json
 import os
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,12 +21,13 @@ import sys
 import threading
 from collections.abc import Mapping
 from functools import cache
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from typing import Any, NoReturn
 
 TESTS = Path(__file__).parents[1]
 #: What takes the time.
-IMPORTED = ("tensor_round_cli.app", "tensor_round_service.process.serve")
+IMPORTED = ("tensor_round_cli.app", "tensor_round_service.process.serving_process")
 
 
 class Forked:
@@ -145,6 +147,8 @@ def _become(order: Mapping[str, Any], files: list[int]) -> NoReturn:
             thread.join()
     sys.stdout.flush()
     sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        shutil.rmtree(get_temp_dir())  # as multiprocessing does at exit
     # To take the interpreter down would take longer than most of these processes live.
     os._exit(code)
 

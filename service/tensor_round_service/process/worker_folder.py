@@ -18,6 +18,8 @@ from tempfile import gettempdir, mkdtemp
 from .workers import CannotServe
 
 _PREFIX = "tensor-round-workers-"
+#: A link to another folder of the supervisor's.
+_OTHER = "other"
 
 
 @contextmanager
@@ -44,6 +46,12 @@ def _new_folder() -> Path:
         raise CannotServe(f"no folder for workers in {gettempdir()}: {reason}") from None
 
 
+def remove_with(folder: Path, other: Path | None) -> None:
+    """Have the next start remove another folder too, if this process is killed."""
+    if other is not None:
+        (folder / _OTHER).symlink_to(other)
+
+
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Keep other services from removing the folder."""
@@ -63,6 +71,8 @@ def _remove_abandoned() -> None:
             try:
                 if os.fstat(descriptor).st_uid == os.geteuid():
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if (other := folder / _OTHER).is_symlink():
+                        shutil.rmtree(other.readlink(), ignore_errors=True)
                     shutil.rmtree(folder)
             finally:
                 os.close(descriptor)

@@ -4,7 +4,9 @@ uvicorn's supervisor polls its workers every half second, blocks for up to five 
 hangs, and restarts workers that fail at start without a delay. This supervisor waits for events
 and delays such restarts.
 
-Workers are spawned, not forked: a forked process cannot use a device that its parent has opened.
+Workers are forked from a process that has imported what they need, and done nothing else: the
+imports take their time once, and their memory is shared. The supervisor is not forked: it has a
+thread that writes its log. No device is open before the fork, as none could be used after it.
 """
 
 from __future__ import annotations
@@ -21,9 +23,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
+from multiprocessing.util import get_temp_dir
+from pathlib import Path
+from tempfile import gettempdir
 
 from ..settings import Settings
 from .listener import Listener, notify
@@ -46,12 +51,32 @@ _CHECKS = 10
 
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 _SIGNALS = (*_STOPS, signal.SIGHUP)
-_spawn = multiprocessing.get_context("spawn")
+if sys.platform == "linux":
+    _context = multiprocessing.get_context("forkserver")
+else:  # libraries of macOS have threads, which a fork would lose
+    _context = multiprocessing.get_context("spawn")
 
 
 def restart_delay(failures: int) -> float:
     """Seconds before a replacement after so many consecutive failures at start."""
     return _RESTART_DELAYS[min(failures, len(_RESTART_DELAYS) - 1)]
+
+
+def import_once(module: str) -> Path | None:
+    """Have the process that forks workers import a module, without a thread or a device.
+
+    Returns the folder of its socket, which is removed at exit; None on macOS, where each worker
+    imports for itself. Raises :class:`CannotServe`.
+    """
+    if sys.platform != "linux":
+        return None
+    _context.set_forkserver_preload([module])
+    try:
+        with _blocked_signals():
+            forkserver.ensure_running()
+    except OSError as error:
+        raise CannotServe(f"no process for workers, TMPDIR {gettempdir()}: {error}") from None
+    return Path(get_temp_dir())
 
 
 class CannotServe(Exception):
@@ -60,12 +85,21 @@ class CannotServe(Exception):
 
 @dataclass
 class _Worker:
-    process: SpawnProcess
+    process: BaseProcess
     has_started: bool = False
     #: Checks since its last report.
     silent_checks: int = 0
     #: The reported error of a failed start.
     error: str | None = None
+
+    def send(self, signum: int) -> None:
+        """Send a signal.
+
+        The methods of ``process`` would not, if the process that has forked it had died.
+        """
+        assert self.process.pid is not None
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid, signum)
 
 
 class Supervisor:
@@ -104,8 +138,6 @@ class Supervisor:
 
         Raises :class:`CannotServe` if no worker can start.
         """
-        # The first spawn would start it, and it would unblock signals that are blocked then.
-        resource_tracker.ensure_running()
         with _received_signals() as signals:
             for _ in range(self._count):
                 self._start()
@@ -122,22 +154,23 @@ class Supervisor:
         return self._exit_code
 
     def _start(self) -> None:
-        pipe, worker_end = _spawn.Pipe(duplex=False)
-        process = _spawn.Process(
+        pipe, worker_end = _context.Pipe(duplex=False)
+        process = _context.Process(
             target=_run_worker, args=(self._main, self._listener, worker_end), daemon=True
         )
-        # The worker inherits the blocked signals, and unblocks them after it has set handlers.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
-            process.start()
-        except OSError as error:  # no process or memory is available
+            with _blocked_signals():  # the worker unblocks them after it has set handlers
+                process.start()
+        except (OSError, EOFError) as error:  # no process or memory is available
             pipe.close()
-            self._replace(f"cannot be spawned: {error.strerror}", in_start=True)
+            if not self._has_served:
+                self._kill()
+                raise CannotServe(f"no worker can be forked: {error}") from None
+            self._replace(f"cannot be forked: {error}", in_start=True)
         else:
             self._workers[pipe] = _Worker(process)
         finally:
             worker_end.close()
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _read_report(self, pipe: Connection) -> None:
         worker = self._workers[pipe]
@@ -159,7 +192,7 @@ class Supervisor:
             if worker.silent_checks > _CHECKS:
                 pid, seconds = worker.process.pid, FROZEN_SECONDS
                 logger.error("worker %d has not run for %g s and is killed", pid, seconds)
-                worker.process.kill()
+                worker.send(signal.SIGKILL)
         self._schedule(FROZEN_SECONDS / _CHECKS, self._check)
 
     def _worker_started(self, worker: _Worker) -> None:
@@ -202,7 +235,7 @@ class Supervisor:
         else:
             self._turn_away()  # before a worker sees that none waits
         for worker in self._workers.values():
-            worker.process.terminate()
+            worker.send(signal.SIGTERM)
         self._schedule(
             self._drain_delay + self._drain_timeout + KILL_AFTER_SECONDS, self._kill_late_workers
         )
@@ -210,8 +243,7 @@ class Supervisor:
     def _reload(self) -> None:
         """Have the workers read certificates and keys again."""
         for worker in self._workers.values():
-            if worker.process.is_alive() and worker.process.pid is not None:
-                os.kill(worker.process.pid, signal.SIGHUP)
+            worker.send(signal.SIGHUP)
 
     def _turn_away(self) -> None:
         """Let no new connection in. The workers accept those that wait, on sockets of their own."""
@@ -225,7 +257,7 @@ class Supervisor:
 
     def _kill(self) -> None:
         for worker in self._workers.values():
-            worker.process.kill()
+            worker.send(signal.SIGKILL)
 
     def _schedule(self, seconds: float, action: Callable[[], None]) -> None:
         self._timers.append((time.monotonic() + seconds, action))
@@ -241,6 +273,18 @@ class Supervisor:
         self._timers = [timer for timer in self._timers if timer[0] > now]
         for _, action in due:
             action()
+
+
+@contextmanager
+def _blocked_signals() -> Iterator[None]:
+    """Have a process that is started inherit blocked signals."""
+    # The first process would start it, and it would unblock signals.
+    resource_tracker.ensure_running()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @contextmanager

@@ -46,6 +46,19 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
             "csv": "text, not a .npy", "pt": "a file of torch",
         }.items()
     },
+    **{
+        f"model-for-{arguments[0]}": (f"verified by tensor-round verify {arguments[at]} --input "
+                                      f"x.npz --runtime {runtime}", arguments)
+        for at, runtime, arguments in (
+            (1, "onnxruntime", ("compare", "m.onnx")),
+            (1, "openvino", ("round", "m.xml", "out.npy")),
+            (2, "onnxruntime", ("execute", "--descriptor", "m.onnx", "f4.npy", "out.bin")),
+        )
+    },
+    "model-as-result": ("verify m.onnx --input x.npz", ("compare", "f4.npy", "m.onnx")),
+    "operators-of-compare": ("by tensor-round compare f4.npy",
+                             ("compare", "f4.npy", "--operator", "onnx", "--operator", "mlir:x")),
+    "serve": ("started by tensor-round-service --port 8901", ("serve", "--port", "8901")),
     "no-folder": ("there is no folder nowhere", ("round", "f4.npy", "nowhere/out.npy")),
     "into-a-folder": (". is a folder", ("round", "f4.npy", ".")),
     "wrong-url": ("unix:///path", ("ping", "--url", "gopher://x")),
@@ -64,6 +77,8 @@ def odd_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "empty").write_text("")
     for suffix in ("h5", "parquet", "csv", "pt"):
         (folder / f"text.{suffix}").write_text("1.5,2.5")
+    for name in ("m.onnx", "m.xml"):
+        (folder / name).write_bytes(b"\x08\x08\x12\x04onnx")
     np.save(folder / "f4.npy", np.zeros(3, "<f4"))
     np.savez(folder / "all.npz", a=np.zeros(3), b=np.zeros(3))
     np.save(folder / "complex.npy", np.zeros(3, "<c8"))

@@ -23,7 +23,7 @@ from support.http.callers import Call, interrupted
 from support.http.native_form import ieee754, post
 from support.services.server import Reply, Service
 from support.services.tls import TlsService
-from support.services.workers import replaced_after, serving, workers_of
+from support.services.workers import children_of, replaced_after, serving, workers_of
 from tensor_round_service.process.tls import SHUTDOWN_SECONDS
 
 pytestmark = pytest.mark.usefixtures("each_started")
@@ -180,9 +180,10 @@ def is_running(pid: int) -> bool:
 def test_a_signal_to_the_whole_group_is_one_signal() -> None:
     """Ctrl-C at a terminal, and systemd's SIGTERM, reach every process."""
     with Service("--workers", "2") as service, half_a_request(service) as slow:
-        for pid in (*workers_of(service), service.pid):
+        others = workers_of(service) | children_of(service.pid)
+        for pid in (*others, service.pid):
             os.kill(pid, signal.SIGINT)
-        for pid in workers_of(service):
+        for pid in others:
             os.kill(pid, signal.SIGTERM)
         time.sleep(0.3)
         assert rest_of(slow).content == ROUNDED
@@ -200,6 +201,24 @@ def test_a_killed_worker_is_replaced_while_the_other_serves() -> None:
             os.kill(stopped, signal.SIGSTOP)
             within(30, lambda: answers(service))
             os.kill(stopped, signal.SIGCONT)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
+def test_the_process_that_forks_workers_may_die() -> None:
+    with Service("--workers", "2") as service:
+        within(20, lambda: serving(service) == 2)
+        workers = workers_of(service)
+        for child in children_of(service.pid):
+            if children_of(child):
+                os.kill(child, signal.SIGKILL)
+        within(5, lambda: not workers_of(service))  # another one's children
+        service.process.send_signal(signal.SIGHUP)
+        assert answers(service)
+        os.kill(min(workers), signal.SIGKILL)
+        within(20, lambda: serving(service) == 3)
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(10) == 0
+        assert not is_running(max(workers))
 
 
 def answers(service: Service) -> bool:

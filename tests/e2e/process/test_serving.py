@@ -165,6 +165,24 @@ def test_several_workers_serve_one_port() -> None:
             assert post(service, ieee754("float32", [4]), X.tobytes()).status == 413
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
+def test_what_serves_is_imported_once_for_all_workers() -> None:
+    """Each process that imports by itself says so: Python's variable has it."""
+    with Service("--workers", "3", environment={"PYTHONPROFILEIMPORTTIME": "1"}) as service:
+        while sum("serves" in line for line in service.log) < 3:
+            time.sleep(0.02)
+    imported = [line.split("|")[-1].strip() for line in service.log if "import time:" in line]
+    assert imported.count("tensor_round_service.app") == 1
+    assert imported.count("numpy") == 1
+
+
+def test_a_supervisor_needs_no_framework() -> None:
+    program = "import sys, tensor_round_service.process.serve; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert {"pydantic", "tensor_round_service.process.workers"} <= {*done.stdout.split()}
+    assert not {"fastapi", "uvicorn", "tensor_round_service.app"} & {*done.stdout.split()}
+
+
 def test_a_large_tensor_is_held_once(service: Service) -> None:
     # The service was used before: what it loads lazily is loaded.
     payload = np.full(64 << 20, 1.5, "<f4")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
@@ -17,14 +16,16 @@ X = np.array([0.5, 1.5, -2.5], "<f4")
 
 
 def workers_of(service: Service) -> set[int]:
-    """Children of the supervisor that serve; multiprocessing has one of its own beside them."""
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            parent = int(process.joinpath("stat").read_text().rpartition(")")[2].split()[1])
-            if parent == service.pid and b"spawn_main" in process.joinpath("cmdline").read_bytes():
-                found.add(int(process.name))
-    return found
+    """The processes that serve: those that a child of the supervisor has forked."""
+    return {worker for child in children_of(service.pid) for worker in children_of(child)}
+
+
+def children_of(pid: int) -> set[int]:
+    """The process ids of a process's children; none if it has ended."""
+    try:
+        return {*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())}
+    except OSError:
+        return set()
 
 
 def serving(service: Service) -> int:

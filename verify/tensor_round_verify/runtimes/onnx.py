@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -157,9 +158,12 @@ class OnnxModel(Adapter):
         except Exception as error:  # of many classes, which the package does not publish
             raise CannotVerify(f"{path} is no model: {first_line(error)}") from error
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        nodes = shlex.join(["tensor-round", "verify", path, "--input", "x.npz"])
+        instead = f"its rounding nodes are verified by {nodes} --runtime onnxruntime"
         if (len(inputs), len(outputs)) != (1, 1):
             raise CannotVerify(
-                f"{path} has {len(inputs)} inputs and {len(outputs)} outputs; it must have one each"
+                f"{path} has {len(inputs)} inputs and {len(outputs)} outputs; it must have one "
+                f"each; {instead}"
             )
         (self._input,), (output,) = inputs, outputs
         onnx_type = self._input.type.removeprefix("tensor(").removesuffix(")").upper()
@@ -167,7 +171,7 @@ class OnnxModel(Adapter):
         if dtype is None or output.type != self._input.type:
             raise CannotVerify(
                 f"{path} turns {self._input.type} into {output.type}; "
-                "it must keep a type that tensor-round has"
+                f"it must keep a type that tensor-round has; {instead}"
             )
         # A size that is not a number is free.
         self._shape = [size if isinstance(size, int) else None for size in self._input.shape]

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from support.http.inference_form import (
 from support.http.region_form import SIZE, TRIES, found, into, post, put, source
 from support.segments import PREFIX, Segment, segment
 from support.services.server import Reply, Service
+from support.services.workers import workers_of
 
 NOT_REGISTERED: dict[str, tuple[dict[str, Any], str]] = {
     "no-key": ({"offset": 0, "byte_size": 4}, "key: must be a string"),
@@ -135,26 +135,15 @@ def test_unregistering_under_way(service: Service, owned: Segment) -> None:
 
 @pytest.mark.usefixtures("region")
 def test_a_worker_that_dies_leaves_registrations(service: Service, owned: Segment) -> None:
-    def workers() -> set[int]:
-        children = Path(f"/proc/{service.pid}/task/{service.pid}/children").read_text().split()
-        return {
-            int(child)
-            for child in children
-            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-        }
-
-    before = workers()
+    before = workers_of(service)
     assert len(before) == 2
     for worker in before:
         os.kill(worker, signal.SIGKILL)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):
-            if (
-                not workers() & before
-                and len(workers()) == 2
-                and service.get("/readyz").status == 200
-            ):
+            workers = workers_of(service)
+            if len(workers - before) == 2 and service.get("/readyz").status == 200:
                 break
         time.sleep(0.05)
     put(owned, X)

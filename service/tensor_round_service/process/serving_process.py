@@ -1,0 +1,149 @@
+"""A process that serves, alone or as a worker: the application, and the server on its listener."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from ..app import Application, create_app
+from ..auth.api_keys import KeyFileError
+from ..backends.select import BackendUnavailable
+from ..engine.readiness import ProcessLifecycle
+from ..http1.connection import HTTPProtocol
+from ..http1.context import ConnectionLimits, RequestHandler
+from ..http1.response import SERVER_HEADERS
+from ..settings import Settings
+from .listener import Inherited, Listener
+from .logs import Log, logging_to_stderr
+from .server import Server
+from .tls import CertificateError, ServerTLS
+from .tracing import CannotTrace, traced
+from .worker_folder import held
+from .workers import CannotServe
+
+#: Maximum size of the free memory at the end of the heap.
+KEPT_HEAP_BYTES = 8 << 20
+#: Blocks below this size are on the heap; larger ones are mapped.
+HEAP_BLOCK_BYTES = 2 << 20
+
+# Of <malloc.h>.
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+
+
+def serve_alone(
+    settings: Settings,
+    inherited: Inherited | None,
+    log: Log,
+    on_start: Callable[[Listener], None],
+) -> int:
+    """Serve until a signal; return the exit code.
+
+    Raises :class:`CannotServe` and :class:`CannotListen`.
+    """
+    with _start_errors():
+        lifecycle, app = _application(settings, log, None)
+        with Listener(settings, inherited) as listener:
+            return _serve(settings, app, listener, lifecycle, partial(on_start, listener))
+
+
+def serve_as_worker(
+    settings: Settings, folder: Path, listener: Listener, report: Callable[[], None]
+) -> None:
+    """Serve beside other workers, which share ``folder``. Raises :class:`CannotServe`."""
+    with logging_to_stderr(settings) as log, held(folder), _start_errors():
+        lifecycle, app = _application(settings, log, folder)
+        _serve(settings, app, listener, lifecycle, report, supervised=True)
+
+
+def _application(
+    settings: Settings, log: Log, worker_folder: Path | None
+) -> tuple[ProcessLifecycle, Application]:
+    _keep_freed_memory()
+    lifecycle = ProcessLifecycle(dropped_log_lines=lambda: log.dropped)
+    return lifecycle, create_app(settings, lifecycle=lifecycle, worker_folder=worker_folder)
+
+
+def _serve(
+    settings: Settings,
+    app: Application,
+    listener: Listener,
+    lifecycle: ProcessLifecycle,
+    on_start: Callable[[], None],
+    *,
+    supervised: bool = False,
+) -> int:
+    """Serve an application until a signal; return the exit code."""
+    with traced(app.dispatcher, app.metrics.route_of, os.environ) as handler:
+        tls = None
+        if settings.ssl_certfile is not None:
+            files = settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_ca_certs
+            tls = ServerTLS(*files, handshake_seconds=settings.receive_timeout)
+        protocol = _http_protocol(settings, handler)
+        server = Server(
+            *(_config(settings, app, protocol), settings, listener, lifecycle, on_start),
+            *(protocol, _http_protocol(settings, app.metrics_dispatcher), tls, app.keys),
+            supervised=supervised,
+        )
+        server.run([])  # it listens by itself
+    return server.exit_code
+
+
+@contextmanager
+def _start_errors() -> Iterator[None]:
+    """Raise errors that the operator can correct as :class:`CannotServe`."""
+    try:
+        yield
+    except (BackendUnavailable, CannotTrace, CertificateError, KeyFileError) as error:
+        raise CannotServe(str(error)) from None
+
+
+def _http_protocol(settings: Settings, handler: RequestHandler) -> HTTPProtocol:
+    limits = ConnectionLimits(
+        receive_timeout=settings.receive_timeout,
+        min_receive_rate=settings.min_receive_rate,
+        min_send_rate=settings.min_send_rate,
+        keep_alive=settings.keep_alive,
+    )
+    return HTTPProtocol(handler, limits)
+
+
+def _config(settings: Settings, app: Application, protocol: HTTPProtocol) -> uvicorn.Config:
+    http: Any = protocol  # uvicorn declares a class
+    return uvicorn.Config(
+        app,
+        http=http,
+        ws="none",
+        proxy_headers=False,
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        headers=SERVER_HEADERS,
+        log_config=None,
+    )
+
+
+def _keep_freed_memory() -> None:
+    """Have glibc's malloc keep freed memory for the next request.
+
+    By default glibc returns free memory at the end of the heap to the system if it is 128 KiB or
+    more. The first part of every body is received into such memory. If it is at the end of the
+    heap, which is chance, each request costs about 150 page faults. With these settings it costs
+    none, and at most :data:`KEPT_HEAP_BYTES` stay unused. Does nothing if the C library is not
+    glibc, or the environment has malloc settings.
+    """
+    if any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):
+        return
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # not glibc
+        return
+    mallopt(_M_TRIM_THRESHOLD, KEPT_HEAP_BYTES)
+    mallopt(_M_MMAP_THRESHOLD, HEAP_BLOCK_BYTES)
