@@ -96,10 +96,11 @@ class _Forking:
         self._socket, theirs = socket.socketpair()
         self._lock = threading.Lock()
         with theirs:
+            paths = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "support.forking", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": str(TESTS)},
+                env={**os.environ, "PYTHONPATH": paths},
             )
         atexit.register(self._end)
 
