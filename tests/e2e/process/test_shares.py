@@ -44,6 +44,15 @@ def test_a_small_request_has_no_vast_response(service: Service) -> None:
     assert np.shape(most.json()["data"]) == (33_000, *[1] * 31)
 
 
+def test_the_text_of_a_response_is_in_the_budget() -> None:
+    """30,000 numbers take 2 MiB when they are parsed, and the response 8 MiB."""
+    with HostedService(4 << 20) as service:
+        reply = service.request("POST", "/round", nested(30_000), JSON)
+        assert (reply.status, reply.json()["code"]) == (413, "tensor_too_large")
+        assert service.settled()
+        assert service.request("POST", "/round", nested(1000), JSON).status == 200
+
+
 def numbers(count: int) -> bytes:
     head = f'{{"descriptor":{ieee754("float32", [count])},"data":['
     return (head + ",".join(["0.5"] * count) + "]}").encode()
