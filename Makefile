@@ -171,7 +171,7 @@ suites: $(ORACLES)/.oracles ## Write the operands that published suites lack to 
 	PYTHONPATH=tools $(ORACLES)/bin/python -m suites --write build/suites
 
 VULKAN := /usr/share/vulkan/icd.d
-runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles, and write docs/runtimes.md (15 minutes)
+runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles, and write docs/runtimes.md (6 minutes)
 	@ls $(VULKAN)/* >/dev/null 2>&1 || { echo "runtimes: no Vulkan driver; on Debian: apt-get install mesa-vulkan-drivers" >&2; exit 1; }
 	$(ORACLES)/bin/python tools/runtimes_page.py
 

@@ -42,9 +42,9 @@ and a command that repeats it. Further tables list what is right. A runtime is v
 the directions and the saturation that it has.
 
 `make runtimes` writes this page again. Vulkan (wgpu) is Mesa's lavapipe, a driver for CPUs: its
-own functions, and the expression of ggml's Vulkan shader for ROUND. There was no GPU and no Core
-ML. TensorFlow stands here as LiteRT, its runtime on devices. StableHLO is its interpreter, the
-reference of that specification.
+own functions, and the expression of ggml's Vulkan shader for ROUND. There was no GPU, so CuPy was
+not run, and no Core ML. TensorFlow stands here as LiteRT, its runtime on devices. StableHLO is its
+interpreter, the reference of that specification.
 """
 #: Those that run models of ONNX.
 MODEL_RUNTIMES = ("onnxruntime", "onnx-reference", "openvino")

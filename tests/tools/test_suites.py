@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from suites.__main__ import main
+from suites.page import PAGE, of_rounding
 from suites.published import SUITES, Suite, numbers
 from suites.score import Score, answers_of, score
 from suites.vectors import write
@@ -19,7 +19,8 @@ SCORES = {(str(s), dtype): score(s, dtype) for s in SUITES for dtype in s.specif
 
 
 def test_the_page_is_current() -> None:
-    assert main(["--check"]) == 0, "run make docs"
+    # Of casts and quantization make test-oracles: that takes seconds.
+    assert PAGE.read_text().startswith(of_rounding(list(SCORES.values()))), "run make docs"
 
 
 @pytest.mark.parametrize("found", SCORES.values(), ids=lambda s: f"{s.suite}, {s.dtype}")

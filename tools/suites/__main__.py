@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from . import conversions
 from .page import PAGE, page
 from .published import SUITES
 from .score import score
@@ -24,12 +25,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     scores = [score(suite, dtype) for suite in SUITES for dtype in suite.specified]
-    if options.check:
-        return 0 if PAGE.exists() and PAGE.read_text() == page(scores) else 1
     if options.write:
         print(*write(options.write, scores), sep="\n")
-    else:
-        PAGE.write_text(page(scores))
+        return 0
+    text = page(scores, [conversions.score(of) for of in conversions.CONVERSIONS])
+    if options.check:
+        return 0 if PAGE.exists() and PAGE.read_text() == text else 1
+    PAGE.write_text(text)
     return 0
 
 

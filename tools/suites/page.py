@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tensor_round.contract.differences.document import bits_text, value_text
 
+from .conversions import ConversionScore
 from .score import Score
 
 PAGE = Path(__file__).parents[2] / "docs" / "published-suites.md"
@@ -67,6 +68,18 @@ Types that the specification has and the suite does not, so that all rules pass:
 | suite | of | operands that find them |
 |---|---|---|
 """
+CONVERSIONS = """
+## Casts and quantization
+
+The same for casts and quantization, with the [deviations](verify.md#casts-and-quantization) that
+give a wrong result. In ONNX's casts to float16 all of them pass: no operand is a tie, becomes
+subnormal or is near the largest number, and a result may be one unit in the last place away. For
+integers of 16 bits the tolerance of 1e-3 is 65. WebNN's `quantizeLinear` allows 1 whatever the
+operand, so all are tried.
+
+| suite | case | of | passes | which | operands that find it |
+|---|---|---|---|---|---|
+"""
 TAIL = """
 ## The vectors
 
@@ -85,12 +98,39 @@ installed package, runs the suites and the vectors on runtimes, and knows what d
 """
 
 
-def page(scores: Sequence[Score]) -> str:
+def page(scores: Sequence[Score], conversions: Sequence[ConversionScore]) -> str:
     """The page, as Markdown."""
-    return "".join(_parts(scores))
+    return of_rounding(scores) + "".join(_of_conversions(conversions)) + TAIL
 
 
-def _parts(scores: Sequence[Score]) -> Iterator[str]:
+def of_rounding(scores: Sequence[Score]) -> str:
+    """The page as far as it is of rounding."""
+    return "".join(_of_rounding(scores))
+
+
+def _of_conversions(scores: Sequence[ConversionScore]) -> Iterator[str]:
+    yield CONVERSIONS
+    for score in scores:
+        of = f"{score.of.how.source} to {score.of.how.target}"
+        count = f"{len(score.passed)} of {len(score.rules)}"
+        cells = (score.of.name, f"`{score.of.case}`", of, count, _names(score))
+        yield f"| {' | '.join((*cells, _given(score)))} |\n"
+
+
+def _given(score: ConversionScore) -> str:
+    """Operands, with their scales and zero points."""
+    found, source = score.closing, score.of.how.source
+    told = [f"{value_text(source, x)} ({bits_text(source, x)})" for x in found.bits.tolist()]
+    if found.scales.size:
+        pairs = zip(found.scales.tolist(), found.zero_points.tolist(), strict=True)
+        told = [
+            f"{one} by scale {value_text(source, scale)} and zero point {point}"
+            for one, (scale, point) in zip(told, pairs, strict=True)
+        ]
+    return ", ".join(told)
+
+
+def _of_rounding(scores: Sequence[Score]) -> Iterator[str]:
     yield HEAD.format(dtypes=" | ".join(DTYPES), rules="|".join("---" for _ in DTYPES))
     by_case: dict[tuple[str, str], dict[str, Score]] = {}
     for score in scores:
@@ -104,13 +144,12 @@ def _parts(scores: Sequence[Score]) -> Iterator[str]:
     for score in scores:
         if score.has_cases:
             of = f"`{score.suite.operator}`, {score.dtype}"
-            yield f"| {score.suite.name} | {of} | {_rules(score)} | {_operands(score)} |\n"
+            yield f"| {score.suite.name} | {of} | {_names(score)} | {_operands(score)} |\n"
     yield WITHOUT
     for score in scores:
         if not score.has_cases:
             of = f"`{score.suite.operator}`, {score.dtype}"
             yield f"| {score.suite.name} | {of} | {_operands(score)} |\n"
-    yield TAIL
 
 
 def _cell(score: Score) -> str:
@@ -119,7 +158,8 @@ def _cell(score: Score) -> str:
     return f"{len(score.passed)} of {len(score.rules)}"
 
 
-def _rules(score: Score) -> str:
+def _names(score: Score | ConversionScore) -> str:
+    """The rules that pass, those that no operand would find in italics."""
     return ", ".join(
         f"*{rule.name}*" if rule in score.unseen else rule.name for rule in score.passed
     )

@@ -78,9 +78,10 @@ def _equal(_: str, __: Numbers, got: Numbers, want: Numbers) -> Flags:
     return (got == want) | (np.isnan(got) & np.isnan(want))
 
 
-def _close(_: str, __: Numbers, got: Numbers, want: Numbers) -> Flags:
-    """numpy.testing.assert_allclose with rtol=1e-3 and atol=1e-7."""
-    return np.isclose(got, want, rtol=1e-3, atol=1e-7, equal_nan=True)
+def _close(dtype: str, _: Numbers, got: Numbers, want: Numbers) -> Flags:
+    """numpy.testing.assert_allclose with atol=1e-7 and rtol=1e-3, for bfloat16 two ULPs."""
+    rtol = 2**-6 if dtype == "bfloat16" else 1e-3
+    return np.isclose(got, want, rtol=rtol, atol=1e-7, equal_nan=True)
 
 
 def _almost(dtype: str, x: Numbers, got: Numbers, want: Numbers) -> Flags:
