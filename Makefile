@@ -313,6 +313,8 @@ site: $(SITE)/.site ## Build the documentation as a searchable site in build/sit
 	@# Not --quiet: then --strict would see no warnings.
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 	$(SITE)/bin/python tools/site/check.py build/site
+	@if command -v node >/dev/null; then node tools/site/search.mjs build/site; \
+		else echo "build/site: its search is not tried, for node is not installed"; fi
 
 lint: $(VENV)/.lint ## Check style
 	$(BIN)/ruff check .
