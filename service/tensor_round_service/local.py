@@ -18,7 +18,6 @@ import numpy as np
 from tensor_round.contract import operators
 from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.errors import BackendFailed, NotFound, NotOffered, TensorRoundError
-from tensor_round.contract.layout import check_size
 
 from .backends import Bytes
 from .backends.select import select_backend
@@ -146,9 +145,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def _resolve(descriptor: bytes) -> RoundCall:
-    call = operators.parse(descriptor).resolve()
-    check_size(call.input, MAX_TENSOR_BYTES, "input")
-    check_size(call.output, MAX_TENSOR_BYTES, "output")
+    # Not by the table of routes, which has a web framework and httptools: the engine needs neither.
+    call = operators.resolve_json(descriptor)
+    call.check_sizes(MAX_TENSOR_BYTES)
     return call
 
 

@@ -47,8 +47,7 @@ def read_npy(data: bytes) -> None:
 def read_descriptor(data: bytes) -> None:
     """As the header Operator-Descriptor is read."""
     call = operators.parse(data).resolve()
-    check_size(call.input, LIMIT_BYTES, "input")
-    check_size(call.output, LIMIT_BYTES, "output")
+    call.check_sizes(LIMIT_BYTES)
 
 
 def read_document(data: bytes) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .errors import PayloadSizeMismatch
-from .layout import Layout
+from .layout import Layout, check_size
 from .rounding import Rounding
 
 
@@ -50,6 +50,11 @@ class RoundCall:
             and self.input.lies_like(self.output.strides)
             and self.input.byte_length == self.output.byte_length
         )
+
+    def check_sizes(self, limit_bytes: int) -> None:
+        """Raise :class:`TensorTooLarge` if the input or the output has more than so many bytes."""
+        check_size(self.input, limit_bytes, "input")
+        check_size(self.output, limit_bytes, "output")
 
 
 def wrong_size(got: int, valid: tuple[int, ...]) -> PayloadSizeMismatch:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 
 from tensor_round.contract.call import RoundCall
-from tensor_round.contract.layout import check_size
 from tensor_round.contract.progress import Pause
 
 from ..backends import Bytes
@@ -33,8 +32,7 @@ class _Round(TensorHandlers):
 
     def needed_bytes(self, call: RoundCall) -> int:
         """The memory of a call; raises :class:`TensorTooLarge`."""
-        check_size(call.input, self._limit, "input")
-        check_size(call.output, self._limit, "output")
+        call.check_sizes(self._limit)
         return call.nbytes
 
     def overlap(self, plan: Plan, memory: Bytes, job: Job) -> Progress | None:
