@@ -13,7 +13,7 @@ import pytest
 
 from tensor_round.contract.progress import Pause
 from tensor_round_service.engine import threads as threads_module
-from tensor_round_service.engine.threads import CallerGone, Threads, Turns
+from tensor_round_service.engine.threads import CallerGone, SlowWork, Threads, Turns
 
 
 class Caller:
@@ -160,6 +160,77 @@ def test_turns_are_in_the_order_of_asking() -> None:
     for thread in threads:
         thread.join()
     assert order == list(range(5))
+
+
+def test_a_turn_that_nobody_waits_for_is_free_again() -> None:
+    turns = Turns(2)
+
+    def take_two() -> None:
+        for _ in range(2):
+            turns.take()
+        for _ in range(2):
+            turns.give()
+
+    for _ in range(3):
+        thread = threading.Thread(target=take_two, daemon=True)
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(("cores", "turns"), [(1, 1), (3, 1), (4, 2), (6, 3)])
+def test_slow_works_have_a_turn_for_two_cores(cores: int, turns: int) -> None:
+    """So many begin while none of them pauses, and not one more."""
+    begun, ends = threading.Semaphore(0), threading.Event()
+
+    def work(pause: Pause) -> None:
+        begun.release()
+        assert ends.wait(30)
+
+    async def main() -> None:
+        several = Threads(cores)
+        tasks = [asyncio.create_task(several.slow(work, None)) for _ in range(turns + 1)]
+        for _ in range(turns):
+            assert await asyncio.to_thread(begun.acquire, timeout=30)
+        assert not await asyncio.to_thread(begun.acquire, timeout=0.05)
+        ends.set()
+        await asyncio.gather(*tasks)
+        several.close()
+
+    asyncio.run(main())
+
+
+class Counted(Turns):
+    """Turns that are counted as they end."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.ended = 0
+
+    def give(self) -> None:
+        self.ended += 1
+        super().give()
+
+
+def test_a_turn_lasts_for_many_short_pieces_and_no_longer_than_some_milliseconds() -> None:
+    turns = Counted()
+
+    def short(pause: Pause) -> None:
+        for _ in range(1000):
+            pause()
+
+    def long(pause: Pause) -> None:
+        for _ in range(20):
+            time.sleep(0.01)
+            pause()
+
+    began = time.monotonic()
+    SlowWork(short, turns)()
+    assert turns.ended < 500
+    turns.ended = 0
+    SlowWork(long, turns)()
+    assert turns.ended == 21
+    assert time.monotonic() - began < 10  # a pause leaves the interpreter's lock for 50 us
 
 
 @pytest.mark.parametrize("kind", ["round", "slow"])

@@ -1,0 +1,230 @@
+"""The adapters to ASGI: messages of other servers, and answers of an application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tensor_round_service.content.sources import ClientDisconnected
+from tensor_round_service.http1.asgi import (
+    CONTROL_PIECE_BYTES,
+    FREE_BYTES,
+    AsgiApplication,
+    AsgiRequest,
+    Message,
+    respond_by_asgi,
+    scope_of,
+    send_response,
+)
+from tensor_round_service.http1.response import FixedFields, Response
+
+LARGE = bytes(range(250)) * 3000
+
+
+def body(*pieces: bytes) -> list[Message]:
+    last = len(pieces) - 1
+    return [
+        {"type": "http.request", "body": piece, "more_body": at < last}
+        for at, piece in enumerate(pieces)
+    ]
+
+
+def request(*messages: Message, method: str = "POST", **scope: Any) -> AsgiRequest:
+    """A request of another server, which gives these messages and no others."""
+    given = {"headers": [], "path": "/p", "query_string": b"", "method": method, **scope}
+    left: Iterator[Message] = iter(messages)
+
+    async def receive() -> Message:
+        return next(left)
+
+    return AsgiRequest(given, receive)
+
+
+async def read(source: AsgiRequest, size: int) -> list[bytes]:
+    """What fills targets of this size, until the body is at its end."""
+    found = []
+    while not source.is_at_end:
+        target = bytearray(size)
+        count = await source.receive_into(memoryview(target))
+        found.append(bytes(target[:count]))
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize(
+    "pieces", [[b"abcdefgh"], [b"abc", b"defgh"], [b"", b"abcdefg", b"", b"h"], [b"abcdefgh", b""]]
+)
+def test_a_body_fills_what_it_is_read_into(size: int, pieces: list[bytes]) -> None:
+    source = request(*body(*pieces))
+    found = asyncio.run(read(source, size))
+    assert b"".join(found) == b"abcdefgh"
+    assert all(len(each) == size for each in found[:-1])
+    assert (source.received, source.is_at_end) == (8, True)
+
+
+def test_a_message_may_lack_what_has_a_default() -> None:
+    source = request({"type": "http.request"})
+    assert asyncio.run(read(source, 4)) == [b""]
+
+
+def test_who_disconnects_ends_the_body() -> None:
+    source = request(*body(b"abc", b"")[:1], {"type": "http.disconnect"})
+    with pytest.raises(ClientDisconnected):
+        asyncio.run(read(source, 4))
+    assert (source.received, source.is_at_end, source.is_gone()) == (3, False, False)
+
+
+def test_the_length_of_a_body_is_known_if_it_is_stated() -> None:
+    assert request(headers=[(b"content-length", b"7")]).head.length == 7
+    assert request().head.length is None
+
+
+def test_what_the_server_knows_of_the_peer() -> None:
+    asked = request(client=("10.0.0.1", 9), scheme="https")
+    assert (asked.client, asked.scheme) == (("10.0.0.1", 9), "https")
+    assert (request().client, request().scheme) == (None, "http")
+
+
+def test_the_target_is_the_path_as_it_was_sent() -> None:
+    assert request(raw_path=b"/%70").head.target == b"/%70"
+    assert request(raw_path=None).head.target == b"/p"
+
+
+class Owner:
+    """The memory of a response, which notes what becomes of it."""
+
+    def __init__(self) -> None:
+        self.reserved = 0
+        self.ended: list[tuple[bool, bool]] = []
+
+    def reserve(self, nbytes: int) -> None:
+        self.reserved += nbytes
+
+    def end(self, *, reusable: bool, is_sent: bool) -> None:
+        self.ended.append((reusable, is_sent))
+
+
+def sent(response: Response, *, head_only: bool = False) -> list[Message]:
+    """The messages by which another server is asked to send it."""
+    messages: list[Message] = []
+
+    async def send(message: Message) -> None:
+        messages.append(message)
+
+    asyncio.run(send_response(response, send, head_only=head_only))
+    return messages
+
+
+@pytest.mark.parametrize("head_only", [False, True])
+def test_a_response_is_sent_in_pieces_and_its_memory_given_back(head_only: bool) -> None:
+    parts = [b"abc", memoryview(LARGE), b""]
+    response = Response(201, FixedFields((b"a", b"b")), parts, [(b"c", b"d")])
+    response.owner = owner = Owner()
+    start, *bodies = sent(response, head_only=head_only)
+    length = str(3 + len(LARGE)).encode()
+    assert start["type"] == "http.response.start"
+    assert (start["status"], start["headers"]) == (
+        201,
+        [(b"a", b"b"), (b"c", b"d"), (b"content-length", length)],
+    )
+    assert {each["type"] for each in bodies} == {"http.response.body"}
+    assert [each["more_body"] for each in bodies] == [True] * (len(bodies) - 1) + [False]
+    assert b"".join(each["body"] for each in bodies) == (b"" if head_only else b"abc" + LARGE)
+    assert max(len(each["body"]) for each in bodies) <= 256 << 10
+    assert owner.ended == [(True, True)]
+
+
+def test_not_modified_has_no_length() -> None:
+    start, *_ = sent(Response(304, FixedFields(), [], []))
+    assert start["headers"] == []
+
+
+def test_the_memory_is_given_back_if_the_peer_is_gone() -> None:
+    response = Response(200, FixedFields(), [b"abc"], [])
+    response.owner = owner = Owner()
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        asyncio.run(send_response(response, send, head_only=False))
+    assert owner.ended == [(True, False)]
+
+
+def test_the_scope_of_a_request() -> None:
+    asked = request(
+        method="HEAD",
+        raw_path=b"/p?a=1",
+        query_string=b"a=1",
+        headers=[(b"host", b"h"), (b"x-key", b"secret")],
+        http_version="1.0",
+        client=("10.0.0.1", 9),
+    )
+    scope = scope_of(asked, frozenset({b"x-key"}))
+    assert (scope["type"], scope["method"], scope["http_version"]) == ("http", "GET", "1.0")
+    assert (scope["path"], scope["raw_path"], scope["query_string"]) == ("/p", b"/p", b"a=1")
+    assert scope["headers"] == [(b"host", b"h")]
+    assert (scope["client"], scope["scheme"], scope["root_path"]) == (("10.0.0.1", 9), "http", "")
+    assert scope_of(request(method="PUT"), frozenset())["method"] == "PUT"
+
+
+def answer(
+    application: AsgiApplication, source: AsgiRequest, owner: Owner | None = None
+) -> Response:
+    return asyncio.run(respond_by_asgi(application, source, owner or Owner()))
+
+
+@pytest.mark.parametrize("length", [0, 1, CONTROL_PIECE_BYTES, 3 * CONTROL_PIECE_BYTES + 1])
+def test_an_application_gets_the_body_in_small_pieces(length: int) -> None:
+    content, got = LARGE[:length], list[bytes]()
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        more = True
+        while more:
+            message = await receive()
+            got.append(message["body"])
+            more = message["more_body"]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"".join(got)})
+
+    owner = Owner()
+    response = answer(application, request(*body(content)), owner)
+    assert b"".join(response.parts) == content
+    assert max(map(len, got)) <= CONTROL_PIECE_BYTES
+    assert response.owner is owner
+    assert not owner.ended
+
+
+@pytest.mark.parametrize(
+    ("length", "reserved"), [(FREE_BYTES, 0), (FREE_BYTES + 1, FREE_BYTES + 1)]
+)
+def test_what_an_application_makes_is_reserved_and_what_it_shares_is_not(
+    length: int, reserved: int
+) -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        scope["state"]["code"] = "a_code"
+        assert scope["state"]["owner"] is owner
+        headers = [(b"content-length", b"9"), (b"a", b"b")]
+        await send({"type": "http.response.start", "status": 404, "headers": headers})
+        await send({"type": "http.response.body", "body": bytes(length), "more_body": True})
+        await send({"type": "http.response.body", "body": memoryview(LARGE)})
+
+    owner = Owner()
+    response = answer(application, request(*body(b"")), owner)
+    assert (response.status, response.code, response.headers) == (404, "a_code", [(b"a", b"b")])
+    assert owner.reserved == reserved
+
+
+def test_an_application_whose_caller_leaves_ends_and_its_memory_is_given_back() -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        assert (await receive())["type"] == "http.disconnect"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    owner = Owner()
+    with pytest.raises(ClientDisconnected):
+        answer(application, request({"type": "http.disconnect"}), owner)
+    assert owner.ended == [(False, False)]
