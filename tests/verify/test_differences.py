@@ -11,8 +11,10 @@ import pytest
 import tensor_round as tr
 from support.cases.descriptors import WORDS
 from support.cases.wrong_kernels import Array
+from tensor_round.contract.differences.document import value_text
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import ROUNDINGS, PatternClass, rounded, samples
+from tensor_round_verify.reference import FLOATS, is_nan
 
 
 def by_definition(x: Array, dtype: str) -> dict[tuple[str, str], dict[str, list[int]]]:
@@ -29,6 +31,14 @@ def by_definition(x: Array, dtype: str) -> dict[tuple[str, str], dict[str, list[
                 if (differ & (codes == kind)).any()
             }
     return found
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_nan_is_told_as_one(dtype: str) -> None:
+    """Signalling ones too, of which a conversion would warn."""
+    bits = samples(dtype)
+    for one in bits[is_nan(dtype, bits)][:300].tolist():
+        assert value_text(dtype, one) == "NaN"
 
 
 @pytest.mark.parametrize("dtype", BY_NAME)

@@ -208,7 +208,9 @@ def value_text(dtype: str, bits: int) -> str:
     one = np.array([bits], row.bits).view(row.numpy)
     if not row.is_float:
         return str(one[0])
-    if np.isnan(one)[0]:
+    with np.errstate(invalid="ignore"):  # ml_dtypes converts a signalling NaN
+        is_nan = np.isnan(one)[0]
+    if is_nan:
         return "NaN"
     number: np.floating = one[0] if np.issubdtype(one.dtype, np.floating) else np.float64(one[0])
     if np.isinf(number):
