@@ -11,6 +11,8 @@ def main() -> None:
     """Run the command line."""
     try:
         from .app import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("tensor_round"):
             raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Iterator
 from pathlib import PurePath
 
@@ -17,6 +16,7 @@ from .bulk.npy_arrays import NpySource, NpyTarget, RemoteNpy
 from .bulk.places import Place, PlaceError, without_secrets
 from .bulk.tile_grid import Source, Target
 from .bulk.zarr_arrays import ZarrSource, ZarrTarget, new_metadata
+from .modelling import how_to_verify
 
 #: Other files of arrays, by their suffix: what they are, and the call that reads an array.
 _OTHERS = {
@@ -25,8 +25,6 @@ _OTHERS = {
     ".csv": ("text", "numpy.loadtxt('FILE', delimiter=',')"),
     **dict.fromkeys((".pt", ".pth"), ("a file of torch", "torch.load('FILE').numpy()")),
 }
-#: Models, by their suffix: the runtime that runs them.
-_MODELS = {".onnx": "onnxruntime", ".xml": "openvino"}
 
 
 def read_tensor(source: str, dtype: str | None, name: str = "IN") -> npy_files.NpyArray:
@@ -98,11 +96,10 @@ def _usage_errors(source: str, name: str) -> Iterator[None]:
 
 def of_a_model(path: str) -> str | None:
     """What to do with a model; None if the path has not the name of one."""
-    runtime = _MODELS.get(PurePath(path).suffix.lower())
-    if runtime is None:
+    # Not every .json is one.
+    if PurePath(path).suffix.lower() not in (".onnx", ".xml"):
         return None
-    command = shlex.join(["tensor-round", "verify", path, "--input", "x.npz", "--runtime", runtime])
-    return f"this is a model, whose rounding nodes are verified by {command}"
+    return f"this is a model, whose rounding nodes are verified by {how_to_verify(path)}"
 
 
 def check_target(target: str, *, may_be_folder: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
@@ -28,6 +29,12 @@ def is_model(text: str) -> bool:
     return not is_runtime and Path(text).suffix.lower() in MODELS
 
 
+def how_to_verify(model: str) -> str:
+    """The command that verifies the rounding nodes of a model."""
+    runtime = "openvino" if model.lower().endswith(".xml") else "onnxruntime"
+    return f"tensor-round verify {shlex.quote(model)} --input x.npz --runtime {runtime}"
+
+
 def refuse_options(given: Mapping[str, object], why: str) -> None:
     """Raise ``typer.BadParameter`` for options that were given."""
     for option, value in given.items():
@@ -44,12 +51,10 @@ def verify_model_file(
     as_json: bool,
 ) -> None:
     """Print the verdicts on a model if any is wrong, and always a summary on stderr."""
-    if inputs is None:
-        why = f"{model} is verified on its inputs: --input x.npz"
-        raise typer.BadParameter(why, param_hint="--input")
-    if not runtimes:
-        why = f"{model} is verified in runtimes: --runtime onnxruntime --runtime openvino"
-        raise typer.BadParameter(why, param_hint="--runtime")
+    if inputs is None or not runtimes:
+        missing = "--input" if inputs is None else "--runtime"
+        why = f"a model is verified on its inputs, in runtimes: {how_to_verify(model)}"
+        raise typer.BadParameter(why, param_hint=missing)
     try:
         # Only the report goes to standard output; what a runtime prints goes to stderr.
         with redirect_stdout(sys.stderr):

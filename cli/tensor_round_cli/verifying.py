@@ -31,7 +31,14 @@ from tensor_round_verify.verifying.verification import OPERATORS, Operator
 
 from .connecting import AsJson, Progress
 from .errors import print_error, print_file_error
-from .modelling import MODEL_FILES, NO_VERDICT, is_model, refuse_options, verify_model_file
+from .modelling import (
+    MODEL_FILES,
+    NO_VERDICT,
+    how_to_verify,
+    is_model,
+    refuse_options,
+    verify_model_file,
+)
 
 
 def verify_runtime(
@@ -165,6 +172,10 @@ def verify_runtime(
         print_file_error(error, as_json)
         raise typer.Exit(NO_VERDICT) from None
     _print_report(report, found, baseline, as_json)
+    model = runtime.removeprefix("onnx-model:")
+    if found and model != runtime and not as_json:
+        nodes = how_to_verify(model)
+        typer.echo(f"the model as a whole was tried; its nodes are verified by {nodes}", err=True)
     if junit is not None:
         try:
             junit.write_bytes(junit_xml(report, found))

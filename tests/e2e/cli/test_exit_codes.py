@@ -121,3 +121,19 @@ def test_130_after_ctrl_c(folder: Path, report: tuple[str, ...]) -> None:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
+
+
+def test_130_after_ctrl_c_while_it_starts(folder: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "tensor_round", *RIGHT["compare"]],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+    ) as process:
+        assert process.stderr is not None
+        # Its imports take most of the time before the command.
+        assert any(line.split()[-1:] == ["typer"] for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(30) == 130
+        assert "Traceback" not in rest

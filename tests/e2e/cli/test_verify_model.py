@@ -71,8 +71,14 @@ def test_a_report_as_json_has_both_exit_codes(folder: Path) -> None:
 
 
 USAGE = {
-    "no-input": (("TOWARD_ZERO.json", *NUMPY), "is verified on its inputs: --input x.npz"),
-    "no-runtime": (("TOWARD_ZERO.json", *INPUT), "in runtimes: --runtime onnxruntime"),
+    "no-input": (
+        ("TOWARD_ZERO.json", *NUMPY),
+        "tensor-round verify TOWARD_ZERO.json --input x.npz --runtime onnxruntime",
+    ),
+    "no-runtime": (
+        ("TOWARD_ZERO.json", *INPUT),
+        "in runtimes: tensor-round verify TOWARD_ZERO.json --input x.npz",
+    ),
     "for-a-runtime": (
         ("TOWARD_ZERO.json", *INPUT, *NUMPY, "--every"),
         "--every: is for a runtime; a model has its own nodes",

@@ -224,6 +224,12 @@ test("what is no URL of a service is told with an example", () => {
   }
 });
 
+test("a path of the service in the URL of the client is told", async () => {
+  const url = new URL("/round", service.url);
+  await assert.rejects(new Client(url).round(X), { name: "NotFound", message: /: \/round\/round; the URL should end before \/round$/ });
+  await assert.rejects(new Client(service.url).get("nothing"), { name: "NotFound", message: /: \/nothing$/ });
+});
+
 test("nobody there, or somebody else", async () => {
   const nowhere = new Client("http://127.0.0.1:1", { retries: 0 });
   await assert.rejects(nowhere.round(X), ConnectionFailed);

@@ -1,7 +1,7 @@
 /** The client: tensors over `POST /round`, in any runtime that has `fetch`. */
 
 import { dtypeOf } from "./dtypes.js";
-import { ConnectionFailed, ProtocolViolation, RequestRefused, refusalOf } from "./errors.js";
+import { ConnectionFailed, NotFound, ProtocolViolation, RequestRefused, refusalOf } from "./errors.js";
 import { descriptorOf } from "./operators.js";
 
 /** @import { DType, TypedArray } from "./dtypes.js" */
@@ -232,7 +232,9 @@ export class Client {
         try {
           const response = await this.#fetch(url, { ...init, headers, signal: signal ?? null });
           if (response.ok) return { response, content: await read(response) };
-          return await refusalOf(response);
+          const refusal = await refusalOf(response);
+          if (refusal instanceof NotFound) refusal.message += wherePathIs(url);
+          return refusal;
         } catch (cause) {
           signal?.throwIfAborted();
           return new ConnectionFailed(`no response from ${url.origin}${foreignOriginHint(url)}`, { cause });
@@ -260,6 +262,16 @@ function baseOf(url) {
   }
   if (!base.pathname.endsWith("/")) base.pathname += "/";
   return base;
+}
+
+/**
+ * Which path was not found, and where the URL of the client should end, if it ends with a service's path.
+ *
+ * @param {URL} url
+ */
+function wherePathIs({ pathname }) {
+  const [, end] = /(\/(?:round|compare|operators|conformance|readyz|docs|v2))\/[^/]+$/.exec(pathname) ?? [];
+  return `: ${pathname}${end === undefined ? "" : `; the URL should end before ${end}`}`;
 }
 
 /**
