@@ -294,7 +294,11 @@ lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=
 
 .PHONY: test-uvx
 test-uvx: $(VENV)/.test $(LOCKS)/bin/uv ## Run README's line for uvx on a clone (60 packages)
-	UVX=$(abspath $(LOCKS))/bin/uvx $(BIN)/pytest tests/interop/installers $(ARGS)
+	UVX=$(abspath $(LOCKS))/bin/uvx $(BIN)/pytest tests/interop/installers/test_uvx.py $(ARGS)
+
+.PHONY: test-extras
+test-extras: $(VENV)/.test ## Test each package where only its own extra is installed (1 minute)
+	$(BIN)/pytest tests/interop/installers/test_extras.py $(ARGS)
 
 docs: $(VENV)/.service ## Write the generated pages of docs/, and the PrometheusRule
 	$(BIN)/python tools/sdk_reference.py

@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
-from tensor_round.arrays import npy_files
 from tensor_round.clients.execution import read_descriptor
 from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorRoundError
 from tensor_round.contract.host import Array
 from tensor_round.contract.operators.importers.dxdispatch import parsed_document
 
+from .bulk import npy_files
 from .connecting import AsJson, Connection, Digest, Progress, connects
 from .files import check_target, of_a_model
 

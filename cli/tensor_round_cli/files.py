@@ -8,10 +8,10 @@ from pathlib import PurePath
 
 import typer
 
-from tensor_round.arrays import npy_files
 from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import MalformedNpy, UnsupportedMediaType
 
+from .bulk import npy_files
 from .bulk.npy_arrays import NpySource, NpyTarget, RemoteNpy
 from .bulk.places import Place, PlaceError, without_secrets
 from .bulk.tile_grid import Source, Target

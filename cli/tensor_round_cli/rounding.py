@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from tensor_round.arrays import npy_files
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import RoundOperator
 from tensor_round.contract.operators.text import operator_from_text
@@ -20,6 +19,7 @@ from tensor_round.contract.quoting import shown
 from tensor_round.contract.rounding import Rounding
 from tensor_round.transport.address import Address
 
+from .bulk import npy_files
 from .bulk.bulk_run import BulkRun, OtherRun
 from .bulk.npy_arrays import NpySource
 from .bulk.places import Place

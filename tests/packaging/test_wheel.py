@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import venv
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
-
-class Environment:
-    """A virtual environment with the wheel and what its tests need, and nothing else."""
-
-    def __init__(self, folder: Path) -> None:
-        wheels, self.home = folder / "wheels", folder / "venv"
-        pip = [sys.executable, "-m", "pip"]
-        _run(*pip, "wheel", "--no-deps", "-w", str(wheels), str(ROOT)).check_returncode()
-        venv.create(self.home)
-        into = [*pip, "--python", str(self.home / "bin" / "python"), "install"]
-        (wheel,) = wheels.iterdir()
-        # Of what is installed, few modules are imported: those are compiled then.
-        group = ("--group", "test-client")
-        _run(*into, "--no-compile", str(wheel), *group).check_returncode()
-
-    def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return _run(str(self.home / "bin" / program), *arguments)
-
-    def python(self, code: str) -> subprocess.CompletedProcess[str]:
-        # -P: the folder it runs in has nothing to do with what it imports.
-        return self.run("python", "-P", "-c", code)
-
-
-def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TENSOR_ROUND"))}
-    return subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True)
+from support.environments import Environment, build_wheel
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    return Environment(tmp_path_factory.mktemp("wheel"))
+    folder = tmp_path_factory.mktemp("wheel")
+    made = Environment(folder / "venv")
+    made.install(str(build_wheel(folder / "wheels")), "--group", "test-client")
+    return made
 
 
 @pytest.mark.timeout(300)
@@ -63,7 +35,9 @@ def test_the_client_s_tests_pass(environment: Environment) -> None:
     [
         (["tensor-round", "--help"], "cli"),
         (["python", "-m", "tensor_round"], "cli"),
+        (["python", "-m", "tensor_round_cli", "--help"], "cli"),
         (["tensor-round-service"], "service"),
+        (["python", "-m", "tensor_round_service", "--help"], "service"),
     ],
     ids=" ".join,
 )

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tensor_round.arrays import npy_files
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.host import Array
 from tensor_round.contract.quoting import one_line
 from tensor_round.contract.wire import npy
 
-from . import durable
+from . import durable, npy_files
 from .places import Place, PlaceError, without_secrets
 from .tile_grid import Box, view
 

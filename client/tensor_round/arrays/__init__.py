@@ -1,1 +1,1 @@
-"""Callers' arrays: in host memory, on a GPU and in .npy files; tiles of them; sinks of results."""
+"""Callers' arrays: in host memory and on a GPU; tiles of them; sinks of results."""

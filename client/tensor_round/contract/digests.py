@@ -10,7 +10,10 @@ result that differs from them is a fault of the product, so a published digest n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
+
+from .rounding import Rounding
 
 # One line per row.
 # ruff: noqa: E501
@@ -38,26 +41,8 @@ DIGESTS: dict[tuple[str, str], str] = {
     ("float8_e5m2", "toward_zero"): "0897706213c322a1dc8db839eec0da9fd393081d8edc6dbbe32cd9c9acf3705e",
     ("float8_e5m2", "toward_positive"): "45a36d0cfacfbfeafc469ef47a2e0ea42f12c247c470a08c4f50e5bc94901bc4",
     ("float8_e5m2", "toward_negative"): "6fb374cbfce263f9dd576b97547f81319bd92d3910a1bd9b7534e9dcb4407ff2",
-    ("int8", "ties_to_even"): "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880",
-    ("int8", "ties_to_away"): "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880",
-    ("int8", "toward_zero"): "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880",
-    ("int8", "toward_positive"): "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880",
-    ("int8", "toward_negative"): "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880",
-    ("int16", "ties_to_even"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
-    ("int16", "ties_to_away"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
-    ("int16", "toward_zero"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
-    ("int16", "toward_positive"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
-    ("int16", "toward_negative"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
-    ("uint8", "ties_to_even"): "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880",
-    ("uint8", "ties_to_away"): "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880",
-    ("uint8", "toward_zero"): "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880",
-    ("uint8", "toward_positive"): "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880",
-    ("uint8", "toward_negative"): "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880",
-    ("uint16", "ties_to_even"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
-    ("uint16", "ties_to_away"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
-    ("uint16", "toward_zero"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
-    ("uint16", "toward_positive"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
-    ("uint16", "toward_negative"): "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b",
+    **dict.fromkeys(product(("int8", "uint8"), map(str, Rounding)), "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880"),
+    **dict.fromkeys(product(("int16", "uint16"), map(str, Rounding)), "68e419472d25e0b85e9917ccf692fd58245c5e95e9a46f07d1df81d2e9da246b"),
 }
 # fmt: on
 

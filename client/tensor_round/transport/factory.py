@@ -69,10 +69,9 @@ def client_transport(
         if has_several or first.scheme == LOCAL:
             raise InvalidArgument("with a transport, url must be one http, https or unix URL")
         # Imported only here: the import of httpx2 takes as long as NumPy's.
-        from .httpx2_transport import AsyncHttpx2Transport, Httpx2Transport, Requests
+        from .httpx2_transport import Httpx2Transport, Requests
 
-        adapter = AsyncHttpx2Transport if waits.is_async else Httpx2Transport
-        return adapter(given, Requests(first, common))
+        return Httpx2Transport(given, Requests(first, common), is_async=waits.is_async)
     if first.scheme == LOCAL:
         from .local_transport import LocalTransport
 

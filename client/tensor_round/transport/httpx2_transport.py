@@ -54,84 +54,63 @@ class Requests:
 
 
 class Httpx2Transport(Transport):
-    """Sends requests by an ``httpx2.BaseTransport``."""
+    """Sends requests by a transport of httpx2, which ``is_async`` or blocks."""
 
-    def __init__(self, transport: httpx2.BaseTransport, requests: Requests) -> None:
+    def __init__(
+        self,
+        # Of the client's kind, whose signature says so: a class may be both.
+        transport: Any,
+        requests: Requests,
+        *,
+        is_async: bool,
+    ) -> None:
         self._transport = transport
         self._requests = requests
+        self._is_async = is_async
 
     async def send(self, request: Request, deadline: Deadline) -> Httpx2Response:
         """Send a request, and receive the head of its response."""
         with _translated_errors(deadline):
             made = self._requests.make(request, deadline)
-            return Httpx2Response(self._transport.handle_request(made))
+            if self._is_async:
+                response = await self._transport.handle_async_request(made)
+            else:
+                response = self._transport.handle_request(made)
+            return Httpx2Response(response, is_async=self._is_async)
 
     async def close(self) -> None:
         """Close the transport, which the client owns."""
         with _translated_errors(Deadline(None)):
-            self._transport.close()
+            await self._transport.aclose() if self._is_async else self._transport.close()
 
 
 class Httpx2Response:
-    """A response of a blocking httpx2 transport."""
+    """A response of a transport of httpx2."""
 
-    def __init__(self, response: httpx2.Response) -> None:
+    def __init__(self, response: httpx2.Response, *, is_async: bool) -> None:
         self._response = response
+        self._is_async = is_async
         self.status = response.status_code
         self.fields = fields(response.headers.raw)
 
     async def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> None:
         """Copy the body's pieces into the reader."""
-        assert isinstance(self._response.stream, httpx2.SyncByteStream)
+        stream = self._response.stream
         with _translated_errors(deadline):
-            for piece in self._response.stream:
-                deadline.remaining()
-                copy_into(reader, piece)
+            if self._is_async:
+                assert isinstance(stream, httpx2.AsyncByteStream)
+                async for piece in stream:
+                    copy_into(reader, piece)
+            else:
+                assert isinstance(stream, httpx2.SyncByteStream)
+                for piece in stream:
+                    deadline.remaining()
+                    copy_into(reader, piece)
 
     async def close(self) -> None:
         """Close the response."""
         with _translated_errors(Deadline(None)):
-            self._response.close()
-
-
-class AsyncHttpx2Transport(Transport):
-    """Sends requests by an ``httpx2.AsyncBaseTransport``."""
-
-    def __init__(self, transport: httpx2.AsyncBaseTransport, requests: Requests) -> None:
-        self._transport = transport
-        self._requests = requests
-
-    async def send(self, request: Request, deadline: Deadline) -> AsyncHttpx2Response:
-        """Send a request, and receive the head of its response."""
-        with _translated_errors(deadline):
-            made = self._requests.make(request, deadline)
-            return AsyncHttpx2Response(await self._transport.handle_async_request(made))
-
-    async def close(self) -> None:
-        """Close the transport, which the client owns."""
-        with _translated_errors(Deadline(None)):
-            await self._transport.aclose()
-
-
-class AsyncHttpx2Response:
-    """A response of an asynchronous httpx2 transport."""
-
-    def __init__(self, response: httpx2.Response) -> None:
-        self._response = response
-        self.status = response.status_code
-        self.fields = fields(response.headers.raw)
-
-    async def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> None:
-        """Copy the body's pieces into the reader."""
-        assert isinstance(self._response.stream, httpx2.AsyncByteStream)
-        with _translated_errors(deadline):
-            async for piece in self._response.stream:
-                copy_into(reader, piece)
-
-    async def close(self) -> None:
-        """Close the response."""
-        with _translated_errors(Deadline(None)):
-            await self._response.aclose()
+            await self._response.aclose() if self._is_async else self._response.close()
 
 
 @contextlib.contextmanager

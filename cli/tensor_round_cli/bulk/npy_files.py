@@ -1,6 +1,6 @@
 """Files as arrays, .npy or raw: memory-mapped, so that a file may be larger than memory.
 
-Headers are parsed by :mod:`.wire.npy`; nothing is ever unpickled.
+Headers are parsed by :mod:`tensor_round.contract.wire.npy`; nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 
-from ..contract.dtypes import DType
-from ..contract.errors import InvalidDescriptor, MalformedNpy, UnsupportedMediaType
-from ..contract.host import Array
-from ..contract.wire import npy
+from tensor_round.contract.dtypes import DType
+from tensor_round.contract.errors import InvalidDescriptor, MalformedNpy, UnsupportedMediaType
+from tensor_round.contract.host import Array
+from tensor_round.contract.wire import npy
 
 #: The path that stands for standard input or output.
 PIPE = "-"
