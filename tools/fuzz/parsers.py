@@ -75,7 +75,7 @@ def read_encoded(data: bytes) -> None:
 def read_fields(data: bytes) -> None:
     """As the smaller headers are read."""
     text = data.decode("latin-1")
-    native.is_request_id(text)
+    native.SANE_REQUEST_ID.fullmatch(data)
     native.media_type(text)
     native.wants_digest([text])
     native.parse_content_digest([text])

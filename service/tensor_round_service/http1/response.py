@@ -10,7 +10,6 @@ import base64
 import hashlib
 import itertools
 import os
-import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from http import HTTPStatus
@@ -23,7 +22,6 @@ from .head import Header, RequestHead
 
 #: Has no Content-Length: it would be the length of what is not sent (RFC 9110, section 8.6).
 NOT_MODIFIED = 304
-_SANE_ID = re.compile(native.SANE_REQUEST_ID.encode())
 #: A new id is random bytes of the process and a counter: unique without a system call each.
 _process = os.urandom(8).hex().encode()
 _count = itertools.count(1)
@@ -117,10 +115,10 @@ def request_id_field(head: RequestHead) -> Header:
     """The field for the response to a request with this head."""
     own = head.values.get(REQUEST_ID)
     if own is not None:
-        if _SANE_ID.fullmatch(own):
+        if native.SANE_REQUEST_ID.fullmatch(own):
             return REQUEST_ID, own
         for name, value in head.fields:  # a repeated field: use its first valid line
-            if name == REQUEST_ID and _SANE_ID.fullmatch(value):
+            if name == REQUEST_ID and native.SANE_REQUEST_ID.fullmatch(value):
                 return REQUEST_ID, value
     return REQUEST_ID, b"%s-%x" % (_process, next(_count))
 

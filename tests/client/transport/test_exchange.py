@@ -63,7 +63,7 @@ def test_a_request_says_all_that_the_service_must_know() -> None:
     assert headers[b"Content-Digest"].decode() == DIGEST
     assert headers[b"Want-Content-Digest"] == b"sha-256=1"
     assert headers[b"X-Request-ID"].decode() == request.id
-    assert native.is_request_id(request.id)
+    assert native.SANE_REQUEST_ID.fullmatch(request.id.encode())
 
 
 def test_without_digest_none_is_made() -> None:

@@ -26,7 +26,6 @@ API_KEY = "X-API-Key"
 CONTENT_DIGEST = "Content-Digest"
 WANT_CONTENT_DIGEST = "Want-Content-Digest"
 CONTENT_TYPE = "Content-Type"
-CONTENT_LENGTH = "Content-Length"
 CONTENT_ENCODING = "Content-Encoding"
 ACCEPT_ENCODING = "Accept-Encoding"
 RETRY_AFTER = "Retry-After"
@@ -40,8 +39,6 @@ FORM = "application/x-www-form-urlencoded"
 
 #: The longest operator descriptor, in bytes.
 MAX_DESCRIPTOR_LENGTH = 16 << 10
-#: The deepest nesting of objects and arrays in a descriptor; no dialect needs more than five.
-MAX_DESCRIPTOR_DEPTH = 32
 #: The longest JSON request, in bytes.
 MAX_JSON_LENGTH = 16 << 20
 #: Object members in a JSON request: as many as fit into a descriptor.
@@ -50,18 +47,12 @@ MAX_JSON_MEMBERS = MAX_DESCRIPTOR_LENGTH // 4
 MAX_JSON_DEPTH = 2 + 64
 
 #: Request ids that are repeated in responses and logs: no spaces, no line ends.
-SANE_REQUEST_ID = r"[A-Za-z0-9._~:@/+=-]{1,128}"
-_REQUEST_ID = re.compile(SANE_REQUEST_ID, re.ASCII)
+SANE_REQUEST_ID = re.compile(rb"[A-Za-z0-9._~:@/+=-]{1,128}")
 
 
 def media_type(content_type: str) -> str:
     """The media type of a Content-Type, in lower case and without its parameters."""
     return content_type.partition(";")[0].strip(" \t").lower()
-
-
-def is_request_id(value: str) -> bool:
-    """Whether a caller's X-Request-ID may be repeated in responses and logs."""
-    return _REQUEST_ID.fullmatch(value) is not None
 
 
 def content_digest(sha256: bytes) -> str:
