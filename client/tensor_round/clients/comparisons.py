@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..arrays.tiles import Tile
 from ..contract.differences.document import Differences, joined
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from .session import Session
 
 _OPERATOR = IEEE754Round()
-
-
-class Part(NamedTuple):
-    """A run of elements, and the number of elements before it."""
-
-    start: int
-    elements: Array
 
 
 async def compare(
@@ -45,11 +38,11 @@ async def compare(
             return whole
         found: list[tuple[int, Differences]] = []
 
-        async def work(part: Part) -> None:
-            flat = (part.elements.size,)
-            differences = await _compare_run(session, part.elements, dtype, flat, deadline)
-            found.append((part.start, differences))
-            add(part.elements.nbytes)
+        async def work(part: tuple[int, Array]) -> None:
+            start, run = part
+            differences = await _compare_run(session, run, dtype, (run.size,), deadline)
+            found.append((start, differences))
+            add(run.nbytes)
 
         await session.for_each(work, _parts(array, limit), deadline)
     return joined(found, dtype, shape)
@@ -69,8 +62,9 @@ async def _compare_run(
     return Differences.from_data(document)
 
 
-def _parts(array: Array, limit: int) -> Iterator[Part]:
+def _parts(array: Array, limit: int) -> Iterator[tuple[int, Array]]:
+    """Runs of elements, each with the number of elements before it."""
     start = 0
-    for elements in runs(array, limit):
-        yield Part(start, elements)
-        start += elements.size
+    for run in runs(array, limit):
+        yield start, run
+        start += run.size

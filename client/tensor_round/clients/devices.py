@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import cuda_driver as driver
-from ..arrays.cuda_driver import Driver, DriverFailed, Export
+from ..arrays import cuda_driver
+from ..arrays.cuda_driver import DriverFailed, Export
 from ..arrays.device import ArrayLibrary, library_of
 from ..contract.call import RoundCall
 from ..contract.errors import InvalidArgument, RequestRefused, TensorRoundError, TensorTooLarge
@@ -46,23 +46,13 @@ class TooLarge(CannotShare):
     """The tensor is over the service's limit."""
 
 
-async def round_shared(
-    session: Session,
-    driver: Driver,
-    call: RoundCall,
-    source: int,
-    target: int,
-    deadline: Deadline,
+async def _infer(
+    session: Session, call: RoundCall, exports: list[Export], deadline: Deadline
 ) -> None:
-    """Round the packed tensor at one device address into the one at another.
+    """Round the packed tensor of the first export into the second.
 
     Raises :class:`CannotShare`, and the errors of :meth:`Session.send`.
     """
-    try:
-        driver.wait(source)
-        exports = [driver.export(address) for address in (source, target)]
-    except DriverFailed as error:
-        raise CannotShare(str(error)) from error
     names: dict[bytes, str] = {}
     try:
         for export in exports:
@@ -162,7 +152,7 @@ class DeviceRounder:
         target = out if _can_be_target(library, source, out) else library.empty_like(x)
         if library.nbytes(source):
             addresses = library.address(source), library.address(target)
-            if not await self._round_shared(prepared, *addresses, deadline):
+            if not await self._round_shared(prepared.call, *addresses, deadline):
                 await self._round_copied(operator, prepared, *addresses, progress, deadline)
         if out is None:
             return target
@@ -171,7 +161,7 @@ class DeviceRounder:
         return out
 
     async def _round_shared(
-        self, prepared: PreparedDescriptor, source: int, target: int, deadline: Deadline
+        self, call: RoundCall, source: int, target: int, deadline: Deadline
     ) -> bool:
         """Round in GPU memory; False if the service cannot."""
         if not self._can_share:
@@ -179,9 +169,11 @@ class DeviceRounder:
         try:
             if self._is_spread:
                 raise CannotShare("the client has several addresses")
-            gpu = driver.open_driver()
-            await round_shared(self._session, gpu, prepared.call, source, target, deadline)
-        except (CannotShare, driver.DriverFailed) as reason:
+            gpu = cuda_driver.open_driver()
+            gpu.wait(source)
+            exports = [gpu.export(address) for address in (source, target)]
+            await _infer(self._session, call, exports, deadline)
+        except (CannotShare, DriverFailed) as reason:
             logger.warning("GPU arrays are copied to the service and back: %s", reason)
             self._can_share = isinstance(reason, TooLarge)
             return False
@@ -201,12 +193,12 @@ class DeviceRounder:
         memory = np.empty(layout.shape, layout.dtype.numpy)
         flat = memory.reshape(-1).view(np.uint8)
         try:
-            gpu = driver.open_driver()
+            gpu = cuda_driver.open_driver()
             gpu.wait(source)
             gpu.read(source, flat)
             await self._session.round_tiles(operator, prepared, memory, memory, progress, deadline)
             gpu.write(flat, target)
-        except driver.DriverFailed as error:
+        except DriverFailed as error:
             raise InvalidArgument(f"the array cannot be read or written: {error}") from error
 
 

@@ -60,35 +60,16 @@ async def execute(
     if is_flat and call.input.element_bytes > session.tile_bytes:
         is_fresh = target is None
         target = target or tensors.allocate(call.output)
-        await _in_tiles(session, stated, source, target, progress, deadline, is_fresh=is_fresh)
+        operator, elements = operator_of(stated), target.elements
+        packed = operator.prepare(call.output.dtype.name, call.output.shape)
+        await session.round_tiles(
+            operator, packed, source.elements, elements, progress, deadline, is_fresh=is_fresh
+        )
+        if target.memory is not None:
+            target.memory[call.output.element_bytes :] = 0
     else:
         target = await _whole(session, prepared, source, target, in_place, progress, deadline)
     return Output(target)
-
-
-async def _in_tiles(
-    session: Session,
-    stated: Descriptor,
-    source: Tensor,
-    target: Tensor,
-    progress: bool | ProgressCallback,
-    deadline: Deadline,
-    *,
-    is_fresh: bool,
-) -> None:
-    operator, layout = operator_of(stated), target.layout
-    prepared = operator.prepare(layout.dtype.name, layout.shape)
-    await session.round_tiles(
-        operator,
-        prepared,
-        source.elements,
-        target.elements,
-        progress,
-        deadline,
-        is_fresh=is_fresh,
-    )
-    if target.memory is not None:
-        target.memory[layout.element_bytes :] = 0
 
 
 async def _whole(
