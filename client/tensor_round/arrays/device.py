@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Protocol
 
-from ..contract.dtypes import from_numpy
+from ..contract.dtypes import dtype_name
 
 
 class ArrayLibrary(Protocol):
@@ -42,49 +42,40 @@ class ArrayLibrary(Protocol):
         """Copy the elements of ``x`` into ``target``, which may have any strides."""
 
 
-class CupyLibrary:
+class _Cupy(ArrayLibrary):
     """CuPy arrays."""
 
     module = "cupy"
 
     def owns(self, x: Any) -> bool:
-        """Whether ``x`` is a ``cupy.ndarray``."""
         return isinstance(x, sys.modules[self.module].ndarray)
 
     def dtype(self, x: Any) -> str:
-        """The canonical name of the NumPy dtype, or NumPy's own name."""
-        row = from_numpy(x.dtype)
-        return str(x.dtype.name) if row is None else row.name
+        return dtype_name(x.dtype)
 
     def address(self, x: Any) -> int:
-        """The device pointer."""
         return int(x.data.ptr)
 
     def nbytes(self, x: Any) -> int:
-        """CuPy's ``nbytes``."""
         return int(x.nbytes)
 
     def is_packed(self, x: Any) -> bool:
-        """CuPy's C-contiguous flag."""
         return bool(x.flags.c_contiguous)
 
     def packed_copy(self, x: Any) -> Any:
-        """A copy in C order, on the array's device."""
         with x.device:
             return x.copy(order="C")
 
     def empty_like(self, x: Any) -> Any:
-        """A new array on the array's device."""
         with x.device:
             return sys.modules[self.module].empty(x.shape, x.dtype)
 
     def assign(self, target: Any, x: Any) -> None:
-        """Copy on the target's device."""
         with target.device:
             target[...] = x
 
 
-class TorchLibrary:
+class _Torch(ArrayLibrary):
     """PyTorch tensors on CUDA."""
 
     module = "torch"
@@ -95,15 +86,12 @@ class TorchLibrary:
         return isinstance(x, torch.Tensor) and x.is_cuda and x.layout is torch.strided
 
     def dtype(self, x: Any) -> str:
-        """Torch's name, which is the canonical one."""
         return str(x.dtype).removeprefix("torch.")
 
     def address(self, x: Any) -> int:
-        """The device pointer."""
         return int(x.data_ptr())
 
     def nbytes(self, x: Any) -> int:
-        """The element count times the element size."""
         return int(x.numel() * x.element_size())
 
     def is_packed(self, x: Any) -> bool:
@@ -111,21 +99,18 @@ class TorchLibrary:
         return bool(x.is_contiguous() and not x.is_neg())
 
     def packed_copy(self, x: Any) -> Any:
-        """A contiguous copy, detached from autograd."""
         torch = sys.modules[self.module]
         return x.detach().resolve_neg().clone(memory_format=torch.contiguous_format)
 
     def empty_like(self, x: Any) -> Any:
-        """A new tensor on the same device, without a gradient."""
         torch = sys.modules[self.module]
         return torch.empty_like(x.detach(), memory_format=torch.contiguous_format)
 
     def assign(self, target: Any, x: Any) -> None:
-        """Copy in place, without a record in autograd."""
         target.detach().copy_(x)
 
 
-LIBRARIES: tuple[ArrayLibrary, ...] = (CupyLibrary(), TorchLibrary())
+LIBRARIES: tuple[ArrayLibrary, ...] = (_Cupy(), _Torch())
 
 
 def library_of(x: Any) -> ArrayLibrary | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..contract.dtypes import from_numpy
+from ..contract.dtypes import dtype_name
 from ..contract.errors import InvalidArgument
 from ..contract.kinds import kind_of
 from ..contract.operators import RoundOperator
@@ -47,8 +47,7 @@ def round_lazily(
         data = round_lazily(round, x.data, operator, None, False)
         return x.copy(deep=False, data=data)
     if not any(map(math.isnan, x.shape)):
-        row = from_numpy(x.dtype)
-        operator.prepare(x.dtype.name if row is None else row.name, x.shape)
+        operator.prepare(dtype_name(x.dtype), x.shape)
     # Without the form of a block dask would call the function with an empty one to learn it.
     meta = np.empty((0,) * x.ndim, x.dtype)
     return x.map_blocks(partial(round, operator=operator), dtype=x.dtype, meta=meta)

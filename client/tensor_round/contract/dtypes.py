@@ -168,3 +168,9 @@ _BY_NUMPY: dict[np.dtype[Any], DType] = {
 def from_numpy(dtype: np.dtype[Any]) -> DType | None:
     """The row of a NumPy type in either byte order; None for an unsupported type."""
     return _BY_NUMPY.get(dtype)
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """The canonical name of a NumPy type in either byte order; NumPy's of an unsupported one."""
+    row = from_numpy(dtype)
+    return str(dtype.name) if row is None else row.name

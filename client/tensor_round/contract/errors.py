@@ -295,6 +295,11 @@ class InvalidDescriptor(RequestRefused):
         """The refusal with these faults, which its detail lists on one line."""
         return cls("; ".join(map(str, faults)), faults=faults)
 
+    @classmethod
+    def at(cls, loc: tuple[str | int, ...], rule: str) -> InvalidDescriptor:
+        """The refusal of one broken rule, at its path."""
+        return cls.of([Fault(loc, rule)])
+
 
 class MisdirectedHost(RequestRefused):
     """The service does not allow requests for this Host."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dtypes import BY_NAME, from_numpy
+from .dtypes import BY_NAME, dtype_name
 from .errors import InvalidArgument, InvalidArgumentType
 from .host import Array, refuse_loss_of_gradient
 
@@ -83,8 +83,7 @@ def _kind_of(kind: type) -> tuple[str, str]:
 
 
 def _operand(array: Array, wrap: Wrap, *, is_view: bool = True) -> Operand:
-    row = from_numpy(array.dtype)
-    return Operand(array, array.dtype.name if row is None else row.name, wrap, is_view)
+    return Operand(array, dtype_name(array.dtype), wrap, is_view)
 
 
 def _unsupported(x: Any, dtype: object) -> Operand:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME, DType
-from tensor_round.contract.errors import Fault, InvalidDescriptor
+from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.progress import Pause, no_pause
 
 from . import nesting
@@ -83,7 +83,7 @@ def read(
         must = f"must be an integer from {low} to {high}, without fraction or exponent"
         wrong = len(values), must
     index, message = wrong
-    raise InvalidDescriptor.of([Fault((*loc, *nesting.path(data, index)), message)])
+    raise InvalidDescriptor.at((*loc, *nesting.path(data, index)), message)
 
 
 def write(

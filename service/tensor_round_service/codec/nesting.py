@@ -45,7 +45,7 @@ def flatten(
     the first array that is not nested as the shape.
     """
     if shape and type(data) is not list:
-        raise InvalidDescriptor.of([Fault(loc, "must be an array of numbers")])
+        raise InvalidDescriptor.at(loc, "must be an array of numbers")
     leaves = _as_shaped(data, shape, pause) if not any_nesting else None
     if leaves is not None:
         return leaves

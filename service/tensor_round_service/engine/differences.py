@@ -10,7 +10,7 @@ from tensor_round.contract import host
 from tensor_round.contract.differences.classes import Bits
 from tensor_round.contract.differences.directions import DirectionTally
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round.contract.errors import Fault, InvalidDescriptor
+from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators.dialects import IEEE754Round
 from tensor_round.contract.progress import Pause, no_pause
@@ -27,7 +27,7 @@ def check_dense(layout: Layout) -> None:
     """Raise :class:`InvalidDescriptor` for a layout with gaps or repeated elements."""
     if not layout.is_dense:
         rule = "a tensor to compare must have no gaps and no repeated elements"
-        raise InvalidDescriptor.of([Fault(("strides",), rule)])
+        raise InvalidDescriptor.at(("strides",), rule)
 
 
 def compared(

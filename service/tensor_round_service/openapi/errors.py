@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from tensor_round.contract.errors import (
     REFUSALS,
-    Fault,
     InvalidDescriptor,
     MethodNotAllowed,
     RequestRefused,
@@ -62,7 +61,7 @@ EXAMPLES: dict[str, RequestRefused] = {
             limit_bytes=1 << 30,
             got_bytes=8 << 30,
         ),
-        InvalidDescriptor.of([Fault(("rounding",), _UNKNOWN_ROUNDING)]),
+        InvalidDescriptor.at(("rounding",), _UNKNOWN_ROUNDING),
     )
 }
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 
 from ..call import RoundCall
-from ..dtypes import BY_NAME, AnyDType, DTypeName, from_numpy
-from ..errors import Fault, InvalidArgument, InvalidDescriptor
+from ..dtypes import BY_NAME, AnyDType, DTypeName, dtype_name
+from ..errors import InvalidArgument, InvalidDescriptor
 from ..quoting import shown
 from ..rounding import Rounding, RoundingName
 from ..wire import native
@@ -31,13 +31,11 @@ def canonical_name(dtype: AnyDType | None) -> str:
     if isinstance(dtype, str) and dtype in BY_NAME:
         return dtype
     try:
-        numpy = np.dtype(dtype)
+        return dtype_name(np.dtype(dtype))
     except (TypeError, ValueError, SyntaxError):
         if isinstance(dtype, str):
             return dtype  # the dialect's model refuses it with the list of accepted ones
         raise InvalidArgument(f"dtype must be a name or a NumPy type, got {dtype!r}") from None
-    row = from_numpy(numpy)
-    return numpy.name if row is None else row.name
 
 
 def sizes_of(shape: Sequence[int] | None) -> tuple[int, ...]:
@@ -162,7 +160,7 @@ def as_operator(
         raise InvalidArgument(f"decimals must be 0: {_TO_INTEGERS}")
     if isinstance(operator, Number):  # in the place of NumPy's decimals
         rule = f"must be an operator or a direction, got {shown(operator)}: {_TO_INTEGERS}"
-        raise InvalidDescriptor.of([Fault(("rounding",), rule)])
+        raise InvalidDescriptor.at(("rounding",), rule)
     if rounding is not None:
         if operator is not None:
             raise InvalidArgument("an operator has its own rounding: give one of the two")

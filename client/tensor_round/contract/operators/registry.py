@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ..call import RoundCall
-from ..errors import Fault, InvalidDescriptor
+from ..errors import InvalidDescriptor
 from ..quoting import shown, suggestion
 from ..wire import strictjson
 from .dialect import Dialect
@@ -84,18 +84,20 @@ def validate(document: object) -> Descriptor:
     with ``operator`` is in the short form, see :func:`.text.read_short`.
     """
     if not isinstance(document, dict):
-        raise _refusal(("dialect",), f"{_NO_DIALECT}, in an object, got {shown(document)}")
+        raise InvalidDescriptor.at(
+            ("dialect",), f"{_NO_DIALECT}, in an object, got {shown(document)}"
+        )
     if "operator" in document:
         from .text import read_short  # it is made of the dialects, too
 
         refuse_oversized(document)
         return read_short(document)
     if "dialect" not in document:
-        raise _refusal(("dialect",), _NO_DIALECT)
+        raise InvalidDescriptor.at(("dialect",), _NO_DIALECT)
     name = document["dialect"]
     if not isinstance(name, str) or name not in DIALECTS:
         hint = suggestion(name, DIALECTS)
-        raise _refusal(("dialect",), f"{_NO_DIALECT}, got {shown(name)}{hint}")
+        raise InvalidDescriptor.at(("dialect",), f"{_NO_DIALECT}, got {shown(name)}{hint}")
     refuse_oversized(document)
     return DIALECTS[name].descriptor.read(document)
 
@@ -103,7 +105,7 @@ def validate(document: object) -> Descriptor:
 def refuse_oversized(document: object) -> None:
     """Raise :class:`InvalidDescriptor` for more values than a descriptor can have."""
     if strictjson.has_more_values(document, _VALUE_LIMIT):
-        raise _refusal((), f"a descriptor must have at most {_VALUE_LIMIT} values")
+        raise InvalidDescriptor.at((), f"a descriptor must have at most {_VALUE_LIMIT} values")
 
 
 def parse(data: bytes) -> Descriptor:
@@ -130,7 +132,3 @@ def catalog() -> dict[str, Any]:
 def operator_of(descriptor: Descriptor) -> RoundOperator:
     """The operator of a descriptor."""
     return DIALECTS[descriptor.dialect].object.of(descriptor)
-
-
-def _refusal(loc: tuple[str, ...], msg: str) -> InvalidDescriptor:
-    return InvalidDescriptor.of([Fault(loc, msg)])

@@ -88,10 +88,10 @@ def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
         rule = (
             f"must be one of {', '.join(BY_NAME)}, got {shown(dtype)}{suggestion(dtype, BY_NAME)}"
         )
-        raise InvalidDescriptor.of([Fault(("dtype",), rule)])
+        raise InvalidDescriptor.at(("dtype",), rule)
     if not isinstance(shape, list) or not all(type(size) is int for size in shape):
         rule = f"must be a list of integers, got {shown(shape)}"
-        raise InvalidDescriptor.of([Fault(("shape",), rule)])
+        raise InvalidDescriptor.at(("shape",), rule)
     with _faults_at("dtype"):
         operator.descriptor(cast(Any, dtype), ANY_SHAPE).resolve()
     with _faults_at("shape"):
@@ -109,7 +109,7 @@ def _from_attributes(document: Any) -> RoundOperator:
     name = document.get("dialect") if isinstance(document, Mapping) else None
     if not isinstance(name, str) or name not in DIALECTS:
         rule = f"must be a word, or an object whose dialect is one of {', '.join(DIALECTS)}"
-        raise InvalidDescriptor.of([Fault(("operator",), f"{rule}, got {shown(document)}")])
+        raise InvalidDescriptor.at(("operator",), f"{rule}, got {shown(document)}")
     kind = DIALECTS[name].object
     names = kind.attributes()
     given = {key: value for key, value in document.items() if key != "dialect"}

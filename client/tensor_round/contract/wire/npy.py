@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..dtypes import DTYPES, DType
-from ..errors import Fault, InvalidDescriptor, MalformedNpy, UnsupportedMediaType
+from ..errors import InvalidDescriptor, MalformedNpy, UnsupportedMediaType
 from ..layout import SIZE_LIMIT, Layout, packed_strides
 
 MAGIC = b"\x93NUMPY"
@@ -143,13 +143,8 @@ def resolve_dtype(header: NpyHeader, name: str | None) -> DType:
     for dtype in candidates:
         if dtype.name == name:
             return dtype
-    raise InvalidDescriptor.of(
-        [
-            Fault(
-                ("query", "dtype"),
-                f"must be one of: {names}, for elements stored as {header.descr}",
-            )
-        ]
+    raise InvalidDescriptor.at(
+        ("query", "dtype"), f"must be one of: {names}, for elements stored as {header.descr}"
     )
 
 

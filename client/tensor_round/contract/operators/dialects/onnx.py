@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from ...call import RoundCall
 from ...dtypes import BY_NAME, AnyDType
-from ...errors import Fault, InvalidDescriptor
+from ...errors import InvalidDescriptor
 from ...layout import Layout
 from ...quoting import shown
 from ...rounding import Rounding
@@ -124,7 +124,7 @@ class OnnxDescriptor(OperatorDescriptor):
         if faults:
             newer = min(v.selected_by[0] for v in VERSIONS if name in v.dtypes)
             told = f"{faults[0].msg}, which needs opset {newer} or newer"
-            raise InvalidDescriptor.of([Fault(faults[0].loc, told)])
+            raise InvalidDescriptor.at(faults[0].loc, told)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from ...errors import Fault, InvalidDescriptor, MalformedJSON
+from ...errors import InvalidDescriptor, MalformedJSON
 from ...wire import strictjson
 from ..dialects.directml import DirectMLDescriptor, DirectMLMode, DirectMLRound, FeatureLevel
 from .sources import only, read_file, refuse_name
@@ -60,7 +60,7 @@ def operator_in(operator: Mapping[str, Any], feature_level: FeatureLevel) -> Dir
     fields = {key.lower(): operator[key] for key in _FIELDS & set(operator)}
     for name in ("Type", "Desc"):
         if {name, name.lower()} <= set(operator):
-            raise _refusal((name,), f"directml: there is a {name.lower()}, too")
+            raise InvalidDescriptor.at((name,), f"directml: there is a {name.lower()}, too")
     stated = DirectMLDescriptor.read({"feature_level": feature_level, **fields})
     stated.resolve()
     tensors = stated.desc.InputTensor, stated.desc.OutputTensor
@@ -96,7 +96,7 @@ def parsed_document(
             max_members=_MAX_MEMBERS,
         )
     if not isinstance(parsed, Mapping):
-        raise _refusal((), "directml: must be a JSON object")
+        raise InvalidDescriptor.at((), "directml: must be a JSON object")
     return parsed
 
 
@@ -131,7 +131,3 @@ def rounding_operators(document: Mapping[str, Any]) -> list[tuple[str, Mapping[s
 
 def _is_round(name: object) -> bool:
     return str(name).removeprefix("DML_OPERATOR_") == "ELEMENT_WISE_ROUND"
-
-
-def _refusal(loc: tuple[str, ...], rule: str) -> InvalidDescriptor:
-    return InvalidDescriptor.of([Fault(loc, rule)])

@@ -82,7 +82,7 @@ def _stated(model: Any) -> Any:
         if opset.domain in DEFAULT_DOMAINS:
             return opset.version
     rule = "onnx: the model imports no opset of the default domain"
-    raise InvalidDescriptor.of([Fault(("opset_import",), rule)])
+    raise InvalidDescriptor.at(("opset_import",), rule)
 
 
 def _is_round(node: Any) -> bool:

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ...dtypes import DTypeName
-from ...errors import Fault, InvalidArgumentType, InvalidDescriptor
+from ...errors import InvalidArgumentType, InvalidDescriptor
 from ...quoting import shown
 from ..dialects.openvino import DTYPES, VERSION, OpenVINODescriptor, OpenVINOMode, OpenVINORound
 from .sources import only, read_file, refuse_name
@@ -240,4 +240,4 @@ def _agreed(ports: list[_Port]) -> _Port:
 
 
 def _refusal(loc: tuple[str | int, ...], rule: str) -> InvalidDescriptor:
-    return InvalidDescriptor.of([Fault(loc, f"{VERSION.title}: {rule}")])
+    return InvalidDescriptor.at(loc, f"{VERSION.title}: {rule}")

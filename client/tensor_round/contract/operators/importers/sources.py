@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from ...errors import Fault, InvalidArgument, InvalidDescriptor
+from ...errors import InvalidArgument, InvalidDescriptor
 from ...quoting import shown, shown_key, suggestion
 
 Operator = TypeVar("Operator")
@@ -57,4 +57,4 @@ def only(
         count = "no" if not named else f"{len(named)}"
         why = f"has {count} {noun} called {shown(name)}; there are {', '.join(told)}"
         why += suggestion(name, names) if not named else ""
-    raise InvalidDescriptor.of([Fault(loc, f"{rule}: {why}")])
+    raise InvalidDescriptor.at(loc, f"{rule}: {why}")
