@@ -176,6 +176,16 @@ def test_a_turn_that_nobody_waits_for_is_free_again() -> None:
         thread.start()
         thread.join(30)
         assert not thread.is_alive()
+    # And there are no more than two.
+    turns.take()
+    turns.take()
+    third = threading.Thread(target=turns.take, daemon=True)
+    third.start()
+    third.join(0.05)
+    assert third.is_alive()
+    turns.give()
+    third.join(30)
+    assert not third.is_alive()
 
 
 @pytest.mark.parametrize(("cores", "turns"), [(1, 1), (3, 1), (4, 2), (6, 3)])
@@ -216,6 +226,7 @@ def test_a_turn_lasts_for_many_short_pieces_and_no_longer_than_some_milliseconds
     turns = Counted()
 
     def short(pause: Pause) -> None:
+        time.sleep(0.01)
         for _ in range(1000):
             pause()
 
