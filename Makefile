@@ -163,7 +163,7 @@ $(ORACLES)/.oracles: $(ORACLES)/pyvenv.cfg pyproject.toml tests/interop/oracles/
 	$(ORACLES)/bin/pip install -q -e '.[service,cli]' --group test -r tests/interop/oracles/requirements.txt
 	@touch $@
 
-test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX; frames (2.5 GB)
+test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX, StableHLO; frames (2.5 GB)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
 .PHONY: suites
