@@ -20,7 +20,14 @@ from typing import Any
 from tensor_round.contract.errors import Draining, ReceiveTimeout, RequestRefused
 
 from ..content.sources import ClientDisconnected
-from .context import ConnectionLimits, Exchange, RequestHandler, ServerContext, ServerState
+from .context import (
+    ConnectionLimits,
+    Exchange,
+    RequestHandler,
+    ServerContext,
+    ServerState,
+    Successor,
+)
 from .head import MalformedRequest, path_of, split_head
 from .lifecycle import ConnectionLifecycle, State
 from .receiving import CONTINUE, ReceivedRequest, client_of
@@ -35,6 +42,8 @@ _RECEIVED = memoryview(bytearray(96 << 10))
 #: of 64 KiB is joined, also behind the JSON header of an inference.
 _JOINED_BYTES = 68 << 10
 _LINE_ENDS = b"\r\n"
+#: The method of HTTP/2's preface, which is reserved (RFC 9113, section 11.6).
+_HTTP2 = b"PRI "
 
 
 class Connection(ConnectionLifecycle):
@@ -55,6 +64,11 @@ class Connection(ConnectionLifecycle):
     def connection_made(self, transport: Any) -> None:
         """Start the deadline for the first request."""
         super().connection_made(transport)
+        if self._server.successor is not None and self._writer.is_encrypted:
+            chosen = transport.get_extra_info("ssl_object").selected_alpn_protocol()
+            if chosen == "h2":
+                self._hand_over(b"")
+                return
         if self._server.handler.logs_access:
             # When the connection is lost, its address may be, too.
             client = client_of(transport)
@@ -111,6 +125,13 @@ class Connection(ConnectionLifecycle):
             held = self._unparsed
             if held and held[0] in _LINE_ENDS:
                 held = self._unparsed = held.lstrip(_LINE_ENDS)
+            if (
+                not self._was_used
+                and held.startswith(_HTTP2)
+                and self._server.successor is not None
+            ):
+                self._hand_over(held)
+                return
             if not held:
                 if self._is_paused or self._at_eof or self._is_draining:
                     self._wait_for_head()
@@ -135,6 +156,14 @@ class Connection(ConnectionLifecycle):
                     self._deadline.clear()
                 self._server.state.tasks.add(rest)
                 rest.add_done_callback(self._request_done)
+
+    def _hand_over(self, received: bytes) -> None:
+        """Leave the transport to HTTP/2, which the peer speaks."""
+        server, transport = self._server, self.transport
+        super().connection_lost(None)
+        self._unparsed = b""
+        assert server.successor is not None
+        server.successor(server, transport, received)
 
     def _wait_for_head(self) -> None:
         """Wait for the next bytes of a head; close if the peer sends no more."""
@@ -311,16 +340,22 @@ class Connection(ConnectionLifecycle):
 class HTTPProtocol:
     """A value for uvicorn's option ``http``: it makes the protocol of each connection."""
 
-    def __init__(self, handler: RequestHandler, limits: ConnectionLimits) -> None:
+    def __init__(
+        self,
+        handler: RequestHandler,
+        limits: ConnectionLimits,
+        successor: Successor | None = None,
+    ) -> None:
         self._handler = handler
         self._limits = limits
+        self._successor = successor
         self._servers: dict[int, ServerContext] = {}
 
     def __call__(self, *, server_state: ServerState, **_others: Any) -> Connection:
         """A protocol; uvicorn passes it to the event loop."""
         server = self._servers.get(id(server_state))
         if server is None:
-            server = ServerContext(self._handler, self._limits, server_state)
+            server = ServerContext(self._handler, self._limits, server_state, self._successor)
             self._servers[id(server_state)] = server
         return Connection(server)
 

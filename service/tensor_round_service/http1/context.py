@@ -24,6 +24,8 @@ class ConnectionLimits:
     min_send_rate: int = 64 << 10
     #: Time after which an idle connection is closed.
     keep_alive: float = 5.0
+    #: The same in HTTP/2, whose clients keep a connection for their next call (nginx: 75 s).
+    stream_keep_alive: float = 60.0
     #: Connections of the server, of which a further one closes the one whose limit is next, among
     #: those that wait for a head; None for any number.
     max_connections: int | None = None
@@ -95,19 +97,33 @@ class ServerState(Protocol):
     default_headers: list[Header]
 
 
+class Successor(Protocol):
+    """Takes over connections that do not speak HTTP/1.1."""
+
+    def __call__(self, server: ServerContext, transport: Any, received: bytes) -> None:
+        """Serve the transport from now on; ``received`` are its first bytes."""
+
+
 class ServerContext:
     """The objects that all connections of a server share."""
 
     __slots__ = (
         *("common_lines", "default_headers", "handler", "limits", "loop", "opening", "state"),
+        *("successor",),
     )
 
     def __init__(
-        self, handler: RequestHandler, limits: ConnectionLimits, state: ServerState
+        self,
+        handler: RequestHandler,
+        limits: ConnectionLimits,
+        state: ServerState,
+        successor: Successor | None = None,
     ) -> None:
         self.handler = handler
         self.limits = limits
         self.state = state
+        #: Takes over connections that speak HTTP/2; None if nothing does.
+        self.successor = successor
         #: Connections that are accepted, but not in the record yet. The failure of a TLS handshake
         #: is not reported, so its connection is in here until it is collected.
         self.opening: WeakSet[Any] = WeakSet()

@@ -1,0 +1,159 @@
+"""Header blocks (HPACK, RFC 7541): decoded with their table, encoded without one."""
+
+from __future__ import annotations
+
+from . import huffman
+
+Field = tuple[bytes, bytes]
+
+#: The size of a table before anything is said about it, in bytes.
+TABLE_BYTES = 4096
+#: What a field counts beside its name and value (section 4.1; RFC 9113, section 6.5.2).
+FIELD_BYTES = 32
+#: Integers take at most so many bits beside their prefix: no length or index is that large.
+_MAX_SHIFT = 21
+
+#: Appendix A: names, each with its values; the first field has index 1.
+_STATIC_TEXT = """
+:authority|:method GET POST|:path / /index.html|:scheme http https
+:status 200 204 206 304 400 404 500|accept-charset|accept-encoding gzip,~deflate|accept-language
+accept-ranges|accept|access-control-allow-origin|age|allow|authorization|cache-control
+content-disposition|content-encoding|content-language|content-length|content-location
+content-range|content-type|cookie|date|etag|expect|expires|from|host|if-match
+if-modified-since|if-none-match|if-range|if-unmodified-since|last-modified|link|location
+max-forwards|proxy-authenticate|proxy-authorization|range|referer|refresh|retry-after|server
+set-cookie|strict-transport-security|transfer-encoding|user-agent|vary|via|www-authenticate
+"""
+
+
+def _static() -> list[Field]:
+    fields = [(b"", b"")]
+    for entry in _STATIC_TEXT.encode().strip().replace(b"\n", b"|").split(b"|"):
+        name, *values = entry.split(b" ")
+        fields += [(name, value.replace(b"~", b" ")) for value in values or [b""]]
+    return fields
+
+
+STATIC = _static()
+_FIRST = len(STATIC)
+
+
+class MalformedBlock(ValueError):
+    """The bytes are no header block; the table is lost, and with it the connection."""
+
+
+class Decoder:
+    """Decodes the header blocks of one connection, one after another.
+
+    A list of fields over ``max_list_bytes`` or ``max_fields`` is cut there, and the table is kept
+    right.
+    """
+
+    def __init__(self, max_list_bytes: int, max_fields: int) -> None:
+        self._max_list_bytes = max_list_bytes
+        self._max_fields = max_fields
+        #: The dynamic table, newest field last.
+        self._table: list[Field] = []
+        self._used = 0
+        self._limit = TABLE_BYTES
+        #: Whether the last list was cut.
+        self.is_cut = False
+
+    def decode(self, block: bytes) -> list[Field]:
+        """The fields of a block; raises :class:`MalformedBlock`."""
+        try:
+            return self._decode(block)
+        except IndexError:
+            raise MalformedBlock("a header block is cut off, or names no field") from None
+        except huffman.MalformedString:
+            raise MalformedBlock("a string is not in the Huffman code") from None
+
+    def _decode(self, block: bytes) -> list[Field]:
+        fields: list[Field] = []
+        at, end, size, count = 0, len(block), 0, 0
+        while at < end:
+            byte = block[at]
+            if byte & 0x80:
+                index, at = _integer(block, at, 0x7F)
+                field = self._field(index)
+            elif byte & 0xE0 == 0x20:
+                if count:
+                    raise MalformedBlock("a size of the table must come first")
+                limit, at = _integer(block, at, 0x1F)
+                if limit > TABLE_BYTES:
+                    raise MalformedBlock("the table would be larger than it may be")
+                self._limit = limit
+                self._evict()
+                continue
+            else:
+                index, at = _integer(block, at, 0x3F if byte & 0x40 else 0x0F)
+                if index:
+                    name = self._field(index)[0]
+                else:
+                    name, at = _string(block, at)
+                value, at = _string(block, at)
+                field = name, value
+                if byte & 0x40:
+                    self._table.append(field)
+                    self._used += len(name) + len(value) + FIELD_BYTES
+                    self._evict()
+            count += 1
+            size += len(field[0]) + len(field[1]) + FIELD_BYTES
+            if size <= self._max_list_bytes and count <= self._max_fields:
+                fields.append(field)
+        self.is_cut = len(fields) < count
+        return fields
+
+    def _field(self, index: int) -> Field:
+        if not index:
+            raise MalformedBlock("there is no field 0")
+        return STATIC[index] if index < _FIRST else self._table[_FIRST - 1 - index]
+
+    def _evict(self) -> None:
+        """Remove the oldest fields until the rest is within the limit."""
+        while self._used > self._limit:
+            name, value = self._table.pop(0)
+            self._used -= len(name) + len(value) + FIELD_BYTES
+
+
+def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
+    """The integer at ``at``, whose prefix is what ``mask`` leaves of the first byte; its end."""
+    value, at = block[at] & mask, at + 1
+    if value < mask:
+        return value, at
+    shift = 0
+    while True:
+        byte, at = block[at], at + 1
+        value += (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > _MAX_SHIFT:
+            raise MalformedBlock("an integer is too long")
+
+
+def _string(block: bytes, at: int) -> tuple[bytes, int]:
+    is_coded = block[at] & 0x80
+    length, at = _integer(block, at, 0x7F)
+    end = at + length
+    if end > len(block):
+        raise IndexError
+    raw = block[at:end]
+    return (huffman.decode(raw) if is_coded else raw), end
+
+
+def _length(length: int) -> bytes:
+    """The length of a string that is not Huffman-coded."""
+    if length < 0x7F:
+        return bytes((length,))
+    rest, encoded = length - 0x7F, bytearray((0x7F,))
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+def encoded(*fields: Field) -> bytes:
+    """A header block of literal fields: without a table the same bytes always say the same."""
+    return b"".join([b"\x00%b%b%b%b" % (_length(len(n)), n, _length(len(v)), v) for n, v in fields])

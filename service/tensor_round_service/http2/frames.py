@@ -1,0 +1,116 @@
+"""Frames of HTTP/2 (RFC 9113, sections 4, 6 and 7): kinds, flags, codes; how they are written."""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HEAD_BYTES = 9
+#: The first window of a stream and of a connection, and the largest.
+FIRST_WINDOW = (1 << 16) - 1
+MAX_WINDOW = (1 << 31) - 1
+#: The longest payload that each side takes unless it says more, and the longest of all.
+MIN_FRAME_BYTES = 1 << 14
+MAX_FRAME_BYTES = (1 << 24) - 1
+#: The number of a stream, whose first bit is reserved.
+MAX_NUMBER = (1 << 31) - 1
+
+END_STREAM = ACK = 0x1
+END_HEADERS = 0x4
+PADDED = 0x8
+PRIORITIZED = 0x20
+
+_HEAD = struct.Struct(">HBBBI")
+_NUMBER = struct.Struct(">I")
+_SETTING = struct.Struct(">HI")
+
+
+class Kind(IntEnum):
+    """The kinds of frames."""
+
+    DATA = 0
+    HEADERS = 1
+    PRIORITY = 2
+    RST_STREAM = 3
+    SETTINGS = 4
+    PUSH_PROMISE = 5
+    PING = 6
+    GOAWAY = 7
+    WINDOW_UPDATE = 8
+    CONTINUATION = 9
+
+
+class Code(IntEnum):
+    """Why a stream is reset, or a connection closed."""
+
+    NO_ERROR = 0
+    PROTOCOL_ERROR = 1
+    INTERNAL_ERROR = 2
+    FLOW_CONTROL_ERROR = 3
+    STREAM_CLOSED = 5
+    FRAME_SIZE_ERROR = 6
+    REFUSED_STREAM = 7
+    CANCEL = 8
+    COMPRESSION_ERROR = 9
+    ENHANCE_YOUR_CALM = 11
+
+
+class Setting(IntEnum):
+    """The settings of a side."""
+
+    HEADER_TABLE_SIZE = 1
+    ENABLE_PUSH = 2
+    MAX_CONCURRENT_STREAMS = 3
+    INITIAL_WINDOW_SIZE = 4
+    MAX_FRAME_SIZE = 5
+    MAX_HEADER_LIST_SIZE = 6
+
+
+def frame_head(kind: int, flags: int, stream: int, length: int) -> bytes:
+    """The head of a frame whose payload has ``length`` bytes."""
+    return _HEAD.pack(length >> 8, length & 0xFF, kind, flags, stream)
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """A whole frame."""
+    return frame_head(kind, flags, stream, len(payload)) + payload
+
+
+def headers(stream: int, block: bytes, *, ends: bool) -> bytes:
+    """A header block in one HEADERS, and CONTINUATION if it is longer than a frame."""
+    first, rest = block[:MIN_FRAME_BYTES], block[MIN_FRAME_BYTES:]
+    flags = END_STREAM if ends else 0
+    if not rest:
+        return frame(Kind.HEADERS, flags | END_HEADERS, stream, first)
+    frames = [frame(Kind.HEADERS, flags, stream, first)]
+    while rest:
+        piece, rest = rest[:MIN_FRAME_BYTES], rest[MIN_FRAME_BYTES:]
+        frames.append(frame(Kind.CONTINUATION, 0 if rest else END_HEADERS, stream, piece))
+    return b"".join(frames)
+
+
+def settings(values: dict[Setting, int]) -> bytes:
+    """A SETTINGS frame."""
+    payload = b"".join([_SETTING.pack(*pair) for pair in values.items()])
+    return frame(Kind.SETTINGS, 0, 0, payload)
+
+
+def read_settings(payload: bytes) -> dict[int, int]:
+    """The values in a SETTINGS frame; of one that is there twice, the last."""
+    return dict(_SETTING.iter_unpack(payload))
+
+
+def window_update(stream: int, nbytes: int) -> bytes:
+    """Let the peer send so many bytes more; stream 0 is the connection."""
+    return frame(Kind.WINDOW_UPDATE, 0, stream, _NUMBER.pack(nbytes))
+
+
+def rst_stream(stream: int, code: Code) -> bytes:
+    """End a stream at once."""
+    return frame(Kind.RST_STREAM, 0, stream, _NUMBER.pack(code))
+
+
+def goaway(last: int, code: Code, reason: str = "") -> bytes:
+    """End a connection; streams with a number above ``last`` were not served."""
+    return frame(Kind.GOAWAY, 0, 0, _NUMBER.pack(last) + _NUMBER.pack(code) + reason.encode())

@@ -1,0 +1,92 @@
+"""The head of a request in HTTP/2: what its fields must be, and what they say. No I/O."""
+
+from __future__ import annotations
+
+import re
+
+from .fields import Field
+
+#: Names, each with a line end behind it: tokens in lower case (RFC 9113, section 8.2.1).
+_NAMES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9a-z]+\n)*")
+#: What no value may have: control characters, white space around it, a line end within.
+_UNSOUND_VALUE = re.compile(rb"[\0\r]|(?:\A|\n)[ \t]|[ \t](?:\n|\Z)")
+#: Fields of one connection alone (section 8.2.2).
+_OF_A_CONNECTION = frozenset(
+    {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
+)
+_PSEUDO = frozenset({b":method", b":scheme", b":path", b":authority"})
+_REQUIRED = frozenset({b":method", b":scheme", b":path"})
+_NONE: frozenset[bytes] = frozenset()
+#: No length has more digits.
+_MAX_DIGITS = 19
+
+
+class MalformedHead(ValueError):
+    """The fields are those of no request: its stream is reset (section 8.1.1)."""
+
+
+class RequestHead:
+    """What the fields of a request say.
+
+    ``fields`` are those without the pseudo-fields, in their order. ``values`` maps each name to its
+    value; values of repeated fields are joined with commas, and ``repeated`` holds their names.
+    ``length`` is the stated length of the body in bytes, None without one. ``is_cut`` says that
+    the list was over its limit, and that there are no fields from there on.
+    """
+
+    __slots__ = (
+        *("authority", "fields", "is_cut", "length", "method", "path", "query"),
+        *("repeated", "scheme", "values"),
+    )
+
+    def __init__(self, fields: list[Field], *, is_cut: bool = False) -> None:
+        self.is_cut = is_cut
+        count = 0
+        while count < len(fields) and fields[count][0][:1] == b":":
+            count += 1
+        pseudo, self.fields = dict(fields[:count]), fields[count:]
+        if len(pseudo) < count or not _REQUIRED <= pseudo.keys() <= _PSEUDO:
+            raise MalformedHead("pseudo-fields are missing, repeated or unknown")
+        _check(fields, self.fields)
+        self.method = pseudo[b":method"].decode("latin-1")
+        self.scheme = pseudo[b":scheme"].decode("latin-1")
+        path, _, self.query = pseudo[b":path"].partition(b"?")
+        if not path:
+            raise MalformedHead("the path is empty")
+        self.path = path.decode("latin-1")
+        self.values = dict(self.fields)
+        self.repeated = _NONE
+        if len(self.values) < len(self.fields):
+            self._join()
+        self.authority = pseudo.get(b":authority") or self.values.get(b"host")
+        for name in _OF_A_CONNECTION:
+            if name in self.values:
+                raise MalformedHead("a field belongs to a connection")
+        if self.values.get(b"te", b"trailers") != b"trailers":
+            raise MalformedHead("te must be trailers")
+        stated = self.values.get(b"content-length")
+        if stated is not None and not (stated.isdigit() and len(stated) <= _MAX_DIGITS):
+            raise MalformedHead("content-length must be one number")
+        self.length = None if stated is None else int(stated)
+
+    def _join(self) -> None:
+        lines: dict[bytes, list[bytes]] = {}
+        for name, value in self.fields:
+            lines.setdefault(name, []).append(value)
+        repeated = {name: b", ".join(some) for name, some in lines.items() if len(some) > 1}
+        self.values.update(repeated)
+        self.repeated = frozenset(repeated)
+
+
+def check_trailers(fields: list[Field]) -> None:
+    """Raise :class:`MalformedHead` for fields that no trailer may have."""
+    _check(fields, fields)
+
+
+def _check(fields: list[Field], regular: list[Field]) -> None:
+    names = b"".join([name + b"\n" for name, _ in regular])
+    values = b"\n".join([value for _, value in fields])
+    if names.count(b"\n") > len(regular) or not _NAMES.fullmatch(names):
+        raise MalformedHead("a name is no token in lower case")
+    if values.count(b"\n") >= max(1, len(fields)) or _UNSOUND_VALUE.search(values):
+        raise MalformedHead("a value has characters that no value may have")

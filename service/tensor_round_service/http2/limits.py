@@ -1,0 +1,54 @@
+"""The bounds of a peer, and what happens when it breaks one.
+
+Each way in which a peer can have the service work or keep memory for nothing has a bound here.
+The precedents are nghttp2's, and RFC 9113, section 10.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from .frames import Code
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """Limits of a peer; allowances are (at once, a second)."""
+
+    #: Streams that a peer is told to open at a time, and those whose handlers have not ended, the
+    #: ones that it has reset included, of which a further one is refused.
+    streams: int = 100
+    max_streams: int = 128
+    #: A header block as it is sent, and the frames that continue it (nghttp2 takes 8).
+    max_block_bytes: int = 32 << 10
+    max_continuations: int = 8
+    #: The list of fields in a block, each with 32 bytes more, and their number: as in HTTP/1.1.
+    max_list_bytes: int = 32 << 10
+    max_fields: int = 100
+    #: Settings in one frame (nghttp2: 32).
+    max_settings: int = 32
+    #: Streams that the peer resets, or makes this side reset (nghttp2: 1000 and 33).
+    resets: tuple[int, float] = (1000, 33)
+    #: Frames that bring nothing. Sent and received DATA add to it: who reads and writes much
+    #: may update its windows often.
+    idle_frames: tuple[int, float] = (1000, 100)
+    bytes_an_idle_frame: int = 1 << 10
+    #: Bytes of acknowledgements and resets that a peer may leave unread.
+    max_control_bytes: int = 128 << 10
+
+
+class Event(Enum):
+    """What has happened to a stream."""
+
+    OPENED = "its head has come"
+    ARRIVED = "bytes have come, or the end"
+    RESET = "the peer or the session has reset it"
+
+
+class ConnectionFault(Exception):
+    """The peer has broken the protocol, or a bound: the connection ends with this code."""
+
+    def __init__(self, code: Code, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code

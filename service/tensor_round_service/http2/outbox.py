@@ -1,0 +1,101 @@
+"""What a connection has to send: frames of control first, then DATA of its streams by turns."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Generic
+
+from . import frames
+from .frames import FIRST_WINDOW, MIN_FRAME_BYTES, Kind
+from .stream import S
+
+Part = bytes | bytearray | memoryview
+
+#: Bytes that a stream sends before the next one has its turn.
+TURN_BYTES = 64 << 10
+#: Up to this size a response is copied behind the frames of control, if its windows are open: then
+#: one write takes the responses to all requests that one read has brought, and none of them waits.
+#: A tensor of 64 KiB fits in.
+COPIED_BYTES = 68 << 10
+
+
+class Outbox(Generic[S]):
+    """The frames of one connection that wait to be sent."""
+
+    def __init__(self) -> None:
+        #: Whole frames, which no window holds back.
+        self.control = bytearray()
+        #: What the peer takes of all streams together, and in one frame.
+        self.window = FIRST_WINDOW
+        self.max_frame = MIN_FRAME_BYTES
+        self._row: deque[S] = deque()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is anything to send now."""
+        return bool(self.control) or (self.window > 0 and bool(self._row))
+
+    def queue(self, stream: S, parts: Sequence[bytes | memoryview], trailers: bytes | None) -> None:
+        """Have a stream send its parts and then its trailers, if any."""
+        views = [memoryview(part) for part in parts if len(part)]
+        nbytes = sum(map(len, views))
+        if not nbytes and not stream.queued:
+            if trailers is not None:
+                self.control += frames.headers(stream.number, trailers, ends=True)
+            return
+        limit = min(stream.send_window, self.window, COPIED_BYTES - len(self.control))
+        if nbytes <= limit and not stream.queued and not self._row:
+            stream.parts.extend(views)
+            stream.queued = nbytes
+            for part in self._frames(stream, nbytes):
+                self.control += part
+            if trailers is not None:
+                self.control += frames.headers(stream.number, trailers, ends=True)
+            return
+        stream.parts.extend(views)
+        stream.queued += nbytes
+        stream.trailers = trailers
+        self.give_turn(stream)
+
+    def give_turn(self, stream: S) -> None:
+        """Put a stream into the row, if it has anything to send and its window is open."""
+        if stream.queued and stream.send_window > 0 and not stream.has_turn:
+            stream.has_turn = True
+            self._row.append(stream)
+
+    def take(self, limit: int) -> tuple[list[Part], list[S]]:
+        """Frames with up to ``limit`` bytes of DATA, and the streams that have no more in here."""
+        taken: list[Part] = []
+        if self.control:
+            taken.append(self.control)
+            self.control = bytearray()
+        emptied: list[S] = []
+        while limit > 0 and self.window > 0 and self._row:
+            stream = self._row.popleft()
+            stream.has_turn = False
+            share = min(limit, TURN_BYTES) if self._row else limit
+            count = min(stream.queued, stream.send_window, self.window, share)
+            if count <= 0:  # its window opens again, or it was reset
+                continue
+            taken += self._frames(stream, count)
+            limit -= count
+            if stream.queued:
+                self.give_turn(stream)
+                continue
+            emptied.append(stream)
+            if stream.trailers is not None:
+                taken.append(frames.headers(stream.number, stream.trailers, ends=True))
+        return taken, emptied
+
+    def _frames(self, stream: S, nbytes: int) -> list[Part]:
+        """DATA with the next bytes of a stream."""
+        stream.send_window -= nbytes
+        self.window -= nbytes
+        made: list[Part] = []
+        while nbytes:
+            size = min(nbytes, self.max_frame)
+            made.append(frames.frame_head(Kind.DATA, 0, stream.number, size))
+            made += stream.pop(size)
+            nbytes -= size
+        return made

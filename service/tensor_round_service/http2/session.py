@@ -1,0 +1,522 @@
+"""One connection as pure state: bytes in, events out, and what is to be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic
+
+from . import frames
+from .allowance import Allowance
+from .fields import TABLE_BYTES, Decoder, MalformedBlock
+from .frames import (
+    ACK,
+    END_HEADERS,
+    END_STREAM,
+    FIRST_WINDOW,
+    HEAD_BYTES,
+    MAX_FRAME_BYTES,
+    MAX_NUMBER,
+    MAX_WINDOW,
+    MIN_FRAME_BYTES,
+    PADDED,
+    PREFACE,
+    PRIORITIZED,
+    Code,
+    Kind,
+    Setting,
+)
+from .head import MalformedHead, RequestHead, check_trailers
+from .limits import ConnectionFault, Event, SessionLimits
+from .outbox import Outbox
+from .stream import Credit, S
+
+
+class _StreamFault(Exception):
+    """The same for one stream alone."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+
+
+#: Makes a stream of its number, its head, the connection's credit and the peer's first window.
+MakeStream = Callable[[int, RequestHead, Credit, int], S]
+#: The lengths of payloads that have one.
+_LENGTHS: dict[int, int] = {
+    Kind.PRIORITY: 5,
+    Kind.RST_STREAM: 4,
+    Kind.PING: 8,
+    Kind.WINDOW_UPDATE: 4,
+}
+_ON_STREAMS = frozenset({Kind.HEADERS, Kind.PRIORITY, Kind.RST_STREAM, Kind.CONTINUATION})
+_ON_CONNECTIONS = frozenset({Kind.SETTINGS, Kind.PING, Kind.GOAWAY})
+
+
+class Session(Generic[S]):
+    """The server's side of one connection. ``clock`` returns seconds."""
+
+    def __init__(
+        self, make: MakeStream[S], limits: SessionLimits, clock: Callable[[], float]
+    ) -> None:
+        self._make = make
+        self._limits = limits
+        self.outbox: Outbox[S] = Outbox()
+        self.outbox.control += frames.settings(
+            {
+                Setting.MAX_CONCURRENT_STREAMS: limits.streams,
+                Setting.INITIAL_WINDOW_SIZE: FIRST_WINDOW,
+                Setting.MAX_FRAME_SIZE: MAX_FRAME_BYTES,
+                Setting.MAX_HEADER_LIST_SIZE: limits.max_list_bytes,
+            }
+        )
+        self.credit = Credit()
+        #: Streams that are not over, or whose handlers are not.
+        self.streams: dict[int, S] = {}
+        #: The last stream that the peer has opened.
+        self.last = 0
+        #: What has happened; who uses it takes it away.
+        self.events: list[tuple[Event, S]] = []
+        #: Why the connection ends, if it must.
+        self.fault: ConnectionFault | None = None
+        #: Whether no further stream is served.
+        self.is_draining = False
+        #: Frames that have come whole.
+        self.frames = 0
+        self._decoder = Decoder(limits.max_list_bytes, limits.max_fields)
+        self._resets = Allowance(*limits.resets, clock)
+        self._idle_frames = Allowance(*limits.idle_frames, clock)
+        self._held = b""
+        self._has_preface = self._has_settings = False
+        #: The first window of streams to the peer.
+        self._first_window = FIRST_WINDOW
+        #: Set while the peer's decoder waits for a size of the table (RFC 7541, section 4.2).
+        self._table_size = b""
+        #: Bytes that the peer may still send on streams that are over.
+        self._late = 0
+        #: The frame of DATA under way: its stream, bytes of its content and padding, its end.
+        self._data_of: S | None = None
+        self._content_left = self._padding_left = 0
+        self._is_last = False
+        #: The header block under way: its stream and flags, its bytes, the frames so far.
+        self._block: tuple[int, int] | None = None
+        self._block_bytes = bytearray()
+        self._block_frames = 0
+        self._block_began = 0
+
+    # Receiving.
+
+    def receive(self, received: memoryview) -> None:
+        """Use received bytes; at a fault GOAWAY is sent, and what follows is ignored."""
+        if self.fault is not None:
+            return
+        if self._held:
+            received, self._held = memoryview(self._held + received), b""
+        try:
+            used = self._parse(received)
+            self._held = bytes(received[used:])
+            self._balance()
+            if len(self.outbox.control) > self._limits.max_control_bytes:
+                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "what was sent is not read")
+        except ConnectionFault as fault:
+            self.fail(fault)
+
+    @property
+    def target(self) -> memoryview | None:
+        """The memory to receive into; None if the bytes must go through :meth:`receive`."""
+        stream = self._data_of
+        return None if stream is None else stream.room(self._content_left)
+
+    def advance(self, nbytes: int) -> None:
+        """Count bytes that were received into :attr:`target`."""
+        stream = self._data_of
+        assert stream is not None
+        stream.advance(nbytes)
+        try:
+            self._content_received(stream, nbytes)
+        except ConnectionFault as fault:
+            self.fail(fault)
+
+    @property
+    def incomplete(self) -> int | None:
+        """The number of the frame or header block that has come in part; None without one.
+
+        DATA is none: whoever waits for it sees to that.
+        """
+        if self._block is not None:
+            return self._block_began
+        return self.frames if self._held else None
+
+    def _parse(self, data: memoryview) -> int:
+        """Use the whole frames and all DATA; return where the rest begins."""
+        at, end = 0, len(data)
+        if not self._has_preface:
+            if data[: len(PREFACE)] != PREFACE[:end]:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "the preface is not that of HTTP/2")
+            if end < len(PREFACE):
+                return 0
+            self._has_preface, at = True, len(PREFACE)
+        while at < end:
+            if self._content_left:
+                piece = data[at : at + self._content_left]
+                at += len(piece)
+                if self._data_of is not None:
+                    self._data_of.accept(piece)
+                self._content_received(self._data_of, len(piece))
+            elif self._padding_left:
+                count = min(self._padding_left, end - at)
+                self._padding_left -= count
+                at += count
+            elif (used := self._frame(data, at, end)) == at:
+                break
+            else:
+                at = used
+        return at
+
+    def _frame(self, data: memoryview, at: int, end: int) -> int:
+        """Use one frame, of DATA its head alone; return its end, or ``at`` if it is not whole."""
+        body = at + HEAD_BYTES
+        if end < body:
+            return at
+        length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
+        kind, flags = data[at + 3], data[at + 4]
+        number = int.from_bytes(data[at + 5 : body], "big") & MAX_NUMBER
+        if self._block is not None and (kind != Kind.CONTINUATION or number != self._block[0]):
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "a header block is not finished")
+        if not self._has_settings:
+            if kind != Kind.SETTINGS or flags & ACK:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "the first frame must be SETTINGS")
+            self._has_settings = True
+        if kind == Kind.DATA:
+            padding = 0
+            if flags & PADDED and length:
+                if end == body:
+                    return at
+                padding = data[body] + 1
+            if padding > length or (flags & PADDED and not length):
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "the padding is longer than its frame")
+            self.frames += 1
+            self._data(number, flags, length, padding)
+            return body + (padding > 0)
+        if length > MIN_FRAME_BYTES:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame is longer than it may be")
+        if end < body + length:
+            return at
+        self.frames += 1
+        payload = bytes(data[body : body + length])
+        try:
+            self._control(kind, flags, number, payload)
+        except _StreamFault as fault:
+            self._reset_for(number, fault.code)
+        return body + length
+
+    def _data(self, number: int, flags: int, length: int, padding: int) -> None:
+        """Begin a frame of DATA. Its padding counts in the windows, too (section 6.1)."""
+        stream = self.streams.get(number)
+        if stream is None and (number > self.last or not number & 1):
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "DATA on a stream that is not open")
+        self.credit.window -= length
+        if self.credit.window < 0:
+            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more DATA than the connection's window")
+        if stream is not None and not stream.is_reset:
+            if stream.is_ended:
+                raise ConnectionFault(Code.STREAM_CLOSED, "DATA behind the end of a stream")
+            stream.window -= length
+            if stream.window < 0:
+                raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more DATA than a stream's window")
+            if padding:
+                self._spend(self._idle_frames)
+                self._open(stream, padding)
+        else:
+            self._late -= length
+            if self._late < 0:
+                raise ConnectionFault(Code.STREAM_CLOSED, "DATA on a stream that is over")
+            stream = None
+        if length == padding and not flags & END_STREAM:
+            self._spend(self._idle_frames)
+        self._data_of, self._is_last = stream, bool(flags & END_STREAM)
+        # The byte that tells the padding is passed by the caller.
+        self._content_left, self._padding_left = length - padding, max(0, padding - 1)
+        if not self._content_left:
+            self._content_received(stream, 0)
+
+    def _content_received(self, stream: S | None, nbytes: int) -> None:
+        """Count bytes of the frame of DATA under way, and end it."""
+        self._content_left -= nbytes
+        if stream is not None and not stream.is_reset:
+            self._idle_frames.earn(nbytes / self._limits.bytes_an_idle_frame)
+            if not self._content_left and self._is_last:
+                self._end(stream)
+            if not stream.is_reset:
+                self.events.append((Event.ARRIVED, stream))
+        if not self._content_left:
+            self._data_of = None
+
+    def _end(self, stream: S) -> None:
+        """Note the end of a request's body."""
+        stream.is_ended = True
+        stream.release_target()
+        if stream.head.length not in (None, stream.received):  # section 8.1.1
+            self._reset_for(stream.number, Code.PROTOCOL_ERROR)
+
+    def _control(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        """Use a whole frame that is not DATA."""
+        if (kind in _ON_STREAMS and not number) or (kind in _ON_CONNECTIONS and number):
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "a frame is on a wrong stream")
+        if len(payload) != _LENGTHS.get(kind, len(payload)):
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame has a wrong length")
+        if kind == Kind.HEADERS:
+            self._headers(flags, number, payload)
+        elif kind == Kind.CONTINUATION:
+            if self._block is None:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
+            self._block_part(flags, payload)
+        elif kind == Kind.WINDOW_UPDATE:
+            self._spend(self._idle_frames)
+            self._window_update(number, int.from_bytes(payload, "big") & MAX_WINDOW)
+        elif kind == Kind.SETTINGS:
+            self._settings(flags, payload)
+        elif kind == Kind.RST_STREAM:
+            self._check_opened(number)
+            self._spend(self._resets)
+            stream = self.streams.get(number)
+            if stream is not None and not stream.is_reset:
+                self._close(stream)
+        elif kind == Kind.PUSH_PROMISE:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "a client does not push")
+        else:
+            self._spend(self._idle_frames)
+            if kind == Kind.PING and not flags & ACK:
+                self.outbox.control += frames.frame(Kind.PING, ACK, 0, payload)
+
+    def _settings(self, flags: int, payload: bytes) -> None:
+        self._spend(self._idle_frames)
+        if len(payload) % 6 or (flags & ACK and payload):
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "SETTINGS have a wrong length")
+        if flags & ACK:
+            return
+        if len(payload) > 6 * self._limits.max_settings:
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "SETTINGS have too many values")
+        values = frames.read_settings(payload)
+        if values.get(Setting.ENABLE_PUSH, 0) > 1:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "ENABLE_PUSH must be 0 or 1")
+        longest = values.get(Setting.MAX_FRAME_SIZE, self.outbox.max_frame)
+        if not MIN_FRAME_BYTES <= longest <= MAX_FRAME_BYTES:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "MAX_FRAME_SIZE is out of its range")
+        self.outbox.max_frame = longest
+        if values.get(Setting.HEADER_TABLE_SIZE, TABLE_BYTES) < TABLE_BYTES:
+            self._table_size = b"\x20"
+        first = values.get(Setting.INITIAL_WINDOW_SIZE, self._first_window)
+        if first > MAX_WINDOW:
+            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE is too large")
+        more, self._first_window = first - self._first_window, first
+        for stream in self.streams.values() if more else ():
+            stream.send_window += more
+            if stream.send_window > MAX_WINDOW:
+                raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a window overflows")
+            self.outbox.give_turn(stream)
+        self.outbox.control += frames.frame(Kind.SETTINGS, ACK, 0)
+
+    def _window_update(self, number: int, nbytes: int) -> None:
+        if not nbytes:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "a window is updated by 0")
+        if number:
+            self._check_opened(number)
+            stream = self.streams.get(number)
+            if stream is None or stream.is_reset:
+                return
+            stream.send_window += nbytes
+            self.outbox.give_turn(stream)
+            widest = stream.send_window
+        else:
+            self.outbox.window += nbytes
+            widest = self.outbox.window
+        if widest > MAX_WINDOW:
+            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a window overflows")
+
+    def _headers(self, flags: int, number: int, payload: bytes) -> None:
+        """Begin a header block."""
+        begin, padding = 0, 0
+        if flags & PADDED:
+            begin, padding = 1, payload[0] if payload else 0
+        if flags & PRIORITIZED:
+            begin += 5
+        if begin + padding > len(payload):
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "the padding is longer than its frame")
+        if not number & 1:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "the number of a stream must be odd")
+        self._block = number, flags
+        self._block_bytes, self._block_frames = bytearray(), 0
+        self._block_began = self.frames
+        self._block_part(flags, payload[begin : len(payload) - padding])
+
+    def _block_part(self, flags: int, part: bytes) -> None:
+        """Add to the header block under way, and use it once it is whole."""
+        if not part:
+            self._spend(self._idle_frames)
+        self._block_bytes += part
+        self._block_frames += 1
+        limits = self._limits
+        if len(self._block_bytes) > limits.max_block_bytes or (
+            self._block_frames > limits.max_continuations + 1
+        ):
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "a header block is too long")
+        if not flags & END_HEADERS:
+            return
+        assert self._block is not None
+        (number, of_first), self._block = self._block, None
+        try:
+            fields = self._decoder.decode(bytes(self._block_bytes))
+        except MalformedBlock as error:
+            raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from None
+        try:
+            if number > self.last:
+                self.last = number
+                head = RequestHead(fields, is_cut=self._decoder.is_cut)
+                self._begin(number, head, bool(of_first & END_STREAM))
+                return
+            stream = self.streams.get(number)
+            if stream is None or stream.is_reset:  # late trailers
+                self._spend(self._idle_frames)
+                return
+            if stream.is_ended:
+                raise _StreamFault(Code.STREAM_CLOSED)
+            check_trailers(fields)
+            if not of_first & END_STREAM:
+                raise _StreamFault(Code.PROTOCOL_ERROR)
+        except MalformedHead:
+            raise _StreamFault(Code.PROTOCOL_ERROR) from None
+        self._end(stream)
+        if not stream.is_reset:
+            self.events.append((Event.ARRIVED, stream))
+
+    def _begin(self, number: int, head: RequestHead, ends: bool) -> None:
+        if self.is_draining or len(self.streams) >= self._limits.max_streams:
+            raise _StreamFault(Code.REFUSED_STREAM)
+        stream = self._make(number, head, self.credit, self._first_window)
+        self.streams[number] = stream
+        self.events.append((Event.OPENED, stream))
+        if ends:
+            self._end(stream)
+
+    def _check_opened(self, number: int) -> None:
+        if number > self.last or not number & 1:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "a frame is on a stream that is not open")
+
+    def _spend(self, allowance: Allowance) -> None:
+        if not allowance.spend():
+            what = "resets" if allowance is self._resets else "frames that bring nothing"
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, f"too many {what}")
+
+    def _reset_for(self, number: int, code: Code) -> None:
+        """Reset a stream for what the peer has done."""
+        self.outbox.control += frames.rst_stream(number, code)
+        stream = self.streams.get(number)
+        if stream is None:
+            # It was refused with its head; what it may send is not known to be over.
+            self._late += FIRST_WINDOW
+        elif not stream.is_reset:
+            self._close(stream)
+        self._spend(self._resets)
+
+    def _close(self, stream: S) -> None:
+        """Note that a stream is over, while its handler may not be."""
+        if not stream.is_ended:
+            self._late += stream.window
+        stream.is_reset = True
+        stream.drop()
+        self.events.append((Event.RESET, stream))
+
+    def fail(self, fault: ConnectionFault) -> None:
+        """End the connection."""
+        self.fault = fault
+        self.outbox.control += frames.goaway(self.last, fault.code, str(fault))
+        self.close()
+
+    def close(self) -> None:
+        """End all streams: the connection is over."""
+        for stream in self.streams.values():
+            if not stream.is_reset:
+                self._close(stream)
+
+    # Windows: what the peer may send.
+
+    def open_window(self, stream: S) -> None:
+        """Let the peer send what a target misses, or what may come before anybody asks for it."""
+        if not (stream.is_ended or stream.is_reset):
+            wanted = stream.missing or FIRST_WINDOW - len(stream.unread)
+            more = min(wanted, MAX_WINDOW) - stream.window
+            if more > 0 and (stream.missing or more >= FIRST_WINDOW // 2):
+                self._open(stream, more)
+        self._balance()
+
+    def _open(self, stream: S, nbytes: int) -> None:
+        stream.window += nbytes
+        self.outbox.control += frames.window_update(stream.number, nbytes)
+
+    def _balance(self) -> None:
+        """Let the peer send on all streams what targets miss, and what has been used.
+
+        After a target was dropped, more may have come that nobody asked for than may be kept.
+        """
+        credit = self.credit
+        while credit.unread > FIRST_WINDOW + credit.expected:
+            fullest = max(self.streams.values(), key=lambda stream: len(stream.unread))
+            self.reset(fullest, Code.ENHANCE_YOUR_CALM)
+        more = min(FIRST_WINDOW + credit.expected - credit.unread, MAX_WINDOW) - credit.window
+        if more >= FIRST_WINDOW // 2 or (more > 0 and credit.expected > credit.window):
+            credit.window += more
+            self.outbox.control += frames.window_update(0, more)
+
+    # Sending.
+
+    def begin(self, stream: S, block: bytes, *, ends: bool = False) -> None:
+        """Send the head of a response."""
+        block, self._table_size = self._table_size + block, b""
+        self.outbox.control += frames.headers(stream.number, block, ends=ends)
+        if ends:
+            self._finish(stream)
+
+    def send(self, stream: S, parts: Sequence[bytes | memoryview], trailers: bytes | None) -> None:
+        """Send parts of the response, and its end if there are trailers."""
+        nbytes = sum(map(len, parts))
+        self._idle_frames.earn(nbytes / self._limits.bytes_an_idle_frame)
+        self.outbox.queue(stream, parts, trailers)
+        if trailers is not None and not stream.queued:
+            self._finish(stream)
+
+    def _finish(self, stream: S) -> None:
+        """Note that the response is sent; a request that is not over is of no more use."""
+        stream.is_finished = True
+        if not stream.is_ended and not stream.is_reset:
+            self.outbox.control += frames.rst_stream(stream.number, Code.NO_ERROR)
+            self._late += stream.window
+            stream.is_reset = True
+            stream.drop()
+
+    def emptied(self, stream: S) -> None:
+        """Note that the outbox has given out all of a stream."""
+        if stream.trailers is not None:
+            stream.trailers = None
+            self._finish(stream)
+
+    def reset(self, stream: S, code: Code) -> None:
+        """Reset a stream for the service's own reasons."""
+        if not (stream.is_reset or stream.is_finished):
+            self.outbox.control += frames.rst_stream(stream.number, code)
+            self._close(stream)
+
+    def release(self, stream: S) -> None:
+        """Note that a stream's handler has ended; its place is free then."""
+        if not stream.is_finished:
+            self.reset(stream, Code.INTERNAL_ERROR)
+        stream.drop()
+        del self.streams[stream.number]
+        self._balance()
+
+    def announce_end(self) -> None:
+        """Ask the peer to open no more streams; those on their way are served."""
+        self.outbox.control += frames.goaway(MAX_NUMBER, Code.NO_ERROR)
+
+    def refuse_streams(self) -> None:
+        """Serve no streams but those that are open."""
+        self.is_draining = True
+        self.outbox.control += frames.goaway(self.last, Code.NO_ERROR)
