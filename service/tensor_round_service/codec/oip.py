@@ -161,25 +161,40 @@ def _request(document: Any, data: list[Any], length: int) -> Request:
         raise _too_long(MAX_BARE_HEADER_LENGTH)
     if strictjson.has_more_values(document, MAX_HEADER_VALUES):
         raise MalformedJSON(f"the JSON has more than {MAX_HEADER_VALUES} values beside the data")
-    request = strictjson.plain(document)
-    parameters = _parameters(request, ())
-    binary_output = _parameter(parameters, "binary_data_output", bool, ()) or False
+    return request_of(strictjson.plain(document), data, header_length=length)
+
+
+def request_of(
+    members: Mapping[str, Any],
+    data: Sequence[Any],
+    *,
+    binary_output: bool = False,
+    header_length: int = 0,
+) -> Request:
+    """The request with these members; ``data`` are those of its inputs, None without numbers.
+
+    Without a parameter for it, outputs are as ``binary_output`` says. Raises as
+    :func:`read_request`.
+    """
+    parameters = _parameters(members, ())
+    given = _parameter(parameters, "binary_data_output", bool, ())
+    binary_output = binary_output if given is None else given
     for name in ("priority", "timeout"):  # hints for a scheduler: checked, then ignored
         _size(parameters, name, ())
     return Request(
-        id=_optional(request, "id", str, ()),
+        id=_optional(members, "id", str, ()),
         parameters=parameters,
         inputs=tuple(
             _input(entry, numbers, ("inputs", position))
-            for position, (entry, numbers) in enumerate(zip(request["inputs"], data, strict=True))
+            for position, (entry, numbers) in enumerate(zip(members["inputs"], data, strict=True))
         ),
         outputs=tuple(
             _output(entry, binary_output, ("outputs", position))
-            for position, entry in enumerate(_optional(request, "outputs", list, ()) or ())
+            for position, entry in enumerate(_optional(members, "outputs", list, ()) or ())
         ),
         binary_output=binary_output,
         strict_json=_parameter(parameters, "strict_json", bool, ()) or False,
-        header_length=length,
+        header_length=header_length,
     )
 
 

@@ -1,0 +1,1 @@
+"""gRPC on HTTP/2: the Open Inference Protocol's other half."""

@@ -1,0 +1,238 @@
+"""Inference requests and responses of the Open Inference Protocol as Protocol Buffers.
+
+They become the requests of :mod:`..codec.oip`, so that their rules and refusals are those of HTTP.
+The raw tensor is not read here: it stays where it is received.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensor_round.contract.errors import Fault, InvalidDescriptor
+from tensor_round.contract.quoting import shown
+
+from ..codec import oip
+from .protobuf import CutOff, Malformed, Message, Schema, fields, read_varint, varint
+
+#: What ``make grpc-descriptors`` has stored: the messages and services of Triton's protocol, of
+#: health checks and of reflection.
+DESCRIPTORS = resources.files(__package__).joinpath("descriptors.bin").read_bytes()
+SCHEMA = Schema(DESCRIPTORS)
+
+_REQUEST, _RESPONSE = ".inference.ModelInferRequest", ".inference.ModelInferResponse"
+_CONTENTS = ".inference.InferTensorContents"
+#: The raw tensors' fields, length-delimited, as they begin on the wire.
+_RAW_INPUT = 7 << 3 | 2
+_RAW_OUTPUT = varint(6 << 3 | 2)
+#: Temporary memory of :func:`read_request` for each byte of typed contents.
+BYTES_A_BYTE = 64
+#: For each datatype with typed contents: their field, and the type of the numbers.
+_TYPED = {
+    **{name: (2, name.lower()) for name in ("INT8", "INT16", "INT32")},
+    "INT64": (3, "int64"),
+    **{name: (4, name.lower()) for name in ("UINT8", "UINT16", "UINT32")},
+    "UINT64": (5, "uint64"),
+    "FP32": (6, "float32"),
+    "FP64": (7, "float64"),
+}
+#: How the numbers of a field of integers stand on the wire.
+_INTEGERS = {2: "int32", 3: "int64", 4: "uint32", 5: "uint64"}
+
+
+@dataclass(frozen=True, slots=True)
+class InferRequest:
+    """A request, whose input is :class:`.oip.Binary` if its bytes are or follow in the message.
+
+    ``tensor`` are those bytes, if they were in what was read.
+    """
+
+    model_name: str
+    model_version: str
+    request: oip.Request
+    tensor: bytes | memoryview | None
+
+
+def find_tensor(message: bytes) -> tuple[int, int, int] | None:
+    """The end of what precedes the first raw tensor, the tensor's begin, and its length.
+
+    None if these bytes, the first of a message, end before. Raises :class:`InvalidDescriptor`.
+    """
+    data = memoryview(message)
+    at, end = 0, len(data)
+    try:
+        while at < end:
+            key, begin = read_varint(data, at, end)
+            if key == _RAW_INPUT:
+                length, begin = read_varint(data, begin, end)
+                return at, begin, length
+            at = next(fields(data, at, end))[-1]
+    except CutOff:
+        return None
+    except Malformed as error:
+        raise _refusal(str(error)) from None
+    return None
+
+
+def read_request(message: bytes | memoryview, following: int | None = None) -> InferRequest:
+    """The request in a message; ``following`` is the length of a raw tensor that follows it.
+
+    It follows a message that ends before its first raw tensor; else the message must be whole.
+    Fields may be in any order. Raises :class:`InvalidDescriptor` and as :func:`.oip.read_request`.
+    """
+    try:
+        members = SCHEMA.read(_REQUEST, message, oip.MAX_HEADER_VALUES, (_CONTENTS,))
+        raw: list[Any] = [*members.get("raw_input_contents", ())]
+        if following is not None:
+            raw.append(following)
+        inputs = [dict(each) for each in members.get("inputs", ())]
+        tensors = [_source(each, raw) for each in inputs]
+    except Malformed as error:
+        raise _refusal(str(error)) from None
+    if raw:
+        raise _refusal("has more raw_input_contents than inputs for them")
+    request = oip.request_of(
+        {
+            "id": members.get("id"),
+            "parameters": _parameters(members),
+            "inputs": inputs,
+            "outputs": [each | {"parameters": _parameters(each)} for each in _outputs(members)],
+        },
+        [None] * len(inputs),
+        binary_output=True,
+    )
+    tensor = next((each for each in tensors if each is not None), None)
+    return InferRequest(
+        members.get("model_name", ""), members.get("model_version", ""), request, tensor
+    )
+
+
+def _outputs(members: Message) -> list[Message]:
+    return [{"name": "", **each} for each in members.get("outputs", ())]
+
+
+def _source(tensor: Message, raw: list[Any]) -> bytes | memoryview | None:
+    """Give an input the members that it has in JSON; return its bytes if they are here."""
+    contents = tensor.pop("contents", None)
+    parameters = tensor["parameters"] = _parameters(tensor)
+    for name, empty in (("name", ""), ("datatype", ""), ("shape", [])):
+        tensor.setdefault(name, empty)
+    if contents:
+        found: Any = _packed(contents, tensor["datatype"])
+    elif raw and "shared_memory_region" not in parameters:
+        found = raw.pop(0)
+    else:
+        return None
+    parameters["binary_data_size"] = found if isinstance(found, int) else len(found)
+    return None if isinstance(found, int) else found
+
+
+def _parameters(members: Message) -> dict[str, Any]:
+    """The parameters as plain values."""
+    plain: dict[str, Any] = {}
+    for name, choice in members.get("parameters", {}).items():
+        if len(choice) != 1:
+            raise Malformed(f"parameter {shown(name)} must have one value, got {len(choice)}")
+        (plain[name],) = choice.values()
+    return plain
+
+
+def _packed(contents: memoryview, datatype: str) -> bytes:
+    """The numbers of typed contents as little-endian bytes."""
+    if datatype not in _TYPED:
+        raise Malformed(f"{shown(datatype)} has no typed contents: send raw_input_contents")
+    wanted, dtype = _TYPED[datatype]
+    runs: list[npt.NDArray[Any]] = []
+    for number, kind, value, begin, end in fields(contents, 0, len(contents)):
+        if number != wanted or len(runs) == oip.MAX_HEADER_VALUES:
+            rule = f"must be in one list, field {wanted} of InferTensorContents"
+            raise Malformed(f"the contents of {datatype} {rule}")
+        runs.append(_run(contents[begin:end], kind, value, number, dtype))
+    numbers = np.concatenate(runs)
+    if wanted in _INTEGERS:
+        typed = numbers.astype(dtype)
+        if not np.array_equal(typed, numbers):
+            raise Malformed(f"the contents have numbers that {datatype} has not")
+        numbers = typed
+    return numbers.tobytes()
+
+
+def _run(content: memoryview, kind: int, value: int, number: int, dtype: str) -> npt.NDArray[Any]:
+    """The numbers of one field, packed or alone."""
+    if number in _INTEGERS:
+        if kind == 0:
+            numbers = np.array([value], np.uint64)
+        elif kind == 2:
+            numbers = _varints(content)
+        else:
+            raise Malformed(f"integers have the wire type {kind}")
+        unsigned = "uint32" if number in (2, 4) else "uint64"
+        return numbers.astype(unsigned).view(_INTEGERS[number])
+    floats = np.dtype(dtype).newbyteorder("<")
+    if kind not in (2, {4: 5, 8: 1}[floats.itemsize]) or len(content) % floats.itemsize:
+        raise Malformed("the contents are cut off, or no floating-point numbers")
+    return np.frombuffer(content, floats)
+
+
+def _varints(packed: memoryview) -> npt.NDArray[np.uint64]:
+    """The numbers of a packed run."""
+    octets = np.frombuffer(packed, np.uint8)
+    if not octets.size:
+        return np.zeros(0, np.uint64)
+    ends = np.flatnonzero(octets < 0x80)
+    if not ends.size or ends[-1] != octets.size - 1:
+        raise Malformed("the contents end within a number")
+    lengths = np.diff(ends, prepend=-1)
+    longest = int(lengths.max())
+    if longest > 10:
+        raise Malformed("a number has more than ten bytes")
+    numbers = np.zeros(ends.size, np.uint64)
+    begins = ends - lengths + 1
+    for place in range(longest):
+        has = lengths > place
+        digits = (octets[begins[has] + place] & 0x7F).astype(np.uint64)
+        numbers[has] |= digits << np.uint64(7 * place)
+    return numbers
+
+
+def response_head(
+    model_name: str,
+    model_version: str,
+    request_id: str | None,
+    output: Mapping[str, Any],
+    nbytes: int | None,
+) -> bytes:
+    """A response before its raw tensor of ``nbytes`` bytes; None if there is none.
+
+    ``output`` has name, datatype, shape and parameters as plain values.
+    """
+    parameters = {name: _choice(value) for name, value in output.get("parameters", {}).items()}
+    response = {
+        "model_name": model_name,
+        "model_version": model_version,
+        "id": request_id or "",
+        "outputs": [{**output, "parameters": parameters}],
+    }
+    head = SCHEMA.write(_RESPONSE, response)
+    return head if nbytes is None else b"".join((head, _RAW_OUTPUT, varint(nbytes)))
+
+
+def _choice(value: str | float | bool) -> Message:
+    """A value as an ``InferParameter``."""
+    match value:
+        case bool():
+            return {"bool_param": value}
+        case int():
+            return {"int64_param": value}
+        case float():
+            return {"double_param": value}
+    return {"string_param": value}
+
+
+def _refusal(rule: str) -> InvalidDescriptor:
+    return InvalidDescriptor.of([Fault(("ModelInferRequest",), rule)])
