@@ -30,6 +30,8 @@ _CONTENTS = ".inference.InferTensorContents"
 #: The raw tensors' fields, length-delimited, as they begin on the wire.
 _RAW_INPUT = 7 << 3 | 2
 _RAW_OUTPUT = varint(6 << 3 | 2)
+#: The other fields of a request, most of which are shorter than 128 bytes.
+_SHORT_FIELDS = frozenset(number << 3 | 2 for number in range(1, 7))
 #: Temporary memory of :func:`read_request` for each byte of typed contents.
 BYTES_A_BYTE = 64
 #: For each datatype with typed contents: their field, and the type of the numbers.
@@ -67,11 +69,14 @@ def find_tensor(message: bytes) -> tuple[int, int, int] | None:
     at, end = 0, len(data)
     try:
         while at < end:
-            key, begin = read_varint(data, at, end)
+            key = message[at]
             if key == _RAW_INPUT:
-                length, begin = read_varint(data, begin, end)
+                length, begin = read_varint(data, at + 1, end)
                 return at, begin, length
-            at = next(fields(data, at, end))[-1]
+            if key in _SHORT_FIELDS and at + 1 < end and message[at + 1] < 0x80:
+                at += 2 + message[at + 1]
+            else:
+                at = next(fields(data, at, end))[-1]
     except CutOff:
         return None
     except Malformed as error:

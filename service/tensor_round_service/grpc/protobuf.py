@@ -75,7 +75,7 @@ def read_varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
 
 
 def fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """The fields of a message: field number, wire type, varint or 0, begin and end of the content."""
+    """The fields of a message: number, wire type, varint or 0, begin and end of the content."""
     while at < end:
         key, at = read_varint(data, at, end)
         number, kind = key >> 3, key & 7

@@ -20,19 +20,19 @@ class SessionLimits:
     #: ones that it has reset included, of which a further one is refused.
     streams: int = 100
     max_streams: int = 128
-    #: A header block as it is sent, and the frames that continue it (nghttp2 takes 8).
-    max_block_bytes: int = 32 << 10
+    #: A header block as it is sent (gRPC: 16 KiB), and the frames that continue it (nghttp2: 8).
+    max_block_bytes: int = 16 << 10
     max_continuations: int = 8
-    #: The list of fields in a block, each with 32 bytes more, and their number: as in HTTP/1.1.
-    max_list_bytes: int = 32 << 10
+    #: The list of fields in a block, each with 32 bytes more, and their number.
+    max_list_bytes: int = 16 << 10
     max_fields: int = 100
     #: Settings in one frame (nghttp2: 32).
     max_settings: int = 32
     #: Streams that the peer resets, or makes this side reset (nghttp2: 1000 and 33).
     resets: tuple[int, float] = (1000, 33)
     #: Frames that bring nothing. Sent and received DATA add to it: who reads and writes much
-    #: may update its windows often.
-    idle_frames: tuple[int, float] = (1000, 100)
+    #: may update its windows often, and the last updates may come after all that was sent.
+    idle_frames: tuple[int, float] = (10_000, 100)
     bytes_an_idle_frame: int = 1 << 10
     #: Bytes of acknowledgements and resets that a peer may leave unread.
     max_control_bytes: int = 128 << 10

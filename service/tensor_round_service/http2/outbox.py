@@ -29,6 +29,8 @@ class Outbox(Generic[S]):
         #: What the peer takes of all streams together, and in one frame.
         self.window = FIRST_WINDOW
         self.max_frame = MIN_FRAME_BYTES
+        #: Bytes of DATA that have been given out.
+        self.sent = 0
         self._row: deque[S] = deque()
 
     @property
@@ -92,6 +94,7 @@ class Outbox(Generic[S]):
         """DATA with the next bytes of a stream."""
         stream.send_window -= nbytes
         self.window -= nbytes
+        self.sent += nbytes
         made: list[Part] = []
         while nbytes:
             size = min(nbytes, self.max_frame)

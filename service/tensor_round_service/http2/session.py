@@ -84,6 +84,8 @@ class Session(Generic[S]):
         self._decoder = Decoder(limits.max_list_bytes, limits.max_fields)
         self._resets = Allowance(*limits.resets, clock)
         self._idle_frames = Allowance(*limits.idle_frames, clock)
+        #: Bytes of DATA received, and in both directions at the last idle frame.
+        self._received = self._moved = 0
         self._held = b""
         self._has_preface = self._has_settings = False
         #: The first window of streams to the peer.
@@ -223,15 +225,14 @@ class Session(Generic[S]):
             if stream.window < 0:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more DATA than a stream's window")
             if padding:
-                self._spend(self._idle_frames)
                 self._open(stream, padding)
         else:
             self._late -= length
             if self._late < 0:
                 raise ConnectionFault(Code.STREAM_CLOSED, "DATA on a stream that is over")
             stream = None
-        if length == padding and not flags & END_STREAM:
-            self._spend(self._idle_frames)
+        if padding or not (length or flags & END_STREAM):
+            self._spend_idle()
         self._data_of, self._is_last = stream, bool(flags & END_STREAM)
         # The byte that tells the padding is passed by the caller.
         self._content_left, self._padding_left = length - padding, max(0, padding - 1)
@@ -242,7 +243,7 @@ class Session(Generic[S]):
         """Count bytes of the frame of DATA under way, and end it."""
         self._content_left -= nbytes
         if stream is not None and not stream.is_reset:
-            self._idle_frames.earn(nbytes / self._limits.bytes_an_idle_frame)
+            self._received += nbytes
             if not self._content_left and self._is_last:
                 self._end(stream)
             if not stream.is_reset:
@@ -270,25 +271,25 @@ class Session(Generic[S]):
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
             self._block_part(flags, payload)
         elif kind == Kind.WINDOW_UPDATE:
-            self._spend(self._idle_frames)
+            self._spend_idle()
             self._window_update(number, int.from_bytes(payload, "big") & MAX_WINDOW)
         elif kind == Kind.SETTINGS:
             self._settings(flags, payload)
         elif kind == Kind.RST_STREAM:
             self._check_opened(number)
-            self._spend(self._resets)
+            self._spend_reset()
             stream = self.streams.get(number)
             if stream is not None and not stream.is_reset:
                 self._close(stream)
         elif kind == Kind.PUSH_PROMISE:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a client does not push")
         else:
-            self._spend(self._idle_frames)
+            self._spend_idle()
             if kind == Kind.PING and not flags & ACK:
                 self.outbox.control += frames.frame(Kind.PING, ACK, 0, payload)
 
     def _settings(self, flags: int, payload: bytes) -> None:
-        self._spend(self._idle_frames)
+        self._spend_idle()
         if len(payload) % 6 or (flags & ACK and payload):
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "SETTINGS have a wrong length")
         if flags & ACK:
@@ -351,7 +352,7 @@ class Session(Generic[S]):
     def _block_part(self, flags: int, part: bytes) -> None:
         """Add to the header block under way, and use it once it is whole."""
         if not part:
-            self._spend(self._idle_frames)
+            self._spend_idle()
         self._block_bytes += part
         self._block_frames += 1
         limits = self._limits
@@ -375,7 +376,7 @@ class Session(Generic[S]):
                 return
             stream = self.streams.get(number)
             if stream is None or stream.is_reset:  # late trailers
-                self._spend(self._idle_frames)
+                self._spend_idle()
                 return
             if stream.is_ended:
                 raise _StreamFault(Code.STREAM_CLOSED)
@@ -401,10 +402,15 @@ class Session(Generic[S]):
         if number > self.last or not number & 1:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a frame is on a stream that is not open")
 
-    def _spend(self, allowance: Allowance) -> None:
-        if not allowance.spend():
-            what = "resets" if allowance is self._resets else "frames that bring nothing"
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, f"too many {what}")
+    def _spend_reset(self) -> None:
+        if not self._resets.spend():
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many streams are reset")
+
+    def _spend_idle(self) -> None:
+        before, self._moved = self._moved, self._received + self.outbox.sent
+        self._idle_frames.earn((self._moved - before) / self._limits.bytes_an_idle_frame)
+        if not self._idle_frames.spend():
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many frames bring nothing")
 
     def _reset_for(self, number: int, code: Code) -> None:
         """Reset a stream for what the peer has done."""
@@ -415,7 +421,7 @@ class Session(Generic[S]):
             self._late += FIRST_WINDOW
         elif not stream.is_reset:
             self._close(stream)
-        self._spend(self._resets)
+        self._spend_reset()
 
     def _close(self, stream: S) -> None:
         """Note that a stream is over, while its handler may not be."""
@@ -477,8 +483,6 @@ class Session(Generic[S]):
 
     def send(self, stream: S, parts: Sequence[bytes | memoryview], trailers: bytes | None) -> None:
         """Send parts of the response, and its end if there are trailers."""
-        nbytes = sum(map(len, parts))
-        self._idle_frames.earn(nbytes / self._limits.bytes_an_idle_frame)
         self.outbox.queue(stream, parts, trailers)
         if trailers is not None and not stream.queued:
             self._finish(stream)

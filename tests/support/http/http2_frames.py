@@ -1,0 +1,73 @@
+"""The client's side of HTTP/2 in frames: what a test sends, and what it reads of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import hpack
+
+from tensor_round_service.http2 import frames
+from tensor_round_service.http2.frames import END_HEADERS, END_STREAM, PREFACE, Kind, Setting
+
+#: What a client begins with.
+HELLO = PREFACE + frames.settings({})
+CALL = [
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":path", "/a.Service/Method"),
+    (":authority", "localhost"),
+    ("te", "trailers"),
+    ("content-type", "application/grpc"),
+]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame as it was read."""
+
+    kind: int
+    flags: int
+    stream: int
+    payload: bytes
+
+    @property
+    def code(self) -> int:
+        """The code of RST_STREAM or GOAWAY."""
+        return int.from_bytes(self.payload[4:8] if self.kind == Kind.GOAWAY else self.payload)
+
+    @property
+    def ends(self) -> bool:
+        return bool(self.flags & END_STREAM) and self.kind in (Kind.DATA, Kind.HEADERS)
+
+
+def block(fields: Iterable[tuple[str, str]] = CALL, *others: tuple[str, str]) -> bytes:
+    """A header block without a table."""
+    return hpack.Encoder().encode([(*each, True) for each in (*fields, *others)])
+
+
+def opened(number: int, *others: tuple[str, str], ends: bool = False, flags: int = 0) -> bytes:
+    """A stream's head."""
+    flags |= END_HEADERS | (END_STREAM if ends else 0)
+    return frames.frame(Kind.HEADERS, flags, number, block(CALL, *others))
+
+
+def data(number: int, content: bytes = b"", *, ends: bool = False) -> bytes:
+    return frames.frame(Kind.DATA, END_STREAM if ends else 0, number, content)
+
+
+def setting(name: Setting, value: int) -> bytes:
+    return frames.settings({name: value})
+
+
+def split(received: bytes) -> tuple[list[Frame], bytes]:
+    """The whole frames in these bytes, and the rest."""
+    found = []
+    while len(received) >= frames.HEAD_BYTES:
+        end = frames.HEAD_BYTES + int.from_bytes(received[:3])
+        if len(received) < end:
+            break
+        number = int.from_bytes(received[5:9])
+        found.append(Frame(received[3], received[4], number, received[9:end]))
+        received = received[end:]
+    return found, received
