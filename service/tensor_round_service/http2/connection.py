@@ -78,6 +78,12 @@ class Connection(ConnectionLifecycle):
         self.flush()
 
     @property
+    def due(self) -> float:
+        """See :attr:`~.ConnectionLifecycle.due`: for a new connection it makes room like others."""
+        limits = self._server.limits
+        return super().due - max(0.0, limits.stream_keep_alive - limits.keep_alive)
+
+    @property
     def holds_memory(self) -> bool:
         """Whether the transport may still read from memory that it was given."""
         return self._writer.is_paused or self._writer.is_lost
@@ -230,10 +236,11 @@ class Connection(ConnectionLifecycle):
         if self._state > State.WORKING:
             super()._on_deadline()
             return
+        is_idle = self._state is State.IDLE
         since = self._server.loop.time() - self._incomplete_since
-        if self._incomplete is not None and since >= limits.receive_timeout:
+        if self._incomplete is not None and (is_idle or since >= limits.receive_timeout):
             session.fail(ConnectionFault(Code.ENHANCE_YOUR_CALM, "a frame came too slowly"))
-        elif self._state is State.IDLE:
+        elif is_idle:
             session.refuse_streams()
         else:
             self._check_rates()

@@ -34,10 +34,12 @@ class ServerTLS:
         ca_certs: Path | None = None,
         *,
         handshake_seconds: float,
+        http2: bool = False,
     ) -> None:
         self._files = certfile, keyfile, ca_certs
         self._handshake_seconds = handshake_seconds
-        self._context = server_context(*self._files)
+        self._http2 = http2
+        self._context = server_context(*self._files, http2=http2)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -55,7 +57,7 @@ class ServerTLS:
     def reload(self) -> bool:
         """Read the files again; if one is unusable, log that, change nothing, return False."""
         try:
-            self._context = server_context(*self._files)
+            self._context = server_context(*self._files, http2=self._http2)
         except CertificateError as error:
             logger.error("TLS: %s; the previous certificate stays in effect", error)
             return False
@@ -64,16 +66,20 @@ class ServerTLS:
 
 
 def server_context(
-    certfile: Path, keyfile: Path | None = None, ca_certs: Path | None = None
+    certfile: Path,
+    keyfile: Path | None = None,
+    ca_certs: Path | None = None,
+    *,
+    http2: bool = False,
 ) -> ssl.SSLContext:
     """A context with TLS 1.2 and 1.3, and Python's cipher suites, which have forward secrecy.
 
     With ``ca_certs``, the handshake fails for clients without a certificate of one of these
-    authorities. Raises :class:`CertificateError`.
+    authorities. With ``http2`` a client may choose that. Raises :class:`CertificateError`.
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols(["h2", "http/1.1"] if http2 else ["http/1.1"])
     try:
         context.load_cert_chain(certfile, keyfile, password=_no_password)
     except (OSError, ValueError) as error:
