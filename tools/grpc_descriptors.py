@@ -36,13 +36,13 @@ def descriptor(module: Path) -> FileDescriptorProto:
 
 def renamed(file: FileDescriptorProto, old: str, new: str) -> FileDescriptorProto:
     """The file in another package."""
-    text = file.SerializeToString()
-    copy = FileDescriptorProto.FromString(text)
+    copy = FileDescriptorProto.FromString(file.SerializeToString())
     copy.name = file.name.replace(old, new)
     copy.package = file.package.replace(old, new)
     for message in copy.message_type:
         for field in message.field:
-            field.type_name = field.type_name.replace(f".{old}.", f".{new}.")
+            if field.type_name:
+                field.type_name = field.type_name.replace(f".{old}.", f".{new}.")
     for service in copy.service:
         for method in service.method:
             method.input_type = method.input_type.replace(f".{old}.", f".{new}.")

@@ -97,6 +97,11 @@ def read_request(message: bytes | memoryview, following: int | None = None) -> I
             raw.append(following)
         inputs = [dict(each) for each in members.get("inputs", ())]
         tensors = [_source(each, raw) for each in inputs]
+        outputs = [
+            {"name": each.get("name", ""), "parameters": _parameters(each)}
+            for each in members.get("outputs", ())
+        ]
+        parameters = _parameters(members)
     except Malformed as error:
         raise _refusal(str(error)) from None
     if raw:
@@ -104,9 +109,9 @@ def read_request(message: bytes | memoryview, following: int | None = None) -> I
     request = oip.request_of(
         {
             "id": members.get("id"),
-            "parameters": _parameters(members),
+            "parameters": parameters,
             "inputs": inputs,
-            "outputs": [each | {"parameters": _parameters(each)} for each in _outputs(members)],
+            "outputs": outputs,
         },
         [None] * len(inputs),
         binary_output=True,
@@ -115,10 +120,6 @@ def read_request(message: bytes | memoryview, following: int | None = None) -> I
     return InferRequest(
         members.get("model_name", ""), members.get("model_version", ""), request, tensor
     )
-
-
-def _outputs(members: Message) -> list[Message]:
-    return [{"name": "", **each} for each in members.get("outputs", ())]
 
 
 def _source(tensor: Message, raw: list[Any]) -> bytes | memoryview | None:

@@ -56,7 +56,7 @@ class Field:
     type: Type
     message: str
     is_repeated: bool
-    #: Whether it is written also if it has its default: one of a choice.
+    #: Whether it is written also if it has its default: a message, or one of a choice.
     is_explicit: bool
 
 
@@ -314,12 +314,14 @@ def _numbers(content: memoryview, wanted: int) -> list[int]:
 
 def _field(descriptor: memoryview) -> Field:
     """The field of a ``FieldDescriptorProto``."""
-    (name,), (number,), (of,) = (
-        _texts(descriptor, 1),
-        _numbers(descriptor, 3),
-        _numbers(descriptor, 5),
-    )
+    (name,), (number,) = _texts(descriptor, 1), _numbers(descriptor, 3)
+    (label,), (of,) = _numbers(descriptor, 4), _numbers(descriptor, 5)
     message = _texts(descriptor, 6)
-    is_repeated = _numbers(descriptor, 4) == [3]
-    is_explicit = bool(_numbers(descriptor, 9))
-    return Field(name, number, Type(of), message[0] if message else "", is_repeated, is_explicit)
+    return Field(
+        name,
+        number,
+        Type(of),
+        message[0] if message else "",
+        is_repeated=label == _REPEATED,
+        is_explicit=of == Type.MESSAGE or bool(_numbers(descriptor, 9)),
+    )

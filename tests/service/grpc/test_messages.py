@@ -1,0 +1,234 @@
+"""Inference requests and responses on the wire, held by the protobuf package."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf import json_format
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.grpc_messages import theirs
+from tensor_round.contract.errors import InvalidDescriptor
+from tensor_round_service.codec import oip
+from tensor_round_service.grpc.messages import find_tensor, read_request, response_head
+from tensor_round_service.grpc.protobuf import varint
+
+REQUEST = theirs(".inference.ModelInferRequest")
+RESPONSE = theirs(".inference.ModelInferResponse")
+
+
+def request(**others: Any) -> Any:
+    made = REQUEST(model_name="round", model_version="1", id="an id")
+    tensor = made.inputs.add(name="X", datatype="FP32", shape=[2, 3])
+    tensor.parameters["a"].int64_param = -5
+    made.parameters["rounding"].string_param = "ceil"
+    made.parameters["flag"].bool_param = False
+    made.parameters["large"].uint64_param = 1 << 63
+    made.parameters["real"].double_param = 0.5
+    output = made.outputs.add(name="Y")
+    output.parameters["binary_data"].bool_param = True
+    return json_format.ParseDict(others, made) if others else made
+
+
+RAW = np.arange(6, dtype="<f4").tobytes()
+
+
+def test_a_request_whose_tensor_follows() -> None:
+    made = request()
+    head = made.SerializeToString()
+    made.raw_input_contents.append(RAW)
+    message = made.SerializeToString()
+    assert find_tensor(message) == (len(head), len(message) - len(RAW), len(RAW))
+    read = read_request(message[: len(head)], len(RAW))
+    assert (read.model_name, read.model_version, read.tensor) == ("round", "1", None)
+    assert read.request == oip.Request(
+        id="an id",
+        parameters={"rounding": "ceil", "flag": False, "large": 1 << 63, "real": 0.5},
+        inputs=(oip.Input("X", "FP32", (2, 3), {"a": -5, "binary_data_size": 24}, oip.Binary(24)),),
+        outputs=(oip.Output("Y", {"binary_data": True}, True, None),),
+        binary_output=True,
+    )
+    whole = read_request(message)
+    assert whole.request == read.request
+    assert bytes(whole.tensor or b"") == RAW
+
+
+def test_a_tensor_is_found_as_soon_as_it_begins() -> None:
+    made = request()
+    made.raw_input_contents.append(bytes(1000))
+    message = made.SerializeToString()
+    found = find_tensor(message)
+    assert found is not None
+    for length in range(len(message)):
+        expected = found if length >= found[1] else None
+        assert find_tensor(message[:length]) == expected
+
+
+def test_fields_in_any_order() -> None:
+    made = request()
+    made.raw_input_contents.append(RAW)
+    parts = [
+        bytes(part)
+        for part in (
+            REQUEST(raw_input_contents=[RAW]).SerializeToString(),
+            REQUEST(inputs=made.inputs).SerializeToString(),
+            REQUEST(model_name="round", id="an id").SerializeToString(),
+            REQUEST(parameters=made.parameters, outputs=made.outputs).SerializeToString(),
+            REQUEST(model_version="1").SerializeToString(),
+            b"\xf8\x07\x05",  # a field that is not known
+        )
+    ]
+    expected = read_request(made.SerializeToString()).request
+    rng = random.Random(1)
+    for _ in range(20):
+        rng.shuffle(parts)
+        read = read_request(b"".join(parts))
+        assert (read.model_name, read.model_version) == ("round", "1")
+        assert read.request == expected
+        assert bytes(read.tensor or b"") == RAW
+
+
+TYPED = {
+    "INT8": ("int_contents", [-128, 127, 0]),
+    "INT16": ("int_contents", [-(2**15), 2**15 - 1, 300]),
+    "INT32": ("int_contents", [-(2**31), 2**31 - 1, -1]),
+    "INT64": ("int64_contents", [-(2**63), 2**63 - 1, 1]),
+    "UINT8": ("uint_contents", [0, 255, 128]),
+    "UINT16": ("uint_contents", [0, 2**16 - 1, 300]),
+    "UINT32": ("uint_contents", [0, 2**32 - 1, 2**31]),
+    "UINT64": ("uint64_contents", [0, 2**64 - 1, 2**63]),
+    "FP32": ("fp32_contents", [0.5, -0.0, float("nan"), float("inf")]),
+    "FP64": ("fp64_contents", [0.5, -0.0, float("nan"), 1e300]),
+}
+NUMPY = {"FP32": "<f4", "FP64": "<f8"}
+
+
+def typed(datatype: str, field: str, numbers: list[Any]) -> Any:
+    made = REQUEST(model_name="round")
+    tensor = made.inputs.add(name="X", datatype=datatype, shape=[len(numbers)])
+    getattr(tensor.contents, field).extend(numbers)
+    return made
+
+
+@pytest.mark.parametrize("datatype", TYPED)
+def test_typed_contents(datatype: str) -> None:
+    field, numbers = TYPED[datatype]
+    dtype = np.dtype(NUMPY.get(datatype, datatype.lower()))
+    read = read_request(typed(datatype, field, numbers).SerializeToString())
+    expected = np.array(numbers, dtype).tobytes()
+    assert read.tensor == expected
+    assert read.request.inputs[0].source == oip.Binary(len(expected))
+
+
+@pytest.mark.parametrize("datatype", TYPED)
+def test_typed_contents_that_are_not_packed(datatype: str) -> None:
+    field, numbers = TYPED[datatype]
+    made = typed(datatype, field, numbers)
+    number = made.inputs[0].contents.DESCRIPTOR.fields_by_name[field].number
+    parts = []
+    for each in numbers:
+        if datatype in NUMPY:
+            key = number << 3 | (5 if datatype == "FP32" else 1)
+            parts.append(varint(key) + np.array(each, NUMPY[datatype]).tobytes())
+        else:
+            parts.append(varint(number << 3) + varint(each))
+    contents = b"".join(parts)
+    tensor = made.inputs[0]
+    tensor.ClearField("contents")
+    raw = tensor.SerializeToString() + b"\x2a" + varint(len(contents)) + contents
+    message = b"\x2a" + varint(len(raw)) + raw
+    assert REQUEST.FromString(message).inputs[0].contents is not None
+    expected = np.array(numbers, NUMPY.get(datatype, datatype.lower())).tobytes()
+    assert read_request(message).tensor == expected
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=200))
+def test_packed_integers(numbers: list[int]) -> None:
+    read = read_request(typed("INT64", "int64_contents", numbers).SerializeToString())
+    assert read.tensor == np.array(numbers, "<i8").tobytes()
+
+
+def two_sources() -> Any:
+    made = typed("FP32", "fp32_contents", [1.0])
+    made.raw_input_contents.append(RAW)
+    return made
+
+
+def in_region(**others: Any) -> Any:
+    made = REQUEST(model_name="round", **others)
+    tensor = made.inputs.add(name="X", datatype="FP32", shape=[6])
+    tensor.parameters["shared_memory_region"].string_param = "r"
+    tensor.parameters["shared_memory_byte_size"].int64_param = 24
+    return made
+
+
+REFUSED = {
+    "no source": (REQUEST(inputs=[{"name": "X"}]), "must have exactly one of"),
+    "two raw tensors": (request(raw_input_contents=["", ""]), "more raw_input_contents"),
+    "two sources": (two_sources(), "more raw_input_contents"),
+    "a region and a tensor": (in_region(raw_input_contents=[RAW]), "more raw_input_contents"),
+    "FP16 as numbers": (typed("FP16", "fp32_contents", [1.0]), "has no typed contents"),
+    "BYTES": (typed("BYTES", "bytes_contents", [b"a"]), "has no typed contents"),
+    "numbers of another type": (typed("FP32", "fp64_contents", [1.0]), "must be in one list"),
+    "numbers that a type has not": (typed("INT8", "int_contents", [128]), "that INT8 has not"),
+    "a negative size": (
+        request(parameters={"timeout": {"int64_param": -1}}),
+        "timeout",
+    ),
+    "a size as text": (request(parameters={"priority": {"string_param": "1"}}), "priority"),
+    "a parameter without a value": (request(parameters={"p": {}}), "must have one value"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(case: tuple[Any, str]) -> None:
+    made, reason = case
+    with pytest.raises(InvalidDescriptor, match=reason):
+        read_request(made.SerializeToString())
+
+
+def test_a_region_as_a_source() -> None:
+    read = read_request(in_region().SerializeToString())
+    assert read.request.inputs[0].source == oip.Region("r", 24, 0)
+    assert read.tensor is None
+
+
+@pytest.mark.parametrize("data", [b"\x0a\x05ab", b"\xff" * 20, b"\x2a\x02\x2a\x00\x08"])
+def test_what_is_no_request(data: bytes) -> None:
+    with pytest.raises(InvalidDescriptor):
+        read_request(data)
+
+
+def test_a_wrong_field_before_the_tensor() -> None:
+    with pytest.raises(InvalidDescriptor):
+        find_tensor(b"\x0b" + bytes(20))
+
+
+def test_a_response() -> None:
+    output = {
+        "name": "Y",
+        "datatype": "FP32",
+        "shape": [2, 3],
+        "parameters": {"b": False, "i": -1, "f": 0.5, "s": "", "n": 0},
+    }
+    head = response_head("round", "1", "an id", output, len(RAW))
+    response = RESPONSE.FromString(head + RAW)
+    assert (response.model_name, response.model_version, response.id) == ("round", "1", "an id")
+    (tensor,) = response.outputs
+    assert (tensor.name, tensor.datatype, [*tensor.shape]) == ("Y", "FP32", [2, 3])
+    assert {name: p.WhichOneof("parameter_choice") for name, p in tensor.parameters.items()} == {
+        "b": "bool_param",
+        "i": "int64_param",
+        "f": "double_param",
+        "s": "string_param",
+        "n": "int64_param",
+    }
+    assert tensor.parameters["i"].int64_param == -1
+    assert [*response.raw_output_contents] == [RAW]
+    without = RESPONSE.FromString(response_head("round", "1", None, output, None))
+    assert not without.raw_output_contents
+    assert without.id == ""
