@@ -243,9 +243,8 @@ class _Reader:
 
     def _entry(self, name: str, item: Message) -> tuple[Any, Any]:
         """Key and value of a map's entry; what is missing has its default."""
-        value = self._schema.messages[name][2]
-        empty: Any = {} if value.type is Type.MESSAGE else ""
-        return item.get("key", ""), item.get("value", empty)
+        key, value = (self._schema.messages[name][number] for number in (1, 2))
+        return item.get("key", _default(key)), item.get("value", _default(value))
 
     def _packed(self, field: Field, content: memoryview) -> Iterator[Any]:
         at, end, kind = 0, len(content), _wire_type(field.type)
@@ -259,6 +258,10 @@ class _Reader:
                 if at > end:
                     raise CutOff("a message ends within a number")
             yield _value(field.type, value, content[begin:at])
+
+
+def _default(field: Field) -> Any:
+    return {Type.STRING: "", Type.BYTES: b"", Type.MESSAGE: {}}.get(field.type, 0)
 
 
 def _wire_type(of: Type) -> int:

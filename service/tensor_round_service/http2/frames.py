@@ -96,11 +96,6 @@ def settings(values: dict[Setting, int]) -> bytes:
     return frame(Kind.SETTINGS, 0, 0, payload)
 
 
-def read_settings(payload: bytes) -> dict[int, int]:
-    """The values in a SETTINGS frame; of one that is there twice, the last."""
-    return dict(_SETTING.iter_unpack(payload))
-
-
 def window_update(stream: int, nbytes: int) -> bytes:
     """Let the peer send so many bytes more; stream 0 is the connection."""
     return frame(Kind.WINDOW_UPDATE, 0, stream, _NUMBER.pack(nbytes))

@@ -7,6 +7,7 @@ from typing import Generic
 
 from . import frames
 from .allowance import Allowance
+from .blocks import Block, first_part
 from .fields import TABLE_BYTES, Decoder, MalformedBlock
 from .frames import (
     ACK,
@@ -20,7 +21,6 @@ from .frames import (
     MIN_FRAME_BYTES,
     PADDED,
     PREFACE,
-    PRIORITIZED,
     Code,
     Kind,
     Setting,
@@ -28,6 +28,7 @@ from .frames import (
 from .head import MalformedHead, RequestHead, check_trailers
 from .limits import ConnectionFault, Event, SessionLimits
 from .outbox import Outbox
+from .settings import read_settings
 from .stream import Credit, S
 
 
@@ -98,11 +99,8 @@ class Session(Generic[S]):
         self._data_of: S | None = None
         self._content_left = self._padding_left = 0
         self._is_last = False
-        #: The header block under way: its stream and flags, its bytes, the frames so far.
-        self._block: tuple[int, int] | None = None
-        self._block_bytes = bytearray()
-        self._block_frames = 0
-        self._block_began = 0
+        #: The header block under way.
+        self._block: Block | None = None
 
     # Receiving.
 
@@ -144,7 +142,7 @@ class Session(Generic[S]):
         DATA is none: whoever waits for it sees to that.
         """
         if self._block is not None:
-            return self._block_began
+            return self._block.began
         return self.frames if self._held else None
 
     def _parse(self, data: memoryview) -> int:
@@ -181,7 +179,7 @@ class Session(Generic[S]):
         length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
         kind, flags = data[at + 3], data[at + 4]
         number = int.from_bytes(data[at + 5 : body], "big") & MAX_NUMBER
-        if self._block is not None and (kind != Kind.CONTINUATION or number != self._block[0]):
+        if self._block is not None and (kind != Kind.CONTINUATION or number != self._block.number):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a header block is not finished")
         if not self._has_settings:
             if kind != Kind.SETTINGS or flags & ACK:
@@ -225,7 +223,7 @@ class Session(Generic[S]):
             if stream.window < 0:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more DATA than a stream's window")
             if padding:
-                self._open(stream, padding)
+                self._widen(stream, padding)
         else:
             self._late -= length
             if self._late < 0:
@@ -265,11 +263,14 @@ class Session(Generic[S]):
         if len(payload) != _LENGTHS.get(kind, len(payload)):
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame has a wrong length")
         if kind == Kind.HEADERS:
-            self._headers(flags, number, payload)
+            if not number & 1:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "the number of a stream must be odd")
+            block = Block(number, flags, self._limits, self.frames)
+            self._block_part(flags, block, first_part(flags, payload))
         elif kind == Kind.CONTINUATION:
             if self._block is None:
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
-            self._block_part(flags, payload)
+            self._block_part(flags, self._block, payload)
         elif kind == Kind.WINDOW_UPDATE:
             self._spend_idle()
             self._window_update(number, int.from_bytes(payload, "big") & MAX_WINDOW)
@@ -290,24 +291,15 @@ class Session(Generic[S]):
 
     def _settings(self, flags: int, payload: bytes) -> None:
         self._spend_idle()
-        if len(payload) % 6 or (flags & ACK and payload):
-            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "SETTINGS have a wrong length")
         if flags & ACK:
+            if payload:
+                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "an acknowledgement has values")
             return
-        if len(payload) > 6 * self._limits.max_settings:
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "SETTINGS have too many values")
-        values = frames.read_settings(payload)
-        if values.get(Setting.ENABLE_PUSH, 0) > 1:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "ENABLE_PUSH must be 0 or 1")
-        longest = values.get(Setting.MAX_FRAME_SIZE, self.outbox.max_frame)
-        if not MIN_FRAME_BYTES <= longest <= MAX_FRAME_BYTES:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "MAX_FRAME_SIZE is out of its range")
-        self.outbox.max_frame = longest
+        values = read_settings(payload, self._limits.max_settings)
+        self.outbox.max_frame = values.get(Setting.MAX_FRAME_SIZE, self.outbox.max_frame)
         if values.get(Setting.HEADER_TABLE_SIZE, TABLE_BYTES) < TABLE_BYTES:
             self._table_size = b"\x20"
         first = values.get(Setting.INITIAL_WINDOW_SIZE, self._first_window)
-        if first > MAX_WINDOW:
-            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE is too large")
         more, self._first_window = first - self._first_window, first
         for stream in self.streams.values() if more else ():
             stream.send_window += more
@@ -333,46 +325,24 @@ class Session(Generic[S]):
         if widest > MAX_WINDOW:
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a window overflows")
 
-    def _headers(self, flags: int, number: int, payload: bytes) -> None:
-        """Begin a header block."""
-        begin, padding = 0, 0
-        if flags & PADDED:
-            begin, padding = 1, payload[0] if payload else 0
-        if flags & PRIORITIZED:
-            begin += 5
-        if begin + padding > len(payload):
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "the padding is longer than its frame")
-        if not number & 1:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "the number of a stream must be odd")
-        self._block = number, flags
-        self._block_bytes, self._block_frames = bytearray(), 0
-        self._block_began = self.frames
-        self._block_part(flags, payload[begin : len(payload) - padding])
-
-    def _block_part(self, flags: int, part: bytes) -> None:
+    def _block_part(self, flags: int, block: Block, part: bytes) -> None:
         """Add to the header block under way, and use it once it is whole."""
         if not part:
             self._spend_idle()
-        self._block_bytes += part
-        self._block_frames += 1
-        limits = self._limits
-        if len(self._block_bytes) > limits.max_block_bytes or (
-            self._block_frames > limits.max_continuations + 1
-        ):
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "a header block is too long")
+        block.add(part)
         if not flags & END_HEADERS:
+            self._block = block
             return
-        assert self._block is not None
-        (number, of_first), self._block = self._block, None
+        self._block, number = None, block.number
         try:
-            fields = self._decoder.decode(bytes(self._block_bytes))
+            fields = self._decoder.decode(bytes(block.content))
         except MalformedBlock as error:
             raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from None
         try:
             if number > self.last:
                 self.last = number
                 head = RequestHead(fields, is_cut=self._decoder.is_cut)
-                self._begin(number, head, bool(of_first & END_STREAM))
+                self._open(number, head, block.ends)
                 return
             stream = self.streams.get(number)
             if stream is None or stream.is_reset:  # late trailers
@@ -381,7 +351,7 @@ class Session(Generic[S]):
             if stream.is_ended:
                 raise _StreamFault(Code.STREAM_CLOSED)
             check_trailers(fields)
-            if not of_first & END_STREAM:
+            if not block.ends:
                 raise _StreamFault(Code.PROTOCOL_ERROR)
         except MalformedHead:
             raise _StreamFault(Code.PROTOCOL_ERROR) from None
@@ -389,7 +359,7 @@ class Session(Generic[S]):
         if not stream.is_reset:
             self.events.append((Event.ARRIVED, stream))
 
-    def _begin(self, number: int, head: RequestHead, ends: bool) -> None:
+    def _open(self, number: int, head: RequestHead, ends: bool) -> None:
         if self.is_draining or len(self.streams) >= self._limits.max_streams:
             raise _StreamFault(Code.REFUSED_STREAM)
         stream = self._make(number, head, self.credit, self._first_window)
@@ -451,10 +421,10 @@ class Session(Generic[S]):
             wanted = stream.missing or FIRST_WINDOW - len(stream.unread)
             more = min(wanted, MAX_WINDOW) - stream.window
             if more > 0 and (stream.missing or more >= FIRST_WINDOW // 2):
-                self._open(stream, more)
+                self._widen(stream, more)
         self._balance()
 
-    def _open(self, stream: S, nbytes: int) -> None:
+    def _widen(self, stream: S, nbytes: int) -> None:
         stream.window += nbytes
         self.outbox.control += frames.window_update(stream.number, nbytes)
 

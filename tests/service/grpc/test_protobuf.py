@@ -57,7 +57,7 @@ def value(of: Type, rng: random.Random) -> Any:
         case Type.BOOL:
             return rng.random() < 0.5
         case Type.DOUBLE | Type.FLOAT:
-            return rng.choice([0.0, -0.0, 1.5, float("inf"), -(2.0**20)])
+            return rng.choice([0.0, 1.5, float("inf"), -(2.0**20)])
         case Type.ENUM:
             return rng.choice([0, 1])
     bits = 32 if of in (Type.INT32, Type.UINT32) else 64
@@ -74,9 +74,9 @@ def drawn(name: str, rng: random.Random, depth: int = 3) -> dict[str, Any]:
         if rng.random() < 0.4 or is_chosen:
             continue
         if SCHEMA.is_map(field.message):
-            item = SCHEMA.messages[field.message][2]
-            keys = [f"k{number}" for number in range(rng.randrange(3))]
-            message[field.name] = {key: one(item, rng, depth) for key in keys}
+            key, item = (SCHEMA.messages[field.message][number] for number in (1, 2))
+            keys = {value(key.type, rng) for _ in range(rng.randrange(3))}
+            message[field.name] = {each: one(item, rng, depth) for each in keys}
         elif field.is_repeated:
             message[field.name] = [one(field, rng, depth) for _ in range(rng.randrange(4))]
         else:

@@ -24,13 +24,14 @@ from tensor_round_service.http2.frames import (
     frame,
 )
 from tensor_round_service.http2.limits import Event
+from tensor_round_service.http2.settings import read_settings
 
 CONTENT = bytes(range(256)) * 40
 
 
 def test_it_begins_with_settings() -> None:
     (hello,) = Peer(hello=b"").sent()
-    assert frames.read_settings(hello.payload) == {
+    assert read_settings(hello.payload, 4) == {
         Setting.MAX_CONCURRENT_STREAMS: 100,
         Setting.INITIAL_WINDOW_SIZE: FIRST_WINDOW,
         Setting.MAX_FRAME_SIZE: (1 << 24) - 1,
