@@ -122,7 +122,7 @@ $(FUZZ)/.fuzz: $(FUZZ)/pyvenv.cfg $(VENV)/.test
 	@touch $@
 
 fuzz: $(FUZZ)/.fuzz ## Feed mutated input to readers and services (10 minutes; ARGS="--seed 2")
-	$(TOOLS) -m stress payloads coverage http mixes api $(ARGS)
+	$(TOOLS) -m stress payloads coverage http http2 mixes api $(ARGS)
 
 stress: $(if $(ARGS),$(VENV)/.test,$(FUZZ)/.fuzz) build/load ## Run load and stress tests (an hour; ARGS="load=1 traffic" for some)
 	$(TOOLS) -m stress $(ARGS)

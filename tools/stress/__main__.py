@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from fuzz import guided, openapi, parsers, raw_http
+from fuzz import guided, http2, openapi, parsers, raw_http
 from fuzz.mixes import run as mixes
 
 from . import disconnects, kills, load, memory, overload, shares, shutdown, slow_clients
@@ -52,6 +52,7 @@ def table(seed: int, workers: int) -> dict[str, Row]:
         "payloads": Row(partial(parsers.run, seed=seed), 1_000_000, "inputs"),
         "coverage": Row(partial(guided.run, seed=seed), 30, "seconds a reader"),
         "http": Row(partial(raw_http.run, seed=seed), 200_000, "requests"),
+        "http2": Row(partial(http2.run, seed=seed), 50_000, "sequences"),
         "mixes": Row(partial(mixes.run, seed=seed), 4000, "connections"),
         "api": Row(partial(openapi.run, seed=seed), 300, "examples an operation"),
     }

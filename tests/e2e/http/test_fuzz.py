@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fuzz import parsers, raw_http
+from fuzz import http2, parsers, raw_http
 from fuzz.mixes import run
 from support.services.server import Service, tracebacks
 
@@ -27,6 +27,12 @@ def test_mutated_http_gets_documented_responses() -> None:
     assert not found.faults, "\n".join(found.faults[:5])
     assert {200, 400, 404, 408, 422} <= set(found.statuses)
     assert not tracebacks(service.log)
+
+
+def test_mutated_frames_of_http2_mean_what_another_library_says() -> None:
+    found = http2.fuzz(count=200, seed=2)
+    assert not found.faults, "\n".join(found.faults[:5])
+    assert found.outcomes["served / served"] > 40
 
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])

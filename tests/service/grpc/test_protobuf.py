@@ -75,7 +75,7 @@ def drawn(name: str, rng: random.Random, depth: int = 3) -> dict[str, Any]:
             continue
         if SCHEMA.is_map(field.message):
             key, item = (SCHEMA.messages[field.message][number] for number in (1, 2))
-            keys = {value(key.type, rng) for _ in range(rng.randrange(3))}
+            keys = dict.fromkeys(value(key.type, rng) for _ in range(rng.randrange(3)))
             message[field.name] = {each: one(item, rng, depth) for each in keys}
         elif field.is_repeated:
             message[field.name] = [one(field, rng, depth) for _ in range(rng.randrange(4))]
