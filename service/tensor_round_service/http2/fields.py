@@ -73,7 +73,10 @@ class Decoder:
         at, end, size, count = 0, len(block), 0, 0
         while at < end:
             byte = block[at]
-            if byte & 0x80:
+            if 0x80 < byte < 0xFF:  # most fields: an index without further bytes
+                index, at = byte & 0x7F, at + 1
+                field = STATIC[index] if index < _FIRST else self._table[_FIRST - 1 - index]
+            elif byte & 0x80:
                 index, at = _integer(block, at, 0x7F)
                 field = self._field(index)
             elif byte & 0xE0 == 0x20:

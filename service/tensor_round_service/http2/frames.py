@@ -79,10 +79,10 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 def headers(stream: int, block: bytes, *, ends: bool) -> bytes:
     """A header block in one HEADERS, and CONTINUATION if it is longer than a frame."""
-    first, rest = block[:MIN_FRAME_BYTES], block[MIN_FRAME_BYTES:]
     flags = END_STREAM if ends else 0
-    if not rest:
-        return frame(Kind.HEADERS, flags | END_HEADERS, stream, first)
+    if len(block) <= MIN_FRAME_BYTES:
+        return frame(Kind.HEADERS, flags | END_HEADERS, stream, block)
+    first, rest = block[:MIN_FRAME_BYTES], block[MIN_FRAME_BYTES:]
     frames = [frame(Kind.HEADERS, flags, stream, first)]
     while rest:
         piece, rest = rest[:MIN_FRAME_BYTES], rest[MIN_FRAME_BYTES:]

@@ -59,9 +59,8 @@ class RequestHead:
         if len(self.values) < len(self.fields):
             self._join()
         self.authority = pseudo.get(b":authority") or self.values.get(b"host")
-        for name in _OF_A_CONNECTION:
-            if name in self.values:
-                raise MalformedHead("a field belongs to a connection")
+        if not _OF_A_CONNECTION.isdisjoint(self.values):
+            raise MalformedHead("a field belongs to a connection")
         if self.values.get(b"te", b"trailers") != b"trailers":
             raise MalformedHead("te must be trailers")
         stated = self.values.get(b"content-length")
