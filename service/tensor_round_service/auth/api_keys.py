@@ -28,7 +28,7 @@ from pathlib import Path
 from tensor_round.contract.errors import Unauthorized
 from tensor_round.contract.wire import native
 
-from ..http1.head import RequestHead
+from ..http1.head import Head
 from ..http1.response import field_name
 
 _AUTHORIZATION = field_name("Authorization")
@@ -138,7 +138,7 @@ class Authenticator:
         self._keys = keys
         self._open_paths = open_paths
 
-    def check(self, head: RequestHead) -> None:
+    def check(self, head: Head) -> None:
         """Raise :class:`Unauthorized` if the request is not allowed."""
         if head.path in self._open_paths:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 import httptools
@@ -40,6 +41,26 @@ _LAWFUL_MEMBER = re.compile(
 
 class MalformedRequest(Exception):
     """The bytes are not HTTP/1.1: the response is 400, and the connection closes."""
+
+
+class Head(Protocol):
+    """What a request's head says in every version of HTTP; see :class:`RequestHead`."""
+
+    @property
+    def path(self) -> str:
+        """The path, decoded."""
+
+    @property
+    def fields(self) -> list[Header]:
+        """The fields in their order."""
+
+    @property
+    def values(self) -> dict[bytes, bytes]:
+        """The value of each field, by its name in lower case."""
+
+    @property
+    def repeated(self) -> frozenset[bytes]:
+        """The names of repeated fields."""
 
 
 class RequestHead:
@@ -187,13 +208,13 @@ def _too_large() -> HeadersTooLarge:
     )
 
 
-def traceparent_of(head: RequestHead | None) -> str | None:
+def traceparent_of(head: Head | None) -> str | None:
     """The request's ``traceparent``; None if it is missing or invalid."""
     value = None if head is None else head.values.get(TRACEPARENT)
     return value.decode() if value is not None and _LAWFUL_TRACEPARENT.fullmatch(value) else None
 
 
-def tracestate_of(head: RequestHead) -> str | None:
+def tracestate_of(head: Head) -> str | None:
     """The request's ``tracestate``; None if it is missing or invalid, or longer than 512 bytes."""
     value = head.values.get(TRACESTATE)
     if value is None or len(value) > _MAX_TRACESTATE_BYTES:

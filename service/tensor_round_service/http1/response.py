@@ -18,7 +18,7 @@ from typing import Protocol
 from tensor_round.contract.wire import native
 
 from ..content import Parts
-from .head import Header, RequestHead
+from .head import Head, Header
 
 #: Has no Content-Length: it would be the length of what is not sent (RFC 9110, section 8.6).
 NOT_MODIFIED = 304
@@ -111,7 +111,7 @@ def _status_line(status: int) -> bytes:
     return b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())
 
 
-def request_id_field(head: RequestHead) -> Header:
+def request_id_field(head: Head) -> Header:
     """The field for the response to a request with this head."""
     own = head.values.get(REQUEST_ID)
     if own is not None:

@@ -101,32 +101,35 @@ class InferencePlan:
             )
 
     @cached_property
+    def output_parameters(self) -> dict[str, str | int]:
+        """The parameters of the output in a response: its dtype if carried, its region if any."""
+        parameters: dict[str, str | int] = {}
+        if self.carrier is not self.call.output.dtype:
+            parameters["dtype"] = self.call.output.dtype.name
+        region = self.output.region
+        if region is not None:
+            parameters["shared_memory_region"] = region.name
+            parameters["shared_memory_byte_size"] = self.call.output.byte_length
+            if region.offset:
+                parameters["shared_memory_offset"] = region.offset
+        return parameters
+
+    @cached_property
     def header_without_data(self) -> bytes:
         """The JSON header of a response without the output's numbers."""
-        nbytes = self.call.output.byte_length
-        region = self.output.region
-        if region is None:
-            return b"".join(self._header({"binary_data_size": nbytes}, None))
-        parameters: dict[str, str | int] = {
-            "shared_memory_region": region.name,
-            "shared_memory_byte_size": nbytes,
-        }
-        if region.offset:
-            parameters["shared_memory_offset"] = region.offset
-        return b"".join(self._header(parameters, None))
+        length = {"binary_data_size": self.call.output.byte_length}
+        return b"".join(self._header({} if self.output.region else length, None))
 
     def header_with_data(self, data: Parts) -> Parts:
         """The JSON header of a response with the output's numbers, given as JSON, in parts."""
         return self._header({}, data)
 
-    def _header(self, parameters: dict[str, str | int], data: Parts | None) -> Parts:
-        if self.carrier is not self.call.output.dtype:
-            parameters = {"dtype": self.call.output.dtype.name, **parameters}
+    def _header(self, parameters: dict[str, int], data: Parts | None) -> Parts:
         output = oip.ResponseOutput(
             name=self.output.name,
             datatype=str(self.carrier.oip),
             shape=self.call.output.shape,
-            parameters=parameters,
+            parameters={**self.output_parameters, **parameters},
             data=data,
         )
         return oip.write_response(self.model.name, self.model.version, self.request_id, [output])

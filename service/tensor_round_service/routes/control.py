@@ -9,7 +9,6 @@ import base64
 import binascii
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from importlib.metadata import version
 from types import GenericAlias
 from typing import Any
 
@@ -31,6 +30,7 @@ from .. import documents
 from ..content.sources import read_all
 from ..engine.job import Job
 from ..http1.asgi import CONTROL_PIECE_BYTES, AsgiRequest
+from ..inference import server
 from ..inference.cuda_memory import HANDLE_BYTES, CudaSharedMemory
 from ..inference.models import MODELS, Model, config_of, find, metadata_of, versions_of
 from ..inference.plan import NO_SHARED_MEMORY
@@ -41,14 +41,6 @@ from ..openapi.inference import TAG, control_body
 from .table import Row
 from .tensor_route import content_of
 
-#: The protocol's extensions that every service has.
-EXTENSIONS = (
-    "binary_tensor_data",
-    "parameters",
-    "statistics",
-    "model_configuration",
-    "model_repository",
-)
 #: Maximum length of a control request's body in bytes.
 MAX_LENGTH = 64 << 10
 _MAX_DEPTH = 16
@@ -93,25 +85,19 @@ def control_rows(
 
     Those of a missing kind of shared memory respond 501 with the reason.
     """
-    extensions = list(EXTENSIONS)
     if shared_memory is None:
         system = _refused("system", NO_SHARED_MEMORY)
     else:
         system = _system(shared_memory)
-        extensions.append("system_shared_memory")
-    if isinstance(cuda_memory, str):
-        cuda = _refused("cuda", cuda_memory)
-    else:
-        cuda = _cuda(cuda_memory)
-        extensions.append("cuda_shared_memory")
+    cuda = _refused("cuda", cuda_memory) if isinstance(cuda_memory, str) else _cuda(cuda_memory)
+    metadata = server.server_metadata(
+        has_system_memory=shared_memory is not None,
+        has_cuda_memory=not isinstance(cuda_memory, str),
+    )
 
     async def server_metadata() -> documents.ServerMetadata:
         """Name, version and the protocol extensions that are enabled."""
-        return {
-            "name": documents.NAME,
-            "version": version(documents.NAME),
-            "extensions": extensions,
-        }
+        return metadata
 
     async def server_live() -> documents.ServerLive:
         """Responds 200 as long as the event loop runs."""
@@ -190,7 +176,7 @@ def _repository_rows() -> list[Row]:
         if not isinstance(ready, bool):
             rule = f"must be true or false, got {shown(ready)}"
             raise InvalidDescriptor.of([Fault(("ready",), rule)])
-        return [{"name": m.name, "version": m.version, "state": "READY"} for m in MODELS]
+        return server.repository_index()
 
     async def load_model(name: str, request: Request) -> documents.Nothing:
         """Does nothing: every model is loaded."""
