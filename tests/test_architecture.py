@@ -72,9 +72,13 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
     },
     SERVICE: {
         "fleet": {"process", "routes", "engine", "http1"},
-        "process": {"auth", "engine", "backends", "http1", "routes", "content"},
+        "process": {"auth", "engine", "backends", "http1", "http2", "routes", "content"},
         "routes": {
             *("metrics", "auth", "openapi", "http1", "inference", "engine", "backends", "codec"),
+            "content",
+        },
+        "grpc": {
+            *("metrics", "auth", "http1", "http2", "inference", "engine", "backends", "codec"),
             "content",
         },
         "openapi": {"inference", "engine", "codec"},
@@ -83,6 +87,7 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
         "inference": {"engine", "backends", "codec", "content"},
         "engine": {"backends", "content"},
         "http1": {"content"},
+        "http2": {"http1", "content"},
         "content": set(),
         "backends": set(),
         "codec": set(),
@@ -258,12 +263,13 @@ def test_routes_know_no_server() -> None:
 
 
 def test_http_knows_no_tensor_and_no_framework() -> None:
-    every(_knows_http_alone, files(SERVICE / "http1"))
+    every(_knows_http_alone, [*files(SERVICE / "http1"), *files(SERVICE / "http2")])
 
 
 def _knows_http_alone(path: Path) -> None:
     own = (
         "tensor_round_service.http1",
+        "tensor_round_service.http2",
         "tensor_round_service.content",
         "tensor_round.contract.errors",
         "tensor_round.contract.progress",

@@ -23,6 +23,8 @@ from .documents import NAME
 from .engine.engine import Engine
 from .engine.memory import Memory
 from .engine.readiness import ProcessLifecycle, Readiness
+from .grpc.methods import OPEN_METHODS, all_methods
+from .grpc.service import Service
 from .inference.cuda_memory import CudaSharedMemory
 from .inference.executor import InferenceExecutor
 from .inference.inference import Inference
@@ -61,6 +63,8 @@ class Application(FastAPI):
     metrics: Metrics
     #: What METRICS_PORT serves.
     metrics_dispatcher: Dispatcher
+    #: What answers gRPC; None if it is off.
+    grpc: Service | None
     #: The keys of API_KEYS_FILE.
     keys: KeyRing | None
 
@@ -195,6 +199,12 @@ def create_app(
     origins = cors.origins if cors else frozenset()
     limit = settings.max_tensor_bytes
     deployment = Deployment.of(settings, serving.memory.limit_bytes)
+    inference = Inference(serving, executor, counts, limit)
+    methods = {}
+    if settings.grpc:
+        methods = all_methods(
+            *(inference, readiness.check, lambda: lifecycle.draining, shared_memory, cuda_memory)
+        )
     rows = [
         *page_rows(NAME),
         Row("/openapi.json", None, link="openapi", is_open=True),
@@ -202,12 +212,12 @@ def create_app(
         round_row(serving, limit),
         compare_row(serving, limit),
         *control_rows(counts, readiness.check, shared_memory, cuda_memory),
-        *inference_rows(Inference(serving, executor, counts, limit), origins),
+        *inference_rows(inference, origins),
     ]
     rows = [service_row(rows), *rows]
     metrics = Metrics(
         {"version": version(NAME), "backend": serving.backend.name},
-        Table(rows).counted_paths | {METRICS_PATH},
+        Table(rows).counted_paths | {METRICS_PATH, *methods},
         partial(_gauges, serving, lifecycle),
         settings.workers,
         serving.backend.device_events,
@@ -226,12 +236,20 @@ def create_app(
     )
     add_refusal_handlers(app)
     app.keys = None if settings.api_keys_file is None else KeyRing(settings.api_keys_file)
+    open_paths = table.open_paths | OPEN_METHODS
+    authenticator = None if app.keys is None else Authenticator(app.keys, open_paths)
+    app.grpc = None
+    if methods:
+        app.grpc = Service(
+            *(methods, serving.memory, host_check(settings), authenticator, metrics),
+            logs_access=settings.access_log,
+        )
     app.dispatcher = Dispatcher(
         app.framework,
         table,
         serving.memory,
         host_check(settings),
-        None if app.keys is None else Authenticator(app.keys, table.open_paths),
+        authenticator,
         cors,
         metrics,
         settings.access_log,

@@ -60,7 +60,7 @@ class InferRequest:
     tensor: bytes | memoryview | None
 
 
-def find_tensor(message: bytes) -> tuple[int, int, int] | None:
+def find_tensor(message: bytes | memoryview) -> tuple[int, int, int] | None:
     """The end of what precedes the first raw tensor, the tensor's begin, and its length.
 
     None if these bytes, the first of a message, end before. Raises :class:`InvalidDescriptor`.

@@ -19,6 +19,7 @@ from ..engine.readiness import ProcessLifecycle
 from ..http1.connection import HTTPProtocol
 from ..http1.context import ConnectionLimits, RequestHandler
 from ..http1.response import SERVER_HEADERS
+from ..http2.connection import Successor
 from ..settings import Settings
 from .listener import Inherited, Listener
 from .logs import Log, logging_to_stderr
@@ -85,8 +86,9 @@ def _serve(
         tls = None
         if settings.ssl_certfile is not None:
             files = settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_ca_certs
-            tls = ServerTLS(*files, handshake_seconds=settings.receive_timeout)
-        protocol = _http_protocol(settings, handler)
+            tls = ServerTLS(*files, handshake_seconds=settings.receive_timeout, http2=settings.grpc)
+        successor = None if app.grpc is None else Successor(app.grpc)
+        protocol = _http_protocol(settings, handler, successor)
         server = Server(
             *(_config(settings, app, protocol), settings, listener, lifecycle, on_start),
             *(protocol, _http_protocol(settings, app.metrics_dispatcher), tls, app.keys),
@@ -105,14 +107,16 @@ def _start_errors() -> Iterator[None]:
         raise CannotServe(str(error)) from None
 
 
-def _http_protocol(settings: Settings, handler: RequestHandler) -> HTTPProtocol:
+def _http_protocol(
+    settings: Settings, handler: RequestHandler, successor: Successor | None = None
+) -> HTTPProtocol:
     limits = ConnectionLimits(
         receive_timeout=settings.receive_timeout,
         min_receive_rate=settings.min_receive_rate,
         min_send_rate=settings.min_send_rate,
         keep_alive=settings.keep_alive,
     )
-    return HTTPProtocol(handler, limits)
+    return HTTPProtocol(handler, limits, successor)
 
 
 def _config(settings: Settings, app: Application, protocol: HTTPProtocol) -> uvicorn.Config:

@@ -37,6 +37,11 @@ class Frame:
         return int.from_bytes(self.payload[4:8] if self.kind == Kind.GOAWAY else self.payload)
 
     @property
+    def whole(self) -> bytes:
+        """Its bytes."""
+        return frames.frame(self.kind, self.flags, self.stream, self.payload)
+
+    @property
     def ends(self) -> bool:
         return bool(self.flags & END_STREAM) and self.kind in (Kind.DATA, Kind.HEADERS)
 

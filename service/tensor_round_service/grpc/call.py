@@ -1,0 +1,186 @@
+"""One call of gRPC: the messages of a stream, and the responses to them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+
+from tensor_round.contract.errors import (
+    InvalidDescriptor,
+    PayloadSizeMismatch,
+    RequestRefused,
+    TensorTooLarge,
+    UnsupportedEncoding,
+    UnsupportedMediaType,
+)
+
+from ..content import Parts
+from ..content.codings import DECODING_BYTES, Decoded, decoder_for
+from ..content.sources import ByteSource, Progress, expect_end, read_all
+from ..engine.job import Job
+from ..http2.fields import encoded
+from ..http2.serving import ServedStream
+from ..metrics.recorder import Metrics
+from .status import outcome, trailers_of
+
+#: Of each message: whether it is compressed, and its length in bytes.
+_PREFIX = struct.Struct(">BI")
+PREFIX_BYTES = _PREFIX.size
+#: Bytes of a message that are looked at before its memory is reserved: less than the peer may send.
+HEAD_BYTES = 4 << 10
+#: The longest message without a tensor.
+MAX_LENGTH = 64 << 10
+#: Seconds of silence between two messages of a call.
+MESSAGE_SECONDS = 60.0
+_UNSUPPORTED = encoded((b":status", b"415"))
+
+
+class Rest:
+    """The rest of one message among several, as a source of its own."""
+
+    def __init__(self, stream: ServedStream, length: int) -> None:
+        self._stream = stream
+        self.left = length
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all of the message has been read."""
+        return not self.left
+
+    def skip(self, nbytes: int) -> None:
+        """Drop unread bytes."""
+        self._stream.skip(nbytes)
+        self.left -= nbytes
+
+    async def receive_into(self, target: memoryview, progress: Progress | None = None) -> int:
+        """Fill ``target``; see :class:`ByteSource`."""
+        wanted = target[: self.left]
+        count = await self._stream.receive_into(wanted, progress)
+        self.left -= count
+        if count < len(wanted):
+            raise cut_off()
+        return count
+
+
+class Call:
+    """One call: its stream, and what has been answered so far."""
+
+    def __init__(self, stream: ServedStream, opening: bytes, metrics: Metrics) -> None:
+        self.stream = stream
+        self._metrics = metrics
+        #: The header block of the response.
+        self._opening: bytes | None = opening
+        #: Bytes of messages sent, prefixes included.
+        self.sent = 0
+        #: Whether its messages are counted one by one.
+        self.is_counted = False
+
+    async def begins(self) -> tuple[bool, int, bytes] | None:
+        """Whether the next message is compressed, its length, and its first bytes.
+
+        The prefix stays unread. None if there is no further message.
+        """
+        least = PREFIX_BYTES
+        start = await self.stream.peek(least, PREFIX_BYTES + HEAD_BYTES, MESSAGE_SECONDS)
+        if len(start) < PREFIX_BYTES:
+            if start:
+                raise cut_off()
+            return None
+        compressed, length = _PREFIX.unpack_from(start)
+        if compressed > 1:
+            raise InvalidDescriptor("a message begins with a flag that is neither 0 nor 1")
+        return bool(compressed), length, start[PREFIX_BYTES : PREFIX_BYTES + length]
+
+    async def head(self, length: int) -> bytes:
+        """The first bytes of a message of that length, as many as are looked at."""
+        least = PREFIX_BYTES + min(length, HEAD_BYTES)
+        return (await self.stream.peek(least, least))[PREFIX_BYTES:]
+
+    async def message(
+        self, job: Job, rest: ByteSource, length: int, *, is_compressed: bool, limit: int
+    ) -> memoryview:
+        """The rest of a message, after its prefix; the job reserves its memory.
+
+        Raises :class:`TensorTooLarge` for more than ``limit`` bytes.
+        """
+        if length > limit:
+            raise TensorTooLarge(
+                f"the message has {length} bytes, the limit is {limit}",
+                limit_bytes=limit,
+                got_bytes=length,
+            )
+        if is_compressed:
+            coding = self.stream.head.values.get(b"grpc-encoding", b"")
+            decoder = decoder_for(coding.decode("latin-1"))
+            if decoder is None:
+                raise UnsupportedEncoding("a message is compressed, grpc-encoding does not say how")
+            job.reserve(DECODING_BYTES)
+            rest, length = Decoded(rest, decoder), 0
+        return memoryview(await read_all(rest, limit, job.reserve, length))
+
+    async def request(self, job: Job) -> memoryview:
+        """The one message of a unary call without a tensor."""
+        found = await self.begins()
+        if found is None:
+            raise PayloadSizeMismatch("the call has no message")
+        is_compressed, length, start = found
+        if length <= HEAD_BYTES and not is_compressed:  # also if the budget is used up
+            message = memoryview(await self.head(length) if len(start) < length else start)
+            if len(message) < length:
+                raise cut_off()
+            self.stream.skip(PREFIX_BYTES + length)
+        else:
+            self.stream.skip(PREFIX_BYTES)
+            rest = Rest(self.stream, length)
+            message = await self.message(
+                job, rest, length, is_compressed=is_compressed, limit=MAX_LENGTH
+            )
+        await expect_end(self.stream, length)
+        return message
+
+    def add(self, fields: bytes) -> None:
+        """Add a header block to that of the response, before its first message."""
+        if self._opening is not None:
+            self._opening += fields
+
+    async def infer_response(self, job: Job, parts: Parts, trailers: bytes | None) -> bool:
+        """Send the response to an inference, and have its job count it."""
+        nbytes = 0 if job.call is None else job.call.input.byte_length
+        job.traffic = self.stream.head.path, nbytes, sum(map(len, parts))
+        job.observer, job.sending_since = self._metrics.counts, perf_counter()
+        return await self.respond(parts, trailers)
+
+    def count_refusal(self, refusal: RequestRefused, received: int, sent: int) -> None:
+        """Count a refused message, and the bytes of it and of its answer."""
+        status, code = outcome(refusal)
+        self._metrics.responded(self.stream.head.path, int(status), code, received, sent)
+
+    async def respond(self, parts: Parts, trailers: bytes | None = None) -> bool:
+        """Send a message, whose first part begins with its prefix, and the end if given.
+
+        Returns whether all was sent.
+        """
+        opening, self._opening = self._opening, None
+        self.sent += sum(map(len, parts))
+        return await self.stream.send(parts, trailers, head=opening)
+
+    async def refuse(self, refusal: RequestRefused) -> bool:
+        """End the call with a refusal; returns whether it was sent."""
+        if isinstance(refusal, UnsupportedMediaType):  # the caller does not speak gRPC
+            return await self.stream.send([], b"", head=_UNSUPPORTED)
+        return await self.respond([], trailers_of(refusal))
+
+
+#: Answers a call; returns whether all of the answer was sent. Raises refusals.
+Method = Callable[[Call, Job], Awaitable[bool]]
+
+
+def prefixed(message: bytes, following: int = 0) -> bytes:
+    """A message with its prefix; so many bytes of it follow elsewhere."""
+    return _PREFIX.pack(0, len(message) + following) + message
+
+
+def cut_off() -> PayloadSizeMismatch:
+    """The refusal of a message whose end does not come."""
+    return PayloadSizeMismatch("the message is cut off")

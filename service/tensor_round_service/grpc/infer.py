@@ -1,0 +1,202 @@
+"""``ModelInfer`` and ``ModelStreamInfer``: the messages around an inference.
+
+A message whose tensor follows all else, as every client sends it, is planned as soon as its first
+bytes are there. Then its memory is reserved, and the tensor is received into it and sent from it.
+Any other message is received as a whole before it is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from time import perf_counter_ns
+
+from tensor_round.contract.errors import PayloadSizeMismatch, RequestRefused
+from tensor_round.contract.progress import Pause
+from tensor_round.contract.wire import native
+
+from ..codec import oip
+from ..content import Parts
+from ..content.sources import ByteSource, ClientDisconnected, Nothing, Prefixed, expect_end
+from ..engine.admission import admit
+from ..engine.engine import JSON_COST
+from ..engine.job import Job
+from ..engine.threads import CallerGone
+from ..failures import refusal_for
+from ..http1.response import field_name
+from ..http2.fields import encoded
+from ..http2.serving import ServedStream
+from ..inference.inference import Inference
+from ..inference.models import find
+from ..inference.plan import InferencePlan
+from .call import HEAD_BYTES, MAX_LENGTH, PREFIX_BYTES, Call, Rest, prefixed
+from .messages import BYTES_A_BYTE, SCHEMA, find_tensor, read_request, response_head
+from .protobuf import varint
+from .status import OK
+
+#: The field of an answer in a message of ``ModelStreamInfer``, length-delimited.
+_STREAM_RESPONSE = ".inference.ModelStreamInferResponse"
+_INFER_RESPONSE = varint(2 << 3 | 2)
+#: Plans of heads up to this size are cached.
+_CACHED_HEAD_BYTES = 1024
+_CACHED_PLANS = 128
+#: The most of a refused message that is received before the next one of the same call is.
+_SKIPPED_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A plan, and its response before the raw tensor of ``nbytes`` bytes."""
+
+    plan: InferencePlan
+    head: bytes
+    nbytes: int
+
+    @cached_property
+    def single(self) -> bytes:
+        """The begin of the message, with its prefix."""
+        return prefixed(self.head, self.nbytes)
+
+    @cached_property
+    def streamed(self) -> bytes:
+        """The begin of the message in which it is an answer of ``ModelStreamInfer``."""
+        length = varint(len(self.head) + self.nbytes)
+        return prefixed(b"".join((_INFER_RESPONSE, length, self.head)), self.nbytes)
+
+
+class InferMethods:
+    """The two methods."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference = inference
+        # Refusals are not cached.
+        self._cached_plan = lru_cache(_CACHED_PLANS)(self._plan)
+
+    async def infer(self, call: Call, job: Job) -> bool:
+        """Answer one message by one."""
+        found = await call.begins()
+        if found is None:
+            raise PayloadSizeMismatch("the call has no message")
+        planned, output = await self._infer(call, job, call.stream, *found)
+        call.add(_backend_field(job.executed_by))
+        return await call.infer_response(job, [planned.single, *output], OK)
+
+    async def infer_stream(self, call: Call, _job: Job) -> bool:
+        """Answer each message by one; a refusal is an answer, and the next message follows."""
+        call.is_counted = True
+        is_sent = True
+        while is_sent and (found := await call.begins()) is not None:
+            rest = Rest(call.stream, PREFIX_BYTES + found[1])
+            job = Job(self._inference.engine.memory, call.stream)
+            is_whole = is_reusable = False
+            try:
+                planned, output = await self._infer(call, job, rest, *found)
+                is_sent = is_whole = await call.infer_response(
+                    job, [planned.streamed, *output], None
+                )
+                is_reusable = not call.stream.holds_memory
+            except (ClientDisconnected, CallerGone):
+                is_reusable = not call.stream.holds_memory
+                raise
+            except Exception as error:  # every error becomes a message
+                is_reusable = not call.stream.holds_memory
+                is_sent = await _refuse(call, rest, found[1], refusal_for(error))
+            finally:
+                job.end(reusable=is_reusable, is_sent=is_whole)
+        return is_sent and await call.respond([], OK)
+
+    async def _infer(
+        self,
+        call: Call,
+        job: Job,
+        source: ServedStream | Rest,
+        is_compressed: bool,
+        length: int,
+        start: bytes,
+    ) -> tuple[_Planned, Parts]:
+        """The plan of the message that begins with ``start``, and its output."""
+        began = job.began = perf_counter_ns()
+        inference = self._inference
+        found = None
+        if not is_compressed:
+            found = find_tensor(start)
+            if found is None and len(start) < min(length, HEAD_BYTES):
+                start = await call.head(length)
+                found = find_tensor(start)
+        tensor: ByteSource = source
+        stated = None
+        if found is not None and found[1] + found[2] == length:
+            end, begin, stated = found
+            is_short = end <= _CACHED_HEAD_BYTES
+            planned = (self._cached_plan if is_short else self._plan)(start[:end], stated)[0]
+            source.skip(PREFIX_BYTES + begin)
+            tensor = await admit(source, job, stated)
+        else:
+            source.skip(PREFIX_BYTES)
+            rest = source if isinstance(source, Rest) else Rest(source, length)
+            limit = inference.max_tensor_bytes + oip.MAX_BARE_HEADER_LENGTH
+            message = await call.message(
+                job, rest, length, is_compressed=is_compressed, limit=limit
+            )
+            await expect_end(source, length)
+            work = partial(self._plan_slowly, message, job)
+            planned, held = await inference.engine.run_slowly(work, len(message) * JSON_COST, job)
+            tensor = Prefixed(memoryview(held), Nothing())
+        try:
+            output = await inference.infer(planned.plan, tensor, job, stated)
+        except Exception:
+            inference.counts.failed(planned.plan.model, perf_counter_ns() - began)
+            raise
+        inference.counts.succeeded(planned.plan.model, job, perf_counter_ns() - began)
+        return planned, output
+
+    def _plan_slowly(
+        self, message: memoryview, job: Job, _pause: Pause
+    ) -> tuple[_Planned, bytes | memoryview]:
+        """Reserve the memory that reading takes, and plan a whole message."""
+        found = find_tensor(message)
+        beside = len(message) - (0 if found is None else found[2])
+        job.reserve(max(0, beside) * BYTES_A_BYTE)
+        return self._plan(message, None)
+
+    def _plan(
+        self, message: bytes | memoryview, following: int | None
+    ) -> tuple[_Planned, bytes | memoryview]:
+        """The plan of a message, and the tensor in it; ``following`` as :func:`read_request`."""
+        read = read_request(message, following)
+        model = find(read.model_name, read.model_version or None)
+        began = perf_counter_ns()
+        try:
+            plan = self._inference.plan(model, read.request)
+        except Exception:
+            self._inference.counts.failed(model, perf_counter_ns() - began)
+            raise
+        nbytes = None if plan.output.region is not None else plan.call.output.byte_length
+        output = {
+            "name": plan.output.name,
+            "datatype": str(plan.carrier.oip),
+            "shape": plan.call.output.shape,
+            "parameters": plan.output_parameters,
+        }
+        head = response_head(model.name, model.version, plan.request_id, output, nbytes)
+        return _Planned(plan, head, nbytes or 0), read.tensor or b""
+
+
+@lru_cache(16)
+def _backend_field(name: str) -> bytes:
+    return encoded((field_name(native.EXECUTION_BACKEND), name.encode()))
+
+
+async def _refuse(call: Call, rest: Rest, length: int, refusal: RequestRefused) -> bool:
+    """Answer a message by a refusal, and drop what is left of it.
+
+    Raises the refusal where that is too much: it ends the call.
+    """
+    if rest.left > _SKIPPED_BYTES:
+        raise refusal
+    dropped = memoryview(bytearray(min(rest.left, MAX_LENGTH)))
+    while rest.left:
+        await rest.receive_into(dropped)
+    message = prefixed(SCHEMA.write(_STREAM_RESPONSE, {"error_message": refusal.detail}))
+    call.count_refusal(refusal, PREFIX_BYTES + length, len(message))
+    return await call.respond([message])

@@ -1,0 +1,125 @@
+"""gRPC: checks each call, has its method answer it, and says what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from time import perf_counter
+
+from tensor_round.contract.errors import (
+    Draining,
+    HeadersTooLarge,
+    NotOffered,
+    RequestRefused,
+    UnsupportedMediaType,
+)
+from tensor_round.contract.quoting import shown
+
+from ..access_log import Entry, log
+from ..auth.api_keys import Authenticator
+from ..auth.origins import HostCheck
+from ..content.sources import ClientDisconnected
+from ..engine.job import Job
+from ..engine.memory import Memory
+from ..engine.threads import CallerGone
+from ..failures import refusal_for
+from ..http1.head import traceparent_of
+from ..http1.response import request_id_field
+from ..http2.fields import encoded
+from ..http2.serving import ServedStream
+from ..metrics.recorder import ABANDONED, Metrics
+from .call import Call, Method
+from .status import outcome
+
+_CONTENT_TYPE = b"application/grpc"
+#: ``:status: 200`` of HPACK's table, and the type of every response.
+_OPENING = b"\x88" + encoded((b"content-type", _CONTENT_TYPE))
+
+
+class Service:
+    """The handler of all streams. ``methods`` are by their paths."""
+
+    def __init__(
+        self,
+        methods: Mapping[str, Method],
+        memory: Memory,
+        check_host: HostCheck | None,
+        authenticator: Authenticator | None,
+        metrics: Metrics,
+        *,
+        logs_access: bool,
+    ) -> None:
+        self._methods = methods
+        self._memory = memory
+        self._check_host = check_host
+        self._authenticator = authenticator
+        self._metrics = metrics
+        self._logs_access = logs_access
+
+    async def serve(self, stream: ServedStream) -> None:
+        """Respond to a stream; errors become statuses."""
+        began = perf_counter()
+        request_id = request_id_field(stream.head)
+        call = Call(stream, _OPENING + encoded(request_id), self._metrics)
+        job = Job(self._memory, stream)
+        refusal: RequestRefused | None = None
+        is_sent, is_cancelled = False, False
+        try:
+            try:
+                is_sent = await self._checked(stream)(call, job)
+            except CallerGone:
+                raise ClientDisconnected from None
+            except ClientDisconnected:
+                raise
+            except asyncio.CancelledError:  # the drain timeout has passed
+                is_cancelled = True
+                refusal = Draining("the service stopped before the response", retry_after=1)
+                is_sent = await call.refuse(refusal)
+            except Exception as error:  # every error becomes a status
+                refusal = refusal_for(error, request_id[1].decode())
+                is_sent = await call.refuse(refusal)
+        finally:
+            status, code = outcome(refusal) if is_sent else ABANDONED
+            is_whole = is_sent and refusal is None
+            if not (is_whole and (call.is_counted or job.observer is not None)):
+                path = stream.head.path
+                self._metrics.responded(path, int(status), code, stream.received, call.sent)
+            # A thread may still use the buffers of a call that was cancelled, and the kernel those
+            # of an incomplete response.
+            job.end(reusable=not (is_cancelled or stream.holds_memory), is_sent=is_whole)
+            if self._logs_access:
+                self._log(call, status, code, perf_counter() - began, request_id[1])
+
+    def _checked(self, stream: ServedStream) -> Method:
+        """The method of a call that may be served."""
+        head = stream.head
+        if head.is_cut:
+            raise HeadersTooLarge("the call has too many or too long header fields")
+        if not head.values.get(b"content-type", b"").startswith(_CONTENT_TYPE):
+            raise UnsupportedMediaType("over HTTP/2 this service speaks gRPC alone")
+        if self._check_host is not None:
+            self._check_host(head.authority)
+        if self._authenticator is not None:
+            self._authenticator.check(head)
+        method = self._methods.get(head.path)
+        if method is None:
+            raise NotOffered(f"there is no method {shown(head.path)}")
+        return method
+
+    def _log(self, call: Call, status: str, code: str, seconds: float, request_id: bytes) -> None:
+        stream = call.stream
+        client = None if stream.client is None else stream.client[0]
+        log(
+            Entry(
+                stream.head.method,
+                stream.head.path,
+                status,
+                code,
+                stream.received,
+                call.sent,
+                seconds,
+                client,
+                request_id.decode(),
+                traceparent_of(stream.head),
+            )
+        )

@@ -1,0 +1,70 @@
+"""How a call of gRPC ends: its status, and the trailers that say so."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from urllib.parse import quote
+
+from tensor_round.contract.errors import RequestRefused
+
+from ..http2.fields import encoded
+
+
+class Status(IntEnum):
+    """The statuses of gRPC that this service has."""
+
+    OK = 0
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    UNAUTHENTICATED = 16
+
+
+#: The status of a refusal, by its status in HTTP; of all others under 500 INVALID_ARGUMENT.
+_BY_HTTP = {
+    401: Status.UNAUTHENTICATED,
+    403: Status.PERMISSION_DENIED,
+    404: Status.NOT_FOUND,
+    408: Status.DEADLINE_EXCEEDED,
+    413: Status.RESOURCE_EXHAUSTED,
+    415: Status.UNIMPLEMENTED,
+    431: Status.RESOURCE_EXHAUSTED,
+    501: Status.UNIMPLEMENTED,
+    503: Status.UNAVAILABLE,
+}
+#: What a message may have beside ASCII letters and digits without being percent-encoded.
+_PLAIN = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
+#: The longest message in trailers, in characters before encoding: clients refuse long trailers.
+_MESSAGE_LENGTH = 1024
+
+OK = encoded((b"grpc-status", b"0"))
+
+
+def status_of(refusal: RequestRefused) -> Status:
+    """The status of a refusal."""
+    other = Status.INTERNAL if refusal.status >= 500 else Status.INVALID_ARGUMENT
+    return _BY_HTTP.get(refusal.status, other)
+
+
+def outcome(refusal: RequestRefused | None) -> tuple[str, str]:
+    """Status and code for metrics and log: those that the same request has over HTTP."""
+    if refusal is None:
+        return "200", ""
+    return str(400 if refusal.status == 422 else refusal.status), refusal.code
+
+
+def trailers_of(refusal: RequestRefused) -> bytes:
+    """The header block that ends a refused call."""
+    message = quote(" ".join(refusal.detail.split())[:_MESSAGE_LENGTH], safe=_PLAIN)
+    fields = [
+        (b"grpc-status", b"%d" % status_of(refusal)),
+        (b"grpc-message", message.encode()),
+    ]
+    if refusal.retry_after is not None:  # gRPC's retry policies read it
+        fields.append((b"grpc-retry-pushback-ms", b"%d" % (1000 * refusal.retry_after)))
+    return encoded(*fields)

@@ -1,0 +1,156 @@
+"""Keys, limits, log, metrics and the end of the service, for calls of gRPC."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from support.http.grpc_client import Client, connected, framed, infer_request, made, tensor_of
+from support.http.inference_form import EVEN, OF_X, X, document
+from support.services.server import Service
+from support.services.tls import CA, CLIENT, TlsService, caller_context
+from tensor_round_service.grpc.health import NAME as HEALTH
+
+REQUEST = infer_request(document(OF_X), X.tobytes())
+INFER = "/inference.GRPCInferenceService/ModelInfer"
+
+
+def test_keys(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(hashlib.sha256(b"open sesame").hexdigest() + "\n")
+    with (
+        Service("--grpc", "true", "--api-keys-file", str(keys)) as service,
+        connected(service) as client,
+    ):
+        for wrong in [(), (("authorization", "Bearer no"),)]:
+            assert client.call("ModelInfer", REQUEST, *wrong).status == 16
+        assert client.call("ServerMetadata", b"").status == 16
+        assert client.call("NoMethod", b"").status == 16
+        for path in ("ServerLive", "ServerReady", f"/{HEALTH}/Check"):
+            assert client.call(path, b"").status == 0
+        key = ("authorization", "Bearer open sesame")
+        assert tensor_of(client.call("ModelInfer", REQUEST, key)).tobytes() == EVEN.tobytes()
+
+
+def test_ids_and_traces(service: Service, client: Client) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    fields = ("x-request-id", "an-id-of-the-test"), ("traceparent", trace)
+    answer = client.call("ModelInfer", REQUEST, *fields)
+    assert answer.fields["x-request-id"] == "an-id-of-the-test"
+    line = logged(service, "an-id-of-the-test")
+    assert f"POST {INFER} status=200" in line
+    assert f"traceparent={trace}" in line
+    refused = client.call("ModelMetadata", made("ModelMetadataRequest", name="none"))
+    line = logged(service, refused.fields["x-request-id"])
+    assert "status=404 code=not_found" in line
+
+
+def logged(service: Service, text: str) -> str:
+    """The line of the log that has this text, once it is there."""
+    deadline = time.monotonic() + 60
+    while not (found := [line for line in service.log if text in line]):
+        assert time.monotonic() < deadline, service.log
+        time.sleep(0.01)
+    return found[0]
+
+
+def test_metrics(service: Service, client: Client) -> None:
+    before = counted(service)
+    assert client.call("ModelInfer", REQUEST).status == 0
+    assert client.call("ModelInfer", b"\xff").status == 3
+    assert client.call("/no.Service/Method", b"").status == 12
+    after = counted(service)
+    new = {labels: count - before.get(labels, 0) for labels, count in after.items()}
+    grown = {labels for labels, count in new.items() if count}
+    assert any(f'route="{INFER}",status="200"' in each and "ieee754" in each for each in grown)
+    assert any(f'route="{INFER}",status="400"' in each for each in grown)
+    assert any('route="other",status="501"' in each for each in grown)
+
+
+def counted(service: Service) -> dict[str, float]:
+    text = service.get("/metrics").content.decode()
+    rows = (line for line in text.splitlines() if line.startswith("tensor_round_requests_total{"))
+    return {labels: float(count) for labels, _, count in (row.rpartition(" ") for row in rows)}
+
+
+def test_http_on_the_same_port(service: Service, client: Client) -> None:
+    assert client.call("ServerLive", b"").status == 0
+    assert service.get("/v2/health/live").json() == {"live": True}
+
+
+def test_what_is_unfinished_at_the_drain_timeout() -> None:
+    with (
+        Service("--grpc", "true", "--drain-timeout", "0.5") as service,
+        connected(service) as client,
+    ):
+        calls = [client.begin(name) for name in ("ModelInfer", "ModelStreamInfer")]
+        for stream in calls:
+            client.send(stream, framed(REQUEST)[:-1])
+        client.call("ServerLive", b"")
+        service.process.send_signal(signal.SIGTERM)
+        for stream in calls:
+            answer = client.finish(stream)
+            assert answer.status == 14
+            assert "stopped" in answer.text
+        assert service.process.wait(60) == 0
+
+
+def test_over_tls_it_is_chosen_by_alpn() -> None:
+    caller = caller_context(CLIENT)
+    caller.set_alpn_protocols(["h2"])
+    options = ("--grpc", "true", "--ssl-ca-certs", str(CA))
+    with TlsService(*options, caller=caller_context(CLIENT)) as service:
+        assert service.get("/v2/health/live").json() == {"live": True}
+        service.caller = caller
+        with connected(service) as client:
+            answer = client.call("ModelInfer", REQUEST)
+            assert tensor_of(answer).tobytes() == EVEN.tobytes()
+
+
+def test_it_is_off_by_default() -> None:
+    with Service() as service, service.connect() as sock:
+        sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        assert sock.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+def test_calls_under_way_end_after_sigterm() -> None:
+    with Service("--grpc", "true", "--drain-delay", "0.5") as service, connected(service) as client:
+        watch = client.begin(f"/{HEALTH}/Watch")
+        client.send(watch, framed(b""), ends=True)
+        client.wait(watch, 1)
+        infer = client.begin("ModelInfer")
+        content = framed(REQUEST)
+        client.send(infer, content[:-1])
+        service.process.send_signal(signal.SIGTERM)
+        statuses = [made("grpc.health.v1.HealthCheckResponse") for _ in range(2)]
+        for each, told in zip(statuses, client.wait(watch, 2), strict=True):
+            each.ParseFromString(told)
+        assert [json.dumps(each.status) for each in statuses] == ["1", "2"]
+        assert client.finish(watch).status == 0
+        client.send(infer, content[-1:], ends=True)
+        assert tensor_of(client.finish(infer)).tobytes() == EVEN.tobytes()
+        assert service.process.wait(60) == 0
+
+
+@pytest.mark.parametrize("is_reset", [True, False])
+def test_a_caller_who_leaves(service: Service, is_reset: bool) -> None:
+    before = counted(service)
+    with connected(service) as client:
+        stream = client.begin("ModelInfer")
+        client.send(stream, framed(REQUEST)[:-1])
+        client.call("ServerLive", b"")
+        if is_reset:
+            client.state.reset_stream(stream)
+            client.flush()
+            client.call("ServerLive", b"")
+    with connected(service) as client:
+        while True:
+            assert client.call("ServerLive", b"").status == 0
+            new = counted(service).items() - before.items()
+            if any(f'route="{INFER}",status="499"' in labels for labels, _ in new):
+                break
