@@ -26,8 +26,9 @@ from .session import Session
 
 logger = logging.getLogger(__name__)
 
-#: The receive buffer. All connections share it: each uses its content before the next read.
-_RECEIVED = memoryview(bytearray(128 << 10))
+#: The receive buffer. All connections share it: each uses its content before the next read. A
+#: stream's first window fits in; what one read may have the event loop do is bounded by it.
+_RECEIVED = memoryview(bytearray(68 << 10))
 #: Bytes of DATA in one write. While they are in the write buffer no other stream has its turn.
 _WRITE_BYTES = 1 << 20
 #: Up to this size the parts of a write are joined.

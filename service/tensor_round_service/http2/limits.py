@@ -28,11 +28,13 @@ class SessionLimits:
     max_fields: int = 100
     #: Settings in one frame (nghttp2: 32).
     max_settings: int = 32
-    #: Streams that the peer resets, or makes this side reset (nghttp2: 1000 and 33).
-    resets: tuple[int, float] = (1000, 33)
+    #: Streams that the peer resets, or makes this side reset (nghttp2: 1000 and 33). A client may
+    #: give up all its calls at once, and those of an overloaded service all the time.
+    resets: tuple[int, float] = (500, 100)
     #: Frames that bring nothing. Sent and received DATA add to it: who reads and writes much
-    #: may update its windows often, and the last updates may come after all that was sent.
-    idle_frames: tuple[int, float] = (10_000, 100)
+    #: may update its windows often. The updates for what the systems between hold may come after
+    #: all was sent: two for each 16 KiB of 10 MiB.
+    idle_frames: tuple[int, float] = (2000, 100)
     bytes_an_idle_frame: int = 1 << 10
     #: Bytes of acknowledgements and resets that a peer may leave unread.
     max_control_bytes: int = 128 << 10
