@@ -17,7 +17,7 @@ from functools import partial
 from fuzz import guided, http2, openapi, parsers, raw_http
 from fuzz.mixes import run as mixes
 
-from . import disconnects, kills, load, memory, overload, shares, shutdown, slow_clients
+from . import disconnects, kills, load, memory, overload, shares, shutdown, slow_clients, streams
 from .network import run as network
 from .report import Report
 from .traffic import run as traffic
@@ -47,6 +47,7 @@ def table(seed: int, workers: int) -> dict[str, Row]:
         "shutdown": Row(shutdown.run, 50, "rounds"),
         "stops": Row(shutdown.stops, 10, "stops for each number of callers and workers"),
         "kills": Row(partial(kills.run, seed=seed), 40, "runs"),
+        "streams": Row(partial(streams.run, seed=seed), 1000, "connections"),
         "traffic": Row(partial(traffic.run, seed=seed, workers=workers), 20, "minutes"),
         "network": Row(partial(network.run, seed=seed), 3, "minutes"),
         "payloads": Row(partial(parsers.run, seed=seed), 1_000_000, "inputs"),

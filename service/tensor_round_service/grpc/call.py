@@ -81,8 +81,8 @@ class Call:
 
         The prefix stays unread. None if there is no further message.
         """
-        least = PREFIX_BYTES
-        start = await self.stream.peek(least, PREFIX_BYTES + HEAD_BYTES, MESSAGE_SECONDS)
+        least, grace = PREFIX_BYTES, MESSAGE_SECONDS if self.stream.received else None
+        start = await self.stream.peek(least, PREFIX_BYTES + HEAD_BYTES, grace)
         if len(start) < PREFIX_BYTES:
             if start:
                 raise cut_off()

@@ -32,6 +32,8 @@ from .call import Call, Method
 from .status import outcome
 
 _CONTENT_TYPE = b"application/grpc"
+#: What a call takes of the budget while its request is not whole: its stream and its task.
+_WAITING_BYTES = 8 << 10
 #: ``:status: 200`` of HPACK's table, and the type of every response.
 _OPENING = b"\x88" + encoded((b"content-type", _CONTENT_TYPE))
 
@@ -66,7 +68,10 @@ class Service:
         is_sent, is_cancelled = False, False
         try:
             try:
-                is_sent = await self._checked(stream)(call, job)
+                method = self._checked(stream)
+                if not stream.is_ended:
+                    job.reserve(_WAITING_BYTES)
+                is_sent = await method(call, job)
             except CallerGone:
                 raise ClientDisconnected from None
             except ClientDisconnected:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TypeVar
 
 from .frames import FIRST_WINDOW
@@ -53,7 +52,7 @@ class Stream:
         #: What may be sent; less than 0 after the peer has made its windows smaller.
         self.send_window = send_window
         #: What waits to be sent, its length in bytes, and the block that ends the stream behind it.
-        self.parts: deque[memoryview] = deque()
+        self.parts: list[memoryview] = []
         self.queued = 0
         #: Bytes of DATA that have been given out so far.
         self.sent = 0
@@ -131,9 +130,9 @@ class Stream:
         self.sent += nbytes
         popped = []
         while nbytes:
-            part = self.parts.popleft()
+            part = self.parts.pop(0)
             if len(part) > nbytes:
-                self.parts.appendleft(part[nbytes:])
+                self.parts.insert(0, part[nbytes:])
                 part = part[:nbytes]
             popped.append(part)
             nbytes -= len(part)
