@@ -106,6 +106,8 @@ def _report(
     budget: int,
 ) -> Report:
     capacity = sum(each.right_in_time for each in peaks) / sum(each.seconds for each in peaks)
+    if not capacity:
+        return Report("no request was served in time", ["there is no capacity to compare with"])
     seconds = sum(each.seconds for each in overloads)
     goodput = sum(each.right_in_time for each in overloads) / seconds
     offered = sum(each.offered for each in overloads)
