@@ -192,7 +192,9 @@ def test_several_inherited_sockets_of_which_one_is_for_metrics(tmp_path: Path) -
         with ActivatedService(*options[:2], sockets=[tcp, unix, metrics], names=names) as service:
             assert service.port == tcp.getsockname()[1]
             assert any("PORT has no effect" in line for line in service.log)
-            assert service.get("/metrics").status == 404
+            moved = service.get("/metrics")
+            assert moved.status == 404
+            assert "METRICS_PORT" in moved.json()["detail"]
             service.port = metrics.getsockname()[1]
             assert service.get("/metrics").status == 200
             assert service.get("/livez").status == 404
