@@ -235,7 +235,7 @@ def _check(session: Session[Stream]) -> None:
     streams, credit = session.streams.values(), session.credit
     assert credit.unread == sum(len(stream.unread) for stream in streams)
     assert credit.expected == sum(stream.missing for stream in streams)
-    assert credit.unread <= FIRST_WINDOW + credit.expected
+    assert credit.unread <= 2 * FIRST_WINDOW + credit.expected
     assert len(streams) <= SessionLimits().max_streams
     assert len(session.outbox.control) <= SessionLimits().max_control_bytes + (64 << 10)
 

@@ -431,10 +431,11 @@ class Session(Generic[S]):
     def _balance(self) -> None:
         """Let the peer send on all streams what targets miss, and what has been used.
 
-        After a target was dropped, more may have come that nobody asked for than may be kept.
+        After a target was dropped, more may have come that nobody asked for than may be kept. A
+        window more is: a handler that waits for the end of a stream asks for a byte behind it.
         """
         credit = self.credit
-        while credit.unread > FIRST_WINDOW + credit.expected:
+        while credit.unread > 2 * FIRST_WINDOW + credit.expected:
             fullest = max(self.streams.values(), key=lambda stream: len(stream.unread))
             self.reset(fullest, Code.ENHANCE_YOUR_CALM)
         more = min(FIRST_WINDOW + credit.expected - credit.unread, MAX_WINDOW) - credit.window

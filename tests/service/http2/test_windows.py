@@ -18,6 +18,7 @@ from tensor_round_service.http2.frames import (
     Setting,
     frame,
 )
+from tensor_round_service.http2.limits import Event
 from tensor_round_service.http2.outbox import TURN_BYTES
 from tensor_round_service.http2.stream import DIRECT_BYTES
 
@@ -142,10 +143,21 @@ def test_what_was_asked_for_and_dropped_is_no_credit_for_others() -> None:
     assert peer.session.credit.unread == 5 * FIRST_WINDOW
     admitted.release_target()
     peer.session.release(admitted)
-    assert peer.session.credit.unread <= FIRST_WINDOW
+    assert peer.session.credit.unread <= 2 * FIRST_WINDOW
     peer.receive(*(data(number, bytes(FIRST_WINDOW)) for number in range(13, 21, 2)))
-    assert peer.session.credit.unread <= FIRST_WINDOW
+    assert peer.session.credit.unread <= 2 * FIRST_WINDOW
     assert peer.fault is None
+
+
+def test_who_waits_for_the_end_of_a_stream_takes_nothing_from_others() -> None:
+    """It asks for a byte behind the end, which another stream may send."""
+    peer = Peer(opened(1), opened(3), opened(5), data(3, bytes(FIRST_WINDOW)))
+    ending = peer.stream(1)
+    ending.fill(memoryview(bytearray(1)))
+    peer.session.open_window(ending)
+    assert peer.receive(data(5, b"x"), data(1, ends=True)) == [Event.ARRIVED, Event.ARRIVED]
+    assert peer.session.credit.unread == FIRST_WINDOW + 1
+    assert not any(stream.is_reset for stream in peer.session.streams.values())
 
 
 def test_a_target_over_the_largest_window() -> None:
