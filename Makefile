@@ -308,6 +308,11 @@ docs: $(VENV)/.service ## Write the generated pages of docs/, and the Prometheus
 	$(BIN)/python tools/staircase.py
 	$(BIN)/python tools/prometheus_rule.py
 
+.PHONY: grpc-descriptors
+grpc-descriptors: $(VENV)/.test ## Write the stored descriptors of the gRPC services, from their packages
+	$(BIN)/pip install -q --no-deps --upgrade --target build/grpc grpcio-health-checking grpcio-reflection
+	$(BIN)/python tools/grpc_descriptors.py $(VENV)/lib/python3*/site-packages build/grpc
+
 SITE := .venvs/site
 $(SITE)/.site: $(SITE)/pyvenv.cfg pyproject.toml
 	$(call install,$(SITE)/bin,--group site,site)
