@@ -83,6 +83,7 @@ ELSEWHERE = [
     ("docs/kubernetes.md", "to run in the cluster"),
     ("docs/kubernetes.md", "a cluster with Prometheus, Helm, and the clone"),
     ("docs/kubernetes.md", "a cluster, and keys.txt, tls.crt and tls.key"),
+    ("docs/open-inference.md", "grpcio: pip install 'tritonclient[grpc]'"),  # make test-interop
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
     *[("docs/proof.md", "the clone")] * 2,  # tests/tools/proof
     ("docs/published-suites.md", "the clone"),  # make test-oracles
