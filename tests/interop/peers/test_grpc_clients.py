@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import tritonclient.grpc.aio as triton_aio
 import tritonclient.utils.shared_memory as memory
 
 from support.http.inference_form import EVEN, X
+from support.pages import Reader, blocks
 from support.segments import PREFIX
 from support.services.server import Service
 
@@ -101,3 +104,9 @@ def test_the_asynchronous_client(grpc_service: Service) -> None:
             return list(await asyncio.gather(*[client.infer("round", [of_x()]) for _ in range(32)]))
 
     assert {each.as_numpy("Y").tobytes() for each in asyncio.run(main())} == {EVEN.tobytes()}
+
+
+def test_the_page_s_block(grpc_service: Service, tmp_path: Path) -> None:
+    (block,) = [b for b in blocks("docs/open-inference.md") if "tritonclient.grpc" in b.text]
+    with Reader(tmp_path, Path(sys.executable).parent) as reader:
+        reader.read(block, grpc_service.url)
