@@ -222,8 +222,9 @@ $(RAY)/.ray: $(RAY)/pyvenv.cfg pyproject.toml tests/interop/ray/requirements.txt
 test-ray: $(RAY)/.ray ## Test fleets on a Ray cluster of three nodes, Ray Data and dask (900 MB, 6 minutes)
 	$(RAY)/bin/pytest tests/interop/ray $(ARGS)
 
-bench-ray: $(RAY)/.ray build/load ## Measure a replica of a fleet beside the plain service (3 minutes)
+bench-ray: $(RAY)/.ray build/load ## Measure a replica of a fleet, and Ray Serve, beside the plain service (4 minutes)
 	$(RAY)/bin/python -m bench.measuring.fleet
+	$(RAY)/bin/python -m bench.measuring.ray_serve
 
 OPENAPI := .venvs/openapi
 OPENAPI_SOURCES := $(addprefix tests/interop/openapi/,requirements.txt generator.txt package.json)

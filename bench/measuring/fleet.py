@@ -31,12 +31,16 @@ from .processes import LOGS, free_port, wait_until_listening
 LOADS = ((1, KIB, 0.4), (8, KIB, 0.4), (1, MIB, 0.4), (8, MIB, 0.4), (1, 64 * MIB, 1.0))
 NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
 IDLE_SECONDS = 20.0
-_SETTINGS = {"TENSOR_ROUND_BACKEND": "numpy", "TENSOR_ROUND_MAX_BYTES_IN_FLIGHT": "1GiB"}
+SETTINGS = {
+    "TENSOR_ROUND_BACKEND": "numpy",
+    "TENSOR_ROUND_MAX_BYTES_IN_FLIGHT": "1GiB",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
 
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 25
-    os.environ.update(_SETTINGS, RAY_USAGE_STATS_ENABLED="0")
+    os.environ.update(SETTINGS)
     cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
     try:
         cluster.add_node(**NODE)
