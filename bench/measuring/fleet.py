@@ -41,6 +41,7 @@ SETTINGS = {
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 25
     os.environ.update(SETTINGS)
+    LOGS.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
     try:
         cluster.add_node(**NODE)

@@ -24,7 +24,7 @@ from ..peers.protocols import native_head
 from ..peers.targets import KIB, MIB
 from .client import Arena
 from .fleet import SETTINGS, plain
-from .processes import free_port
+from .processes import LOGS, free_port
 
 #: Connections, bytes of their tensors, seconds of a block.
 LOADS = ((1, KIB, 1.0), (8, KIB, 1.0), (1, 64 * MIB, 2.0))
@@ -48,6 +48,7 @@ class Rounding:
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
     os.environ.update(SETTINGS)
+    LOGS.mkdir(parents=True, exist_ok=True)
     port = free_port()
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:

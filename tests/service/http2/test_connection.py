@@ -318,7 +318,7 @@ def test_an_idle_connection_ends(runner: asyncio.Runner) -> None:
 
 def test_a_stop_serves_what_is_under_way_and_in_transit(runner: asyncio.Runner) -> None:
     async def main() -> None:
-        async with serving(drain_grace=0.2, **SHORT) as site, site.caller() as caller:
+        async with serving(drain_grace=1.0, **SHORT) as site, site.caller() as caller:
             caller.send(opened(1, ("content-length", "6")), data(1, b"und"))
             await site.until(lambda: site.handler.filled)
             (connection,) = site.state.connections
