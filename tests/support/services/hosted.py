@@ -60,7 +60,7 @@ class HostedService(Service):
         self.port = self._server.servers[0].sockets[0].getsockname()[1]
         return self
 
-    def settled(self, within: float = 5.0) -> bool:
+    def settled(self, within: float = 30.0) -> bool:
         """Whether, in that many seconds, no request holds anything any more."""
         deadline = time.monotonic() + within
         while self.engine.memory.in_use or self._server.server_state.connections:
@@ -88,9 +88,17 @@ def filled(service: HostedService, size: int) -> tuple[socket.socket, list[np.nd
     plug.connect(("127.0.0.1", service.port))
     plug.settimeout(20)
     held, asked = service.engine.memory.in_use, []
-    while service.engine.memory.in_use == held:
+    while not _stays(service, held):
         asked.append(tensor(size, len(asked)))
         assert len(asked) < 100, "the system takes everything"
         plug.sendall(message(asked[-1]))
-        time.sleep(0.02)
     return plug, asked
+
+
+def _stays(service: HostedService, held: int) -> bool:
+    """Whether more is held than that, and not only while it is on its way."""
+    for _ in range(10):
+        time.sleep(0.02)
+        if service.engine.memory.in_use == held:
+            return False
+    return True
