@@ -20,7 +20,7 @@ from urllib.request import urlopen
 
 from ray.cluster_utils import Cluster
 
-from ..load_generator.generator import LoadGenerator
+from ..load_generator.generator import LoadGenerator, Outcome
 from ..peers.protocols import native_head
 from ..peers.targets import KIB, MIB
 from .client import Arena
@@ -116,17 +116,23 @@ def table(addresses: dict[str, str], rounds: int) -> None:
             # Each is first as often as the other.
             for name in sorted(addresses, reverse=turn % 2 == 1):
                 before = cpu_seconds(pids[name])
-                with LoadGenerator(
-                    addresses[name], exchanges, connections=connections, seconds=seconds
-                ) as generator:
-                    outcome = generator.outcome()
-                assert not outcome.faults(), outcome
+                outcome = asked(addresses[name], exchanges, connections, seconds)
                 rates[name].append(outcome.rate)
                 responses = sum(outcome.statuses.values())
                 costs[name].append((cpu_seconds(pids[name]) - before) / responses * 1e6)
         size = f"{nbytes // MIB} MiB" if nbytes >= MIB else f"{nbytes // KIB} KiB"
         cells = [*compared(rates, ""), *compared(costs, " µs")]
         print(f"| {connections} | {size} | {' | '.join(cells)} |", flush=True)
+
+
+def asked(
+    address: str, exchanges: list[tuple[bytes, bytes]], connections: int, seconds: float
+) -> Outcome:
+    """What came of a block of requests, all of which were served."""
+    with LoadGenerator(address, exchanges, connections=connections, seconds=seconds) as generator:
+        outcome = generator.outcome()
+    assert not outcome.faults(), outcome
+    return outcome
 
 
 def compared(measured: dict[str, list[float]], unit: str) -> list[str]:

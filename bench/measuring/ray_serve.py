@@ -19,11 +19,10 @@ from starlette.responses import Response
 
 import tensor_round as tr
 
-from ..load_generator.generator import LoadGenerator
 from ..peers.protocols import native_head
 from ..peers.targets import KIB, MIB
 from .client import Arena
-from .fleet import SETTINGS, plain
+from .fleet import SETTINGS, asked, plain
 from .processes import LOGS, free_port
 
 #: Connections, bytes of their tensors, seconds of a block.
@@ -71,12 +70,7 @@ def table(addresses: dict[str, str], rounds: int) -> None:
         for turn in range(rounds):
             # Each is first as often as the other.
             for name in sorted(addresses, reverse=turn % 2 == 1):
-                with LoadGenerator(
-                    addresses[name], exchanges, connections=connections, seconds=seconds
-                ) as generator:
-                    outcome = generator.outcome()
-                assert not outcome.faults(), outcome
-                rates[name].append(outcome.rate)
+                rates[name].append(asked(addresses[name], exchanges, connections, seconds).rate)
         ratio = statistics.median(
             b / a for a, b in zip(rates["plain"], rates["Ray Serve"], strict=True)
         )

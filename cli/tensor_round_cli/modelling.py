@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import typer
@@ -21,6 +21,19 @@ from .errors import print_error, print_file_error
 NO_VERDICT = 2
 #: The ends of the names of models.
 MODEL_FILES = tuple(MODELS)
+
+
+@contextmanager
+def verdict_or_exit(as_json: bool) -> Iterator[None]:
+    """Print what keeps the block from a verdict, and exit with :data:`NO_VERDICT`."""
+    try:
+        yield
+    except CannotVerify as error:
+        print_error(error, "", as_json)
+        raise typer.Exit(NO_VERDICT) from None
+    except OSError as error:
+        print_file_error(error, as_json)
+        raise typer.Exit(NO_VERDICT) from None
 
 
 def is_model(text: str) -> bool:
@@ -55,16 +68,9 @@ def verify_model_file(
         missing = "--input" if inputs is None else "--runtime"
         why = f"a model is verified on its inputs, in runtimes: {how_to_verify(model)}"
         raise typer.BadParameter(why, param_hint=missing)
-    try:
-        # Only the report goes to standard output; what a runtime prints goes to stderr.
-        with redirect_stdout(sys.stderr):
-            report = verify_model(model, inputs, runtimes, nans=nans, timeout=timeout)
-    except CannotVerify as error:
-        print_error(error, "", as_json)
-        raise typer.Exit(NO_VERDICT) from None
-    except OSError as error:
-        print_file_error(error, as_json)
-        raise typer.Exit(NO_VERDICT) from None
+    # Only the report goes to standard output; what a runtime prints goes to stderr.
+    with verdict_or_exit(as_json), redirect_stdout(sys.stderr):
+        report = verify_model(model, inputs, runtimes, nans=nans, timeout=timeout)
     if as_json:
         typer.echo(json.dumps(report.as_data()))
     else:

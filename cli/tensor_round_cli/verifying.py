@@ -30,13 +30,13 @@ from tensor_round_verify.verifying.rounding import NANS, Nans
 from tensor_round_verify.verifying.verification import OPERATORS, Operator
 
 from .connecting import AsJson, Progress
-from .errors import print_error, print_file_error
+from .errors import print_file_error
 from .modelling import (
     MODEL_FILES,
-    NO_VERDICT,
     how_to_verify,
     is_model,
     refuse_options,
+    verdict_or_exit,
     verify_model_file,
 )
 
@@ -148,7 +148,7 @@ def verify_runtime(
         )
         return
     refuse_options({"--input": inputs, "--runtime": runtimes}, f"is for a model, not for {runtime}")
-    try:
+    with verdict_or_exit(as_json):
         if junit is not None and not junit.parent.is_dir():
             raise CannotVerify(f"{junit}: there is no folder {junit.parent}")
         known = None if baseline is None else Baseline.read(baseline)
@@ -165,12 +165,6 @@ def verify_runtime(
                 timeout=timeout,
             )
         found = complaints(report, known)
-    except CannotVerify as error:
-        print_error(error, "", as_json)
-        raise typer.Exit(NO_VERDICT) from None
-    except OSError as error:
-        print_file_error(error, as_json)
-        raise typer.Exit(NO_VERDICT) from None
     _print_report(report, found, baseline, as_json)
     model = runtime.removeprefix("onnx-model:")
     if found and model != runtime and not as_json:

@@ -99,7 +99,7 @@ def freed(value: Any) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # of any class: it is raised on
         # Frames of functions that have ended refer to the numbers, too.
         traceback.clear_frames(error.__traceback__)
         raise

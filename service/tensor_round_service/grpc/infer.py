@@ -144,7 +144,7 @@ class InferMethods:
             tensor = Prefixed(memoryview(held), Nothing())
         try:
             output = await inference.infer(planned.plan, tensor, job, stated)
-        except Exception:
+        except Exception:  # of any class: it is counted, and raised on
             inference.counts.failed(planned.plan.model, perf_counter_ns() - began)
             raise
         inference.counts.succeeded(planned.plan.model, job, perf_counter_ns() - began)
@@ -168,7 +168,7 @@ class InferMethods:
         began = perf_counter_ns()
         try:
             plan = self._inference.plan(model, read.request)
-        except Exception:
+        except Exception:  # of any class: it is counted, and raised on
             self._inference.counts.failed(model, perf_counter_ns() - began)
             raise
         nbytes = None if plan.output.region is not None else plan.call.output.byte_length
