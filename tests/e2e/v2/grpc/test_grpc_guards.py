@@ -112,6 +112,13 @@ def test_over_tls_it_is_chosen_by_alpn() -> None:
             assert tensor_of(answer).tobytes() == EVEN.tobytes()
 
 
+def test_over_tls_who_offers_both_gets_http_1_1() -> None:
+    caller = caller_context()
+    caller.set_alpn_protocols(["h2", "http/1.1"])
+    with TlsService("--grpc", "true", caller=caller) as service:
+        assert service.get("/v2/health/live").json() == {"live": True}
+
+
 def test_it_is_off_by_default() -> None:
     with Service() as service, service.connect() as sock:
         sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
