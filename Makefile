@@ -141,7 +141,7 @@ test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix 
 	@$(NGINX) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light; } || true
 	@$(NGINX) || { echo "test-edge: nginx is not installed; on Debian: apt-get install nginx-light" >&2; exit 1; }
-	$(BIN)/pytest tests/e2e --front all $(ARGS)
+	$(BIN)/pytest tests/e2e tests/interop/edge --front all $(ARGS)
 
 .PHONY: prometheus test-monitoring dashboard-image
 PROMETHEUS := command -v prometheus >/dev/null && command -v promtool >/dev/null

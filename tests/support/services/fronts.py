@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +39,30 @@ class UnixService(Service):
         self._folder.cleanup()
 
 
+@contextlib.contextmanager
+def nginx(text: str, folder: Path) -> Iterator[Path]:
+    """Run nginx with a configuration; yields its log, in which nothing may be found wrong."""
+    program = shutil.which("nginx", path=_PATH)
+    assert program, "nginx is not installed; on Debian: apt-get install nginx-light"
+    configuration, log = folder / "nginx.conf", folder / "error.log"
+    configuration.write_text(text)
+    # As root it would become somebody who may not write here.
+    settings = f"daemon off; pid {folder}/pid;" + " user root;" * (os.geteuid() == 0)
+    command = [program, "-p", folder, "-c", configuration, "-e", log, "-g", settings]
+    with subprocess.Popen(command) as process:
+        yield log
+        process.send_signal(signal.SIGQUIT)  # it ends when its requests are over
+        assert process.wait(60) == 0
+    found = re.findall(r"^.*\[(?:emerg|alert|crit)\].*$", log.read_text(), re.M)
+    assert not found, "\n".join(found)
+
+
+def temporary_paths(folder: Path) -> list[str]:
+    """The settings that have nginx keep its temporary files in a folder."""
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    return [f"{kind}_temp_path {folder}/{kind};" for kind in kinds]
+
+
 class NginxService(Service):
     """A service behind nginx, as deploy/nginx.conf has it; callers see nginx's port.
 
@@ -50,34 +74,22 @@ class NginxService(Service):
         self._behind = (UnixService if unix else Service)(*options)
         self._buffering = buffering
         self._folder = tempfile.TemporaryDirectory(prefix="round-nginx-")
-        self.nginx_log = Path(self._folder.name) / "error.log"
 
     def __enter__(self) -> NginxService:
-        nginx = shutil.which("nginx", path=_PATH)
-        assert nginx, "nginx is not installed; on Debian: apt-get install nginx-light"
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(self._folder))
             stack.enter_context(self._behind)
             self.process, self.log = self._behind.process, self._behind.log
             with socket.create_server(("127.0.0.1", 0)) as free:
                 self.port = free.getsockname()[1]
-            configuration = folder / "nginx.conf"
-            configuration.write_text(self._configuration())
-            # As root it would become somebody who may not write here.
-            settings = f"daemon off; pid {folder}/pid;" + " user root;" * (os.geteuid() == 0)
-            command = [nginx, "-p", folder, "-c", configuration, "-e", self.nginx_log]
-            self._nginx = subprocess.Popen([*command, "-g", settings])
-            stack.callback(self._stop_nginx)
+            self.nginx_log = stack.enter_context(nginx(self._configuration(), folder))
             self._wait_until_ready()
             self._stack = stack.pop_all()
         return self
 
     def _configuration(self) -> str:
         text = CONFIGURATION.read_text()
-        places = (
-            f"{kind}_temp_path {self._folder.name}/{kind};"
-            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        )
+        places = temporary_paths(Path(self._folder.name))
         text = _replaced(text, "http {\n", "\n    ".join(("http {", *places, "")))
         behind = self._behind
         upstream = f"unix:{behind.uds}" if behind.uds else f"127.0.0.1:{behind.port}"
@@ -87,13 +99,6 @@ class NginxService(Service):
             text = _replaced(text, "proxy_buffering off;", "proxy_buffering on;")
             text = _replaced(text, "proxy_request_buffering off;", "proxy_request_buffering on;")
         return text
-
-    def _stop_nginx(self) -> None:
-        """End nginx when its requests are over; it must not have found anything wrong."""
-        self._nginx.send_signal(signal.SIGQUIT)
-        assert self._nginx.wait(60) == 0
-        found = re.findall(r"^.*\[(?:emerg|alert|crit)\].*$", self.nginx_log.read_text(), re.M)
-        assert not found, "\n".join(found)
 
     def __exit__(
         self,
