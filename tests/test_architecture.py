@@ -72,7 +72,7 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
     },
     SERVICE: {
         "fleet": {"process", "routes", "engine", "http1"},
-        "process": {"auth", "engine", "backends", "http1", "http2", "routes", "content"},
+        "process": {"auth", "engine", "backends", "http1", "http2", "grpc", "routes", "content"},
         "routes": {
             *("metrics", "auth", "openapi", "http1", "inference", "engine", "backends", "codec"),
             "content",

@@ -18,7 +18,7 @@ from tensor_round.contract.errors import (
 from ..content import Parts
 from ..content.codings import DECODING_BYTES, Decoded, decoder_for
 from ..content.sources import ByteSource, Progress, expect_end, read_all
-from ..engine.job import Job
+from ..engine.job import Job, Observer
 from ..http2.fields import encoded
 from ..http2.serving import ServedStream
 from ..metrics.recorder import Metrics
@@ -69,6 +69,8 @@ class Call:
     def __init__(self, stream: ServedStream, opening: bytes, metrics: Metrics) -> None:
         self.stream = stream
         self._metrics = metrics
+        #: Observes the jobs of its inferences.
+        self.observer: Observer = metrics.counts
         #: The header block of the response.
         self._opening: bytes | None = opening
         #: Bytes of messages sent, prefixes included.
@@ -148,7 +150,7 @@ class Call:
         """Send the response to an inference, and have its job count it."""
         nbytes = 0 if job.call is None else job.call.input.byte_length
         job.traffic = self.stream.head.path, nbytes, sum(map(len, parts))
-        job.observer, job.sending_since = self._metrics.counts, perf_counter()
+        job.observer, job.sending_since = self.observer, perf_counter()
         return await self.respond(parts, trailers)
 
     def count_refusal(self, refusal: RequestRefused, received: int, sent: int) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import perf_counter
+from typing import Protocol
 
 from tensor_round.contract.errors import (
     Draining,
@@ -19,7 +20,7 @@ from ..access_log import Entry, log
 from ..auth.api_keys import Authenticator
 from ..auth.origins import HostCheck
 from ..content.sources import ClientDisconnected
-from ..engine.job import Job
+from ..engine.job import Job, Observer
 from ..engine.memory import Memory
 from ..engine.threads import CallerGone
 from ..failures import refusal_for
@@ -29,13 +30,23 @@ from ..http2.fields import encoded
 from ..http2.serving import ServedStream
 from ..metrics.recorder import ABANDONED, Metrics
 from .call import Call, Method
-from .status import outcome
+from .status import Status, outcome, status_of
 
 _CONTENT_TYPE = b"application/grpc"
 #: What a call takes of the budget while its request is not whole: its stream and its task.
 _WAITING_BYTES = 8 << 10
 #: ``:status: 200`` of HPACK's table, and the type of every response.
 _OPENING = b"\x88" + encoded((b"content-type", _CONTENT_TYPE))
+
+
+class CallSpan(Protocol):
+    """The span of a call."""
+
+    def observing(self, observer: Observer) -> Observer:
+        """Return the observer of the call's jobs, which tells the other one, too."""
+
+    def end(self, status: Status | None, code: str) -> None:
+        """Note the end of the call; ``status`` is None if the caller has left before."""
 
 
 class Service:
@@ -57,12 +68,17 @@ class Service:
         self._authenticator = authenticator
         self._metrics = metrics
         self._logs_access = logs_access
+        #: Begins the span of a call; None if there are no traces.
+        self.begin_span: Callable[[ServedStream], CallSpan] | None = None
 
     async def serve(self, stream: ServedStream) -> None:
         """Respond to a stream; errors become statuses."""
         began = perf_counter()
         request_id = request_id_field(stream.head)
         call = Call(stream, _OPENING + encoded(request_id), self._metrics)
+        span = None if self.begin_span is None else self.begin_span(stream)
+        if span is not None:
+            call.observer = span.observing(call.observer)
         job = Job(self._memory, stream)
         refusal: RequestRefused | None = None
         is_sent, is_cancelled = False, False
@@ -92,6 +108,9 @@ class Service:
             # A thread may still use the buffers of a call that was cancelled, and the kernel those
             # of an incomplete response.
             job.end(reusable=not (is_cancelled or stream.holds_memory), is_sent=is_whole)
+            if span is not None:
+                ended = Status.OK if refusal is None else status_of(refusal)
+                span.end(ended if is_sent else None, code)
             if self._logs_access:
                 self._log(call, status, code, perf_counter() - began, request_id[1])
 

@@ -82,7 +82,7 @@ def _serve(
     supervised: bool = False,
 ) -> int:
     """Serve an application until a signal; return the exit code."""
-    with traced(app.dispatcher, app.metrics.route_of, os.environ) as handler:
+    with traced(app.dispatcher, app.grpc, app.metrics.route_of, os.environ) as handler:
         tls = None
         if settings.ssl_certfile is not None:
             files = settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_ca_certs

@@ -16,7 +16,7 @@ from opentelemetry.util.types import AttributeValue
 from ..content.sources import ClientDisconnected
 from ..engine.job import PHASES, Job, Observer
 from ..http1.context import RequestHandler
-from ..http1.head import TRACEPARENT, RequestHead, traceparent_of, tracestate_of
+from ..http1.head import TRACEPARENT, Head, traceparent_of, tracestate_of
 from ..http1.request import Request
 from ..http1.response import Response
 
@@ -62,7 +62,7 @@ class TracedHandler:
         job = response.owner
         # A job without an observer has no phases: it holds an answer of FastAPI.
         if isinstance(job, Job) and job.observer is not None and span.is_recording():
-            job.observer = _JobSpans(self._tracer, span, epoch, job.observer)
+            job.observer = _LastSpans(self._tracer, span, epoch, job.observer)
         else:
             span.end()
         return response
@@ -82,20 +82,25 @@ class TracedHandler:
         if request.client is not None:
             attributes["client.address"] = request.client[0]
         name = f"{method} {route}" if "http.route" in attributes else method
-        context = _CONTEXT.extract(_context_fields(head), Context())
-        span = self._tracer.start_span(
-            name, context, SpanKind.SERVER, attributes, start_time=started
-        )
-        if traceparent_of(head) is None:
-            # For the log and problem documents, which have the traceparent of the request.
-            fields: dict[str, str] = {}
-            _CONTEXT.inject(fields, set_span_in_context(span, Context()))
-            head.values[TRACEPARENT] = fields["traceparent"].encode()
-        return span
+        return start_span(self._tracer, head, name, attributes, started)
 
 
-class _JobSpans:
-    """Observes the end of a job: makes the spans of its phases, and ends that of its request.
+def start_span(
+    tracer: Tracer, head: Head, name: str, attributes: dict[str, AttributeValue], started: int
+) -> Span:
+    """The span of a request, in its caller's trace; a head without one gets its ``traceparent``."""
+    context = _CONTEXT.extract(_context_fields(head), Context())
+    span = tracer.start_span(name, context, SpanKind.SERVER, attributes, start_time=started)
+    if traceparent_of(head) is None:
+        # For the log and problem documents, which have the traceparent of the request.
+        fields: dict[str, str] = {}
+        _CONTEXT.inject(fields, set_span_in_context(span, Context()))
+        head.values[TRACEPARENT] = fields["traceparent"].encode()
+    return span
+
+
+class JobSpans:
+    """Observes the end of a job: makes the spans of its phases within that of its request.
 
     The phases are laid end to end, by the seconds that were measured: what was rounded while the
     body was being received counts as ``execute`` alone.
@@ -109,7 +114,11 @@ class _JobSpans:
         self._observer = observer
 
     def job_ended(self, job: Job) -> None:
-        """End the spans."""
+        """See :class:`Observer`."""
+        self._end_phases(job)
+
+    def _end_phases(self, job: Job) -> int:
+        """Make the spans; return their end."""
         if self._observer is not None:
             self._observer.job_ended(job)
         now = self._epoch + time.perf_counter_ns()
@@ -122,13 +131,22 @@ class _JobSpans:
         for name, start, end in zip(PHASES, times, times[1:], strict=False):
             self._tracer.start_span(name, context, start_time=start).end(end)
         self._span.set_attributes(_job_attributes(job))
+        return now
+
+
+class _LastSpans(JobSpans):
+    """The same of a job with which its request ends."""
+
+    def job_ended(self, job: Job) -> None:
+        """End the span of the request, too."""
+        now = self._end_phases(job)
         if not job.is_sent:
             self._span.set_attribute("error.type", ClientDisconnected.__qualname__)
             self._span.set_status(Status(StatusCode.ERROR))
         self._span.end(now)
 
 
-def _context_fields(head: RequestHead) -> dict[str, str]:
+def _context_fields(head: Head) -> dict[str, str]:
     """The lawful ones of the fields: OpenTelemetry logs a warning with what it cannot read."""
     fields = {"traceparent": traceparent_of(head), "tracestate": tracestate_of(head)}
     return {name: value for name, value in fields.items() if value is not None}

@@ -8,9 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 
+from ..grpc.service import Service
 from ..http1.context import RequestHandler
 
 NAME = "tensor-round"
@@ -42,12 +44,16 @@ def is_installed() -> bool:
 
 @contextmanager
 def traced(
-    handler: RequestHandler, route_of: Callable[[str], str], environ: Mapping[str, str]
+    handler: RequestHandler,
+    grpc: Service | None,
+    route_of: Callable[[str], str],
+    environ: Mapping[str, str],
 ) -> Iterator[RequestHandler]:
     """The handler, with a span for each request if that is configured and installed.
 
-    ``route_of`` gives the route of a path, out of a few. At the end the last spans are exported,
-    which takes ``FLUSH_SECONDS`` at most. Raises :class:`CannotTrace`.
+    Then ``grpc`` makes one for each call. ``route_of`` gives the route of a path, out of a few. At
+    the end the last spans are exported, which takes ``FLUSH_SECONDS`` at most. Raises
+    :class:`CannotTrace`.
     """
     if not (is_configured(environ) and is_installed()):
         yield handler
@@ -57,6 +63,7 @@ def traced(
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+    from .call_spans import begin_call
     from .spans import TracedHandler
 
     resource = Resource.create({"service.version": version(NAME)})
@@ -68,8 +75,11 @@ def traced(
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     except ValueError as error:
         raise CannotTrace(f"the variables OTEL_*: {error}") from None
+    tracer = provider.get_tracer(NAME, version(NAME))
+    if grpc is not None:
+        grpc.begin_span = partial(begin_call, tracer, route_of)
     try:
-        yield TracedHandler(handler, provider.get_tracer(NAME, version(NAME)), route_of)
+        yield TracedHandler(handler, tracer, route_of)
     finally:
         # The SDK would wait for half a minute.
         flush = threading.Thread(target=provider.shutdown, name="tensor-round-flush", daemon=True)

@@ -310,7 +310,7 @@ def test_when_it_is_off_a_request_takes_the_same_path() -> None:
     code = (
         "import sys\nfrom tensor_round_service.process.tracing import traced\n"
         f"for environment in {off!r}:\n"
-        "    with traced(sys, str, environment) as handler: assert handler is sys\n"
+        "    with traced(sys, None, str, environment) as handler: assert handler is sys\n"
         "assert 'opentelemetry' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

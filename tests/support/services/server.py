@@ -136,6 +136,14 @@ class Service:
             time.sleep(0.02)
         raise AssertionError("the service did not get ready:\n" + "".join(self.log))
 
+    def logged(self, text: str) -> str:
+        """The first line of the log that has this text, once it is there."""
+        deadline = time.monotonic() + 60
+        while not (found := [line for line in self.log if text in line]):
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.01)
+        return found[0]
+
     def connect(self, timeout: float = 60) -> socket.socket:
         """A fresh connection to the service."""
         if self.uds:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -42,26 +41,20 @@ def test_ids_and_traces(service: Service, client: Client) -> None:
     fields = ("x-request-id", "an-id-of-the-test"), ("traceparent", trace)
     answer = client.call("ModelInfer", REQUEST, *fields)
     assert answer.fields["x-request-id"] == "an-id-of-the-test"
-    line = logged(service, "an-id-of-the-test")
+    line = service.logged("an-id-of-the-test")
     assert f"POST {INFER} status=200" in line
+    received, sent = len(framed(REQUEST)), len(answer.content)
+    assert f"received_bytes={received} sent_bytes={sent} duration_ms=" in line
     assert f"traceparent={trace}" in line
     refused = client.call("ModelMetadata", made("ModelMetadataRequest", name="none"))
-    line = logged(service, refused.fields["x-request-id"])
+    line = service.logged(refused.fields["x-request-id"])
     assert "status=404 code=not_found" in line
-
-
-def logged(service: Service, text: str) -> str:
-    """The line of the log that has this text, once it is there."""
-    deadline = time.monotonic() + 60
-    while not (found := [line for line in service.log if text in line]):
-        assert time.monotonic() < deadline, service.log
-        time.sleep(0.01)
-    return found[0]
 
 
 def test_metrics(service: Service, client: Client) -> None:
     before = counted(service)
-    assert client.call("ModelInfer", REQUEST).status == 0
+    answer = client.call("ModelInfer", REQUEST)
+    assert answer.status == 0
     assert client.call("ModelInfer", b"\xff").status == 3
     assert client.call("/no.Service/Method", b"").status == 12
     after = counted(service)
@@ -72,9 +65,24 @@ def test_metrics(service: Service, client: Client) -> None:
     assert any('route="other",status="501"' in each for each in grown)
 
 
-def counted(service: Service) -> dict[str, float]:
+def test_bytes_and_phases_are_counted(service: Service, client: Client) -> None:
+    names = ("received_bytes_total", "sent_bytes_total", "phase_seconds_count")
+    before = [counted(service, f"tensor_round_{name}") for name in names]
+    answer = client.call("ModelInfer", REQUEST)
+    received, sent, phases = (
+        {key: count for key, value in after.items() if (count := value - earlier.get(key, 0))}
+        for name, earlier in zip(names, before, strict=True)
+        for after in [counted(service, f"tensor_round_{name}")]
+    )
+    assert received[f'{{route="{INFER}"}}'] == X.nbytes
+    assert sent[f'{{route="{INFER}"}}'] == len(answer.content)
+    assert sorted(phases.values()) == [1, 1, 1, 1]
+
+
+def counted(service: Service, name: str = "tensor_round_requests_total") -> dict[str, float]:
+    """The values of a metric, by their labels."""
     text = service.get("/metrics").content.decode()
-    rows = (line for line in text.splitlines() if line.startswith("tensor_round_requests_total{"))
+    rows = (line.removeprefix(name) for line in text.splitlines() if line.startswith(f"{name}{{"))
     return {labels: float(count) for labels, _, count in (row.rpartition(" ") for row in rows)}
 
 
