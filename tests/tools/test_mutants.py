@@ -8,7 +8,7 @@ import pytest
 
 from mutants.__main__ import LISTED, ROOT, beside, modules
 from mutants.judging import Order, Room
-from mutants.mutations import mutants
+from mutants.mutations import Mutant, mutants
 
 BEFORE = '''
 """A docstring with 1."""
@@ -110,9 +110,9 @@ def test_each_listed_survivor_is_a_mutant_with_a_reason() -> None:
 
 
 def test_the_tests_that_ran_the_line_are_run_first_and_the_short_ones_before_others() -> None:
-    order = Order({"a": (2.0, [7]), "b": (1.0, [8]), "c": (3.0, [8]), "d": (0.5, [])})
-    assert order.tests(8) == {"b": 0, "c": 1, "d": 2, "a": 3}
-    assert list(order.tests(9)) == ["d", "b", "a", "c"]
+    order = Order({"::a": (2.0, [7]), "::b": (1.0, [8]), "::c": (3.0, [8]), "::d": (0.5, [])})
+    assert order.tests(8) == {"::b": 0, "::c": 1, "::d": 2, "::a": 3}
+    assert list(order.tests(9)) == ["::d", "::b", "::a", "::c"]
 
 
 def test_a_mutant_tells_the_line_of_its_change() -> None:
@@ -122,14 +122,29 @@ def test_a_mutant_tells_the_line_of_its_change() -> None:
     assert lines[found["Held.take: self.count -= n -> pass"] - 1].strip() == "self.count -= n"
 
 
-def test_a_room_judges_by_the_tests_and_knows_their_lines(tmp_path: Path) -> None:
-    module = Path("service/tensor_round_service/engine/job.py")
-    tests = [ROOT / "tests/service/engine/test_job.py"]
-    room, text = Room(tmp_path / "room"), (ROOT / module).read_text()
-    order = room.order(module, tests)
-    broken = next(m for m in mutants(text) if m.name.endswith("-> pass"))
-    places = order.tests(broken.line)
-    first = min(places, key=places.__getitem__)
-    assert broken.line in order.runs[first][1]
-    assert room.judge(module, text, tests, places) == "survived"
-    assert room.judge(module, broken.text, tests, places) == "killed"
+def test_a_file_that_ran_nothing_of_a_module_is_left_out() -> None:
+    order = Order({"a::1": (1.0, [7]), "a::2": (2.0, []), "b::1": (3.0, [])})
+    assert list(order.tests(7)) == ["a::1", "a::2"]
+    assert set(Order({"a::1": (1.0, []), "b::1": (3.0, [])}).tests(7)) == {"a::1", "b::1"}
+
+
+@pytest.mark.parametrize("where", ["a function", "what runs when it is imported"])
+def test_a_room_judges_by_the_tests_and_knows_their_lines(tmp_path: Path, where: str) -> None:
+    module = Path("service/tensor_round_service/engine/memory.py")
+    text = (ROOT / module).read_text()
+    room = Room(tmp_path / "room")
+    room.open(module, [ROOT / "tests/service/engine/test_memory.py"])
+    order, has_passed = room.order()
+    assert has_passed
+    names = {"a function": "Memory.allocate: ", "what runs when it is imported": "SMALL_"}
+    broken = [m for m in mutants(text) if m.name.startswith(names[where])]
+    verdicts = set()
+    for mutant in broken[:3]:
+        places = order.tests(mutant.line)
+        if where == "a function":
+            first = min(places, key=places.__getitem__)
+            assert mutant.line in order.runs[first][1]
+        verdicts.add(room.judge(mutant, places))
+    assert "killed" in verdicts
+    assert room.judge(Mutant("as it is", text, 0), order.tests(0)) == "survived"
+    room.close()

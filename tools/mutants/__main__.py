@@ -70,34 +70,49 @@ def judge(module: Path, rooms: queue.Queue[Room], kept: dict[str, str], every: i
     """
     text, tests = (ROOT / module).read_text(), beside(module)
     tested = "".join(file.read_text() for file in tests)
-    order, limit = Order(), 0.0
-
-    def one(mutant: Mutant) -> str:
+    found = list(mutants(text, is_kernel=module.stem.endswith("kernels")))
+    drawn = random.Random(str(module)).sample(found, len(found))[: -(-len(found) // every)]
+    verdicts: dict[str, str] = {}
+    left: list[tuple[Mutant, str, str]] = []
+    for mutant in drawn:
         noticed, survived = (_digest(mutant.text, rest) for rest in ("", tested))
-        if found := kept.get(noticed) or kept.get(survived):
-            return found
+        if verdict := kept.get(noticed) or kept.get(survived):
+            verdicts[mutant.name] = verdict
+        else:
+            left.append((mutant, noticed, survived))
+    if left:
+        order, limit = _order(module, tests, rooms)
+
+    def one(each: tuple[Mutant, str, str]) -> None:
+        mutant, noticed, survived = each
         room = rooms.get()
-        verdict = room.judge(module, mutant.text, tests, order.tests(mutant.line), limit)
+        room.open(module, tests)
+        verdict = verdicts[mutant.name] = room.judge(mutant, order.tests(mutant.line), limit)
         rooms.put(room)
         kept_as = survived if verdict == "survived" else noticed
         with VERDICTS.open("a") as file:
             file.write(json.dumps({kept_as: verdict}) + "\n")
-        return verdict
 
-    found = list(mutants(text, is_kernel=module.stem.endswith("kernels")))
-    drawn = random.Random(str(module)).sample(found, len(found))[: -(-len(found) // every)]
-    if drawn:
-        room = rooms.get()
-        order = room.order(module, tests)
-        began = time.monotonic()
-        if room.judge(module, text, tests, order.tests(0)) != "survived":
-            sys.exit(f"{room.log.read_text()}\nthe tests beside {module} do not pass")
-        # On a busy machine a run may take several times as long as another.
-        limit = 10 + 4 * (time.monotonic() - began)
-        rooms.put(room)
     with ThreadPoolExecutor(rooms.maxsize) as pool:
-        verdicts = dict(zip((mutant.name for mutant in drawn), pool.map(one, drawn), strict=True))
-    return report(module, verdicts, {mutant.name for mutant in found})
+        list(pool.map(one, left))
+    ordered = {mutant.name: verdicts[mutant.name] for mutant in drawn}
+    return report(module, ordered, {mutant.name for mutant in found})
+
+
+def _order(module: Path, tests: list[Path], rooms: queue.Queue[Room]) -> tuple[Order, float]:
+    """The order of the tests of a module, and the seconds that they may take on a mutant."""
+    room = rooms.get()
+    room.open(module, tests)
+    began = time.monotonic()
+    order, has_passed = room.order()
+    if not has_passed:
+        began = time.monotonic()
+        as_it_is = Mutant("as it is", (ROOT / module).read_text(), 0)
+        if room.judge(as_it_is, order.tests(0)) != "survived":
+            sys.exit(f"{room.log.read_text()}\nthe tests beside {module} do not pass")
+    rooms.put(room)
+    # On a busy machine a run may take several times as long as another.
+    return order, 10 + 4 * (time.monotonic() - began)
 
 
 def report(module: Path, verdicts: Mapping[str, str], names: Set[str]) -> bool:

@@ -1,8 +1,14 @@
-"""Judges a mutant: runs the tests beside its module on a copy of the packages that has it."""
+"""Judges mutants: runs the tests beside a module on a copy of the packages with each in its place.
+
+Importing and collecting takes longer than the tests that notice a change. So a process collects the
+tests once and is forked for each mutant, whose functions get the changed code there. What runs when
+a module is imported is judged in a fresh process.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -13,37 +19,47 @@ import threading
 import time
 from collections.abc import Iterator
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import pytest
+
+from .mutations import Mutant
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("client", "service", "verify", "cli")
 #: A mutant that asks for more bytes than this does not take them from others.
 MEMORY_LIMIT = 12 << 30
-#: What tests import, imported once: each mutant's process is forked.
+#: What tests import, imported once: each process of tests is forked.
 PRELOADED = "numpy ml_dtypes pydantic httpx2 hypothesis fastapi httptools uvicorn llvmlite.binding"
 
 _FORKS = get_context("forkserver")
 _FORKS.set_forkserver_preload([__name__, *PRELOADED.split()])
+#: CPython's flag of the code of functions, which that of modules and classes lacks.
+_IS_FUNCTION = 0x1
 
 
 class Order:
     """The order in which tests are run: those that ran the changed line first, by their time.
 
-    It is learnt from a run of the module as it is. All tests are run in any case: what is cached,
-    or in another process, no trace shows.
+    It is learnt from a run of the module as it is. The other tests of a file follow, because no
+    trace shows what is cached, or in another process; files that ran nothing of the module do not.
     """
 
     def __init__(self, runs: dict[str, tuple[float, list[int]]] | None = None) -> None:
         #: By test: the seconds that it took, and the lines of the module that it ran.
         self.runs = runs or {}
+        self._files = {_file(test) for test, (_, lines) in self.runs.items() if lines}
 
     def tests(self, line: int) -> dict[str, int]:
         """The place of each test in a run for a mutant whose change is on this line."""
-        keys = {test: (line not in lines, took) for test, (took, lines) in self.runs.items()}
+        keys = {
+            test: (line not in lines, took)
+            for test, (took, lines) in self.runs.items()
+            if not self._files or _file(test) in self._files
+        }
         return {test: place for place, test in enumerate(sorted(keys, key=keys.__getitem__))}
 
 
@@ -58,37 +74,90 @@ class Room:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / package, folder / package, ignore=ignored)
         self._mtime = 0
+        self._opened: tuple[Path, Path, list[Path], Connection, Any] | None = None
 
-    def order(self, module: Path, tests: list[Path]) -> Order:
-        """The order that a run with the module as it is suggests. It may fail, as it is slow."""
-        process = _FORKS.Process(target=_trace, args=(self.folder, tests, self.folder / module))
-        process.start()
-        process.join()
-        return Order(json.loads((self.folder / "traced").read_text()))
-
-    def judge(
-        self,
-        module: Path,
-        text: str,
-        tests: list[Path],
-        places: dict[str, int],
-        limit: float | None = None,
-    ) -> str:
-        """``survived``, ``killed``, or ``timeout`` after ``limit`` seconds."""
+    def open(self, module: Path, tests: list[Path]) -> None:
+        """Collect ``tests``, to judge mutants of ``module``, unless that is done."""
+        if self._opened is not None and self._opened[0] == module:
+            return
+        self.close()
+        near, far = _FORKS.Pipe()
         file = self.folder / module
-        file.write_text(text)
+        process = _FORKS.Process(target=_collect, args=(self.folder, tests, file, far))
+        process.start()
+        far.close()
+        self._opened = module, file, tests, near, process
+
+    def close(self) -> None:
+        if self._opened is not None:
+            *_, connection, process = self._opened
+            connection.close()
+            process.join()
+            self._opened = None
+
+    def order(self) -> tuple[Order, bool]:
+        """The order that a run with the module as it is suggests, and whether the tests passed.
+
+        They may fail, as it is slow.
+        """
+        verdict = self._ask(None, {}, None)
+        return Order(json.loads((self.folder / "traced").read_text())), verdict == "survived"
+
+    def judge(self, mutant: Mutant, places: dict[str, int], limit: float | None = None) -> str:
+        """``survived``, ``killed``, or ``timeout`` after ``limit`` seconds."""
+        assert self._opened is not None
+        module, file, tests, *_ = self._opened
+        file.write_text(mutant.text)
         # Bytecode is known by its source's time, in whole seconds.
         self._mtime += 1
         os.utime(file, (self._mtime, self._mtime))
-        process = _FORKS.Process(target=_test, args=(self.folder, tests, _Sorting(places)))
-        process.start()
-        process.join(limit)
-        is_late = process.is_alive()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid or 0, signal.SIGKILL)  # with all that the tests have started
-        process.join()
-        shutil.copy2(ROOT / module, file)
-        return "timeout" if is_late else "killed" if process.exitcode else "survived"
+        try:
+            verdict = self._ask(mutant, places, limit)
+            if verdict != "not in a function":
+                return verdict
+            files = {ROOT / _file(test) for test in places}
+            near, far = _FORKS.Pipe()
+            selected = [test for test in tests if not files or test in files]
+            process = _FORKS.Process(target=_test, args=(self.folder, selected, places, far))
+            process.start()
+            far.close()
+            return _verdict(near, process.pid or 0, limit, process.join)
+        finally:
+            shutil.copy2(ROOT / module, file)
+
+    def _ask(self, mutant: Mutant | None, places: dict[str, int], limit: float | None) -> str:
+        assert self._opened is not None
+        *_, connection, _ = self._opened
+        connection.send((mutant, places, limit))
+        try:
+            return str(connection.recv())
+        except EOFError:
+            sys.exit(f"{self.log.read_text()}\nthe tests were not collected")
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def _verdict(near: Connection, group: int, limit: float | None, join: Any) -> str:
+    """What a process that leads a group says within a limit; ends the group."""
+    is_late = not near.poll(limit)
+    try:
+        verdict = "timeout" if is_late else str(near.recv())
+    except EOFError:
+        verdict = "killed"  # with its process
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)  # with all that the tests have started
+    join()
+    near.close()
+    return verdict
+
+
+def _sort(items: list[pytest.Item], places: dict[str, int]) -> None:
+    """Leave the tests of the files that have places, in their order; new tests are first."""
+    files = {_file(test) for test in places}
+    items[:] = [item for item in items if not files or _file(item.nodeid) in files]
+    items.sort(key=lambda item: places.get(item.nodeid, 0))
 
 
 class _Sorting:
@@ -98,20 +167,66 @@ class _Sorting:
         self._places = places
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items.sort(key=lambda item: self._places.get(item.nodeid, 0))
+        _sort(items, self._places)
 
 
-class _Tracing:
-    """The plugin that notes which lines of a module each test runs."""
+class _Forking:
+    """The plugin that forks once the tests are collected, for each run of them.
 
-    def __init__(self, file: Path) -> None:
-        self._file = str(file)
+    Without a mutant, a run notes the lines of the module that each test runs.
+    """
+
+    def __init__(self, folder: Path, file: Path, asked: Connection) -> None:
+        self._folder, self._file, self._asked = folder, str(file), asked
+        self._text = file.read_text()
+        #: Where a run says how it ended; None in the process that is forked.
+        self.told: Connection | None = None
+        self._is_tracing = False
         self._lines: set[int] = set()
         self.runs: dict[str, tuple[float, list[int]]] = {}
-        threading.settrace(self._enter)
+        sys.settrace(self._enter)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        sys.settrace(None)
+        imported = self._lines
+        functions = [
+            each
+            for each in gc.get_objects()
+            if type(each) is FunctionType and each.__code__.co_filename == self._file
+        ]
+        while True:
+            try:
+                mutant, places, limit = self._asked.recv()
+            except EOFError:
+                return True
+            if mutant is not None and not (
+                changed := _changed_code(self._text, mutant, functions, imported)
+            ):
+                self._asked.send("not in a function")
+                continue
+            near, far = _FORKS.Pipe(duplex=False)
+            if run := os.fork():
+                far.close()
+                self._asked.send(_verdict(near, run, limit, lambda run=run: os.waitpid(run, 0)))
+                continue
+            os.setsid()
+            _write(self._folder / "log")
+            self.told = far
+            self._is_tracing = mutant is None
+            if mutant is None:
+                threading.settrace(self._enter)
+            else:
+                session.config.option.maxfail = 1
+                for function in functions:
+                    function.__code__ = changed.get(function.__code__, function.__code__)
+            _sort(session.items, places)
+            return None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        if not self._is_tracing:
+            return (yield)
         self._lines = set()
         began = time.monotonic()
         sys.settrace(self._enter)
@@ -129,26 +244,73 @@ class _Tracing:
         return self._visit
 
 
-def _trace(folder: Path, tests: list[Path], file: Path) -> None:
-    tracing = _Tracing(file)
-    _run(folder, tests, tracing)
-    (folder / "traced").write_text(json.dumps(tracing.runs))
+def _changed_code(
+    text: str, mutant: Mutant, functions: list[FunctionType], imported: set[int]
+) -> dict[CodeType, CodeType]:
+    """The code that ``mutant`` gives to one of ``functions``; empty if importing may notice it."""
+    before, after = (dict(_code(compile(each, "", "exec"))) for each in (text, mutant.text))
+    for name, code in before.items():
+        lines = _lines(code) - {code.co_firstlineno}
+        if not lines or not min(lines) <= mutant.line <= max(lines):
+            continue
+        place = code.co_qualname, code.co_firstlineno
+        for each in (function.__code__ for function in functions):
+            if (each.co_qualname, each.co_firstlineno) == place and not imported & lines:
+                other = after.get(name)
+                if other is not None and other.co_freevars == each.co_freevars:
+                    return {each: other.replace(co_filename=each.co_filename)}
+    return {}
+
+
+def _code(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
+    """The code of the functions of a module and its classes, by their names and places."""
+    for place, inner in enumerate(code.co_consts):
+        if isinstance(inner, CodeType):
+            if inner.co_flags & _IS_FUNCTION:
+                yield (inner.co_qualname, place), inner
+            else:
+                yield from _code(inner)
+
+
+def _lines(code: CodeType) -> set[int]:
+    """The lines of a function, and of those in it."""
+    lines = {line for *_, line in code.co_lines() if line}
+    return lines.union(*(_lines(each) for each in code.co_consts if isinstance(each, CodeType)))
+
+
+def _collect(folder: Path, tests: list[Path], file: Path, asked: Connection) -> None:
+    _enter(folder)
+    plugin = _Forking(folder, file, asked)
+    code = _run(tests, plugin)
+    if plugin.told is not None:
+        (folder / "traced").write_text(json.dumps(plugin.runs))
+        plugin.told.send("killed" if code else "survived")
     os._exit(0)
 
 
-def _test(folder: Path, tests: list[Path], plugin: object) -> None:
-    os._exit(_run(folder, tests, plugin, "-x"))
+def _test(folder: Path, tests: list[Path], places: dict[str, int], told: Connection) -> None:
+    _enter(folder)
+    told.send("killed" if _run(tests, _Sorting(places), "-x") else "survived")
+    os._exit(0)
 
 
-def _run(folder: Path, tests: list[Path], plugin: object, *options: str) -> int:
+def _enter(folder: Path) -> None:
+    """Begin a group of processes that import the packages of ``folder``."""
     os.setsid()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     sys.path[:0] = paths = [str(folder / package) for package in PACKAGES]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    with open(folder / "log", "w") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-        fixed = ["-q", "--assert=plain", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
-        return int(pytest.main([*fixed, *options, *map(str, tests)], plugins=[plugin]))
+    _write(folder / "log")
+
+
+def _write(log: Path) -> None:
+    with log.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+
+
+def _run(tests: list[Path], plugin: object, *options: str) -> int:
+    fixed = ["-q", "--assert=plain", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+    return int(pytest.main([*fixed, *options, *map(str, tests)], plugins=[plugin]))
