@@ -64,6 +64,8 @@ def test_each_mutant_has_one_change_and_a_name_of_its_own() -> None:
         ("(a + b) // c", ["(a + b) * c", "a - b"]),
         ("a << 3", ["a >> 3", "4"]),
         ("f(True)", ["pass", "False"]),
+        ("a = zip(b, strict=True)", []),
+        ("a = 1e17", ["2e+17"]),
         ("b if a else c", ["not a"]),
     ],
 )

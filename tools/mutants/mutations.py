@@ -96,7 +96,7 @@ def _variants(
         case ast.Constant(bool(value)):
             yield ast.Constant(not value), None
         case ast.Constant(int(value) | float(value)):
-            yield ast.Constant(value + 1), None
+            yield ast.Constant(value + 1 if value + 1 != value else 2 * value), None
         case ast.Constant(str(value)) if is_kernel:
             for found in _WORD.finditer(value):
                 other = WORDS[found[0]] if found[0] in WORDS else str(int(found[0]) + 1)
@@ -116,8 +116,10 @@ def _variants(
 
 
 def _is_idle(node: ast.AST, is_kernel: bool) -> bool:
-    """Whether a node is a docstring, for type checkers alone, or a message."""
+    """Whether a node is a docstring, an assertion, for type checkers alone, or a message."""
     match node:
+        case ast.keyword("strict", ast.Constant(True)):
+            return True  # of zip: an assertion that both are equally long
         case ast.Expr(ast.Constant()):
             return True
         case ast.If(ast.Name("TYPE_CHECKING")) | ast.Assert():

@@ -8,7 +8,7 @@ import pytest
 
 from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round.contract.errors import PayloadSizeMismatch
+from tensor_round.contract.errors import PayloadSizeMismatch, TensorTooLarge
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
 
@@ -72,3 +72,22 @@ def test_a_payload_has_one_of_two_lengths_and_others_are_told_which() -> None:
     assert isinstance(refusal, PayloadSizeMismatch)
     assert str(refusal) == "the payload must have 6 or 8 bytes for this descriptor, got 7"
     assert "must have 8 bytes" in str(wrong_size(7, (8, 8)))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "which"),
+    [
+        ({}, {}, None),
+        ({"byte_length": 13}, {}, "input"),
+        ({}, {"byte_length": 13}, "output"),
+    ],
+)
+def test_both_sizes_are_limited(
+    source: dict[str, Any], target: dict[str, Any], which: str | None
+) -> None:
+    made = call(source, target)
+    if which is None:
+        made.check_sizes(12)
+    else:
+        with pytest.raises(TensorTooLarge, match=f"the {which} tensor has 13 bytes"):
+            made.check_sizes(12)

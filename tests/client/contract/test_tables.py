@@ -9,7 +9,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tensor_round.contract.dtypes import BY_NAME, BY_OIP, DTYPES, DType, from_numpy
+from tensor_round.contract.dtypes import (
+    BY_NAME,
+    BY_OIP,
+    DTYPES,
+    DType,
+    dtype_name,
+    from_numpy,
+)
 from tensor_round.contract.operators import DIALECTS
 from tensor_round.contract.operators.dialects import directml, onnx, openvino, stablehlo
 from tensor_round.contract.rounding import Rounding
@@ -44,6 +51,33 @@ def test_kind_and_fraction_bits_are_the_formats(dtype: DType) -> None:
     else:
         assert dtype.mantissa_bits == 0
         assert dtype.kind == {"i": "signed", "u": "unsigned"}[dtype.numpy.kind]
+
+
+# exponent bits, bias, the patterns of the exponent field and of the sign (IEEE 754-2019, 3.4; OCP)
+FORMATS = {
+    "float16": (5, 15, 0x7C00, 0x8000),
+    "bfloat16": (8, 127, 0x7F80, 0x8000),
+    "float32": (8, 127, 0x7F80_0000, 0x8000_0000),
+    "float64": (11, 1023, 0x7FF0_0000_0000_0000, 0x8000_0000_0000_0000),
+    "float8_e4m3fn": (4, 7, 0x78, 0x80),
+    "float8_e5m2": (5, 15, 0x7C, 0x80),
+}
+
+
+@pytest.mark.parametrize(("name", "fields"), FORMATS.items())
+def test_the_fields_of_a_float_are_the_formats(
+    name: str, fields: tuple[int, int, int, int]
+) -> None:
+    dtype = BY_NAME[name]
+    found = dtype.exponent_bits, dtype.exponent_bias, dtype.exponent_mask, dtype.sign_bit
+    assert found == fields
+
+
+def test_a_type_is_named_by_numpy_in_either_order_and_told() -> None:
+    assert dtype_name(np.dtype(">f2")) == "float16"
+    assert dtype_name(np.dtype(ml_dtypes.float8_e5m2)) == "float8_e5m2"
+    assert dtype_name(np.dtype(bool)) == "bool"
+    assert repr(BY_NAME["int8"]) == "<DType int8>"
 
 
 @each_dtype

@@ -123,10 +123,9 @@ def _classify_fractions(
     half = number(1) << (places - number(1))
     significand = (magnitude & number((1 << p) - 1)) | number(1 << p)
     rest = np.where(shift > 0, significand & ((half << number(1)) - number(1)), number(0))
-    rest |= (shift > p + 2).astype(number)  # any fraction that is not 0
     codes[rest != 0] = PatternClass.OTHER_FRACTION
-    codes[negative & zero & (rest != 0)] = PatternClass.NEGATIVE_THAT_ROUNDS_TO_ZERO
-    near = (shift > 0) & (shift <= p + 2)
+    codes[negative & zero] = PatternClass.NEGATIVE_THAT_ROUNDS_TO_ZERO
+    near = shift <= p + 2
     codes[near & (rest != 0) & (rest == half - number(1))] = PatternClass.NEXT_BELOW_A_TIE
     codes[near & (rest == half)] = PatternClass.EXACT_TIE
 
@@ -136,9 +135,7 @@ def _classify_specials(bits: Bits, magnitude: Bits, dtype: DType, codes: Codes) 
     if dtype.has_infinity:
         nan = magnitude > dtype.exponent_mask
         codes[magnitude == dtype.exponent_mask] = PatternClass.INFINITY
-        codes[nan & (magnitude & (quiet - bits.dtype.type(1)) != 0)] = (
-            PatternClass.QUIET_NAN_WITH_PAYLOAD
-        )
+        codes[nan] = PatternClass.QUIET_NAN_WITH_PAYLOAD
         codes[nan & (magnitude & (quiet - bits.dtype.type(1)) == 0)] = PatternClass.QUIET_NAN
         codes[nan & (magnitude & quiet == 0)] = PatternClass.SIGNALLING_NAN
     else:

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import (
     FLOATS,
     INTEGER_WIDTHS,
@@ -112,6 +113,20 @@ def test_integers_are_integers(dtype: str) -> None:
     assert set(classify(bits, dtype, bits).tolist()) == {PatternClass.OTHER_INTEGER}
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_patterns_of_one_binade_have_the_classes_that_each_has_alone(dtype: str) -> None:
+    one = FLOATS[dtype].bias << FLOATS[dtype].fraction_bits
+    bits = np.arange(one, one + 3, dtype=BY_NAME[dtype].bits)
+    expected = [class_of(pattern, dtype, "toward_zero") for pattern in bits.tolist()]
+    np.testing.assert_array_equal(
+        classify(bits, dtype, rounded(bits, dtype, "toward_zero")), expected
+    )
+
+
+def test_classes_are_numbered_in_their_order() -> None:
+    assert [kind.value for kind in PatternClass] == list(range(13))
+
+
 def test_no_patterns_have_no_classes() -> None:
     none = np.array([], "<u4")
     assert classify(none, "float32", none).size == 0
@@ -121,5 +136,7 @@ def test_classes_are_named_for_json_and_for_sentences() -> None:
     assert PatternClass.EXACT_TIE.label == "exact_tie"
     assert PatternClass.LAST_ODD_INTEGER.plural("float32") == "odd integers from 2^23 to 2^24"
     assert PatternClass.OTHER_INTEGER.plural("int8") == "integers"
+    assert PatternClass.OTHER_INTEGER.plural("float32") == "other integers"
+    assert PatternClass.EXACT_TIE.plural("int8") == "exact ties"
     names = {kind.plural("float16") for kind in PatternClass}
     assert len(names) == len(PatternClass)
