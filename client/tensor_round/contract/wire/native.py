@@ -119,7 +119,7 @@ def _members(values: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _sha256(item: str) -> bytes:
-    if len(item) >= 2 and item[0] == item[-1] == ":":
+    if item[:1] == item[-1:] == ":":
         try:
             digest = base64.b64decode(item[1:-1], validate=True)
         except (binascii.Error, ValueError):

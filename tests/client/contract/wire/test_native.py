@@ -178,3 +178,11 @@ VIOLATIONS: list[tuple[str, bytes]] = [
 def test_what_no_service_sends_is_a_protocol_violation(value: bytes) -> None:
     with pytest.raises(ProtocolViolation):
         native.parse_output_descriptor(value)
+
+
+def test_the_limits_are_the_published_ones() -> None:
+    """16 KiB of descriptor, 16 MiB of JSON with 4,096 members, nested as deep as any rank needs."""
+    assert native.MAX_DESCRIPTOR_LENGTH == 16_384
+    assert native.MAX_JSON_LENGTH == 16_777_216
+    assert native.MAX_JSON_MEMBERS == 4_096
+    assert native.MAX_JSON_DEPTH == 66

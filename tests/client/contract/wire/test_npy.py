@@ -103,6 +103,16 @@ def test_a_header_is_read_at_every_cut_and_with_what_follows(version: Literal[1,
     assert npy.read_header(bytearray(whole)) == npy.read_header(memoryview(whole)) == expected
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_what_is_missing_of_a_header_is_known_as_far_as_it_came(version: Literal[1, 2, 3]) -> None:
+    whole = npy.write_header("<f4", False, (3, 4), version=version)
+    fixed = 10 if version == 1 else 12
+    for cut in range(len(whole)):
+        known = 10 if cut < 10 else fixed if cut < fixed else len(whole)
+        assert npy.missing_length(whole[:cut]) == known - cut
+    assert npy.missing_length(whole) == 0
+
+
 SPELLINGS: list[tuple[str, str]] = [
     ("as NumPy", "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"),
     ("other order", "{'shape': (3, 4), 'fortran_order': False, 'descr': '<f4'}"),
@@ -126,6 +136,31 @@ def test_what_other_writers_spell_otherwise_is_read(literal: str) -> None:
     assert header is not None
     assert (header.dtype, header.shape) == (BY_NAME["float32"], (3, 4))
     assert not header.fortran_order
+
+
+def test_limits_are_inclusive() -> None:
+    most = ", ".join(["1"] * npy.MAX_RANK)
+    entries = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({most})}}"
+    header = npy.read_header(with_literal(entries.ljust(10_000)) + b"data")
+    assert header is not None
+    assert (npy.MAX_RANK, npy.MAX_LITERAL_LENGTH, npy.MAX_HEADER_LENGTH) == (64, 10_000, 10_012)
+    assert (header.header_length, header.shape) == (10_010, (1,) * 64)
+    header = npy.read_header(with_literal(entries.ljust(10_000), 2) + b"data")
+    assert header is not None
+    assert header.header_length == 10_012
+    with pytest.raises(MalformedNpy, match="longer than 10000 bytes"):
+        npy.read_header(with_literal(entries.ljust(10_001)))
+    with pytest.raises(MalformedNpy, match="more than 64 dimensions"):
+        npy.read_header(with_literal(entries.replace("(1,", "(1, 1,")))
+    largest = npy.read_header(npy.write_header("<f4", False, (2**63 - 1,)))
+    assert largest is not None
+    assert largest.shape == (2**63 - 1,)
+
+
+def test_a_header_in_utf_8_is_read_as_such() -> None:
+    literal = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), 'é': 1}"
+    with pytest.raises(MalformedNpy, match="not a dict of"):
+        npy.read_header(with_literal(literal, 3))
 
 
 # Types that the file does not name
@@ -157,7 +192,11 @@ def test_a_fitting_name_is_taken(descr: str, name: str) -> None:
 
 @pytest.mark.parametrize("descr", ["<V2", "|V2", "<V1", "|V1", "<f1"])
 def test_without_a_name_the_answer_names_the_parameter(descr: str) -> None:
-    with pytest.raises(UnsupportedMediaType, match=r"\?dtype="):
+    size = descr[2] if descr[1] == "V" else "f1"
+    names = {"1": "float8_e4m3fn float8_e5m2 int8 uint8", "f1": "float8_e5m2"}.get(
+        size, "float16 bfloat16 int16 uint16"
+    )
+    with pytest.raises(UnsupportedMediaType, match=rf"\?dtype= \(one of: {names}\)"):
         npy.resolve_dtype(raw_header(descr), None)
 
 
@@ -183,6 +222,7 @@ def test_a_name_that_does_not_fit_is_refused(descr: str, name: str) -> None:
     with pytest.raises(InvalidDescriptor) as caught:
         npy.resolve_dtype(raw_header(descr), name)
     assert caught.value.faults[0].loc == ("query", "dtype")
+    assert caught.value.detail.endswith(f", for elements stored as {descr}")
     assert len(caught.value.detail) < 200
 
 

@@ -116,6 +116,58 @@ UNSUPPORTED: dict[str, bytes] = {
 }
 
 
+# Which of the rules each breaks, where another could be meant.
+RULES = {
+    "a zip": "an archive of arrays",
+    "first byte": "magic bytes",
+    "magic": "magic bytes",
+    "version 0": "none of 1.0, 2.0 and 3.0",
+    "version 4": "none of 1.0, 2.0 and 3.0",
+    "version 1.1": "none of 1.0, 2.0 and 3.0",
+    "10,001 bytes": "longer than 10000 bytes",
+    "4 GiB": "longer than 10000 bytes",
+    "no UTF-8": "not UTF-8",
+    "key missing": "not a dict of",
+    "no comma": "not a dict of",
+    "descr missing": "descr in the .npy header is not a string",
+    "descr a number": "not a dict of",
+    "descr sizes": "descr in the .npy header is not a string",
+    "order a string": "fortran_order in the .npy header is neither",
+    "shape in parentheses": "not a tuple of sizes",
+    "shape None": "not a dict of",
+    "shape only a comma": "a size in the .npy header",
+    "shape two commas": "a size in the .npy header",
+    "size 2^63": "a size in the .npy header",
+    "65 dimensions": "more than 64 dimensions",
+}
+
+
+@pytest.mark.parametrize(("name", "rule"), RULES.items())
+def test_a_malformed_header_is_told_its_rule(name: str, rule: str) -> None:
+    with pytest.raises(MalformedNpy) as caught:
+        npy.read_header(MALFORMED[name])
+    assert rule in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("object", "type '|O'"),
+        ("no byte order for 4 bytes", "type '|f4'"),
+        ("void of 0", "type '|V0'"),
+        ("nothing like a type", "an unknown type"),
+        ("empty", "an unknown type"),
+        ("long", "an unknown type"),
+        ("structured", "a structured type"),
+        ("subarray", "a structured type"),
+    ],
+)
+def test_another_type_is_told(name: str, told: str) -> None:
+    with pytest.raises(UnsupportedMediaType) as caught:
+        npy.read_header(UNSUPPORTED[name])
+    assert f"the .npy file has elements of {told}" in caught.value.detail
+
+
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_header_is_refused(name: str) -> None:
     assert_refused(MALFORMED[name], MalformedNpy)
