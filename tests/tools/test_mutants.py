@@ -66,6 +66,8 @@ def test_each_mutant_has_one_change_and_a_name_of_its_own() -> None:
         ("f(True)", ["pass", "False"]),
         ("a = zip(b, strict=True)", []),
         ("a = 1e17", ["2e+17"]),
+        ("def f(): return False", ["True"]),
+        ("def f(): return a", ["return None"]),
         ("b if a else c", ["not a"]),
     ],
 )

@@ -104,7 +104,8 @@ def _variants(
                 line = value.count("\n", 0, found.start())
                 told = (value.split("\n")[line].strip(), changed_text.split("\n")[line].strip())
                 yield ast.Constant(changed_text), told
-        case ast.Return(ast.expr() as value) if ast.unparse(value) != "None":
+        # None is as false as False.
+        case ast.Return(ast.expr() as value) if ast.unparse(value) not in ("None", "False"):
             yield ast.Return(ast.Constant(None)), None
         case ast.Expr(ast.Call() | ast.Await()) | ast.Raise() | ast.Break() | ast.Continue():
             yield ast.Pass(), None
