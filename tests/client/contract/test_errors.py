@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 
 from tensor_round.contract.errors import (
     REFUSALS,
+    CannotVerify,
+    ConnectionFailed,
+    DeadlineExceeded,
     Fault,
+    ForeignOrigin,
     InvalidDescriptor,
     MethodNotAllowed,
+    NotOffered,
     RequestRefused,
     TensorRoundError,
     TensorTooLarge,
@@ -174,3 +179,42 @@ def test_any_document_is_some_refusal(document: dict[str, Any], status: int) -> 
     assert refusal.status == status
     assert isinstance(refusal.detail, str)
     assert json.dumps(problem(refusal))
+
+
+def test_an_error_says_its_detail_and_can_be_restated() -> None:
+    error = TensorRoundError("it failed")
+    assert (str(error), error.detail, error.request_id) == ("it failed", "it failed", None)
+    error.restate("it failed twice")
+    assert (str(error), error.detail) == ("it failed twice", "it failed twice")
+
+
+def test_what_is_known_of_an_error_before_anybody_says_more() -> None:
+    for kind in (TensorRoundError, ConnectionFailed, DeadlineExceeded, RequestRefused):
+        assert (kind.is_foreign, kind.can_fail_over, kind.was_sent) == (False, False, True)
+        assert not kind.is_refused_connection
+        assert kind.transient == (kind is ConnectionFailed)
+
+
+def test_refusals_of_the_inference_protocol_alone_have_statuses_of_their_own() -> None:
+    assert (ForeignOrigin.status, NotOffered.status) == (403, 501)
+
+
+def test_one_rule_is_refused_at_its_path() -> None:
+    refusal = InvalidDescriptor.at(("input", "shape"), "is too long")
+    assert (refusal.detail, refusal.faults) == (
+        "input.shape: is too long",
+        (Fault(("input", "shape"), "is too long"),),
+    )
+
+
+def test_why_nothing_can_be_verified_is_on_one_line() -> None:
+    alone, caused = CannotVerify("no\nruntime"), CannotVerify("it failed", "out of\nmemory")
+    assert (str(alone), alone.detail, alone.reason) == ("no runtime",) * 3
+    assert (str(caused), caused.reason) == ("it failed", "out of memory")
+
+
+def test_sizes_and_statuses_that_nobody_stated_are_0() -> None:
+    assert TensorTooLarge("too large").extensions() == {"limit_bytes": 0, "got_bytes": None}
+    assert UnknownRefusal("odd").status == 0
+    foreign = {"code": "tensor_too_large", "limit_bytes": "many", "got_bytes": "more"}
+    assert from_problem(foreign, status=413).extensions() == {"limit_bytes": 0, "got_bytes": None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import sys
@@ -48,7 +49,98 @@ def test_a_terminal_has_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0.0 B"), (2000, "2.0 KiB"), (6 << 30, "6.0 GiB"), (1.5 * 2**20, "1.5 MiB")],
+    [
+        (0, "0.0 B"),
+        (1023, "1,023.0 B"),
+        (1024, "1.0 KiB"),
+        (2000, "2.0 KiB"),
+        (6 << 30, "6.0 GiB"),
+        (1.5 * 2**20, "1.5 MiB"),
+    ],
 )
 def test_an_amount_has_its_unit(size: float, text: str) -> None:
     assert amount(size) == text
+
+
+def test_a_function_is_told_what_is_done_of_the_whole() -> None:
+    told: list[tuple[int, int]] = []
+
+    def report(done: int, total: int) -> None:
+        told.append((done, total))
+
+    with counted(report, 100) as add:
+        add(30)
+    with counted(report, 100, done=40) as add:
+        add(30)
+    assert told == [(0, 100), (30, 100), (40, 100), (70, 100)]
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Terminal(io.StringIO):
+    """What is on a screen is what was flushed."""
+
+    screen = ""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def flush(self) -> None:
+        self.screen = self.getvalue()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    return clock
+
+
+def test_a_terminal_is_drawn_ten_times_a_second_at_most(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    terminal = Terminal(is_terminal=True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with counted(True, 8 << 20, "reading", done=4 << 20) as add:
+        assert terminal.screen == "\rreading  50 %, 4.0 of 8.0 MiB, 0.0 MiB/s  "
+        clock.now += 0.0625
+        add(1 << 20)
+        assert terminal.screen.count("\r") == 1
+        clock.now += 0.0625
+        add(1 << 20)
+        assert terminal.screen.endswith("\rreading  75 %, 6.0 of 8.0 MiB, 16.0 MiB/s  ")
+        clock.now += 0.125
+    assert terminal.getvalue().endswith("\rreading  75 %, 6.0 of 8.0 MiB, 8.0 MiB/s  \n")
+
+
+def test_a_log_is_written_every_ten_seconds(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    log = Terminal(is_terminal=False)
+    monkeypatch.setattr(sys, "stderr", log)
+    with counted(True, 4 << 20) as add:
+        assert log.screen == ""
+        clock.now += 9.5
+        add(1 << 20)
+        assert log.screen == ""
+        clock.now += 0.5
+        add(1 << 20)
+        assert log.screen == "rounding  50 %, 2.0 of 4.0 MiB, 0.2 MiB/s\n"
+
+
+def test_nothing_is_done_whole_at_once(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    log = Terminal(is_terminal=False)
+    monkeypatch.setattr(sys, "stderr", log)
+    with counted(True, 0):
+        pass
+    assert log.screen == "rounding 100 %, 0.0 of 0.0 B, 0.0 B/s\n"

@@ -26,6 +26,7 @@ VALUES: list[tuple[Any, str]] = [
     ("\ud800", '"\\ud800"'),
     ("x" * 38, f'"{"x" * 38}"'),
     ("x" * 39, f'"{"x" * 36}...'),
+    ("x" * 40, f'"{"x" * 36}...'),
     ("x" * 10**6, f'"{"x" * 36}...'),
     (True, "true"),
     (None, "null"),
@@ -85,6 +86,8 @@ def test_what_is_printable_stays_and_the_rest_is_space() -> None:
 def test_an_ordinary_key_is_shown_as_it_is() -> None:
     assert shown_key("GuaranteedBaseOffsetAlignment") == "GuaranteedBaseOffsetAlignment"
     assert shown_key("größe") == "größe"
+    assert shown_key("x" * 40) == "x" * 40
+    assert shown_key("x" * 41) == "x" * 37 + "..."
     assert shown_key("a\nb") == "a\\nb"
 
 
@@ -100,6 +103,7 @@ def test_an_ordinary_key_is_shown_as_it_is() -> None:
         ("float32", ("FLOAT16", "FLOAT", "BFLOAT16"), "FLOAT"),
         ("float128", ("float16", "float32", "float64"), "float64"),
         ("longdouble", ("float16", "float32", "float64"), "float64"),
+        ("x" * 40, ("y", "x" * 39), "x" * 39),
     ],
 )
 def test_what_was_probably_meant_is_suggested(value: str, names: Any, meant: str) -> None:
@@ -122,7 +126,9 @@ def test_no_type_is_suggested_for_another(value: str, names: tuple[str, ...]) ->
     assert suggestion(value, names) == ""
 
 
-@pytest.mark.parametrize("value", ["TOWARD_INFINITY", "torch", "", "x" * 10**6, 7, None, ["onnx"]])
+@pytest.mark.parametrize(
+    "value", ["TOWARD_INFINITY", "torch", "", "onnx" + " " * 37, 7, None, ["onnx"]]
+)
 def test_nothing_is_suggested_by_guessing(value: Any) -> None:
     """DirectML's TOWARD_INFINITY rounds ties away; elsewhere it may be a directed rounding."""
     assert suggestion(value, ("toward_positive", "toward_negative", "onnx")) == ""
