@@ -100,19 +100,26 @@ def judge(module: Path, rooms: queue.Queue[Room], kept: dict[str, str], every: i
 
 
 def _order(module: Path, tests: list[Path], rooms: queue.Queue[Room]) -> tuple[Order, float]:
-    """The order of the tests of a module, and the seconds that they may take on a mutant."""
+    """The order of the tests of a module, and the seconds that they may take on a mutant.
+
+    Those of all modules with the same tests are traced at once.
+    """
     room = rooms.get()
     room.open(module, tests)
+    if module not in _ORDERS:
+        alike = [each for each in modules([]) if set(beside(each)) == set(tests)]
+        _ORDERS.update(room.trace(alike))
+    order = _ORDERS[module]
     began = time.monotonic()
-    order, has_passed = room.order()
-    if not has_passed:
-        began = time.monotonic()
-        as_it_is = Mutant("as it is", (ROOT / module).read_text(), 0)
-        if room.judge(as_it_is, order.tests(0)) != "survived":
-            sys.exit(f"{room.log.read_text()}\nthe tests beside {module} do not pass")
+    as_it_is = Mutant("as it is", (ROOT / module).read_text(), 0)
+    if room.judge(as_it_is, order.tests(0)) != "survived":
+        sys.exit(f"{room.log.read_text()}\nthe tests beside {module} do not pass")
     rooms.put(room)
     # On a busy machine a run may take several times as long as another.
     return order, 10 + 4 * (time.monotonic() - began)
+
+
+_ORDERS: dict[Path, Order] = {}
 
 
 def report(module: Path, verdicts: Mapping[str, str], names: Set[str]) -> bool:

@@ -95,13 +95,17 @@ class Room:
             process.join()
             self._opened = None
 
-    def order(self) -> tuple[Order, bool]:
-        """The order that a run with the module as it is suggests, and whether the tests passed.
-
-        They may fail, as it is slow.
-        """
-        verdict = self._ask(None, {}, None)
-        return Order(json.loads((self.folder / "traced").read_text())), verdict == "survived"
+    def trace(self, modules: list[Path]) -> dict[Path, Order]:
+        """The orders that a run with the modules as they are suggests. It may fail: it is slow."""
+        self._ask([str(self.folder / module) for module in modules], {}, None)
+        traced = json.loads((self.folder / "traced").read_text())
+        orders = {}
+        for module in modules:
+            file = str(self.folder / module)
+            orders[module] = Order(
+                {test: (took, lines.get(file, [])) for test, (took, lines) in traced.items()}
+            )
+        return orders
 
     def judge(self, mutant: Mutant, places: dict[str, int], limit: float | None = None) -> str:
         """``survived``, ``killed``, or ``timeout`` after ``limit`` seconds."""
@@ -125,10 +129,10 @@ class Room:
         finally:
             shutil.copy2(ROOT / module, file)
 
-    def _ask(self, mutant: Mutant | None, places: dict[str, int], limit: float | None) -> str:
+    def _ask(self, what: Mutant | list[str], places: dict[str, int], limit: float | None) -> str:
         assert self._opened is not None
         *_, connection, _ = self._opened
-        connection.send((mutant, places, limit))
+        connection.send((what, places, limit))
         try:
             return str(connection.recv())
         except EOFError:
@@ -173,7 +177,7 @@ class _Sorting:
 class _Forking:
     """The plugin that forks once the tests are collected, for each run of them.
 
-    Without a mutant, a run notes the lines of the module that each test runs.
+    A run gets a mutant, or files, of which it notes the lines that each test runs.
     """
 
     def __init__(self, folder: Path, file: Path, asked: Connection) -> None:
@@ -181,15 +185,15 @@ class _Forking:
         self._text = file.read_text()
         #: Where a run says how it ended; None in the process that is forked.
         self.told: Connection | None = None
-        self._is_tracing = False
-        self._lines: set[int] = set()
-        self.runs: dict[str, tuple[float, list[int]]] = {}
+        self._traced: list[str] = [self._file]
+        self._lines: dict[str, set[int]] = {}
+        self.runs: dict[str, tuple[float, dict[str, list[int]]]] = {}
         sys.settrace(self._enter)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         sys.settrace(None)
-        imported = self._lines
+        imported, self._traced = self._lines.get(self._file, set()), []
         functions = [
             each
             for each in gc.get_objects()
@@ -197,11 +201,11 @@ class _Forking:
         ]
         while True:
             try:
-                mutant, places, limit = self._asked.recv()
+                what, places, limit = self._asked.recv()
             except EOFError:
                 return True
-            if mutant is not None and not (
-                changed := _changed_code(self._text, mutant, functions, imported)
+            if isinstance(what, Mutant) and not (
+                changed := _changed_code(self._text, what, functions, imported)
             ):
                 self._asked.send("not in a function")
                 continue
@@ -213,34 +217,35 @@ class _Forking:
             os.setsid()
             _write(self._folder / "log")
             self.told = far
-            self._is_tracing = mutant is None
-            if mutant is None:
-                threading.settrace(self._enter)
-            else:
+            if isinstance(what, Mutant):
                 session.config.option.maxfail = 1
                 for function in functions:
                     function.__code__ = changed.get(function.__code__, function.__code__)
+            else:
+                self._traced = what
+                threading.settrace(self._enter)
             _sort(session.items, places)
             return None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        if not self._is_tracing:
+        if not self._traced:
             return (yield)
-        self._lines = set()
+        self._lines = {}
         began = time.monotonic()
         sys.settrace(self._enter)
         try:
             return (yield)
         finally:
             sys.settrace(None)
-            self.runs[item.nodeid] = time.monotonic() - began, sorted(self._lines)
+            lines = {file: sorted(lines) for file, lines in self._lines.items()}
+            self.runs[item.nodeid] = time.monotonic() - began, lines
 
     def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
-        return self._visit if frame.f_code.co_filename == self._file else None
+        return self._visit if frame.f_code.co_filename in self._traced else None
 
     def _visit(self, frame: FrameType, event: str, arg: Any) -> Any:
-        self._lines.add(frame.f_lineno)
+        self._lines.setdefault(frame.f_code.co_filename, set()).add(frame.f_lineno)
         return self._visit
 
 

@@ -123,7 +123,7 @@ def _is_idle(node: ast.AST, is_kernel: bool) -> bool:
             return True  # of zip: an assertion that both are equally long
         case ast.Expr(ast.Constant()):
             return True
-        case ast.If(ast.Name("TYPE_CHECKING")) | ast.Assert():
+        case ast.If(ast.Name("TYPE_CHECKING")) | ast.Assert() | ast.Subscript(ast.Name("Literal")):
             return True
         case ast.JoinedStr():
             return not is_kernel
