@@ -94,6 +94,12 @@ BAD_DXDISPATCH: dict[str, tuple[Any, type[tr.TensorRoundError], str]] = {
     "latin-1": (b'{"\xe9": 1}', tr.MalformedJSON, "not UTF-8 at byte 2"),
     "deep": ("[" * 99, tr.MalformedJSON, "nests deeper"),
     "long": ("{" + " " * dxdispatch.MAX_LENGTH, tr.MalformedJSON, "more than"),
+    "arrays": (f"[{'[],' * (1 << 16)}]", tr.MalformedJSON, "more than 65536 arrays"),
+    "arrays-at-the-limit": (
+        f"[{'[],' * ((1 << 16) - 1)}]",
+        tr.InvalidDescriptor,
+        "must be a JSON object",
+    ),
     "a-number": (7, tr.InvalidDescriptor, "must be a JSON object"),
     "no-strides-of-an-output": (
         {**OPERATOR, "desc": {**OPERATOR["desc"], "OutputTensor": {**TENSORS["InputTensor"]}}},

@@ -82,3 +82,24 @@ def test_a_version_is_published_as_its_table_has_it(dialect: str, version: Versi
         "min_rank": version.min_rank,
         "max_rank": version.max_rank,
     }
+
+
+def test_each_dialect_has_its_form_as_a_word() -> None:
+    assert {name: dialect.word for name, dialect in DIALECTS.items()} == {
+        "ieee754": "{mode}",
+        "onnx": "onnx:{version}",
+        "openvino": "openvino:{mode}",
+        "directml": "directml:{mode}:{version}",
+        "webnn": "webnn",
+        "stablehlo": "stablehlo:{mode}",
+        "array_api": "array_api:{mode}",
+        "mlir": "mlir:{mode}",
+    }
+
+
+def test_a_flat_tensor_has_a_shape_that_every_version_takes() -> None:
+    for name, dialect in DIALECTS.items():
+        expected = (1, 1, 1, 7) if name == "directml" else (7,)
+        for version in dialect.versions:
+            assert operator(name, version).flat_shape(7) == expected
+            assert operator(name, version).prepare("float32", expected).call.input.shape == expected
