@@ -59,7 +59,7 @@ _CACHE_SIZE = 1024
 _DIRECTIONS = frozenset(Rounding)
 
 #: The shape of a tensor that every version of every dialect accepts.
-ANY_SHAPE = (1, 1, 1, 1)
+ANY_SHAPE = (1,) * 4
 
 
 @dataclass(frozen=True, slots=True)

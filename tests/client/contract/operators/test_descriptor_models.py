@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tensor_round as tr
+from tensor_round.contract.operators import DIALECTS
 
 
 def test_sizes_may_be_any_sequence_and_do_not_change() -> None:
@@ -94,3 +95,11 @@ def test_what_is_no_dtype_is_a_wrong_argument(dtype: Any) -> None:
 def test_what_is_no_shape_is_a_wrong_argument(shape: Any) -> None:
     with pytest.raises(tr.InvalidArgument, match="shape must be"):
         tr.OnnxRound().descriptor("f4", shape)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_json_document_names_its_dialect(name: str) -> None:
+    """Which a constructor need not."""
+    schema = DIALECTS[name].descriptor.model_json_schema()
+    assert schema["required"][0] == "dialect"
+    assert schema["properties"]["dialect"] == {"const": name, "title": "dialect", "type": "string"}

@@ -13,6 +13,7 @@ import pytest
 
 import tensor_round as tr
 from tensor_round.contract.operators.importers import openvino_layer
+from tensor_round.contract.operators.importers.sources import read_file
 
 LAYER = """<layer id="3" name="Round_3" type="Round" version="opset5">
     <data mode="half_away_from_zero"/>
@@ -56,6 +57,13 @@ def test_openvino_s_round_in_a_file(tmp_path: Path, make: Callable[[Path], Any])
         tr.from_openvino(make(path))
     path.write_text(NET)
     assert tr.from_openvino(make(path)).shape == (2,)
+
+
+def test_a_file_is_read_to_one_byte_beyond_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(b"12345678")
+    assert read_file(path) == read_file(path, 8) == b"12345678"
+    assert read_file(path, 3) == b"1234"
 
 
 def test_one_of_several_rounds_of_a_net_is_chosen_by_name() -> None:
