@@ -163,9 +163,9 @@ def write_header(
         f"{{'descr': {descr!r}, 'fortran_order': {fortran_order}, 'shape': {tuple(shape)!r}, }}"
     )
     if shape:
-        # NumPy leaves space for the growing axis to reach 2^64 / 8 entries when data is appended.
+        # NumPy leaves space for the growing axis to reach 8 * 2^64 - 1, which has 21 digits.
         grows = shape[-1] if fortran_order else shape[0]
-        literal += " " * (len(str(8 * 2**64 - 1)) - len(str(grows)))
+        literal += " " * (21 - len(str(grows)))
     field, encoding = _VERSIONS[version]
     start = len(MAGIC) + 2 + field
     # The newline counts. NumPy adds 64 bytes of padding even to a header that is aligned.
@@ -230,7 +230,7 @@ def _entries(literal: str) -> dict[str, re.Match[str]]:
 def _sizes(text: str) -> tuple[int, ...]:
     parts = text.split(",")
     # (3, 4), (3,) and () are tuples; (3) is a number.
-    if not parts[-1].strip() and (len(parts) > 1 or not text.strip()):
+    if not parts[-1].strip():
         parts.pop()
     elif len(parts) == 1:
         raise MalformedNpy("shape in the .npy header is not a tuple of sizes")

@@ -38,6 +38,14 @@ ANSWERS: dict[str, tuple[bytes, int, bytes, bool]] = {
         b"abc0123456789",
         True,
     ),
+    "a-chunk-of-two-digits": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"1f\r\n" + b"x" * 31 + b"\r\n0\r\n\r\n",
+        200,
+        b"x" * 31,
+        True,
+    ),
+    "304": (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", 304, b"", True),
     "no-chunk": (
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n",
         200,
@@ -233,6 +241,36 @@ def test_garbled_answers_end_in_one_of_three_ways(name: str, data: st.DataObject
         answer[data.draw(st.integers(0, len(answer) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(EOFError, ProtocolViolation):
         read(bytes(answer), data.draw(st.sampled_from([1, 3, 1 << 16])))
+
+
+def test_limits_of_a_head_are_inclusive() -> None:
+    begun = b"HTTP/1.1 200 OK\r\na: "
+    assert MAX_HEAD_BYTES == 65_536
+    assert split_head(begun.ljust(65_536, b"x")) is None
+    with pytest.raises(ProtocolViolation, match="head has more than 65536 bytes"):
+        split_head(begun.ljust(65_537, b"x"))
+    assert reader_of(b"Content-Length: %b\r\n" % (b"9" * 18)).direct_bytes == 10**18 - 1
+
+
+def test_a_service_that_speaks_tls_is_told_as_one() -> None:
+    with pytest.raises(ProtocolViolation, match="may speak https://"):
+        split_head(b"\x15\x03\x01\x00\x02\x02\x0a")
+
+
+def test_a_body_of_no_bytes_is_whole_and_not_chunked() -> None:
+    for status in (b"100 Continue", b"204 No Content", b"304 Not Modified"):
+        head, _ = split_head(b"HTTP/1.1 %b\r\n\r\n" % status) or pytest.fail("no head")
+        assert (head.length, head.is_chunked, head.is_last) == (0, False, False)
+    head, _ = split_head(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n") or pytest.fail("no")
+    assert not head.is_chunked
+
+
+def test_what_stands_behind_a_chunk_is_judged_at_once() -> None:
+    reader = reader_of(b"Transfer-Encoding: chunked\r\n", b"1\r\na")
+    assert reader.read_into(memoryview(bytearray(9))) == 1
+    reader.feed(b"xy")
+    with pytest.raises(ProtocolViolation, match="longer than its stated size"):
+        reader.read_into(memoryview(bytearray(9)))
 
 
 def reader_of(framing: bytes, buffered: bytes = b"") -> BodyReader:

@@ -79,6 +79,7 @@ def test_content_digest(values: list[str], digest: bytes | None) -> None:
         FIELD.replace("=:", "=", 1),
         FIELD[:-1],
         FIELD.replace("=:", "=:é", 1),
+        FIELD.replace("=:", "=:*", 1),
         FIELD[:-2] + ":",
         "sha-256=" + SHA.hex(),
         'sha-256=":AAAA:"',

@@ -91,6 +91,17 @@ def test_every_version_is_written_as_numpy_writes_it(
     assert npy.read_header(header) is not None
 
 
+@pytest.mark.parametrize("fortran_order", [False, True])
+@pytest.mark.parametrize("size", [1, 12_345, 10**18])
+def test_the_room_for_a_growing_axis_is_numpys(size: int, fortran_order: bool) -> None:
+    for rank in range(60):
+        shape = (*[7] * rank, size) if fortran_order else (size, *[7] * rank)
+        file = io.BytesIO()
+        entries = {"descr": "<f4", "fortran_order": fortran_order, "shape": shape}
+        numpy_format.write_array_header_1_0(file, entries)
+        assert npy.write_header("<f4", fortran_order, shape) == file.getvalue()
+
+
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_header_is_read_at_every_cut_and_with_what_follows(version: Literal[1, 2, 3]) -> None:
     whole = npy.write_header(">f8", True, (3, 4), version=version)
