@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import hashlib
 
-from tensor_round.contract.digests import DIGESTS
+from tensor_round.contract.digests import DIGESTS, differing
 from tensor_round_verify.reference import ROUNDINGS, WIDTHS, all_patterns, rounded
 
 
@@ -24,3 +24,14 @@ def test_the_published_digests_are_the_references() -> None:
 def test_no_two_float_tables_are_the_same() -> None:
     floats = [d for (dtype, _), d in DIGESTS.items() if "float" in dtype]
     assert len(set(floats)) == len(floats) == 20
+
+
+def test_rows_that_differ_from_the_published_ones_are_named() -> None:
+    rows: dict[str, dict[str, dict[str, str]]] = {}
+    for (dtype, rounding), published in DIGESTS.items():
+        rows.setdefault(dtype, {})[rounding] = {"sha256": published}
+    assert differing(rows) == []
+    rows["int8"]["toward_zero"]["sha256"] = "0" * 64
+    del rows["uint16"]["ties_to_even"]
+    assert differing(rows) == ["int8 toward_zero", "uint16 ties_to_even"]
+    assert len(differing({})) == len(DIGESTS)

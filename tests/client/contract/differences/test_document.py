@@ -142,6 +142,7 @@ def test_parts_are_joined_to_the_whole(shape: tuple[int, ...]) -> None:
     tally.add(X.view("<u4"))
     parts = [(0, differences(X[:7])), (7, differences(X[7:8])), (8, differences(X[8:]))]
     assert joined(reversed(parts), "float32", shape) == tally.differences(shape)
+    assert joined([(0, differences(X))], "float32", shape) == tally.differences(shape)
 
 
 def test_a_place_has_an_index_of_plain_integers() -> None:
