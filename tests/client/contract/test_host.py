@@ -204,7 +204,7 @@ def test_a_masked_array_keeps_its_mask(mask: Any) -> None:
     assert np.array_equal(y.data, VALUES + 1)
     assert np.array_equal(np.ma.getmaskarray(y), np.ma.getmaskarray(x))
     assert y.fill_value == 7
-    y[0] = np.ma.masked
+    y[1] = np.ma.masked
     assert np.array_equal(np.ma.getmaskarray(x), np.broadcast_to(mask, 3))
 
 
