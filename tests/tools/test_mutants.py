@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -155,3 +156,36 @@ def test_a_room_judges_by_the_tests_and_knows_their_lines(tmp_path: Path, where:
     assert "killed" in verdicts
     assert room.judge(Mutant("as it is", text, 0), order.tests(0)) == "survived"
     room.close()
+
+
+WITH_A_THREAD = """
+import threading
+import numpy as np
+from tensor_round_service.engine.memory import Memory
+
+thread = threading.Thread(target=threading.Event().wait, daemon=True)
+thread.start()
+
+def test_that_the_thread_lives_and_memory_is_allocated():
+    assert thread.is_alive()
+    assert Memory(np.empty, 1 << 20).allocate(5).size == 5
+"""
+
+
+def test_tests_that_begin_a_thread_when_they_are_collected_are_not_forked(tmp_path: Path) -> None:
+    """The fork would be without it, and might wait for it."""
+    module = Path("service/tensor_round_service/engine/memory.py")
+    room = Room(tmp_path / "room")
+    (ROOT / "build").mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=ROOT / "build") as folder:
+        tests = Path(folder, "test_memory.py")
+        tests.write_text(WITH_A_THREAD)
+        room.open(module, [tests])
+        order = room.trace([module])[module]
+        found = {mutant.name: mutant for mutant in mutants((ROOT / module).read_text())}
+        for name, verdict in (
+            ("Memory.allocate: self._shrink_pool() -> pass", "survived"),
+            ("Memory.allocate: found is None -> found is not None", "killed"),
+        ):
+            assert room.judge(found[name], order.tests(found[name].line)) == verdict
+        room.close()

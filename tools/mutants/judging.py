@@ -97,7 +97,11 @@ class Room:
 
     def trace(self, modules: list[Path]) -> dict[Path, Order]:
         """The orders that a run with the modules as they are suggests. It may fail: it is slow."""
-        self._ask([str(self.folder / module) for module in modules], {}, None)
+        assert self._opened is not None
+        files = [str(self.folder / module) for module in modules]
+        process = _FORKS.Process(target=_trace, args=(self.folder, self._opened[2], files))
+        process.start()
+        process.join()
         traced = json.loads((self.folder / "traced").read_text())
         orders = {}
         for module in modules:
@@ -119,7 +123,7 @@ class Room:
             verdict = self._ask(mutant, places, limit)
             if verdict != "not in a function":
                 return verdict
-            files = {ROOT / _file(test) for test in places}
+            files = {(ROOT / _file(test)).resolve() for test in places}
             near, far = _FORKS.Pipe()
             selected = [test for test in tests if not files or test in files]
             process = _FORKS.Process(target=_test, args=(self.folder, selected, places, far))
@@ -129,10 +133,10 @@ class Room:
         finally:
             shutil.copy2(ROOT / module, file)
 
-    def _ask(self, what: Mutant | list[str], places: dict[str, int], limit: float | None) -> str:
+    def _ask(self, mutant: Mutant, places: dict[str, int], limit: float | None) -> str:
         assert self._opened is not None
         *_, connection, _ = self._opened
-        connection.send((what, places, limit))
+        connection.send((mutant, places, limit))
         try:
             return str(connection.recv())
         except EOFError:
@@ -174,26 +178,57 @@ class _Sorting:
         _sort(items, self._places)
 
 
-class _Forking:
-    """The plugin that forks once the tests are collected, for each run of them.
+class _Tracing:
+    """The plugin that notes which lines of some files each test runs."""
 
-    A run gets a mutant, or files, of which it notes the lines that each test runs.
-    """
+    def __init__(self, files: list[str]) -> None:
+        self._files = files
+        #: By file, what was run since the last test began.
+        self.lines: dict[str, set[int]] = {}
+        self.runs: dict[str, tuple[float, dict[str, list[int]]]] = {}
+        threading.settrace(self._enter)
+        sys.settrace(self._enter)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.lines = {}
+        began = time.monotonic()
+        sys.settrace(self._enter)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            lines = {file: sorted(lines) for file, lines in self.lines.items()}
+            self.runs[item.nodeid] = time.monotonic() - began, lines
+
+    def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
+        return self._visit if frame.f_code.co_filename in self._files else None
+
+    def leave(self, frame: FrameType, event: str, arg: Any) -> None:
+        """Trace nothing further in a thread."""
+
+    def _visit(self, frame: FrameType, event: str, arg: Any) -> Any:
+        self.lines.setdefault(frame.f_code.co_filename, set()).add(frame.f_lineno)
+        return self._visit
+
+
+class _Forking:
+    """The plugin that forks once the tests are collected, for each mutant."""
 
     def __init__(self, folder: Path, file: Path, asked: Connection) -> None:
         self._folder, self._file, self._asked = folder, str(file), asked
         self._text = file.read_text()
         #: Where a run says how it ended; None in the process that is forked.
         self.told: Connection | None = None
-        self._traced: list[str] = [self._file]
-        self._lines: dict[str, set[int]] = {}
-        self.runs: dict[str, tuple[float, dict[str, list[int]]]] = {}
-        sys.settrace(self._enter)
+        self._collecting = _Tracing([self._file])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         sys.settrace(None)
-        imported, self._traced = self._lines.get(self._file, set()), []
+        threading.settrace(self._collecting.leave)
+        imported = self._collecting.lines.get(self._file, set())
+        # A fork has no other thread, and would wait for it.
+        is_alone = threading.active_count() == 1
         functions = [
             each
             for each in gc.get_objects()
@@ -201,12 +236,11 @@ class _Forking:
         ]
         while True:
             try:
-                what, places, limit = self._asked.recv()
+                mutant, places, limit = self._asked.recv()
             except EOFError:
                 return True
-            if isinstance(what, Mutant) and not (
-                changed := _changed_code(self._text, what, functions, imported)
-            ):
+            changed = _changed_code(self._text, mutant, functions, imported) if is_alone else {}
+            if not changed:
                 self._asked.send("not in a function")
                 continue
             near, far = _FORKS.Pipe(duplex=False)
@@ -217,36 +251,11 @@ class _Forking:
             os.setsid()
             _write(self._folder / "log")
             self.told = far
-            if isinstance(what, Mutant):
-                session.config.option.maxfail = 1
-                for function in functions:
-                    function.__code__ = changed.get(function.__code__, function.__code__)
-            else:
-                self._traced = what
-                threading.settrace(self._enter)
+            session.config.option.maxfail = 1
+            for function in functions:
+                function.__code__ = changed.get(function.__code__, function.__code__)
             _sort(session.items, places)
             return None
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        if not self._traced:
-            return (yield)
-        self._lines = {}
-        began = time.monotonic()
-        sys.settrace(self._enter)
-        try:
-            return (yield)
-        finally:
-            sys.settrace(None)
-            lines = {file: sorted(lines) for file, lines in self._lines.items()}
-            self.runs[item.nodeid] = time.monotonic() - began, lines
-
-    def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
-        return self._visit if frame.f_code.co_filename in self._traced else None
-
-    def _visit(self, frame: FrameType, event: str, arg: Any) -> Any:
-        self._lines.setdefault(frame.f_code.co_filename, set()).add(frame.f_lineno)
-        return self._visit
 
 
 def _changed_code(
@@ -288,8 +297,15 @@ def _collect(folder: Path, tests: list[Path], file: Path, asked: Connection) -> 
     plugin = _Forking(folder, file, asked)
     code = _run(tests, plugin)
     if plugin.told is not None:
-        (folder / "traced").write_text(json.dumps(plugin.runs))
         plugin.told.send("killed" if code else "survived")
+    os._exit(0)
+
+
+def _trace(folder: Path, tests: list[Path], files: list[str]) -> None:
+    _enter(folder)
+    plugin = _Tracing(files)
+    _run(tests, plugin)
+    (folder / "traced").write_text(json.dumps(plugin.runs))
     os._exit(0)
 
 
