@@ -120,3 +120,20 @@ def test_an_empty_tensor_of_many_arrays_is_written_as_one() -> None:
     assert nesting.empty((256, 256, 0, 9)).count("[]") == 1 << 16
     assert nesting.empty(((1 << 16) + 1, 0)) == "[]"
     assert nesting.empty((1 << 40, 0)) == "[]"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_every_list_and_object_of_a_freed_value_is_emptied(fails: bool) -> None:
+    deepest: list[Any] = [3]
+    inner = [[1, 2], {"a": deepest, "b": 4}, 5]
+    long: list[Any] = [inner, *range(70_000), [6]]
+    last = long[-1]
+    value = {"data": long}
+    try:
+        with nesting.freed(value):
+            assert deepest == [3]
+            if fails:
+                raise ValueError("no tensor")
+    except ValueError:
+        assert fails
+    assert (value, long, inner, deepest, last) == ({}, [], [], [], [])

@@ -36,6 +36,19 @@ def test_a_head_with_numbers_has_16_mib_more() -> None:
     assert caught.value.limit_bytes == limit
 
 
+def test_numbers_may_nest_as_deep_as_the_highest_rank_and_their_request() -> None:
+    def nested(depth: int) -> bytes:
+        return (
+            json.dumps(request(INLINE))
+            .encode()
+            .replace(json.dumps(INLINE["data"]).encode(), b"[" * depth + b"1" + b"]" * depth)
+        )
+
+    oip.read_request(nested(65))
+    with pytest.raises(MalformedJSON, match="nests deeper than 68"):
+        oip.read_request(nested(66))
+
+
 HOSTILE: dict[str, bytes] = {
     "arrays": b'{"inputs":[{"name":"X","shape":[1],"datatype":"FP32","data":[%s[]]}]}',
     "rows": b'{"inputs":[{"name":"X","shape":[1],"datatype":"FP32","data":[%s[]]}]}',
