@@ -49,12 +49,13 @@ _HTTP2 = b"PRI "
 class Connection(ConnectionLifecycle):
     """One connection, from its first byte to its last."""
 
+    #: When the first byte of a head came that is incomplete, by time.perf_counter.
+    _head_began: float
+
     def __init__(self, server: ServerContext) -> None:
         super().__init__(server)
         #: Received bytes of the next head.
         self._unparsed = b""
-        #: When the first byte of a head came that is incomplete, by time.perf_counter.
-        self._head_began = 0.0
         self._request: ReceivedRequest | None = None
         #: The peer's IP address, for the access log.
         self._client: str | None = None
@@ -76,7 +77,8 @@ class Connection(ConnectionLifecycle):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory that a route asked to fill, or the receive buffer."""
-        if self._state is State.RECEIVING and self._request is not None:
+        if self._state is State.RECEIVING:
+            assert self._request is not None
             return self._request.next_buffer() or _RECEIVED
         return _RECEIVED
 
@@ -87,7 +89,8 @@ class Connection(ConnectionLifecycle):
             received = bytes(_RECEIVED[:nbytes])
             self._unparsed = self._unparsed + received if self._unparsed else received
             self._start_requests()
-        elif state is State.RECEIVING and self._request is not None:
+        elif state is State.RECEIVING:
+            assert self._request is not None
             self._request.accept(nbytes, _RECEIVED)
             if not self._request.is_waiting:
                 self._move(State.WORKING)
@@ -122,9 +125,7 @@ class Connection(ConnectionLifecycle):
     def _start_requests(self) -> None:
         """Serve the requests whose heads are complete, until one of them waits."""
         while self._state <= State.HEAD:
-            held = self._unparsed
-            if held and held[0] in _LINE_ENDS:
-                held = self._unparsed = held.lstrip(_LINE_ENDS)
+            held = self._unparsed = self._unparsed.lstrip(_LINE_ENDS)
             if (
                 not self._was_used
                 and held.startswith(_HTTP2)
@@ -181,7 +182,7 @@ class Connection(ConnectionLifecycle):
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a connection failed", exc_info=error)
             self._abort()
-        if self._state <= State.HEAD:
+        if self._state is State.IDLE:  # in HEAD, what came has been tried already
             self._start_requests()
 
     async def _serve(self, request: ReceivedRequest) -> None:
@@ -293,7 +294,8 @@ class Connection(ConnectionLifecycle):
             seconds = limits.receive_timeout
             error = ReceiveTimeout(f"the request head was not received within {seconds:g} s")
             self._refuse_head(self._unparsed, error)
-        elif self._state is State.RECEIVING and self._request is not None:
+        elif self._state is State.RECEIVING:
+            assert self._request is not None
             if self._request.holds_rate(limits):
                 self._deadline.set(limits.rate_interval)
                 return

@@ -94,10 +94,7 @@ class Writer:
         """Wait until the write buffer is empty."""
         while self.is_paused:
             self._drained = asyncio.get_running_loop().create_future()
-            try:
-                await self._drained
-            finally:
-                self._drained = None
+            await self._drained
 
     async def write_parts(self, parts: Parts) -> None:
         """Write the parts; on return the transport has no more use for their memory."""
@@ -144,7 +141,7 @@ def _held_by_kernel(sock: Any) -> int:
 
     A closed transport has no socket, or one without a descriptor.
     """
-    if sys.platform != "linux" or sock is None or sock.fileno() < 0:
+    if sys.platform != "linux" or sock is None or sock.fileno() == -1:
         return 0
     held = bytearray(4)
     fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, held)  # SIOCOUTQ, see tcp(7)

@@ -36,6 +36,8 @@ CODINGS = ("gzip", "deflate")
         ("gzip;q=x, deflate;q=0.1", "deflate"),
         ("gzip;q=nan", "identity"),
         ("gzip;q=1e9, deflate;q=-1", "identity"),
+        ("gzip;q=1.5, deflate;q=0.1", "deflate"),
+        ("gzip;q=1.0, deflate", "gzip"),
         (",,gzip,", "gzip"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import random
 import tracemalloc
 import zlib
@@ -20,6 +21,7 @@ from tensor_round_service.content.codings import (
     decoder_for,
     encode,
     max_encoded_length,
+    sha256,
 )
 
 TEXT = b"one fact a sentence. " * 500
@@ -209,3 +211,25 @@ def test_any_content_in_any_cuts(parts: list[bytes], coding: str, size: int, mos
 def test_spoilt_streams_decode_or_are_malformed(spoilt: bytes, kept: int, size: int) -> None:
     with contextlib.suppress(MalformedEncoding):
         decoded("gzip", cut(gzip.compress(TEXT, mtime=0)[:kept] + spoilt, size), 1000)
+
+
+def test_long_work_has_pauses() -> None:
+    parts, pauses = [bytes(3 << 20), memoryview(NOISE)], list[None]()
+    assert sha256(parts, lambda: pauses.append(None)) == hashlib.sha256(b"".join(parts)).digest()
+    assert 4 <= len(pauses) <= 16
+    pauses.clear()
+    encoded = encode(parts, "gzip", lambda: pauses.append(None))
+    assert gzip.decompress(b"".join(encoded)) == b"".join(parts)
+    assert 4 <= len(pauses) <= 16
+
+
+def test_what_needs_more_input_says_so() -> None:
+    steps = decoder()
+    assert steps.decode(1) == b""
+    steps.feed(gzip.compress(TEXT)[:12])
+    assert steps.decode(1) == b""
+
+
+@pytest.mark.parametrize(("nbytes", "longest"), [(0, 1024), (10_000_000, 10_011_024)])
+def test_the_longest_encoding_is_a_thousandth_longer_and_a_kib(nbytes: int, longest: int) -> None:
+    assert max_encoded_length(nbytes) == longest

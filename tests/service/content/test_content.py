@@ -24,6 +24,7 @@ from tensor_round_service.content.codings import STEP_BYTES, Decoded, Verified, 
 from tensor_round_service.content.sources import (
     PIECE_BYTES,
     ByteSource,
+    Nothing,
     Prefixed,
     Progress,
     expect_end,
@@ -261,3 +262,26 @@ def test_memory_that_is_refused_is_not_taken(allowed: int) -> None:
     with pytest.raises(MemoryError):
         run(read_all(source, len(CONTENT), reserve))
     assert len(CONTENT) - len(source._left) == allowed - left
+
+
+def test_nothing_is_at_its_end() -> None:
+    nothing = Nothing()
+    assert nothing.is_at_end is True
+    assert asyncio.run(nothing.receive_into(memoryview(bytearray(1)))) == 0
+    assert asyncio.run(read_all(nothing, 0, [].append)) == b""
+    asyncio.run(expect_end(nothing, 0))
+
+
+@pytest.mark.parametrize(("size", "is_beside"), [(256 << 10, False), ((256 << 10) + 1, True)])
+def test_long_pieces_are_hashed_beside_the_event_loop(size: int, is_beside: bool) -> None:
+    content, pauses = CONTENT[:size], list[None]()
+
+    async def beside(work: Callable[[Pause], Result]) -> Result:
+        return work(lambda: pauses.append(None))
+
+    source = Verified(Cut(content), hashlib.sha256(content).digest(), beside)
+    got = bytearray(size)
+    assert asyncio.run(source.receive_into(memoryview(got))) == size
+    assert got == content
+    assert source.is_at_end is True
+    assert bool(pauses) is is_beside

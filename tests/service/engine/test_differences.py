@@ -73,3 +73,10 @@ def test_gaps_and_repeated_elements_are_refused() -> None:
         (fault,) = refused.value.faults
         assert fault.loc == ("strides",)
         assert "no gaps" in fault.msg
+
+
+def test_there_is_a_pause_after_each_block() -> None:
+    pauses: list[None] = []
+    layout = Layout.of(BY_NAME["float32"], (COUNT,))
+    compared(np.zeros(4 * COUNT, np.uint8), layout, pause=lambda: pauses.append(None))
+    assert 1 < len(pauses) < 10

@@ -16,6 +16,7 @@ from tensor_round.contract.call import RoundCall
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import BackendFailed, DeviceOutOfMemory
 from tensor_round.contract.layout import Layout
+from tensor_round.contract.progress import Pause
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
@@ -277,6 +278,7 @@ def test_short_work_is_done_at_once_and_long_work_on_a_thread(
 ) -> None:
     backend.inline_bytes = limit
     thread = asyncio.run(engine.run(threading.current_thread, nbytes, cost))
+    assert isinstance(thread, threading.Thread)
     assert (thread is threading.main_thread()) is is_inline
 
 
@@ -301,6 +303,34 @@ def test_the_times_of_work_that_fails_are_measured_too(engine: Engine) -> None:
     with pytest.raises(ValueError, match="no"):
         asyncio.run(engine.run(fail, MIB, job=job))
     assert job.execute_seconds >= 0.02
+
+
+@pytest.mark.parametrize("is_timed", [False, True])
+@pytest.mark.parametrize(("cost", "is_inline"), [(256 * KIB, True), (256 * KIB + 1, False)])
+def test_slow_work_is_timed_if_that_is_asked_for(
+    engine: Engine, cost: int, is_inline: bool, is_timed: bool
+) -> None:
+    def work(_: Pause) -> threading.Thread:
+        time.sleep(0.02)
+        return threading.current_thread()
+
+    job = Job(engine.memory)
+    began = time.perf_counter()
+    thread = asyncio.run(engine.run_slowly(work, cost, job, is_timed=is_timed))
+    took = time.perf_counter() - began
+    assert isinstance(thread, threading.Thread)
+    assert (thread is threading.current_thread()) is is_inline
+    assert (job.execute_seconds > 0) is is_timed
+    if is_timed:
+        assert 0.02 <= job.queue_seconds + job.execute_seconds <= took
+        assert job.queue_seconds >= 0
+        assert (job.queue_seconds > 0) is not is_inline
+
+
+def test_slow_work_is_not_timed_unless_that_is_asked_for(engine: Engine) -> None:
+    job = Job(engine.memory)
+    assert asyncio.run(engine.run_slowly(lambda _: 3, MIB, job)) == 3
+    assert (job.queue_seconds, job.execute_seconds) == (0.0, 0.0)
 
 
 def test_submitted_work_runs_on_a_thread_and_a_close_waits_for_it(backend: Backend) -> None:

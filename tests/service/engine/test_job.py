@@ -43,6 +43,7 @@ def test_a_new_job_has_nothing(memory: Memory) -> None:
     assert (job.executed_by, job.labels) == ("", ("", ""))
     assert (job.receive_seconds, job.queue_seconds, job.execute_seconds) == (0.0, 0.0, 0.0)
     assert (job.call, job.observer, job.overlap) == (None, None, None)
+    assert job.is_sent is False
     job.reserve_rest()
     assert memory.in_use == 0
     job.end(reusable=True)
@@ -191,3 +192,11 @@ def test_after_the_end_a_job_takes_part_in_nothing(memory: Memory) -> None:
     job.end(reusable=True)
     assert memory.in_use == 5
     backend.close()
+
+
+def test_a_job_knows_whether_its_response_was_sent(memory: Memory) -> None:
+    job = Job(memory)
+    job.end(reusable=True, is_sent=True)
+    assert job.is_sent is True
+    job.end(reusable=True)
+    assert job.is_sent is False

@@ -1,0 +1,311 @@
+"""How connections close: drained, lingering, for want of room, or because a reader is slow."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+import pytest
+
+from support.http.http1_site import (
+    CLOSE,
+    LATE,
+    LIMITS,
+    Gate,
+    Peer,
+    answer,
+    asked,
+    give,
+    on_a_loop,
+    pass_time,
+    serving,
+    text,
+    until,
+)
+from tensor_round_service.http1.lifecycle import State
+from tensor_round_service.http1.request import Request
+from tensor_round_service.http1.response import Response
+
+FOREVER = float("inf")
+#: More than the kernel takes.
+LARGE = bytes(32 << 20)
+#: A rate of 10 bytes a second may be missed for so many checks of 1000 s, as its grace is 10000 s.
+CHECKS_IN_GRACE = 10
+
+
+@pytest.mark.parametrize(
+    ("uses", "grace"), [(0, LIMITS.first_grace), (1, LIMITS.drain_grace)], ids=["new", "used"]
+)
+@on_a_loop
+async def test_an_idle_connection_is_closed_after_its_grace(uses: int, grace: float) -> None:
+    async with serving() as site, site.peer() as peer:
+        for _ in range(uses):
+            await peer.send(asked())
+            await peer.response()
+        peer.connection.shutdown()
+        await pass_time(grace - LATE)
+        assert peer.connection.state is State.IDLE
+        await pass_time(LATE)
+        assert peer.connection.state is State.CLOSING
+        assert peer.connection.due == FOREVER
+        # The peer may still send, and gets no reset.
+        assert await peer.end() == b""
+        give(peer.connection, asked())
+        await pass_time(LIMITS.drain_grace - LATE)
+        assert peer.connection.state is State.CLOSING
+        await pass_time(LATE)
+        await peer.state(State.CLOSED)
+        assert peer.connection.transport is None
+        assert len(site.handler.exchanges) == uses
+
+
+@on_a_loop
+async def test_who_closes_in_time_is_aborted_no_more() -> None:
+    async with serving() as site, site.peer() as peer:
+        peer.connection.shutdown()
+        await pass_time(LIMITS.first_grace)
+        peer.stop_sending()
+        await peer.state(State.CLOSED)
+        await pass_time(LIMITS.drain_grace)
+
+
+@on_a_loop
+async def test_a_request_within_the_grace_is_the_last() -> None:
+    gate = Gate()
+    async with serving(gate) as site, site.peer() as peer:
+        peer.connection.shutdown()
+        await peer.send(asked()[:-1])
+        await peer.state(State.HEAD)
+        await pass_time(LIMITS.first_grace)
+        assert peer.connection.state is State.HEAD
+        await peer.send(asked()[-1:])
+        await until(lambda: gate.waiting)
+        await pass_time(LIMITS.first_grace)
+        gate.opens.set()
+        assert await peer.end() == answer(b"", CLOSE)
+        await peer.state(State.CLOSED)
+
+
+@pytest.mark.parametrize(
+    ("sent", "got"),
+    [
+        (asked(), answer(b"", CLOSE)),
+        (asked() + b"\r\n", answer()),
+        (asked() + asked(), answer() + answer(b"", CLOSE)),
+        (asked("Connection: close") + asked(), answer(b"", CLOSE)),
+    ],
+    ids=["one", "line-end", "two", "close"],
+)
+@on_a_loop
+async def test_who_is_served_gets_what_was_sent_before(sent: bytes, got: bytes) -> None:
+    gate = Gate()
+    async with serving(gate) as site, site.peer() as peer:
+        give(peer.connection, sent)
+        assert peer.connection.state is State.WORKING
+        peer.connection.shutdown()
+        gate.opens.set()
+        assert await peer.end() == got
+        peer.stop_sending()
+        await pass_time(LIMITS.linger_before)
+        await peer.state(State.CLOSED)
+        await pass_time(LIMITS.first_grace)
+
+
+@on_a_loop
+async def test_a_head_that_has_begun_may_be_completed() -> None:
+    gate = Gate()
+    async with serving(gate) as site, site.peer() as peer:
+        give(peer.connection, asked() + asked()[:9])
+        peer.connection.shutdown()
+        gate.opens.set()
+        await peer.response()
+        await peer.state(State.HEAD)
+        await peer.send(asked()[9:])
+        assert await peer.end() == answer(b"", CLOSE)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@on_a_loop
+async def test_under_tls_an_idle_connection_says_so_and_does_not_wait_for_ever(
+    reads: bool,
+) -> None:
+    async with serving(encrypted=True) as site:
+        reader, writer, connection = await site.call()
+        peer = Peer(writer.get_extra_info("socket"), connection)
+        if not reads:
+            writer.transport.pause_reading()
+        connection.shutdown()
+        await pass_time(LIMITS.first_grace)
+        assert connection.state is State.CLOSING
+        if reads:
+            assert await reader.read() == b""
+            await peer.state(State.CLOSED)
+        else:
+            assert peer.is_due_in(LIMITS.rate_interval)
+            await asyncio.sleep(0.01)
+            assert connection.state is State.CLOSING
+        await pass_time(LIMITS.drain_grace)
+        await peer.state(State.CLOSED)
+        writer.transport.abort()
+
+
+@on_a_loop
+async def test_a_refused_sender_has_time_to_read_why() -> None:
+    async with serving() as site, site.peer() as peer:
+        give(peer.connection, b"\0")
+        assert peer.connection.state is State.LINGERING
+        assert not peer.connection.transport.is_reading()
+        assert peer.is_due_in(LIMITS.linger_before)
+        assert (await peer.end()).startswith(b"HTTP/1.1 400 ")
+        await pass_time(LIMITS.linger_before)
+        assert peer.connection.state is State.DROPPING
+        assert peer.is_due_in(LIMITS.linger_seconds)
+        assert peer.connection.transport.is_reading()
+        give(peer.connection, bytes(LIMITS.linger_bytes))
+        assert peer.connection.state is State.DROPPING
+        give(peer.connection, b"1")
+        assert peer.connection.state is State.CLOSING
+        await peer.state(State.CLOSED)
+        assert peer.connection.due == FOREVER
+
+
+@on_a_loop
+async def test_a_refused_sender_is_not_dropped_for_ever() -> None:
+    async with serving() as site, site.peer() as peer:
+        await peer.send(b"\0")
+        await peer.state(State.LINGERING)
+        await pass_time(LIMITS.linger_before)
+        await pass_time(LIMITS.linger_seconds)
+        await peer.state(State.CLOSED)
+
+
+@on_a_loop
+async def test_a_refusal_under_tls() -> None:
+    async with serving(encrypted=True) as site:
+        reader, writer, connection = await site.call()
+        writer.write(b"\0")
+        assert await reader.read(13) == b"HTTP/1.1 400 "
+        assert connection.state is State.LINGERING
+        writer.transport.abort()
+
+
+@on_a_loop
+async def test_a_further_connection_closes_the_one_whose_limit_is_next() -> None:
+    async with (
+        serving(limits=replace(LIMITS, max_connections=3)) as site,
+        site.peer() as used,
+        site.peer() as begun,
+        site.peer() as third,
+    ):
+        await used.send(asked())
+        await used.response()
+        await begun.send(b"GET /a ")
+        await begun.state(State.HEAD)
+        await pass_time(LATE)
+        give(third.connection, asked() + b"GET /b ")
+        assert [each.connection.state for each in (used, begun, third)] == [0, 1, 1]
+        async with site.peer() as fourth:
+            await begun.state(State.CLOSED)
+            assert len(site.state.connections) == 3
+            async with site.peer():
+                await third.state(State.CLOSED)
+                assert used.connection.state is fourth.connection.state is State.IDLE
+
+
+@on_a_loop
+async def test_who_makes_room_is_closed_at_once() -> None:
+    async with serving() as site, site.peer() as peer:
+        peer.connection.make_room()
+        assert (peer.connection.state, peer.connection.due) == (State.CLOSING, FOREVER)
+        await peer.state(State.CLOSED)
+
+
+async def large(_: Request) -> Response:
+    return text(LARGE)
+
+
+async def checks(peer: Peer) -> int:
+    """How many checks a connection outlasts."""
+    for count in range(100):
+        assert peer.is_due_in(LIMITS.rate_interval)
+        await pass_time(LIMITS.rate_interval)
+        if peer.connection.state is State.CLOSED:
+            return count
+    return 100
+
+
+SLOW = [
+    (
+        "tensor_round_service.http1.lifecycle",
+        logging.WARNING,
+        "slow reader: aborted below 10 bytes a second",
+    )
+]
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+@on_a_loop
+async def test_who_does_not_read_a_response_is_aborted(
+    encrypted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(large, encrypted=encrypted) as site:
+        if encrypted:
+            _, writer, connection = await site.call()
+            writer.transport.pause_reading()
+            peer = Peer(writer.get_extra_info("socket"), connection)
+            writer.write(asked())
+            await peer.state(State.SENDING)
+            await asyncio.sleep(0.05)
+            assert await checks(peer) == CHECKS_IN_GRACE
+            writer.transport.abort()
+        else:
+            async with site.peer(receives=4096) as peer:
+                await peer.send(asked())
+                await peer.state(State.SENDING)
+                assert await checks(peer) == CHECKS_IN_GRACE
+        assert caplog.record_tuples == SLOW
+        await until(lambda: site.handler.exchanges)
+        assert site.handler.statuses == [None]
+
+
+@on_a_loop
+async def test_who_reads_at_the_rate_gets_a_response() -> None:
+    async with serving(large) as site, site.peer() as peer:
+        await peer.send(asked())
+        await peer.state(State.SENDING)
+        for _ in range(3 * CHECKS_IN_GRACE):
+            await peer.read(256 << 10)
+            assert peer.is_due_in(LIMITS.rate_interval)
+            await pass_time(LIMITS.rate_interval)
+            assert peer.connection.state is State.SENDING
+        assert await checks(peer) == CHECKS_IN_GRACE
+
+
+@on_a_loop
+async def test_what_is_left_when_a_connection_closes_has_a_rate_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving() as site, site.peer(receives=4096) as peer:
+        peer.connection.transport.write(LARGE)
+        await pass_time(LIMITS.receive_timeout)
+        assert peer.connection.state is State.CLOSING
+        assert await checks(peer) == CHECKS_IN_GRACE
+        assert caplog.record_tuples == SLOW
+
+
+@on_a_loop
+async def test_a_short_response_waits_for_its_reader_too() -> None:
+    async def respond(_: Request) -> Response:
+        return text(bytes(60_000))
+
+    async with serving(respond) as site, site.peer() as peer:
+        peer.connection.transport.write(LARGE)
+        await peer.send(asked())
+        await peer.state(State.SENDING)
+        assert not site.handler.exchanges
+        assert peer.is_due_in(LIMITS.rate_interval)
+        assert await peer.read(len(LARGE)) == LARGE
+        await peer.response(bytes(60_000))
+        await peer.state(State.IDLE)
+        assert site.handler.statuses == [200]

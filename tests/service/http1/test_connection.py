@@ -1,0 +1,342 @@
+"""The protocol object on real sockets: heads in pieces, bodies, what follows a request, the end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from support.http.http1_site import (
+    CLOSE,
+    LATE,
+    LIMITS,
+    Gate,
+    answer,
+    asked,
+    give,
+    on_a_loop,
+    owned,
+    pass_time,
+    serving,
+    text,
+    until,
+)
+from tensor_round_service.http1.connection import Connection
+from tensor_round_service.http1.lifecycle import State
+from tensor_round_service.http1.receiving import CONTINUE, DIRECT_BYTES
+from tensor_round_service.http1.request import Request
+from tensor_round_service.http1.response import Response
+
+#: The receive buffer.
+BUFFER_BYTES = 96 << 10
+
+
+@pytest.fixture
+def states(monkeypatch: pytest.MonkeyPatch) -> list[State]:
+    """The states that connections go through."""
+    states: list[State] = []
+    move = Connection._move
+
+    def recorded(connection: Connection, state: State) -> None:
+        states.append(state)
+        move(connection, state)
+
+    monkeypatch.setattr(Connection, "_move", recorded)
+    return states
+
+
+@on_a_loop
+async def test_heads_come_in_any_pieces_with_empty_lines_before_them() -> None:
+    sent = b"\r\n\n" + asked(length=3) + b"abc" + b"\n" + asked(length=2) + b"de\r\n" + asked()
+    async with serving() as site:
+        for size in (1, 2, 3, 50, len(sent)):
+            async with site.peer() as peer:
+                for at in range(0, len(sent), size):
+                    give(peer.connection, sent[at : at + size])
+                    await asyncio.sleep(0)
+                for content in (b"abc", b"de", b""):
+                    await peer.response(content)
+                await peer.state(State.IDLE)
+    assert site.handler.statuses == [200] * 15
+
+
+@on_a_loop
+async def test_a_head_has_one_limit_from_its_first_byte() -> None:
+    async with serving() as site, site.peer() as peer:
+        assert peer.is_due_in(LIMITS.receive_timeout)
+        await pass_time(1000)
+        give(peer.connection, b"POST /p?a HT")
+        assert peer.connection.state is State.HEAD
+        assert peer.is_due_in(LIMITS.receive_timeout)
+        await pass_time(LIMITS.receive_timeout - LATE)
+        give(peer.connection, b"TP/1.1\r\n")
+        assert peer.due <= LATE
+        await pass_time(LATE)
+        assert peer.connection.state is State.LINGERING
+        expected = answer(b"ReceiveTimeout", CLOSE, status=b"400 Bad Request")
+        assert await peer.end() == expected
+        ((path, error),) = site.handler.refused
+        assert path == "/p"
+        assert str(error) == "the request head was not received within 10000 s"
+        (exchange,) = site.handler.exchanges
+        assert (exchange.path, exchange.head, exchange.client) == ("/p", None, "127.0.0.1")
+        assert exchange.received == len(b"POST /p?a HTTP/1.1\r\n")
+        assert 0 < exchange.seconds < LATE
+        assert site.handler.statuses == [400]
+
+
+@on_a_loop
+async def test_a_caller_who_leaves_within_a_head_is_counted() -> None:
+    async with serving() as site, site.peer() as peer:
+        await peer.send(b"GET /q HTTP/1.1\r\nHo")
+        await peer.state(State.HEAD)
+        await peer.leave()
+        assert site.handler.left == [("/q", 0)]
+        (exchange,) = site.handler.exchanges
+        assert (exchange.path, exchange.received, exchange.response) == ("/q", 19, None)
+        assert not peer.connection._unparsed
+        async with site.peer() as other:
+            await other.leave()
+        assert len(site.handler.left) == len(site.handler.exchanges) == 1
+
+
+@on_a_loop
+async def test_what_is_no_head_is_refused_with_the_servers_fields() -> None:
+    async with serving() as site, site.peer() as peer:
+        site.state.default_headers = [(b"date", b"now")]
+        give(peer.connection, b"GE\0 /a b")
+        assert not peer.connection._unparsed
+        # The server's fields are before Content-Length.
+        head = b"HTTP/1.1 400 Bad Request\r\na: b\r\ndate: now\r\ncontent-length: 16\r\n"
+        assert await peer.end() == head + b"connection: close\r\n\r\nMalformedRequest"
+        assert peer.connection.state is State.LINGERING
+        (exchange,) = site.handler.exchanges
+        assert (exchange.path, exchange.received, exchange.seconds) == ("/a", 8, 0.0)
+        assert not site.handler.left
+
+
+@on_a_loop
+async def test_an_exchange_is_logged_if_the_handler_wants_to_know() -> None:
+    async with serving(on_unix=True) as site, site.peer() as peer:
+        await peer.send(asked(line="PUT /q?r", length=3), b"abc")
+        await peer.response(b"abc")
+        (exchange,) = site.handler.exchanges
+        assert exchange.head is not None
+        assert (exchange.path, exchange.head.method, exchange.client) == ("/q", "PUT", None)
+        assert (exchange.received, site.handler.statuses) == (3, [200])
+        assert 0 <= exchange.seconds < LATE
+        site.handler.logs_access = False
+        await peer.send(asked(), b"\0")
+        await until(lambda: site.handler.refused)
+        assert len(site.handler.exchanges) == 1
+
+
+@on_a_loop
+async def test_a_request_that_never_waits_makes_no_task_and_keeps_the_connection() -> None:
+    async with serving() as site, site.peer() as peer:
+        give(peer.connection, asked(length=3) + b"abc")
+        assert peer.connection.state is State.IDLE
+        assert peer.is_due_in(LIMITS.keep_alive)
+        assert not site.state.tasks
+        await peer.response(b"abc")
+        await pass_time(LIMITS.keep_alive - LATE)
+        assert peer.connection.state is State.IDLE
+        await pass_time(LATE)
+        assert await peer.end() == b""
+        await peer.state(State.CLOSED)
+
+
+@on_a_loop
+async def test_a_working_route_has_no_limit_and_what_follows_waits() -> None:
+    gate = Gate()
+    async with serving(gate) as site, site.peer() as peer:
+        give(peer.connection, asked(length=2) + b"a")
+        assert peer.connection.state is State.WORKING
+        assert not peer.connection._unparsed
+        assert peer.connection.due == float("inf")
+        assert len(site.state.tasks) == 1
+        assert len(peer.connection.get_buffer(-1)) == BUFFER_BYTES
+        assert peer.connection.transport.is_reading()
+        give(peer.connection, b"b" + asked()[:20])
+        assert peer.connection.state is State.WORKING
+        assert not peer.connection.transport.is_reading()
+        await pass_time(100 * LIMITS.keep_alive)
+        assert peer.connection.state is State.WORKING
+        gate.opens.set()
+        await peer.response(b"ab")
+        await peer.state(State.HEAD)
+        assert peer.is_due_in(LIMITS.receive_timeout)
+        assert not site.state.tasks
+        assert peer.connection.transport.is_reading()
+        await peer.send(asked()[20:])
+        await peer.response()
+
+
+@on_a_loop
+async def test_reading_goes_on_when_the_last_request_has_been_answered() -> None:
+    gate = Gate()
+    async with serving(gate) as site, site.peer() as peer:
+        await peer.send(asked())
+        await until(lambda: gate.waiting)
+        give(peer.connection, asked())
+        gate.opens.set()
+        await peer.response()
+        await peer.response()
+        assert peer.connection.state is State.IDLE
+        assert peer.connection.transport.is_reading()
+        await peer.send(asked())
+        await peer.response()
+        assert gate.waiting == 3
+        assert not site.handler.left
+
+
+@on_a_loop
+async def test_a_large_body_is_received_to_where_it_belongs() -> None:
+    size = 4 * DIRECT_BYTES
+    async with serving() as site, site.peer() as peer:
+        give(peer.connection, asked(length=size) + b"12")
+        assert peer.connection.state is State.RECEIVING
+        assert peer.is_due_in(LIMITS.rate_interval)
+        assert len(peer.connection.get_buffer(-1)) == size - 2
+        give(peer.connection, b"3" * (size - 3))
+        assert peer.connection.state is State.RECEIVING
+        assert len(peer.connection.get_buffer(-1)) == BUFFER_BYTES
+        give(peer.connection, b"4" + asked(length=1)[:9])
+        # The route goes on in the event loop's next turn, and what comes before is kept.
+        assert peer.connection.state is State.WORKING
+        give(peer.connection, asked(length=1)[9:] + b"5")
+        await peer.response(b"12" + b"3" * (size - 3) + b"4")
+        await peer.response(b"5")
+        assert peer.is_due_in(LIMITS.keep_alive)
+
+
+@on_a_loop
+async def test_a_body_that_is_late_is_asked_for_and_reading_goes_on() -> None:
+    gate, dues = Gate(), list[float]()
+
+    async def respond(request: Request) -> Response:
+        response = await gate(request)
+        dues.append(peer.connection.due)
+        return response
+
+    async with serving(respond) as site, site.peer() as peer:
+        give(peer.connection, asked("Expect: 100-continue", length=3))
+        await until(lambda: gate.waiting)
+        gate.opens.set()
+        await peer.state(State.RECEIVING)
+        assert await peer.read(len(CONTINUE)) == CONTINUE
+        give(peer.connection, b"a")
+        assert peer.connection.state is State.RECEIVING
+        await peer.send(b"bc")
+        await peer.response(b"abc")
+        # Part of a body that has come is asked for no more, nor what nobody asked for.
+        for fields in ((), ("Expect: 100-continue",)):
+            gate.opens.clear()
+            await peer.send(asked(*fields, length=2))
+            await until(lambda: gate.waiting > len(dues))
+            give(peer.connection, b"a")
+            assert not peer.connection.transport.is_reading()
+            gate.opens.set()
+            await peer.state(State.RECEIVING)
+            assert peer.connection.transport.is_reading()
+            await peer.send(b"b")
+            await peer.response(b"ab")
+        assert dues == [float("inf")] * 3
+        assert site.handler.statuses == [200] * 3
+
+
+@on_a_loop
+async def test_a_body_is_asked_for_only_with_its_first_bytes() -> None:
+    async def respond(request: Request) -> Response:
+        first, second = bytearray(1), bytearray(1)
+        await request.receive_into(memoryview(first))
+        await request.receive_into(memoryview(second))
+        return text(bytes(first + second))
+
+    async with serving(respond) as site, site.peer() as peer:
+        await peer.send(asked("Expect: 100-continue", length=2))
+        assert await peer.read(len(CONTINUE)) == CONTINUE
+        give(peer.connection, b"a")
+        await peer.state(State.WORKING)
+        await peer.state(State.RECEIVING)
+        await peer.send(b"b")
+        await peer.response(b"ab")
+    assert site.handler.statuses == [200]
+
+
+@on_a_loop
+async def test_a_body_that_nobody_reads_is_skipped_or_ends_the_connection() -> None:
+    async def respond(_: Request) -> Response:
+        return text(b"unread")
+
+    async with serving(respond) as site:
+        async with site.peer() as peer:
+            await peer.send(asked(length=3), b"abc", asked())
+            await peer.response(b"unread")
+            await peer.response(b"unread")
+            await peer.state(State.IDLE)
+        async with site.peer() as peer:
+            give(peer.connection, asked(length=3) + b"ab")
+            assert peer.connection.state is State.LINGERING
+            assert await peer.end() == answer(b"unread", CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("surplus", "state"), [(b"", State.CLOSING), (b"GET", State.LINGERING)], ids=["all", "surplus"]
+)
+@on_a_loop
+async def test_a_request_that_asks_for_it_is_the_last(surplus: bytes, state: State) -> None:
+    async with serving() as site, site.peer() as peer:
+        give(peer.connection, asked("Connection: close", length=1) + b"a" + surplus)
+        assert peer.connection.state is state
+        assert await peer.end() == answer(b"a", CLOSE)
+        assert site.handler.statuses == [200]
+
+
+@on_a_loop
+async def test_the_response_to_head_has_no_content_but_its_length(states: list[State]) -> None:
+    async def respond(request: Request) -> Response:
+        return text(bytes(100_000))
+
+    async with serving(respond) as site, site.peer() as peer:
+        give(peer.connection, asked(line="HEAD /p") + asked(line="HEAD /p"))
+        assert states == [State.WORKING, State.IDLE] * 2
+        head = answer(bytes(100_000))[:-100_000]
+        assert await peer.read(2 * len(head)) == 2 * head
+        assert site.handler.statuses == [200] * 2
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "expected"),
+    [
+        (68 << 10, [State.WORKING, State.IDLE]),
+        ((68 << 10) + 1, [State.WORKING, State.SENDING, State.IDLE]),
+    ],
+)
+@on_a_loop
+async def test_a_large_response_is_written_as_it_lies(
+    states: list[State], nbytes: int, expected: list[State]
+) -> None:
+    content = bytes(range(251)) * 300
+    response, owner = owned(content[:nbytes])
+
+    async def respond(_: Request) -> Response:
+        return response
+
+    async with serving(respond) as site, site.peer() as peer:
+        await peer.send(asked())
+        await peer.response(content[:nbytes])
+        await peer.state(State.IDLE)
+        assert states == expected
+        assert owner.ended == [(True, True)]
+        assert not site.handler.left
+
+
+@on_a_loop
+async def test_new_fields_of_the_server_are_in_the_next_response() -> None:
+    async with serving() as site, site.peer() as peer:
+        for value in (b"1", b"2"):
+            site.state.default_headers = [(b"date", value)]
+            await peer.send(asked())
+            got = await peer.read(len(answer()) + len(b"date: 1\r\n"))
+            assert b"\r\ndate: " + value + b"\r\n" in got

@@ -1,0 +1,269 @@
+"""A request as its route sees it: whose it is, whether its caller is gone, and at which rate."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from support.http.http1_site import (
+    CLOSE,
+    LIMITS,
+    Gate,
+    answer,
+    asked,
+    give,
+    on_a_loop,
+    pass_time,
+    serving,
+    text,
+    until,
+)
+from tensor_round.contract.errors import ReceiveTimeout
+from tensor_round_service.http1.head import MalformedRequest, split_head
+from tensor_round_service.http1.lifecycle import State
+from tensor_round_service.http1.receiving import CONTINUE, DIRECT_BYTES, ReceivedRequest
+from tensor_round_service.http1.request import Request
+from tensor_round_service.http1.response import Response
+
+
+def received(length: int = 0, early: bytes = b"") -> ReceivedRequest:
+    found = split_head(asked(length=length))
+    assert found is not None
+    return ReceivedRequest(found[0], memoryview(early))
+
+
+class Asked:
+    """A handler's answer that keeps the requests."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+        self.requests: list[Any] = []
+
+    async def __call__(self, request: Request) -> Response:
+        self.requests.append(request)
+        return await self.gate(request)
+
+
+@pytest.mark.parametrize("on_unix", [False, True])
+@on_a_loop
+async def test_a_request_knows_its_peer(on_unix: bool) -> None:
+    respond = Asked()
+    async with serving(respond, on_unix=on_unix) as site, site.peer() as peer:
+        await peer.send(asked())
+        await until(lambda: respond.requests)
+        (request,) = respond.requests
+        assert request.client == (None if on_unix else peer.sock.getsockname())
+        assert request.scheme == "http"
+        respond.gate.opens.set()
+        await peer.response()
+
+
+@on_a_loop
+async def test_who_has_stopped_sending_is_asked_once_whether_it_still_reads() -> None:
+    respond = Asked()
+    async with serving(respond) as site, site.peer() as peer:
+        await peer.send(asked())
+        await until(lambda: respond.requests)
+        (request,) = respond.requests
+        assert request.is_gone() is False
+        peer.stop_sending()
+        await until(lambda: peer.connection._at_eof)
+        assert request.is_gone() is False
+        assert request.is_gone() is False
+        respond.gate.opens.set()
+        assert await peer.end() == CONTINUE + answer(b"", CLOSE)
+
+
+@on_a_loop
+async def test_who_does_not_read_the_question_is_gone() -> None:
+    respond = Asked()
+    async with serving(respond) as site:
+        async with site.peer() as peer:
+            await peer.send(asked())
+            await until(lambda: respond.requests)
+            (request,) = respond.requests
+        assert request.is_gone() is False
+        await until(request.is_gone)
+        assert request.is_gone() is True
+        assert not request.is_lost
+        await peer.state(State.WORKING)
+        respond.gate.opens.set()
+        await peer.state(State.CLOSED)
+
+
+@on_a_loop
+async def test_http_1_0_has_no_such_question() -> None:
+    respond = Asked()
+    async with serving(respond) as site, site.peer() as peer:
+        await peer.send(asked(version="1.0"))
+        await until(lambda: respond.requests)
+        (request,) = respond.requests
+        peer.stop_sending()
+        await until(lambda: peer.connection._at_eof)
+        assert request.is_gone() is False
+        respond.gate.opens.set()
+        assert await peer.end() == answer(b"", CLOSE)
+        await peer.state(State.CLOSED)
+
+
+@on_a_loop
+async def test_who_has_stopped_sending_under_tls_is_gone() -> None:
+    respond = Asked()
+    async with serving(respond, encrypted=True) as site:
+        _, writer, connection = await site.call()
+        writer.write(asked())
+        await until(lambda: respond.requests)
+        (request,) = respond.requests
+        assert request.scheme == "https"
+        assert request.is_gone() is False
+        connection.transport.pause_reading()
+        writer.transport.abort()
+        await until(request.is_gone)
+        respond.gate.opens.set()
+
+
+@on_a_loop
+async def test_who_was_reset_or_has_no_socket_is_gone() -> None:
+    respond = Asked()
+    async with serving(respond) as site:
+        async with site.peer() as peer:
+            await peer.send(asked())
+            await until(lambda: respond.requests)
+            transport = peer.connection.transport
+            await peer.leave()
+            assert respond.requests[0].is_gone() is True
+        respond.gate.opens.set()
+    request = received()
+    request.transport = transport
+    await until(lambda: transport.get_extra_info("socket").fileno() == -1)
+    assert request.is_gone() is True
+    request.transport = asyncio.Transport()
+    assert request.is_gone() is True
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+@on_a_loop
+async def test_progress_is_told_as_a_body_comes_but_not_under_tls(encrypted: bool) -> None:
+    size = 4 * DIRECT_BYTES
+    told: list[int] = []
+
+    async def respond(request: Request) -> Response:
+        body = memoryview(bytearray(size))
+        assert await request.receive_into(body, told.append) == size
+        assert await request.receive_into(body) == 0
+        return text(body)
+
+    async with serving(respond, encrypted=encrypted) as site:
+        if encrypted:
+            reader, writer, connection = await site.call()
+            writer.write(asked(length=size) + b"a")
+        else:
+            context = site.peer()
+            peer = await context.__aenter__()
+            connection = peer.connection
+            await peer.send(asked(length=size) + b"a")
+        await until(lambda: connection.state is State.RECEIVING)
+        give(connection, b"b" * (size - 11))
+        give(connection, b"c" * 9)
+        give(connection, b"d")
+        expected = answer(b"a" + b"b" * (size - 11) + b"c" * 9 + b"d")
+        if encrypted:
+            assert await reader.readexactly(len(expected)) == expected
+            writer.transport.abort()
+        else:
+            assert await peer.read(len(expected)) == expected
+            await context.__aexit__(None, None, None)
+        assert told == ([] if encrypted else [10, 1])
+
+
+@on_a_loop
+async def test_malformed_chunks_are_refused_where_the_route_waits() -> None:
+    async def respond(request: Request) -> Response:
+        body = memoryview(bytearray(10))
+        with pytest.raises(MalformedRequest):
+            await request.receive_into(body)
+        assert isinstance(request, ReceivedRequest)
+        assert not request.is_waiting
+        raise MalformedRequest
+
+    async with serving(respond) as site, site.peer() as peer:
+        await peer.send(b"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await peer.state(State.RECEIVING)
+        give(peer.connection, b"x\r\n")
+        assert peer.connection.state is State.WORKING
+        assert (await peer.end()).startswith(b"HTTP/1.1 400 ")
+        assert site.handler.statuses == [400]
+
+
+@on_a_loop
+async def test_a_body_below_the_rate_is_refused() -> None:
+    async with serving() as site, site.peer() as peer:
+        await peer.send(asked(length=10_000), b"a")
+        await peer.state(State.RECEIVING)
+        # Its grace is 10000 s.
+        for _ in range(10):
+            assert peer.is_due_in(LIMITS.rate_interval)
+            await pass_time(LIMITS.rate_interval)
+            assert peer.connection.state is State.RECEIVING
+        await pass_time(LIMITS.rate_interval)
+        assert peer.connection.state is State.LINGERING
+        assert await peer.end() == answer(b"ReceiveTimeout", CLOSE, status=b"400 Bad Request")
+        ((path, error),) = site.handler.refused
+        assert (path, str(error)) == ("/p", "the body was received at less than 10 bytes a second")
+        assert site.handler.statuses == [400]
+
+
+@on_a_loop
+async def test_what_comes_after_the_limit_is_not_received_to_where_it_would_belong() -> None:
+    limits = replace(LIMITS, rate_interval=2 * LIMITS.receive_timeout)
+    async with serving(limits=limits) as site, site.peer() as peer:
+        give(peer.connection, asked(length=2 * DIRECT_BYTES))
+        assert len(peer.connection.get_buffer(-1)) == 2 * DIRECT_BYTES
+        peer.connection._on_deadline()
+        assert peer.connection.state is State.WORKING
+        assert len(peer.connection.get_buffer(-1)) > 2 * DIRECT_BYTES
+        give(peer.connection, b"a")
+        assert (await peer.end()).startswith(b"HTTP/1.1 400 ")
+        assert isinstance(site.handler.refused[0][1], ReceiveTimeout)
+
+
+GRACE = replace(LIMITS, min_receive_rate=1, receive_timeout=100, rate_interval=1, grace_bytes=1000)
+
+
+@pytest.mark.parametrize(("early", "checks"), [(999, 100), (1000, 1)])
+def test_a_body_that_has_begun_has_little_grace(early: int, checks: int) -> None:
+    request = received(10_000, bytes(early))
+    request.start_rate(GRACE)
+    for _ in range(checks):
+        assert request.holds_rate(GRACE) is True
+        request.start_rate(GRACE)
+    assert request.holds_rate(GRACE) is False
+
+
+@pytest.mark.parametrize(
+    ("before", "further", "checks"), [(0, 999, 100), (0, 1000, 1), (998, 1, 100), (998, 2, 1)]
+)
+def test_a_body_that_begins_loses_its_grace(before: int, further: int, checks: int) -> None:
+    request = received(10_000, bytes(before))
+    request.start_rate(GRACE)
+    request.keep(memoryview(bytes(further)))
+    assert request.holds_rate(GRACE) is True
+    for _ in range(checks):
+        assert request.holds_rate(GRACE) is True
+    assert request.holds_rate(GRACE) is False
+
+
+def test_a_rate_is_that_of_the_last_interval_while_a_route_reads() -> None:
+    limits = replace(GRACE, min_receive_rate=100, receive_timeout=1)
+    request = received(100_000, bytes(5000))
+    request.start_rate(limits)
+    assert request.holds_rate(limits) is True  # by its grace
+    for further, is_held in [(100, True), (99, False), (101, True), (99, False)]:
+        request.keep(memoryview(bytes(further)))
+        assert request.holds_rate(limits) is is_held
+    request.keep(memoryview(bytes(5000)))
+    request.start_rate(limits)
+    assert request.holds_rate(limits) is False

@@ -1,0 +1,291 @@
+"""The writer on real transports: what waits, what the peer has, and at which rate it reads."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import socket
+import struct
+import termios
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvloop
+
+from support.http.http1_site import until
+from support.services.tls import SERVER, caller_context
+from tensor_round_service.http1.sending import (
+    TLS_PIECE_BYTES,
+    Writer,
+    _held_by_kernel,
+    _write_without_copy,
+)
+from tensor_round_service.process.tls import server_context
+
+#: More than the kernel takes.
+LARGE = bytes(range(251)) * (16 << 12)
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def runner(request: pytest.FixtureRequest) -> Any:
+    with asyncio.Runner(loop_factory=request.param) as runner:
+        yield runner
+
+
+class Written(asyncio.Protocol):
+    """A connection that has a writer and nothing else."""
+
+    transport: Any
+    writer: Writer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.writer = Writer(transport)
+        self.writer.open()
+
+    def pause_writing(self) -> None:
+        self.writer.pause()
+
+    def resume_writing(self) -> None:
+        self.writer.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.writer.connection_lost()
+
+
+@asynccontextmanager
+async def plain() -> AsyncIterator[tuple[Written, socket.socket]]:
+    """A connection, and its peer's socket, which nobody reads."""
+    loop = asyncio.get_running_loop()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as peer,
+    ):
+        ours, _ = listening.accept()
+        peer.setblocking(False)
+        transport, written = await loop.connect_accepted_socket(Written, ours)
+        try:
+            yield written, peer
+        finally:
+            transport.abort()
+            await until(lambda: written.writer.is_lost)
+
+
+@asynccontextmanager
+async def tls() -> AsyncIterator[tuple[Written, asyncio.StreamReader, asyncio.StreamWriter]]:
+    """The same with TLS, and the peer's stream, which takes no more than it has room for."""
+    made: list[Written] = []
+
+    def make() -> Written:
+        made.append(Written())
+        return made[-1]
+
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(make, "127.0.0.1", 0, ssl=server_context(SERVER))
+    reader, writer = await asyncio.open_connection(
+        *server.sockets[0].getsockname(), ssl=caller_context(), server_hostname="localhost"
+    )
+    server.close()
+    try:
+        await until(lambda: made and hasattr(made[0], "writer"))
+        yield made[0], reader, writer
+    finally:
+        writer.transport.abort()
+        await until(lambda: made[0].writer.is_lost)
+
+
+def readable(sock: socket.socket) -> int:
+    """Bytes that a socket has received and nobody has read."""
+    held = fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4))
+    (count,) = struct.unpack("i", held)
+    return int(count)
+
+
+def test_what_is_not_sent_is_known_and_what_is_not_read(runner: asyncio.Runner) -> None:
+    async def main() -> None:
+        async with plain() as (written, peer):
+            writer = written.writer
+            assert written.transport.get_write_buffer_limits() == (0, 0)
+            assert not writer.is_encrypted
+            assert not writer.is_paused
+            assert (writer.unsent, writer.unread, writer.is_writable) == (0, 0, True)
+            written.transport.write(b"a")
+            # The kernel has taken all, whether the peer has it or not.
+            assert (writer.unsent, writer.unread, writer.is_paused) == (0, 0, False)
+            written.transport.write(LARGE)
+            assert writer.is_paused
+            assert writer.unsent == written.transport.get_write_buffer_size() > 0
+            await until(lambda: writer.unread + readable(peer) == 1 + len(LARGE))
+            await until(lambda: writer.is_writable is False)
+
+    runner.run(main())
+
+
+async def read(peer: socket.socket, nbytes: int) -> bytes:
+    """So many bytes."""
+    got, loop = b"", asyncio.get_running_loop()
+    async with asyncio.timeout(20):
+        while len(got) < nbytes:
+            got += await loop.sock_recv(peer, nbytes - len(got))
+    return got
+
+
+def test_parts_are_written_as_they_lie_until_the_kernel_has_them(runner: asyncio.Runner) -> None:
+    async def main() -> None:
+        async with plain() as (written, peer):
+            writer = written.writer
+            await asyncio.wait_for(writer.drain(), 20)
+            parts = [b"head", memoryview(LARGE), b"end"]
+            task = asyncio.ensure_future(writer.write_parts(parts))
+            await until(lambda: writer.is_paused)
+            # What wakes it before its time lets it wait again.
+            writer.resume()
+            writer.pause()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert not task.done()
+            assert await read(peer, len(LARGE) + 7) == b"head" + LARGE + b"end"
+            await asyncio.wait_for(task, 20)
+            assert (writer.unsent, writer.is_paused) == (0, False)
+            writer.resume()
+
+    runner.run(main())
+
+
+def test_who_waits_may_be_cancelled_or_lost(runner: asyncio.Runner) -> None:
+    async def main() -> None:
+        async with plain() as (written, _):
+            writer = written.writer
+            written.transport.write(LARGE)
+            task = asyncio.ensure_future(writer.drain())
+            await asyncio.sleep(0)
+            task.cancel()
+            writer.resume()
+            writer.pause()
+            await asyncio.wait([task])
+            assert task.cancelled()
+            writer.pause()
+            task = asyncio.ensure_future(writer.drain())
+            await asyncio.sleep(0)
+            written.transport.abort()
+            await asyncio.wait_for(task, 20)
+            assert writer.is_lost
+
+    runner.run(main())
+
+
+@pytest.mark.parametrize("parts", [[LARGE], [b"head", memoryview(LARGE), b"end"]])
+def test_tls_gets_a_piece_at_a_time(runner: asyncio.Runner, parts: list[Any]) -> None:
+    content = b"".join(parts)
+
+    async def main() -> None:
+        async with tls() as (written, reader, _):
+            writer, transport = written.writer, written.transport
+            assert transport.get_write_buffer_limits() == (0, 1)
+            assert writer.is_encrypted
+            task = asyncio.ensure_future(writer.write_parts(parts))
+            await until(lambda: writer.is_paused)
+            left = writer.unsent - transport.get_write_buffer_size()
+            assert 0 < left < len(content)
+            if len(parts) == 1:
+                assert (len(content) - left) % TLS_PIECE_BYTES == 0
+            assert await reader.readexactly(len(content)) == content
+            await asyncio.wait_for(task, 20)
+            assert writer.unsent == 0
+
+    runner.run(main())
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False], ids=["cancelled", "lost"])
+def test_what_tls_has_not_got_is_forgotten(runner: asyncio.Runner, is_cancelled: bool) -> None:
+    async def main() -> None:
+        async with tls() as (written, _, peer):
+            writer, transport = written.writer, written.transport
+            peer.transport.pause_reading()
+            task = asyncio.ensure_future(writer.write_parts([LARGE]))
+            await until(lambda: writer.is_paused)
+            if is_cancelled:
+                task.cancel()
+                await asyncio.wait([task])
+                assert writer.unsent == transport.get_write_buffer_size()
+            else:
+                transport.abort()
+                await asyncio.wait_for(task, 20)
+                assert writer.is_lost
+
+    runner.run(main())
+
+
+def test_the_rate_is_of_what_the_peer_has_received(runner: asyncio.Runner) -> None:
+    async def main() -> None:
+        async with plain() as (written, peer):
+            writer = written.writer
+
+            async def at_rest(nbytes: int) -> int:
+                """How much is unread when the peer has read so many bytes in all."""
+                await until(lambda: writer.unread + readable(peer) + nbytes == len(LARGE))
+                return writer.unread
+
+            written.transport.write(LARGE)
+            before, unsent = await at_rest(0), writer.unsent
+            assert writer.holds_rate(1) is True
+            # What the kernel holds is neither read nor a debt.
+            writer.start_rate(1, 0)
+            assert before > unsent
+            assert writer.holds_rate(1) is False
+            for count, (seconds, is_held) in enumerate([(0, True), (1, False)], 1):
+                writer.start_rate(1, 0)
+                writer.holds_rate(0)
+                await read(peer, 1 << 20)
+                after = await at_rest(count << 20)
+                assert writer.holds_rate(before - after + seconds) is is_held
+                before = after
+            # From the start on, what was not sent then counts.
+            unsent = writer.unsent
+            writer.start_rate(1, 0)
+            await read(peer, 12 << 20)
+            after = await at_rest(14 << 20)
+            assert after < unsent
+            assert writer.holds_rate(unsent - after) is True
+            await read(peer, len(LARGE) - (14 << 20))
+            await until(lambda: not writer.is_paused)
+            writer.start_rate(1, 0)
+            assert writer.holds_rate(1000) is True
+
+    runner.run(main())
+
+
+def test_a_socket_that_is_closed_holds_nothing() -> None:
+    assert _held_by_kernel(None) == 0
+    with socket.socket() as closed:
+        pass
+    assert _held_by_kernel(closed) == 0
+
+
+class Joining(asyncio.Transport):
+    """A transport whose class has no way to write parts, but what asyncio has for all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[Any] = []
+
+    def write(self, data: Any) -> None:
+        self.written.append(data)
+
+
+class Gathering(Joining):
+    """One that writes parts by one call."""
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        self.written.append(list_of_data)
+
+
+def test_no_transport_joins_the_parts() -> None:
+    parts = [b"head", memoryview(LARGE)]
+    joining, gathering = Joining(), Gathering()
+    _write_without_copy(joining, parts)
+    _write_without_copy(gathering, parts)
+    assert [each is part for each, part in zip(joining.written, parts, strict=True)] == [True, True]
+    assert gathering.written == [parts]
