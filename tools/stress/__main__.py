@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from fuzz import guided, http2, openapi, parsers, raw_http
+from fuzz import guided, openapi, parsers, raw_http
+from fuzz.http2 import run as http2
 from fuzz.mixes import run as mixes
 
 from . import disconnects, kills, load, memory, overload, shares, shutdown, slow_clients, streams
@@ -53,7 +54,7 @@ def table(seed: int, workers: int) -> dict[str, Row]:
         "payloads": Row(partial(parsers.run, seed=seed), 1_000_000, "inputs"),
         "coverage": Row(partial(guided.run, seed=seed), 30, "seconds a reader"),
         "http": Row(partial(raw_http.run, seed=seed), 200_000, "requests"),
-        "http2": Row(partial(http2.run, seed=seed), 50_000, "sequences"),
+        "http2": Row(partial(http2.run, seed=seed, workers=workers), 1_000_000, "sequences"),
         "mixes": Row(partial(mixes.run, seed=seed), 4000, "connections"),
         "api": Row(partial(openapi.run, seed=seed), 300, "examples an operation"),
     }
@@ -64,7 +65,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="stress", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("rows", nargs="*", metavar="ROW[=AMOUNT]", help=rows)
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn by chance")
-    parser.add_argument("--workers", type=int, default=1, help="of the service in traffic")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="of the service in traffic, and processes of http2"
+    )
     options = parser.parse_args()
     known = table(options.seed, options.workers)
     reports = []

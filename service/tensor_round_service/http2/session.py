@@ -48,6 +48,8 @@ _LENGTHS: dict[int, int] = {
     Kind.PING: 8,
     Kind.WINDOW_UPDATE: 4,
 }
+#: The least of GOAWAY, before what it may say.
+_GOAWAY_BYTES = 8
 _ON_STREAMS = frozenset({Kind.HEADERS, Kind.PRIORITY, Kind.RST_STREAM, Kind.CONTINUATION})
 _ON_CONNECTIONS = frozenset({Kind.SETTINGS, Kind.PING, Kind.GOAWAY})
 
@@ -260,7 +262,8 @@ class Session(Generic[S]):
         """Use a whole frame that is not DATA."""
         if (kind in _ON_STREAMS and not number) or (kind in _ON_CONNECTIONS and number):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a frame is on a wrong stream")
-        if len(payload) != _LENGTHS.get(kind, len(payload)):
+        length = len(payload)
+        if length != _LENGTHS.get(kind, length) or (kind == Kind.GOAWAY and length < _GOAWAY_BYTES):
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame has a wrong length")
         if kind == Kind.HEADERS:
             if not number & 1:
@@ -398,8 +401,14 @@ class Session(Generic[S]):
         if not stream.is_ended:
             self._late += stream.window
         stream.is_reset = True
-        stream.drop()
+        self._drop(stream)
         self.events.append((Event.RESET, stream))
+
+    def _drop(self, stream: S) -> None:
+        """Have a stream keep nothing, nor what is yet to come of its frame under way."""
+        stream.drop()
+        if self._data_of is stream:
+            self._data_of = None
 
     def fail(self, fault: ConnectionFault) -> None:
         """End the connection."""
@@ -465,7 +474,7 @@ class Session(Generic[S]):
             self.outbox.control += frames.rst_stream(stream.number, Code.NO_ERROR)
             self._late += stream.window
             stream.is_reset = True
-            stream.drop()
+            self._drop(stream)
 
     def emptied(self, stream: S) -> None:
         """Note that the outbox has given out all of a stream."""
@@ -483,7 +492,7 @@ class Session(Generic[S]):
         """Note that a stream's handler has ended; its place is free then."""
         if not stream.is_finished:
             self.reset(stream, Code.INTERNAL_ERROR)
-        stream.drop()
+        self._drop(stream)
         del self.streams[stream.number]
         self._balance()
 

@@ -199,6 +199,7 @@ FAULTS = {
     "PING of 7 bytes": (frame(Kind.PING, 0, 0, bytes(7)), Code.FRAME_SIZE_ERROR),
     "PING on a stream": (frame(Kind.PING, 0, 1, bytes(8)), Code.PROTOCOL_ERROR),
     "GOAWAY on a stream": (frame(Kind.GOAWAY, 0, 1, bytes(8)), Code.PROTOCOL_ERROR),
+    "GOAWAY of 7 bytes": (frame(Kind.GOAWAY, 0, 0, bytes(7)), Code.FRAME_SIZE_ERROR),
     "RST_STREAM of an idle stream": (frames.rst_stream(1, Code.CANCEL), Code.PROTOCOL_ERROR),
     "RST_STREAM of no stream": (frames.rst_stream(0, Code.CANCEL), Code.PROTOCOL_ERROR),
     "RST_STREAM of 5 bytes": (frame(Kind.RST_STREAM, 0, 1, bytes(5)), Code.FRAME_SIZE_ERROR),

@@ -106,6 +106,25 @@ def test_a_late_sender_may_send_what_it_was_let_and_no_more() -> None:
     assert peer.fault is Code.STREAM_CLOSED
 
 
+@pytest.mark.parametrize("asked", [0, MIB], ids=["unread", "into a target"])
+def test_what_comes_of_a_frame_whose_stream_is_over_is_dropped(asked: int) -> None:
+    """Its head came before, so the frame goes on: what follows is nobody's, and still counts."""
+    peer = Peer(opened(1))
+    stream = peer.stream()
+    stream.fill(memoryview(bytearray(asked)))
+    peer.session.open_window(stream)
+    size = asked or FIRST_WINDOW
+    peer.receive(data(1, bytes(size))[: 9 + size // 2])
+    peer.session.release(stream)
+    assert peer.session.target is None
+    peer.receive(bytes(size - size // 2))
+    assert (peer.fault, len(stream.unread)) == (None, 0)
+    credit = peer.session.credit
+    assert (credit.unread, credit.expected) == (0, 0)
+    assert credit.window + FIRST_WINDOW // 2 > FIRST_WINDOW
+    assert peer.receive(opened(3), data(3, b"x")) == [Event.OPENED, Event.ARRIVED]
+
+
 def test_large_content_goes_into_the_target() -> None:
     """Of a frame whose head has come: its target is given out until little of it is missing."""
     content = random.Random(1).randbytes(MIB)
