@@ -27,10 +27,11 @@ from .session import Session
 logger = logging.getLogger(__name__)
 
 #: The receive buffer. All connections share it: each uses its content before the next read. A
-#: stream's first window fits in; what one read may have the event loop do is bounded by it.
-_RECEIVED = memoryview(bytearray(68 << 10))
-#: Bytes of DATA in one write. While they are in the write buffer no other stream has its turn.
-_WRITE_BYTES = 1 << 20
+#: stream's head and first window fit in; what one read may have the event loop do is bounded by it.
+_RECEIVED = memoryview(bytearray(72 << 10))
+#: Bytes of DATA in one write: 1 MiB of a tensor, and what its message has before it. While they are
+#: in the write buffer no other stream has its turn.
+_WRITE_BYTES = (1 << 20) + (4 << 10)
 #: Up to this size the parts of a write are joined.
 _JOINED_BYTES = 68 << 10
 

@@ -7,9 +7,12 @@ from enum import IntEnum
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD_BYTES = 9
-#: The first window of a stream and of a connection, and the largest.
-FIRST_WINDOW = (1 << 16) - 1
+#: The window of a stream and of a connection before a side says anything, and the largest.
+DEFAULT_WINDOW = (1 << 16) - 1
 MAX_WINDOW = (1 << 31) - 1
+#: What may come unasked on a stream, and on a connection: with the default window a message with a
+#: tensor of 64 KiB would be 36 bytes too long, and take another round trip.
+FIRST_WINDOW = 68 << 10
 #: The longest payload that each side takes unless it says more, and the longest of all.
 MIN_FRAME_BYTES = 1 << 14
 MAX_FRAME_BYTES = (1 << 24) - 1

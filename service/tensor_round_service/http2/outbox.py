@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Generic
 
 from . import frames
-from .frames import FIRST_WINDOW, MIN_FRAME_BYTES, Kind
+from .frames import DEFAULT_WINDOW, MIN_FRAME_BYTES, Kind
 from .stream import S
 
 Part = bytes | bytearray | memoryview
@@ -27,7 +27,7 @@ class Outbox(Generic[S]):
         #: Whole frames, which no window holds back.
         self.control = bytearray()
         #: What the peer takes of all streams together, and in one frame.
-        self.window = FIRST_WINDOW
+        self.window = DEFAULT_WINDOW
         self.max_frame = MIN_FRAME_BYTES
         #: Bytes of DATA that have been given out.
         self.sent = 0

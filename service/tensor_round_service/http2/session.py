@@ -11,6 +11,7 @@ from .blocks import Block, first_part
 from .fields import TABLE_BYTES, Decoder, MalformedBlock
 from .frames import (
     ACK,
+    DEFAULT_WINDOW,
     END_HEADERS,
     END_STREAM,
     FIRST_WINDOW,
@@ -70,7 +71,7 @@ class Session(Generic[S]):
                 Setting.MAX_FRAME_SIZE: MAX_FRAME_BYTES,
                 Setting.MAX_HEADER_LIST_SIZE: limits.max_list_bytes,
             }
-        )
+        ) + frames.window_update(0, FIRST_WINDOW - DEFAULT_WINDOW)
         self.credit = Credit()
         #: Streams that are not over, or whose handlers are not.
         self.streams: dict[int, S] = {}
@@ -92,7 +93,7 @@ class Session(Generic[S]):
         self._held = b""
         self._has_preface = self._has_settings = False
         #: The first window of streams to the peer.
-        self._first_window = FIRST_WINDOW
+        self._first_window = DEFAULT_WINDOW
         #: Set while the peer's decoder waits for a size of the table (RFC 7541, section 4.2).
         self._table_size = b""
         #: Bytes that the peer may still send on streams that are over.
@@ -441,13 +442,15 @@ class Session(Generic[S]):
         """Let the peer send on all streams what targets miss, and what has been used.
 
         After a target was dropped, more may have come that nobody asked for than may be kept. A
-        window more is: a handler that waits for the end of a stream asks for a byte behind it.
+        window more is: a handler that waits for the end of a stream asks for a byte behind it. The
+        rest of a frame under way has been taken off the window: it is not let come twice.
         """
         credit = self.credit
         while credit.unread > 2 * FIRST_WINDOW + credit.expected:
             fullest = max(self.streams.values(), key=lambda stream: len(stream.unread))
             self.reset(fullest, Code.ENHANCE_YOUR_CALM)
-        more = min(FIRST_WINDOW + credit.expected - credit.unread, MAX_WINDOW) - credit.window
+        most = FIRST_WINDOW + credit.expected - credit.unread - self._content_left
+        more = min(most, MAX_WINDOW) - credit.window
         if more >= FIRST_WINDOW // 2 or (more > 0 and credit.expected > credit.window):
             credit.window += more
             self.outbox.control += frames.window_update(0, more)

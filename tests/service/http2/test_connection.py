@@ -18,7 +18,7 @@ from tensor_round_service.http1.connection import HTTPProtocol
 from tensor_round_service.http1.context import ConnectionLimits
 from tensor_round_service.http1.lifecycle import State
 from tensor_round_service.http2 import frames
-from tensor_round_service.http2.frames import FIRST_WINDOW, MAX_WINDOW, Code, Kind
+from tensor_round_service.http2.frames import DEFAULT_WINDOW, MAX_WINDOW, Code, Kind
 from tensor_round_service.http2.serving import ServedStream
 
 MIB = 1 << 20
@@ -76,7 +76,7 @@ def test_streams_of_every_size(runner: asyncio.Runner, encrypted: bool) -> None:
     async def main() -> None:
         async with serving(encrypted=encrypted) as site, site.caller() as caller:
             for number, content in contents.items():
-                if len(content) < FIRST_WINDOW:
+                if len(content) < DEFAULT_WINDOW:
                     await caller.until(lambda _, n=number, c=content: caller.window(n) >= len(c))
                     caller.call(number, content)
                 else:

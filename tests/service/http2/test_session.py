@@ -11,6 +11,7 @@ from support.http.http2_session import HEAD, TRAILERS, Peer, kinds
 from tensor_round_service.http2 import frames
 from tensor_round_service.http2.frames import (
     ACK,
+    DEFAULT_WINDOW,
     END_HEADERS,
     END_STREAM,
     FIRST_WINDOW,
@@ -30,13 +31,15 @@ CONTENT = bytes(range(256)) * 40
 
 
 def test_it_begins_with_settings() -> None:
-    (hello,) = Peer(hello=b"").sent()
+    hello, update = Peer(hello=b"").sent()
     assert read_settings(hello.payload, 4) == {
         Setting.MAX_CONCURRENT_STREAMS: 100,
         Setting.INITIAL_WINDOW_SIZE: FIRST_WINDOW,
         Setting.MAX_FRAME_SIZE: (1 << 24) - 1,
         Setting.MAX_HEADER_LIST_SIZE: 16 << 10,
     }
+    assert (update.kind, update.stream) == (Kind.WINDOW_UPDATE, 0)
+    assert DEFAULT_WINDOW + int.from_bytes(update.payload) == FIRST_WINDOW
 
 
 SCRIPT = b"".join(

@@ -10,6 +10,7 @@ from support.http.http2_frames import Frame, data, opened, setting
 from support.http.http2_session import HEAD, TRAILERS, Peer
 from tensor_round_service.http2 import frames
 from tensor_round_service.http2.frames import (
+    DEFAULT_WINDOW,
     FIRST_WINDOW,
     MAX_WINDOW,
     PADDED,
@@ -23,7 +24,7 @@ from tensor_round_service.http2.outbox import TURN_BYTES
 from tensor_round_service.http2.stream import DIRECT_BYTES
 
 MIB = 1 << 20
-WIDE = frames.window_update(0, MAX_WINDOW - FIRST_WINDOW) + setting(
+WIDE = frames.window_update(0, MAX_WINDOW - DEFAULT_WINDOW) + setting(
     Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW
 )
 
@@ -56,7 +57,7 @@ def test_unread_bytes_open_no_window() -> None:
         peer.receive(data(number, bytes(FIRST_WINDOW // 2)))
         peer.session.open_window(peer.stream(number))
     assert updates(peer.sent()) == {}
-    assert peer.session.credit.window == 1
+    assert peer.session.credit.window == 0
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -100,7 +101,8 @@ def test_dropped_bytes_and_padding_are_given_back() -> None:
 def test_a_late_sender_may_send_what_it_was_let_and_no_more() -> None:
     peer = Peer(opened(1))
     peer.session.release(peer.stream())
-    peer.receive(data(1, bytes(30_000)), data(1, bytes(30_000)), data(1, bytes(5535)))
+    rest = FIRST_WINDOW - 60_000
+    peer.receive(data(1, bytes(30_000)), data(1, bytes(30_000)), data(1, bytes(rest)))
     assert peer.fault is None
     peer.receive(data(1, b"x"))
     assert peer.fault is Code.STREAM_CLOSED
@@ -149,6 +151,18 @@ def test_large_content_goes_into_the_target() -> None:
     assert memory == content
     assert stream.is_ended
     assert MIB - direct < 2 * (DIRECT_BYTES + 5000)
+
+
+def test_the_rest_of_a_frame_under_way_is_let_come_once() -> None:
+    """Its bytes are off the window since its head has come, and its target still misses them."""
+    peer = Peer(opened(1))
+    stream = peer.stream()
+    assert not stream.fill(memoryview(bytearray(MIB)))
+    peer.session.open_window(stream)
+    peer.sent()
+    peer.receive(data(1, bytes(MIB))[: 9 + 1000])
+    assert updates(peer.sent()) == {}
+    assert peer.session.credit.window == FIRST_WINDOW
 
 
 def test_what_was_asked_for_and_dropped_is_no_credit_for_others() -> None:
@@ -209,7 +223,7 @@ def test_no_more_is_sent_than_the_windows_let() -> None:
     peer = Peer(opened(1, ends=True), opened(3, ends=True))
     contents = {number: answering(peer, number, 100_000) for number in (1, 3)}
     sent = peer.sent()
-    assert len(content_of(sent, 1)) + len(content_of(sent, 3)) == FIRST_WINDOW
+    assert len(content_of(sent, 1)) + len(content_of(sent, 3)) == DEFAULT_WINDOW
     assert max(len(each.payload) for each in sent) <= 16384
     for _ in range(20):
         more = [frames.window_update(number, 7000) for number in (0, 1, 3)]
@@ -228,12 +242,12 @@ def test_a_smaller_first_window_holds_streams_back() -> None:
     peer = Peer(frames.window_update(0, MIB), opened(1, ends=True))
     content = answering(peer, 1, 100_000)
     sent = peer.sent()
-    assert len(content_of(sent, 1)) == FIRST_WINDOW
+    assert len(content_of(sent, 1)) == DEFAULT_WINDOW
     peer.receive(setting(Setting.INITIAL_WINDOW_SIZE, 10_000))
-    assert peer.stream().send_window == 10_000 - FIRST_WINDOW
-    peer.receive(frames.window_update(1, FIRST_WINDOW - 10_000))
+    assert peer.stream().send_window == 10_000 - DEFAULT_WINDOW
+    peer.receive(frames.window_update(1, DEFAULT_WINDOW - 10_000))
     assert content_of(peer.sent(), 1) == b""
-    peer.receive(setting(Setting.INITIAL_WINDOW_SIZE, FIRST_WINDOW))
+    peer.receive(setting(Setting.INITIAL_WINDOW_SIZE, DEFAULT_WINDOW))
     sent += peer.sent()
     assert content_of(sent, 1) == content
 
@@ -259,7 +273,7 @@ def test_a_stream_that_is_not_read_holds_no_other_back() -> None:
     peer.receive(frames.window_update(3, MIB))
     sent = peer.sent()
     assert content_of(sent, 3) == content
-    assert len(content_of(sent, 1)) == FIRST_WINDOW
+    assert len(content_of(sent, 1)) == DEFAULT_WINDOW
 
 
 def test_frames_are_as_large_as_the_peer_takes() -> None:

@@ -23,13 +23,20 @@ from tensor_round_service.http1.request import Request
 from tensor_round_service.http1.response import FixedFields, Response
 from tensor_round_service.http2 import frames
 from tensor_round_service.http2.connection import Successor
-from tensor_round_service.http2.frames import FIRST_WINDOW, MAX_WINDOW, Code, Kind, Setting
+from tensor_round_service.http2.frames import (
+    DEFAULT_WINDOW,
+    FIRST_WINDOW,
+    MAX_WINDOW,
+    Code,
+    Kind,
+    Setting,
+)
 from tensor_round_service.http2.limits import SessionLimits
 from tensor_round_service.http2.serving import ServedStream
 from tensor_round_service.process.tls import server_context
 
 #: Windows and frames of a client that takes everything.
-WIDE = frames.window_update(0, MAX_WINDOW - FIRST_WINDOW) + frames.settings(
+WIDE = frames.window_update(0, MAX_WINDOW - DEFAULT_WINDOW) + frames.settings(
     {Setting.INITIAL_WINDOW_SIZE: MAX_WINDOW, Setting.MAX_FRAME_SIZE: 1 << 20}
 )
 #: What takes longer never comes.
@@ -125,7 +132,7 @@ class Caller:
 
     def window(self, number: int) -> int:
         """How much DATA a stream may send now."""
-        open_ = {0: FIRST_WINDOW - self._sent.total(), number: FIRST_WINDOW - self._sent[number]}
+        open_ = {0: DEFAULT_WINDOW - self._sent.total(), number: FIRST_WINDOW - self._sent[number]}
         for each in self.frames:
             if each.kind == Kind.WINDOW_UPDATE and each.stream in open_:
                 open_[each.stream] += int.from_bytes(each.payload)
