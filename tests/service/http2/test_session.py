@@ -244,6 +244,8 @@ BAD_HEADS = {
     "connection": [*CALL, ("connection", "close")],
     "transfer-encoding": [*CALL, ("transfer-encoding", "chunked")],
     "te": [*CALL, ("te", "gzip")],
+    "another host": [*CALL, (":authority", "a"), ("host", "b")],
+    "two hosts": [*CALL, ("host", "a"), ("host", "a")],
     "two lengths": [*CALL, ("content-length", "1"), ("content-length", "2")],
     "a length that is no number": [*CALL, ("content-length", "+1")],
 }

@@ -27,6 +27,8 @@ H2_ALONE = (
     "Expected 5 bytes, received",
     "is lower than",
     "does not have an :authority",
+    "may not depend on itself",
+    "Frame data missing or invalid",
 )
 
 
@@ -59,7 +61,7 @@ def _note(event: Any, outcome: Outcome) -> None:
 
 
 def _head(values: dict[bytes, bytes]) -> tuple[Any, ...]:
-    path = values.get(b":path", b"").decode("latin-1")
+    path = values.get(b":path", b"").partition(b"?")[0].decode("latin-1")
     return values.get(b":method", b"").decode("latin-1"), path, values.get(b":authority")
 
 

@@ -42,6 +42,7 @@ OURS_ALONE = frozenset(
         "the first frame must be SETTINGS",
         "the number of a stream must be odd",
         "the padding is longer than its frame",
+        "SETTINGS have too many values",
     }
 )
 #: Why nghttp2 may refuse what is served here, beside what it says of frames that are not whole:

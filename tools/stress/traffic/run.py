@@ -51,7 +51,7 @@ def mutated(caller: Caller) -> None:
     message = mutation.mutate(caller.source, caller.source.choice(_SEEDS), _SEEDS)
     response = asyncio.run(raw_http.exchange(caller.service.port, message))
     caller.record.responded(int(response[9:12] or 0))
-    if what := raw_http.complaint(response):
+    if what := raw_http.complaint(response, message):
         raise Fault("mutated", f"{what}: {response[:300]!r} to {message[:1000]!r}")
 
 
