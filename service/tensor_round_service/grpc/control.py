@@ -86,7 +86,23 @@ def control_methods(
 
     async def unload_model(request: Message) -> Message:
         name = find(request.get("model_name", "")).name
-        raise InvalidDescriptor(f"model {name} is fixed and cannot be unloaded")
+        raise InvalidDescriptor(server.FIXED_MODEL.format(name=name))
+
+    async def log_settings(request: Message) -> Message:
+        if request.get("settings"):
+            raise InvalidDescriptor(server.FIXED_LOGGING)
+        return {"settings": {name: _setting(value) for name, value in server.LOGGING.items()}}
+
+    async def trace_setting(request: Message) -> Message:
+        if request.get("model_name"):
+            find(request["model_name"])
+        if request.get("settings"):
+            raise InvalidDescriptor(server.NO_TRACING)
+        values = {
+            name: [value] if isinstance(value, str) else value
+            for name, value in server.TRACE.items()
+        }
+        return {"settings": {name: {"value": value} for name, value in values.items()}}
 
     answers: dict[str, Answer] = {
         "ServerLive": server_live,
@@ -99,6 +115,8 @@ def control_methods(
         "RepositoryIndex": repository_index,
         "RepositoryModelLoad": load_model,
         "RepositoryModelUnload": unload_model,
+        "LogSettings": log_settings,
+        "TraceSetting": trace_setting,
         **dict(_system(shared_memory)),
         **dict(_cuda(cuda_memory)),
     }
@@ -148,6 +166,16 @@ def _config(model: Model) -> Message:
     numbers = [int(v) for v in config["version_policy"]["specific"]["versions"] if v.isdigit()]
     config["version_policy"] = {"specific": {"versions": numbers}}
     return config
+
+
+def _setting(value: object) -> Message:
+    """A log setting as the protocol's choice of types."""
+    match value:
+        case bool():
+            return {"bool_param": value}
+        case int():
+            return {"uint32_param": value}
+    return {"string_param": value}
 
 
 def _system(memory: PosixSharedMemory | None) -> Iterator[tuple[str, Answer]]:

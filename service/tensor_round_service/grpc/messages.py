@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tensor_round.contract.dtypes import BY_OIP
 from tensor_round.contract.errors import Fault, InvalidDescriptor
 from tensor_round.contract.quoting import shown
 
@@ -96,12 +97,12 @@ def read_request(message: bytes | memoryview, following: int | None = None) -> I
         if following is not None:
             raw.append(following)
         inputs = [dict(each) for each in members.get("inputs", ())]
-        tensors = [_source(each, raw) for each in inputs]
+        tensors = [_source(each, raw, position) for position, each in enumerate(inputs)]
         outputs = [
-            {"name": each.get("name", ""), "parameters": _parameters(each)}
+            {"name": each.get("name", ""), "parameters": _parameters(each, "binary_data")}
             for each in members.get("outputs", ())
         ]
-        parameters = _parameters(members)
+        parameters = _parameters(members, "binary_data_output")
     except Malformed as error:
         raise _refusal(str(error)) from None
     if raw:
@@ -122,7 +123,7 @@ def read_request(message: bytes | memoryview, following: int | None = None) -> I
     )
 
 
-def _source(tensor: Message, raw: list[Any]) -> bytes | memoryview | None:
+def _source(tensor: Message, raw: list[Any], position: int) -> bytes | memoryview | None:
     """Give an input the members that it has in JSON; return its bytes if they are here."""
     contents = tensor.pop("contents", None)
     parameters = tensor["parameters"] = _parameters(tensor)
@@ -130,26 +131,34 @@ def _source(tensor: Message, raw: list[Any]) -> bytes | memoryview | None:
         tensor.setdefault(name, empty)
     if contents:
         found: Any = _packed(contents, tensor["datatype"])
-    elif raw and "shared_memory_region" not in parameters:
-        found = raw.pop(0)
-    else:
+    elif "shared_memory_region" in parameters:
         return None
+    elif raw:
+        found = raw.pop(0)
+    elif contents is not None:
+        found = b""
+    else:
+        rule = "must have one of contents, raw_input_contents and shared_memory_region, got none"
+        raise InvalidDescriptor.of([Fault(("inputs", position), rule)])
     parameters["binary_data_size"] = found if isinstance(found, int) else len(found)
     return None if isinstance(found, int) else found
 
 
-def _parameters(members: Message) -> dict[str, Any]:
-    """The parameters as plain values."""
+def _parameters(members: Message, ignored: str = "") -> dict[str, Any]:
+    """The parameters as plain values, without the one by which HTTP chooses bytes or JSON."""
     plain: dict[str, Any] = {}
     for name, choice in members.get("parameters", {}).items():
         if len(choice) != 1:
             raise Malformed(f"parameter {shown(name)} must have one value, got {len(choice)}")
         (plain[name],) = choice.values()
+    plain.pop(ignored, None)
     return plain
 
 
 def _packed(contents: memoryview, datatype: str) -> bytes:
     """The numbers of typed contents as little-endian bytes."""
+    if datatype not in BY_OIP:  # the plan refuses it
+        return b""
     if datatype not in _TYPED:
         raise Malformed(f"{shown(datatype)} has no typed contents: send raw_input_contents")
     wanted, dtype = _TYPED[datatype]

@@ -161,7 +161,7 @@ def plan(model: Model, request: oip.Request) -> InferencePlan:
     if not isinstance(tensor.source, oip.Inline) and tensor.source.byte_size != nbytes:
         raise PayloadSizeMismatch(
             f"input {model.input} has {nbytes} bytes by its shape and datatype, "
-            f"{shown(tensor.source.byte_size)} by its parameters"
+            f"the request gives {shown(tensor.source.byte_size)}"
         )
     output = _output(model, request, nbytes)
     return InferencePlan(

@@ -45,28 +45,7 @@ from .tensor_route import content_of
 MAX_LENGTH = 64 << 10
 _MAX_DEPTH = 16
 
-#: Triton's log settings. They are constant: the service's own settings control logging.
-LOGGING: documents.LogSettings = {
-    "log_file": "",
-    "log_info": True,
-    "log_warning": True,
-    "log_error": True,
-    "log_verbose_level": 0,
-    "log_format": "default",
-}
-TRACE: documents.TraceSettings = {
-    "trace_level": ["OFF"],
-    "trace_rate": "1000",
-    "trace_count": "-1",
-    "log_frequency": "0",
-    "trace_file": "",
-    "trace_mode": "triton",
-}
-
 _NO_MODELS = "there is nothing at this path; POST /v2/repository/index lists the models"
-_FIXED_MODEL = "model {name} is fixed and cannot be unloaded"
-_FIXED_LOGGING = "log settings are fixed when the service starts"
-_NO_TRACING = "the service has no tracing"
 
 #: A route under ``/v2``; without a summary it is not in the OpenAPI document.
 _Row = partial(Row, tag=TAG, is_counted=False)
@@ -186,16 +165,16 @@ def _repository_rows() -> list[Row]:
 
     async def log_settings() -> documents.LogSettings:
         """The log settings, in Triton's form."""
-        return LOGGING
+        return server.LOGGING
 
     async def trace_settings() -> documents.TraceSettings:
         """Nothing is traced."""
-        return TRACE
+        return server.TRACE
 
     async def model_trace_settings(name: str) -> documents.TraceSettings:
         """Nothing is traced."""
         find(name)
-        return TRACE
+        return server.TRACE
 
     index = partial(control_body, ready={"type": "boolean"})
     load = partial(control_body, parameters={"type": "object"})
@@ -203,13 +182,13 @@ def _repository_rows() -> list[Row]:
     return [
         _Post("/v2/repository/index", repository_index, "List the models", operation=index),
         _Post(f"{repository}/load", load_model, "Load a model", operation=load),
-        _Post(f"{repository}/unload", _refusing(InvalidDescriptor, _FIXED_MODEL)),
+        _Post(f"{repository}/unload", _refusing(InvalidDescriptor, server.FIXED_MODEL)),
         _Row("/v2/logging", log_settings, "Log settings"),
-        _Post("/v2/logging", _refusing(InvalidDescriptor, _FIXED_LOGGING)),
+        _Post("/v2/logging", _refusing(InvalidDescriptor, server.FIXED_LOGGING)),
         _Row(f"/v2{trace}", trace_settings, "Trace settings"),
         _Row(f"{_MODEL}{trace}", model_trace_settings, "Trace settings of a model"),
-        _Post(f"/v2{trace}", _refusing(InvalidDescriptor, _NO_TRACING)),
-        _Post(f"{_MODEL}{trace}", _refusing(InvalidDescriptor, _NO_TRACING)),
+        _Post(f"/v2{trace}", _refusing(InvalidDescriptor, server.NO_TRACING)),
+        _Post(f"{_MODEL}{trace}", _refusing(InvalidDescriptor, server.NO_TRACING)),
     ]
 
 

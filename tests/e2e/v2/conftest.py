@@ -1,4 +1,4 @@
-"""tritonclient, connected to the service."""
+"""A service of both transports, whoever calls it by either, and tritonclient."""
 
 from __future__ import annotations
 
@@ -7,7 +7,39 @@ from collections.abc import Iterator
 import pytest
 import tritonclient.http as triton
 
-from support.services.server import Service
+from support.services.fronts import Front
+from support.services.server import Service, started
+from support.v2.callers import Caller, HttpCaller
+from support.v2.grpc_caller import GrpcCaller
+
+UNPROXIED = pytest.mark.not_behind("nginx", reason="it takes HTTP/1.1 alone")
+
+
+@pytest.fixture(scope="session")
+def service(front: Front) -> Iterator[Service]:
+    """The session's service with both transports."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Service, "launch", staticmethod(started))
+        running = front("--max-tensor-bytes", "320MiB", "--grpc", "true")
+    with running:
+        yield running
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(HttpCaller, id="http"),
+        pytest.param(GrpcCaller, id="grpc", marks=UNPROXIED),
+    ]
+)
+def call(request: pytest.FixtureRequest) -> type[Caller]:
+    """How a service is called; a test with a service of its own says which."""
+    kind: type[Caller] = request.param
+    return kind
+
+
+@pytest.fixture
+def caller(call: type[Caller], service: Service) -> Caller:
+    return call(service)
 
 
 @pytest.fixture(scope="module")

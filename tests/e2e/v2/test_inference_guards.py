@@ -1,80 +1,66 @@
-"""Keys, room and pace on the ``/v2`` face: the service's guards in the protocol's words."""
+"""Keys, room and pace of inferences: the service's guards in the protocol's words."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
+import ssl
 import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from support.http.inference_form import (
-    EVEN,
-    HEADER_LENGTH,
-    Answer,
-    X,
-    binary,
-    document,
-    error_of,
-    infer,
-    infer_path,
-)
-from support.services.server import Reply, Service
+from support.http.inference_form import EVEN, OF_X, Answer, X, binary, document, infer
+from support.services.server import Service
+from support.services.tls import CA, CLIENT, STRANGER, TlsService, caller_context
+from support.v2.callers import Caller
 
-GOOD = document(binary("FP32", [10], 40), parameters={"binary_data_output": True})
+GOOD = document(OF_X)
 MIB = 1 << 20
 
 
-def test_keys(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("field", "scheme"), [("Authorization", "Bearer "), ("X-API-Key", "")])
+def test_keys(call: type[Caller], tmp_path: Path, field: str, scheme: str) -> None:
+    key = {field: f"{scheme}open sesame"}
     keys = tmp_path / "keys"
     keys.write_text(hashlib.sha256(b"open sesame").hexdigest() + "\n")
-    with Service("--api-keys-file", str(keys)) as service:
-        reply = infer(service, GOOD, X.tobytes())
-        assert reply.status == 401
-        assert error_of(reply)
-        assert reply.headers["WWW-Authenticate"]
-        assert service.get("/v2/models/round").status == 401
-        assert service.get("/v2/health/live").json() == {"live": True}
-        assert service.get("/v2/health/ready").json() == {"ready": True}
-        key = {"Authorization": "Bearer open sesame"}
-        answer = Answer.of(infer(service, GOOD, X.tobytes(), headers=key))
-        assert answer.payload == EVEN.tobytes()
+    with Service("--grpc", "true", "--api-keys-file", str(keys)) as service:
+        caller = call(service)
+        for wrong in ({}, {field: f"{scheme}close sesame"}):
+            outcome = caller.infer(GOOD, X.tobytes(), fields=wrong)
+            assert outcome.status == 401
+            assert outcome.error
+            for what in ("ServerMetadata", "ModelMetadata", "ModelStatistics", "RepositoryIndex"):
+                assert caller.ask(what, wrong).status == 401
+        assert caller.ask("ServerLive").head == {"live": True}
+        assert caller.ask("ServerReady").head == {"ready": True}
+        assert caller.infer(GOOD, X.tobytes(), fields=key).payload == EVEN.tobytes()
+        assert caller.ask("ModelMetadata", key, name="round").head["name"] == "round"
 
 
-def large(nbytes: int) -> bytes:
-    """The head of a request for that many bytes."""
-    wish = {"parameters": {"binary_data_output": True}}
-    return json.dumps(document(binary("INT8", [nbytes], nbytes), **wish)).encode()
+def large(nbytes: int) -> dict[str, object]:
+    """A request for that many bytes."""
+    return document(binary("INT8", [nbytes], nbytes))
 
 
-def test_room() -> None:
-    with Service("--max-bytes-in-flight", "8MiB") as service:
-        head = large(6 * MIB)
-        body = head + bytes(6 * MIB)
-        fields = {HEADER_LENGTH: str(len(head))}
-        reply = infer(service, large(9 * MIB), bytes(9 * MIB))
-        assert reply.status == 413
-        assert "8" in error_of(reply)
-        with contextlib.closing(service.connection()) as slow:
-            slow.putrequest("POST", infer_path("round"))
-            for name, value in {**fields, "Content-Length": str(len(body))}.items():
-                slow.putheader(name, value)
-            slow.endheaders()
-            slow.send(body[: 1 * MIB])
+def test_room(call: type[Caller]) -> None:
+    with Service("--grpc", "true", "--max-bytes-in-flight", "8MiB") as service:
+        caller = call(service)
+        request, payload = large(6 * MIB), bytes(6 * MIB)
+        refused = caller.infer(large(9 * MIB), bytes(9 * MIB))
+        assert refused.status == 413
+        assert "8" in refused.error
+        with caller.begun(request, payload, 1 * MIB) as slow:
             deadline = time.monotonic() + 10
-            while (
-                reply := service.request("POST", infer_path("round"), body, fields)
-            ).status == 200:
+            while (refused := caller.infer(request, payload)).status == 200:
                 assert time.monotonic() < deadline, "the slow request has its room by now"
-            assert reply.status == 503
-            assert reply.headers["Retry-After"]
-            assert "room" in error_of(reply)
-            assert infer(service, GOOD, X.tobytes()).status == 200  # a share is kept for small ones
-            slow.send(body[1 * MIB :])
-            assert Answer.of(Reply.read(slow)).payload == bytes(6 * MIB)
-        assert service.request("POST", infer_path("round"), body, fields).status == 200
+            assert refused.status == 503
+            assert "room" in refused.error
+            assert refused.retry_after >= 1
+            # A share is kept for small ones.
+            assert caller.infer(GOOD, X.tobytes()).status == 200
+            assert slow.finish().payload == payload
+        assert caller.infer(request, payload).status == 200
 
 
 def test_json_counts_what_its_numbers_take() -> None:
@@ -85,14 +71,23 @@ def test_json_counts_what_its_numbers_take() -> None:
             assert Answer.of(reply).output["data"] == x.tolist()
 
 
-def test_pace() -> None:
-    with Service("--receive-timeout", "0.5", "--min-receive-rate", str(MIB)) as service:
-        head = large(4 * MIB)
-        with contextlib.closing(service.connection(timeout=30)) as slow:
-            slow.putrequest("POST", infer_path("round"))
-            slow.putheader(HEADER_LENGTH, str(len(head)))
-            slow.putheader("Content-Length", str(len(head) + 4 * MIB))
-            slow.endheaders(head)
-            reply = Reply.read(slow)
-            assert reply.status == 408
-            assert error_of(reply)
+def test_pace(call: type[Caller]) -> None:
+    options = ("--receive-timeout", "0.5", "--min-receive-rate", str(MIB))
+    with Service("--grpc", "true", *options) as service:
+        with call(service).begun(large(4 * MIB), bytes(4 * MIB), 0) as slow:
+            outcome = slow.outcome()
+        assert outcome.status == 408
+        assert outcome.error
+
+
+def test_certificates_of_clients(call: type[Caller]) -> None:
+    options = ("--grpc", "true", "--ssl-ca-certs", str(CA))
+    with TlsService(*options, caller=caller_context(CLIENT)) as service:
+        for certificate in (CLIENT, STRANGER, None):
+            service.caller = caller_context(certificate)
+            service.caller.set_alpn_protocols([call.protocol])
+            if certificate is CLIENT:
+                assert call(service).infer(GOOD, X.tobytes()).payload == EVEN.tobytes()
+                continue
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                call(service).infer(GOOD, X.tobytes())

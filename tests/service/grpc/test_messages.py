@@ -30,7 +30,7 @@ def request(**others: Any) -> Any:
     made.parameters["large"].uint64_param = 1 << 63
     made.parameters["real"].double_param = 0.5
     output = made.outputs.add(name="Y")
-    output.parameters["binary_data"].bool_param = True
+    output.parameters["binary_data"].bool_param = False
     return json_format.ParseDict(others, made) if others else made
 
 
@@ -49,7 +49,7 @@ def test_a_request_whose_tensor_follows() -> None:
         id="an id",
         parameters={"rounding": "ceil", "flag": False, "large": 1 << 63, "real": 0.5},
         inputs=(oip.Input("X", "FP32", (2, 3), {"a": -5, "binary_data_size": 24}, oip.Binary(24)),),
-        outputs=(oip.Output("Y", {"binary_data": True}, True, None),),
+        outputs=(oip.Output("Y", {}, True, None),),
         binary_output=True,
     )
     whole = read_request(message)
@@ -167,20 +167,25 @@ def in_region(**others: Any) -> Any:
 
 
 REFUSED = {
-    "no source": (REQUEST(inputs=[{"name": "X"}]), "must have exactly one of"),
+    "no source": (REQUEST(inputs=[{"name": "X"}]), "must have one of contents, raw_input_contents"),
     "two raw tensors": (request(raw_input_contents=["", ""]), "more raw_input_contents"),
     "two sources": (two_sources(), "more raw_input_contents"),
     "a region and a tensor": (in_region(raw_input_contents=[RAW]), "more raw_input_contents"),
     "FP16 as numbers": (typed("FP16", "fp32_contents", [1.0]), "has no typed contents"),
-    "BYTES": (typed("BYTES", "bytes_contents", [b"a"]), "has no typed contents"),
     "numbers of another type": (typed("FP32", "fp64_contents", [1.0]), "must be in one list"),
     "numbers that a type has not": (typed("INT8", "int_contents", [128]), "that INT8 has not"),
     "a negative size": (
-        request(parameters={"timeout": {"int64_param": -1}}),
+        request(parameters={"timeout": {"int64_param": -1}}, raw_input_contents=[RAW]),
         "timeout",
     ),
-    "a size as text": (request(parameters={"priority": {"string_param": "1"}}), "priority"),
-    "a parameter without a value": (request(parameters={"p": {}}), "must have one value"),
+    "a size as text": (
+        request(parameters={"priority": {"string_param": "1"}}, raw_input_contents=[RAW]),
+        "priority",
+    ),
+    "a parameter without a value": (
+        request(parameters={"p": {}}, raw_input_contents=[RAW]),
+        "must have one value",
+    ),
 }
 
 
@@ -189,6 +194,15 @@ def test_what_is_refused(case: tuple[Any, str]) -> None:
     made, reason = case
     with pytest.raises(InvalidDescriptor, match=reason):
         read_request(made.SerializeToString())
+
+
+def test_contents_without_numbers() -> None:
+    made = REQUEST(model_name="round", inputs=[{"name": "X", "datatype": "FP32", "shape": [0]}])
+    made.inputs[0].contents.SetInParent()
+    read = read_request(made.SerializeToString())
+    assert (read.request.inputs[0].source, read.tensor) == (oip.Binary(0), b"")
+    made.raw_input_contents.append(RAW)
+    assert bytes(read_request(made.SerializeToString()).tensor or b"") == RAW
 
 
 def test_a_region_as_a_source() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import struct
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import h2.config
 import h2.connection
 import h2.events
 import numpy as np
-from google.protobuf import json_format, message
+from google.protobuf import message
 
 from support.grpc_messages import theirs
 from support.http.http2_frames import split
@@ -23,6 +22,11 @@ from support.services.server import Service
 from tensor_round_service.http2.frames import Kind
 
 SERVICE = "inference.GRPCInferenceService"
+#: The typed contents of each type; a type that is none has a float's.
+_TYPED = {
+    **{f"{kind.upper()}{bits}": kind for kind in ("int", "uint") for bits in (8, 16, 32)},
+    **{name.upper(): name for name in ("int64", "uint64", "fp64", "bool")},
+}
 
 
 def made(name: str, /, **members: Any) -> message.Message:
@@ -30,13 +34,6 @@ def made(name: str, /, **members: Any) -> message.Message:
     full = f".{name}" if "." in name else f".inference.{name}"
     found: message.Message = theirs(full)(**members)
     return found
-
-
-def members_of(told: message.Message) -> dict[str, Any]:
-    """The members of a message, also those that have their default; 64-bit numbers as texts."""
-    return json_format.MessageToDict(
-        told, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
 
 
 @dataclass
@@ -145,7 +142,8 @@ class Client:
 
     def receive(self) -> None:
         received = self.sock.recv(1 << 16)
-        assert received, "the service has closed the connection"
+        if not received:
+            raise ConnectionResetError("the service has closed the connection")
         frames, self._unread = split(self._unread + received)
         # h2 takes no answers after a GOAWAY, which says that no further calls are served.
         told = b"".join([each.whole for each in frames if each.kind != Kind.GOAWAY])
@@ -202,8 +200,10 @@ def infer_request(
         parameters.pop("binary_data_size", None)
         _set(added.parameters, parameters)
         if "data" in tensor:
-            kind = "fp32" if tensor["datatype"] == "FP32" else "int"
-            getattr(added.contents, f"{kind}_contents").extend(tensor["data"])
+            kind = _TYPED.get(tensor["datatype"], "fp32")
+            added.contents.SetInParent()
+            numbers = np.array(tensor["data"], object).reshape(-1).tolist()
+            getattr(added.contents, f"{kind}_contents").extend(numbers)
     for tensor in document.get("outputs", ()):
         _set(request.outputs.add(name=tensor["name"]).parameters, tensor.get("parameters", {}))
     if payload is not None:
@@ -215,21 +215,6 @@ def _set(into: Any, parameters: dict[str, Any]) -> None:
     names = {bool: "bool_param", int: "int64_param", str: "string_param", float: "double_param"}
     for name, value in parameters.items():
         setattr(into[name], names[type(value)], value)
-
-
-def as_json(told: message.Message) -> Any:
-    """A message as JSON has it: numbers of 64 bits, too, are numbers."""
-    return json.loads(json.dumps(members_of(told)), object_hook=_numbers)
-
-
-def _numbers(members: dict[str, Any]) -> dict[str, Any]:
-    return {name: _number(value) for name, value in members.items()}
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_number(each) for each in value]
-    return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
 
 
 def tensor_of(answer: Answer, dtype: str = "<f4") -> np.ndarray[Any, Any]:

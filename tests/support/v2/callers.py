@@ -1,0 +1,208 @@
+"""Requests of the Open Inference Protocol, whatever carries them: a test of one is a test of both.
+
+An inference is a document with its tensor behind it, as over HTTP; any other request is named as in
+the protocol's service, with the fields of its message.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+from urllib.parse import quote
+
+from support.http.inference_form import HEADER_LENGTH, error_of, infer_path
+from support.services.server import Reply, Service
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a request.
+
+    ``status`` is that of the access log: HTTP's. ``fields`` are those of the response, trailers
+    included, by their names in lower case.
+    """
+
+    status: int
+    error: str
+    document: Any
+    tensor: bytes
+    fields: Mapping[str, str] = field(repr=False)
+
+    @property
+    def retry_after(self) -> int:
+        """Seconds after which a refused caller is asked to come again."""
+        pushback = self.fields.get("grpc-retry-pushback-ms")
+        return int(self.fields["retry-after"]) if pushback is None else int(pushback) // 1000
+
+    @property
+    def head(self) -> Any:
+        """What was responded, as plain values; the request must have been good."""
+        assert self.status == 200, (self.status, self.error)
+        return self.document
+
+    @property
+    def payload(self) -> bytes:
+        """The bytes of the output; none if they are in shared memory."""
+        assert self.head is not None
+        return self.tensor
+
+    @property
+    def output(self) -> dict[str, Any]:
+        """The only output."""
+        (output,) = self.head["outputs"]
+        assert isinstance(output, dict)
+        return output
+
+
+class Unfinished(Protocol):
+    """A request of which a part was sent."""
+
+    def finish(self) -> Outcome:
+        """Send the rest; what comes of it."""
+
+    def outcome(self) -> Outcome:
+        """What comes of it as it is."""
+
+
+class Caller(Protocol):
+    """One way to call a service, on a connection of its own each time."""
+
+    #: Its name in TLS's negotiation.
+    protocol: ClassVar[str]
+
+    def __init__(self, service: Service) -> None: ...
+
+    def infer(
+        self,
+        request: dict[str, Any],
+        payload: bytes | None = None,
+        model: str = "round",
+        version: str = "",
+        fields: Mapping[str, str] | None = None,
+    ) -> Outcome:
+        """Ask for an inference whose output is in bytes or in shared memory."""
+
+    def begun(
+        self, request: dict[str, Any], payload: bytes, sent: int
+    ) -> AbstractContextManager[Unfinished]:
+        """An inference of which ``sent`` bytes of the tensor were sent, and all before them."""
+
+    def ask(self, what: str, /, fields: Mapping[str, str] | None = None, **members: Any) -> Outcome:
+        """Any other request."""
+
+
+#: Method and path of requests that are for a model or region alike; behind it what they are for.
+_PATHS = {
+    "ServerLive": ("GET", "/v2/health/live"),
+    "ServerReady": ("GET", "/v2/health/ready"),
+    "ServerMetadata": ("GET", "/v2"),
+    "ModelReady": ("GET", "/v2/models{name}{version}/ready"),
+    "ModelMetadata": ("GET", "/v2/models{name}{version}"),
+    "ModelConfig": ("GET", "/v2/models{name}{version}/config"),
+    "ModelStatistics": ("GET", "/v2/models{name}{version}/stats"),
+    "RepositoryIndex": ("POST", "/v2/repository/index"),
+    "RepositoryModelLoad": ("POST", "/v2/repository/models{model_name}/load"),
+    "RepositoryModelUnload": ("POST", "/v2/repository/models{model_name}/unload"),
+    "LogSettings": ("GET", "/v2/logging"),
+    "TraceSetting": ("GET", "/v2{model}/trace/setting"),
+    **{
+        f"{kind.title()}SharedMemory{verb.title()}": (
+            "GET" if verb == "status" else "POST",
+            f"/v2/{kind}sharedmemory{{region}}/{verb}",
+        )
+        for kind in ("system", "cuda")
+        for verb in ("status", "register", "unregister")
+    },
+}
+
+
+class HttpCaller:
+    """HTTP/1.1 by the standard library."""
+
+    protocol = "http/1.1"
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def infer(
+        self,
+        request: dict[str, Any],
+        payload: bytes | None = None,
+        model: str = "round",
+        version: str = "",
+        fields: Mapping[str, str] | None = None,
+    ) -> Outcome:
+        head = _head(request)
+        stated = {} if payload is None else {HEADER_LENGTH: str(len(head))}
+        path, body = infer_path(model, version or None), head + (payload or b"")
+        return _inferred(self._service.request("POST", path, body, {**stated, **(fields or {})}))
+
+    @contextmanager
+    def begun(self, request: dict[str, Any], payload: bytes, sent: int) -> Iterator[Unfinished]:
+        head = _head(request)
+        with contextlib.closing(self._service.connection()) as connection:
+            connection.putrequest("POST", infer_path("round"))
+            connection.putheader(HEADER_LENGTH, str(len(head)))
+            connection.putheader("Content-Length", str(len(head) + len(payload)))
+            connection.endheaders(head + payload[:sent])
+            yield _UnfinishedHttp(connection, payload[sent:])
+
+    def ask(self, what: str, /, fields: Mapping[str, str] | None = None, **members: Any) -> Outcome:
+        method, path = _PATHS[what]
+        name, version, model_name = (
+            quote(members.pop(name, "")) for name in ("name", "version", "model_name")
+        )
+        path = path.format(
+            name=f"/{name}" if name else "",
+            version=f"/versions/{version}" if version else "",
+            model_name=f"/{model_name}",
+            model=f"/models/{model_name}" if model_name else "",
+            region=f"/region/{name}" if name else "",
+        )
+        if "settings" in members:  # a change of them
+            method, members = "POST", members["settings"]
+        if "raw_handle" in members:
+            members["raw_handle"] = {"b64": base64.b64encode(members["raw_handle"]).decode()}
+        body = json.dumps(members).encode() if method == "POST" else None
+        return _outcome(self._service.request(method, path, body, fields))
+
+
+@dataclass(frozen=True)
+class _UnfinishedHttp:
+    connection: Any
+    rest: bytes
+
+    def finish(self) -> Outcome:
+        self.connection.send(self.rest)
+        return self.outcome()
+
+    def outcome(self) -> Outcome:
+        return _inferred(Reply.read(self.connection))
+
+
+def _head(request: dict[str, Any]) -> bytes:
+    """The JSON of a request for bytes, unless it says otherwise."""
+    wished = {"binary_data_output": True, **request.get("parameters", {})}
+    return json.dumps({**request, "parameters": wished}).encode()
+
+
+def _inferred(reply: Reply) -> Outcome:
+    outcome = _outcome(reply)
+    if outcome.status == 200:
+        for output in outcome.document["outputs"]:
+            output.setdefault("parameters", {}).pop("binary_data_size", None)
+    return outcome
+
+
+def _outcome(reply: Reply) -> Outcome:
+    fields = {name.lower(): value for name, value in reply.headers.items()}
+    if reply.status != 200:
+        return Outcome(reply.status, error_of(reply), None, b"", fields)
+    length = int(reply.headers[HEADER_LENGTH] or len(reply.content))
+    document = json.loads(reply.content[:length])
+    return Outcome(200, "", document, reply.content[length:], fields)

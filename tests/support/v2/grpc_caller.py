@@ -1,0 +1,104 @@
+"""gRPC by the packages h2 and protobuf; see :mod:`.callers`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from support.grpc_messages import plain
+from support.http.grpc_client import Answer, Client, connected, framed, infer_request, made
+from support.services.server import Service
+
+from .callers import Outcome, Unfinished
+
+#: The status of the access log for that of gRPC; other refusals are of the request.
+_STATUSES = {0: 200, 3: 400, 4: 408, 5: 404, 8: 413, 12: 501, 13: 500, 14: 503, 16: 401}
+
+
+class GrpcCaller:
+    """gRPC on HTTP/2."""
+
+    protocol = "h2"
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def infer(
+        self,
+        request: dict[str, Any],
+        payload: bytes | None = None,
+        model: str = "round",
+        version: str = "",
+        fields: Mapping[str, str] | None = None,
+    ) -> Outcome:
+        message = infer_request(request, payload, model, version)
+        with connected(self._service) as client:
+            return _inferred(client.call("ModelInfer", message, *_metadata(fields)))
+
+    @contextmanager
+    def begun(self, request: dict[str, Any], payload: bytes, sent: int) -> Iterator[Unfinished]:
+        content = framed(infer_request(request, payload))
+        split = len(content) - len(payload) + sent
+        with connected(self._service) as client:
+            stream = client.begin("ModelInfer")
+            client.send(stream, content[:split])
+            yield _UnfinishedCall(client, stream, content[split:])
+
+    def ask(self, what: str, /, fields: Mapping[str, str] | None = None, **members: Any) -> Outcome:
+        with connected(self._service) as client:
+            answer = client.call(what, made(f"{what}Request", **members), *_metadata(fields))
+        document = None if answer.status else plain(answer.read(f"{what}Response"))
+        return _outcome(answer, _unwrapped(document), b"")
+
+
+@dataclass(frozen=True)
+class _UnfinishedCall:
+    client: Client
+    stream: int
+    rest: bytes
+
+    def finish(self) -> Outcome:
+        self.client.send(self.stream, self.rest, ends=True)
+        return self.outcome()
+
+    def outcome(self) -> Outcome:
+        return _inferred(self.client.finish(self.stream))
+
+
+def _metadata(fields: Mapping[str, str] | None) -> list[tuple[str, str]]:
+    return [(name.lower(), value) for name, value in (fields or {}).items()]
+
+
+def _outcome(answer: Answer, document: Any, payload: bytes) -> Outcome:
+    assert bool(answer.text) is bool(answer.status)
+    assert "\n" not in answer.text
+    return Outcome(_STATUSES[answer.status], answer.text, document, payload, answer.fields)
+
+
+def _inferred(answer: Answer) -> Outcome:
+    if answer.status:
+        assert not answer.content
+        return _outcome(answer, None, b"")
+    response = answer.read("ModelInferResponse")
+    document = plain(response)
+    raw = document.pop("raw_output_contents")
+    for output in document["outputs"]:
+        chosen = output["parameters"]
+        output["parameters"] = {name: value for name in chosen for value in chosen[name].values()}
+    return _outcome(answer, document, b"".join(raw))
+
+
+def _unwrapped(document: Any) -> Any:
+    """A response as HTTP has it: lists without names, and nothing about what is not there."""
+    match document:
+        case {"models": models}:
+            return [{name: value for name, value in each.items() if value} for each in models]
+        case {"config": config}:
+            return config
+        case {"regions": regions}:
+            return [*regions.values()]
+        case {"settings": settings}:
+            return {name: value for name in settings for value in settings[name].values()}
+    return document
