@@ -44,6 +44,21 @@ class Kind(IntEnum):
     CONTINUATION = 9
 
 
+#: The lengths of payloads that have one, and the least of those that may say more.
+_LENGTHS: dict[int, int] = {
+    Kind.PRIORITY: 5,
+    Kind.RST_STREAM: 4,
+    Kind.PING: 8,
+    Kind.WINDOW_UPDATE: 4,
+}
+_LEAST_LENGTHS: dict[int, int] = {Kind.GOAWAY: 8}
+
+
+def has_lawful_length(kind: int, length: int) -> bool:
+    """Whether the payload of a frame of control may have ``length`` bytes."""
+    return length == _LENGTHS.get(kind, length) and length >= _LEAST_LENGTHS.get(kind, 0)
+
+
 class Code(IntEnum):
     """Why a stream is reset, or a connection closed."""
 

@@ -60,7 +60,11 @@ class RequestHead:
             self._join()
         host = self.values.get(b"host")
         self.authority = pseudo.get(b":authority") or host
-        if host is not None and self.authority is not None and host.lower() != self.authority.lower():
+        if (
+            host is not None
+            and self.authority is not None
+            and host.lower() != self.authority.lower()
+        ):
             raise MalformedHead("host is another than :authority")  # section 8.3.1
         if not _OF_A_CONNECTION.isdisjoint(self.values):
             raise MalformedHead("a field belongs to a connection")

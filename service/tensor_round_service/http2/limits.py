@@ -54,3 +54,10 @@ class ConnectionFault(Exception):
     def __init__(self, code: Code, reason: str) -> None:
         super().__init__(reason)
         self.code = code
+
+
+class StreamFault(Exception):
+    """The same for one stream alone, which is reset with this code."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code

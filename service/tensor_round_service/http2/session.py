@@ -27,30 +27,13 @@ from .frames import (
     Setting,
 )
 from .head import MalformedHead, RequestHead, check_trailers
-from .limits import ConnectionFault, Event, SessionLimits
+from .limits import ConnectionFault, Event, SessionLimits, StreamFault
 from .outbox import Outbox
 from .settings import read_settings
 from .stream import Credit, S
 
-
-class _StreamFault(Exception):
-    """The same for one stream alone."""
-
-    def __init__(self, code: Code) -> None:
-        self.code = code
-
-
 #: Makes a stream of its number, its head, the connection's credit and the peer's first window.
 MakeStream = Callable[[int, RequestHead, Credit, int], S]
-#: The lengths of payloads that have one.
-_LENGTHS: dict[int, int] = {
-    Kind.PRIORITY: 5,
-    Kind.RST_STREAM: 4,
-    Kind.PING: 8,
-    Kind.WINDOW_UPDATE: 4,
-}
-#: The least of GOAWAY, before what it may say.
-_GOAWAY_BYTES = 8
 _ON_STREAMS = frozenset({Kind.HEADERS, Kind.PRIORITY, Kind.RST_STREAM, Kind.CONTINUATION})
 _ON_CONNECTIONS = frozenset({Kind.SETTINGS, Kind.PING, Kind.GOAWAY})
 
@@ -207,7 +190,7 @@ class Session(Generic[S]):
         payload = bytes(data[body : body + length])
         try:
             self._control(kind, flags, number, payload)
-        except _StreamFault as fault:
+        except StreamFault as fault:
             self._reset_for(number, fault.code)
         return body + length
 
@@ -263,8 +246,7 @@ class Session(Generic[S]):
         """Use a whole frame that is not DATA."""
         if (kind in _ON_STREAMS and not number) or (kind in _ON_CONNECTIONS and number):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a frame is on a wrong stream")
-        length = len(payload)
-        if length != _LENGTHS.get(kind, length) or (kind == Kind.GOAWAY and length < _GOAWAY_BYTES):
+        if not frames.has_lawful_length(kind, len(payload)):
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame has a wrong length")
         if kind == Kind.HEADERS:
             if not number & 1:
@@ -353,19 +335,19 @@ class Session(Generic[S]):
                 self._spend_idle()
                 return
             if stream.is_ended:
-                raise _StreamFault(Code.STREAM_CLOSED)
+                raise StreamFault(Code.STREAM_CLOSED)
             check_trailers(fields)
             if not block.ends:
-                raise _StreamFault(Code.PROTOCOL_ERROR)
+                raise StreamFault(Code.PROTOCOL_ERROR)
         except MalformedHead:
-            raise _StreamFault(Code.PROTOCOL_ERROR) from None
+            raise StreamFault(Code.PROTOCOL_ERROR) from None
         self._end(stream)
         if not stream.is_reset:
             self.events.append((Event.ARRIVED, stream))
 
     def _open(self, number: int, head: RequestHead, ends: bool) -> None:
         if self.is_draining or len(self.streams) >= self._limits.max_streams:
-            raise _StreamFault(Code.REFUSED_STREAM)
+            raise StreamFault(Code.REFUSED_STREAM)
         stream = self._make(number, head, self.credit, self._first_window)
         self.streams[number] = stream
         self.events.append((Event.OPENED, stream))
