@@ -22,8 +22,8 @@ STEP_BYTES = 256 << 10
 _HASH_STEP_BYTES = 1 << 20
 #: Larger pieces are hashed beside the event loop.
 _INLINE_HASH_BYTES = 256 << 10
-#: Memory of a source that decodes: a piece and its copy, and zlib's state.
-DECODING_BYTES = 2 * PIECE_BYTES + (64 << 10)
+#: Memory of a source that decodes: a piece, its copy, what zlib leaves of that, and zlib's state.
+DECODING_BYTES = 3 * PIECE_BYTES + (64 << 10)
 
 #: ``wbits`` arguments of zlib: 31 selects the gzip format, 15 the zlib format ("deflate" in HTTP).
 WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}

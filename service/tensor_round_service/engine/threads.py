@@ -100,7 +100,8 @@ class SlowWork(Work[T]):
     def __init__(self, function: Callable[[Pause], T], turns: Turns) -> None:
         super().__init__(lambda: function(self.pause))
         self._turns = turns
-        self._turn_ends = 0.0
+        #: Set as a turn begins.
+        self._turn_ends: float
 
     def __call__(self) -> T:
         """Do the work in turns; raises :class:`CallerGone` if it is abandoned."""

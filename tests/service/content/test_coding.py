@@ -98,6 +98,7 @@ MALFORMED: dict[str, tuple[str, bytes]] = {
     "nothing": ("gzip", b""),
     "text": ("gzip", b"text"),
     "deflate-as-gzip": ("gzip", zlib.compress(TEXT)),
+    "deflate-as-x-gzip": ("x-gzip", zlib.compress(TEXT)),
     "gzip-as-deflate": ("deflate", gzip.compress(TEXT, mtime=0)),
     "raw-deflate": ("deflate", zlib.compress(TEXT)[2:-4]),
     "behind-gzip": ("gzip", gzip.compress(TEXT, mtime=0) + b"a"),
@@ -167,6 +168,20 @@ def test_a_field_of_a_member_without_end_comes_to_one() -> None:
     steps.feed(b"\x1f\x8b\x08\x08\0\0\0\0\0\3")
     assert not steps.decode(1)
     assert 64_000 < fed_in_vain(steps, b"a" * 1000) < 67_000
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_encoded_bytes_that_so_few_may_have(more: int) -> None:
+    """Twice the decoded ones and 64 KiB, to the byte: the rest is a long name in the head."""
+    content = b"0123456789"
+    plain = gzip.compress(content, mtime=0)
+    name = bytes([65]) * (2 * len(content) + (64 << 10) + more - len(plain) - 1) + b"\0"
+    encoded = plain[:3] + b"\x08" + plain[4:10] + name + plain[10:]
+    if more:
+        with pytest.raises(MalformedEncoding, match="longer than what it decodes to"):
+            decoded("gzip", [encoded])
+    else:
+        assert decoded("gzip", [encoded]) == content
 
 
 def fed_in_vain(steps: Decoder, piece: bytes) -> int:

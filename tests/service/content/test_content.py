@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import hashlib
 import random
+import tracemalloc
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -20,7 +21,13 @@ from tensor_round.contract.errors import (
     TensorTooLarge,
 )
 from tensor_round.contract.progress import Pause
-from tensor_round_service.content.codings import STEP_BYTES, Decoded, Verified, decoder_for
+from tensor_round_service.content.codings import (
+    DECODING_BYTES,
+    STEP_BYTES,
+    Decoded,
+    Verified,
+    decoder_for,
+)
 from tensor_round_service.content.sources import (
     PIECE_BYTES,
     ByteSource,
@@ -194,11 +201,109 @@ def test_decoding_leaves_turns_to_others() -> None:
     assert pauses >= 7
 
 
+def test_the_first_step_alone_is_decoded_on_the_event_loop() -> None:
+    sizes = []
+
+    async def beside(work: Callable[[Pause], Result]) -> Result:
+        result = work(lambda: None)
+        sizes.append(result)
+        return result
+
+    async def main() -> None:
+        decoder = decoder_for("gzip")
+        assert decoder is not None
+        content = CONTENT[: STEP_BYTES + 1000]
+        source = Decoded(Cut(gzip.compress(content, mtime=0)), decoder, beside)
+        assert await drained(source, STEP_BYTES - 1) == content
+
+    run(main())
+    assert sum(sizes) == 1000
+
+
+def test_decoding_lets_others_in_after_each_piece() -> None:
+    turns = 0
+
+    class Pieces:
+        """A source that never waits."""
+
+        def __init__(self, data: bytes) -> None:
+            self._left = data
+            self.is_at_end = False
+
+        async def receive_into(self, target: memoryview, _: Progress | None = None) -> int:
+            piece, self._left = self._left[:100], self._left[100:]
+            target[: len(piece)] = piece
+            self.is_at_end = not self._left
+            return len(piece)
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        decoder = decoder_for("gzip")
+        assert decoder is not None
+        task = asyncio.create_task(others())
+        source = Decoded(Pieces(gzip.compress(CONTENT[:10_000], mtime=0)), decoder)
+        assert await source.receive_into(memoryview(bytearray(20_000))) == 10_000
+        task.cancel()
+
+    run(main())
+    assert turns > 50
+
+
+def test_members_of_which_one_ends_before_a_target_does() -> None:
+    encoded = gzip.compress(b"a" * 10, mtime=0) + gzip.compress(b"b" * 1000, mtime=0)
+    assert run(drained(decoded(encoded), 20)) == b"a" * 10 + b"b" * 1000
+
+
+def test_decoding_takes_the_memory_that_is_reserved_for_it() -> None:
+    encoded = gzip.compress(CONTENT, mtime=0)
+
+    class Whole:
+        """A source that fills each target."""
+
+        at = 0
+        is_at_end = False
+
+        async def receive_into(self, target: memoryview, _: Progress | None = None) -> int:
+            piece = encoded[self.at : self.at + len(target)]
+            target[: len(piece)] = piece
+            self.at += len(piece)
+            self.is_at_end = self.at == len(encoded)
+            return len(piece)
+
+    async def peak() -> int:
+        target = memoryview(bytearray(1000))
+        decoder = decoder_for("gzip")
+        assert decoder is not None
+        tracemalloc.start()
+        try:
+            source = Decoded(Whole(), decoder)
+            while not source.is_at_end:
+                await source.receive_into(target)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    traced = run(peak())
+    assert traced < DECODING_BYTES < traced + (60 << 10)
+
+
 @pytest.mark.parametrize("knows_end", [True, False])
 def test_the_end_is_where_nothing_follows(knows_end: bool) -> None:
     run(expect_end(Cut(b"", knows_end=knows_end), 0))
     with pytest.raises(PayloadSizeMismatch, match="12 bytes"):
         run(expect_end(Cut(b"a", knows_end=knows_end), 12))
+
+
+def test_the_end_is_looked_for_by_one_byte() -> None:
+    source = Cut(b"abc")
+    with pytest.raises(PayloadSizeMismatch):
+        run(expect_end(source, 0))
+    assert bytes(source._left) == b"bc"
 
 
 @pytest.mark.parametrize(
@@ -246,6 +351,22 @@ def test_a_length_that_is_stated_is_reserved_once_it_is_likely() -> None:
     reserved = []
     run(read_all(Cut(CONTENT[:9]), len(CONTENT), reserved.append, stated_length=len(CONTENT)))
     assert reserved == [PIECE_BYTES]
+
+
+def test_without_a_length_memory_grows_by_a_quarter() -> None:
+    reserved: list[int] = []
+    run(read_all(Cut(CONTENT[:3000]), 1 << 20, reserved.append, piece_bytes=100))
+    expected, held = [], 0
+    while held <= 3000:
+        expected.append(max(100, held // 4))
+        held += expected[-1]
+    assert reserved == expected
+
+
+def test_a_length_that_was_too_short_makes_no_difference() -> None:
+    reserved: list[int] = []
+    run(read_all(Cut(CONTENT[:500]), 1 << 20, reserved.append, stated_length=250, piece_bytes=100))
+    assert reserved == [100, 151, 100, 100, 112]
 
 
 @pytest.mark.parametrize("allowed", [0, PIECE_BYTES, 4 * PIECE_BYTES])

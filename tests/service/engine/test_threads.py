@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
 from tensor_round.contract.progress import Pause
 from tensor_round_service.engine import threads as threads_module
-from tensor_round_service.engine.threads import CallerGone, SlowWork, Threads, Turns
+from tensor_round_service.engine.threads import CallerGone, SlowWork, Threads, Turns, Work
 
 
 class Caller:
@@ -242,6 +244,82 @@ def test_a_turn_lasts_for_many_short_pieces_and_no_longer_than_some_milliseconds
     SlowWork(long, turns)()
     assert turns.ended == 21
     assert time.monotonic() - began < 10  # a pause leaves the interpreter's lock for 50 us
+
+
+def test_the_first_turn_lasts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Counted()
+    monkeypatch.setattr(threads_module, "TURN_SECONDS", 1000.0)
+
+    def short(pause: Pause) -> None:
+        for _ in range(10):
+            pause()
+
+    SlowWork(short, turns)()
+    assert turns.ended == 1
+
+
+def test_work_runs_once() -> None:
+    work = Work(lambda: 1)
+    assert work() == 1
+    with pytest.raises(CallerGone):
+        work()
+
+
+def test_abandoned_work_keeps_nothing() -> None:
+    class Content:
+        pass
+
+    content = Content()
+    kept = weakref.ref(content)
+    work = Work(lambda content=content: content)
+    del content
+    assert kept() is not None
+    work.abandon()
+    assert kept() is None
+    with pytest.raises(CallerGone):
+        work()
+
+
+def test_an_error_is_freed_without_a_garbage_collection() -> None:
+    class Mine(Exception):
+        pass
+
+    error = Mine()
+    kept = weakref.ref(error)
+
+    def fail(*_: object) -> None:
+        nonlocal error
+        raised = error
+        del error
+        try:
+            raise raised
+        finally:
+            del raised
+
+    async def main(threads: Threads) -> None:
+        with suppress(Mine):
+            await threads.round(fail, None)
+        await threads.round(lambda: None, None)  # the thread has forgotten the other work
+        assert kept() is None
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(main)
+    finally:
+        gc.enable()
+
+
+def test_closed_threads_take_no_work() -> None:
+    async def main() -> None:
+        threads = Threads(1)
+        threads.close()
+        with pytest.raises(RuntimeError):
+            await threads.round(lambda: None, None)
+        with pytest.raises(RuntimeError):
+            await threads.slow(lambda pause: None, None)
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("kind", ["round", "slow"])

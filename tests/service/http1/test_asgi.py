@@ -11,7 +11,6 @@ import pytest
 from tensor_round_service.content.sources import ClientDisconnected
 from tensor_round_service.http1.asgi import (
     CONTROL_PIECE_BYTES,
-    FREE_BYTES,
     AsgiApplication,
     AsgiRequest,
     Message,
@@ -200,7 +199,7 @@ def test_an_application_gets_the_body_in_small_pieces(length: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "reserved"), [(FREE_BYTES, 0), (FREE_BYTES + 1, FREE_BYTES + 1)]
+    ("length", "reserved"), [(4096, 0), (4097, 4097)]
 )
 def test_what_an_application_makes_is_reserved_and_what_it_shares_is_not(
     length: int, reserved: int
