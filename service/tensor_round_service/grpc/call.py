@@ -22,7 +22,7 @@ from ..engine.job import Job, Observer
 from ..http2.fields import encoded
 from ..http2.serving import ServedStream
 from ..metrics.recorder import Metrics
-from .status import outcome, trailers_of
+from .status import EXPIRED, outcome, trailers_of
 
 #: Of each message: whether it is compressed, and its length in bytes.
 _PREFIX = struct.Struct(">BI")
@@ -172,6 +172,10 @@ class Call:
         if isinstance(refusal, UnsupportedMediaType):  # the caller does not speak gRPC
             return await self.stream.send([], b"", head=_UNSUPPORTED)
         return await self.respond([], trailers_of(refusal))
+
+    async def end_expired(self) -> None:
+        """End a call whose deadline has passed."""
+        await self.respond([], EXPIRED)
 
 
 #: Answers a call; returns whether all of the answer was sent. Raises refusals.

@@ -30,6 +30,7 @@ from ..http2.fields import encoded
 from ..http2.serving import ServedStream
 from ..metrics.recorder import ABANDONED, Metrics
 from .call import Call, Method
+from .deadlines import seconds_of
 from .status import Status, outcome, status_of
 
 _CONTENT_TYPE = b"application/grpc"
@@ -82,16 +83,21 @@ class Service:
         job = Job(self._memory, stream)
         refusal: RequestRefused | None = None
         is_sent, is_cancelled = False, False
+        timer: asyncio.TimerHandle | None = None
         try:
             try:
                 method = self._checked(stream)
+                if (timeout := stream.head.values.get(b"grpc-timeout")) is not None:
+                    loop = asyncio.get_running_loop()
+                    timer = loop.call_later(seconds_of(timeout), stream.expire)
                 if not stream.is_ended:
                     job.reserve(_WAITING_BYTES)
                 is_sent = await method(call, job)
-            except CallerGone:
-                raise ClientDisconnected from None
-            except ClientDisconnected:
-                raise
+            except (CallerGone, ClientDisconnected):
+                # Counted as a caller who has left: that is what its client takes the call for.
+                if not stream.is_expired:
+                    raise ClientDisconnected from None
+                await call.end_expired()
             except asyncio.CancelledError:  # the drain timeout has passed
                 is_cancelled = True
                 refusal = Draining("the service stopped before the response", retry_after=1)
@@ -100,6 +106,8 @@ class Service:
                 refusal = refusal_for(error, request_id[1].decode())
                 is_sent = await call.refuse(refusal)
         finally:
+            if timer is not None:
+                timer.cancel()
             status, code = outcome(refusal) if is_sent else ABANDONED
             is_whole = is_sent and refusal is None
             if not (is_whole and (call.is_counted or job.observer is not None)):

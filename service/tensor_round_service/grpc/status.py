@@ -43,6 +43,10 @@ _PLAIN = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _MESSAGE_LENGTH = 1024
 
 OK = encoded((b"grpc-status", b"0"))
+EXPIRED = encoded(
+    (b"grpc-status", b"%d" % Status.DEADLINE_EXCEEDED),
+    (b"grpc-message", b"the time that grpc-timeout states has passed"),
+)
 
 
 def status_of(refusal: RequestRefused) -> Status:

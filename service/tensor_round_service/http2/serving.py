@@ -52,6 +52,8 @@ class ServedStream(Stream):
         self._sending: asyncio.Future[None] | None = None
         #: Whether the peer has reset the stream, or gone.
         self.is_lost = False
+        #: Whether the time has passed for which the peer waits.
+        self.is_expired = False
         #: Whether parts wait to be sent, or the transport may still read from them.
         self.is_sending = False
         #: The rates, and the bytes moved at their last check; for a message, from ``_base`` on.
@@ -70,8 +72,8 @@ class ServedStream(Stream):
         return "https" if self._carrier.is_encrypted else "http"
 
     def is_gone(self) -> bool:
-        """Whether the peer has reset the stream, or closed the connection."""
-        return self.is_lost
+        """Whether the peer has reset the stream, closed the connection, or waits no longer."""
+        return self.is_lost or self.is_expired
 
     @property
     def holds_memory(self) -> bool:
@@ -191,6 +193,14 @@ class ServedStream(Stream):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(ClientDisconnected())
         self.sent_all()
+
+    def expire(self) -> None:
+        """End what the handler waits for: the peer waits no longer."""
+        self.is_expired = True
+        if self.is_sending:
+            self.reset(Code.CANCEL)
+        elif self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(ClientDisconnected())
 
     def check_receiving(self, seconds: float) -> None:
         """Have the handler's wait fail if the peer has sent too little in the last ``seconds``."""

@@ -198,9 +198,7 @@ def test_an_application_gets_the_body_in_small_pieces(length: int) -> None:
     assert not owner.ended
 
 
-@pytest.mark.parametrize(
-    ("length", "reserved"), [(4096, 0), (4097, 4097)]
-)
+@pytest.mark.parametrize(("length", "reserved"), [(4096, 0), (4097, 4097)])
 def test_what_an_application_makes_is_reserved_and_what_it_shares_is_not(
     length: int, reserved: int
 ) -> None:

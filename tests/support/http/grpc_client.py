@@ -140,7 +140,8 @@ class Client:
         self.send(stream, framed(content), ends=True, cut=cut)
         return self.finish(stream)
 
-    def receive(self) -> None:
+    def receive(self, *, acknowledges: bool = True) -> None:
+        """Use what comes next; what is not acknowledged opens no window."""
         received = self.sock.recv(1 << 16)
         if not received:
             raise ConnectionResetError("the service has closed the connection")
@@ -157,7 +158,8 @@ class Client:
                     answer.fields |= dict(event.headers)
                 case h2.events.DataReceived():
                     answer.content += event.data
-                    self.state.acknowledge_received_data(event.flow_controlled_length, stream)
+                    if acknowledges:
+                        self.state.acknowledge_received_data(event.flow_controlled_length, stream)
                 case h2.events.StreamEnded():
                     answer.is_ended = True
                 case h2.events.StreamReset():
