@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from functools import partial
 from typing import Any, Protocol
 
@@ -33,9 +32,6 @@ _RECEIVED = memoryview(bytearray(72 << 10))
 #: Bytes of DATA in one write: 1 MiB of a tensor, and what its message has before it. While they are
 #: in the write buffer no other stream has its turn.
 _WRITE_BYTES = (1 << 20) + (4 << 10)
-#: Streams that a connection begins in one turn of the event loop: a small one is answered at once,
-#: and other connections, of HTTP/1.1, too, have their turn before the next ones.
-_BEGUN_AT_ONCE = 16
 #: Up to this size the parts of a write are joined.
 _JOINED_BYTES = 68 << 10
 
@@ -67,9 +63,6 @@ class Connection(ConnectionLifecycle):
         self._is_direct = False
         #: Whether events are being handled: what they lead to is sent in one write.
         self._is_busy = False
-        #: Streams that are not begun yet, and whether their turn will come.
-        self._opened: deque[ServedStream] = deque()
-        self._is_waiting = False
         #: Streams whose last bytes are in the write buffer.
         self._in_flight: list[ServedStream] = []
         #: The frame or header block that has come in part, and since when.
@@ -130,34 +123,21 @@ class Connection(ConnectionLifecycle):
         session = self.session
         while session.events:
             events, session.events = session.events, []
+            opened = []
             for event, stream in events:
                 if event is Event.ARRIVED:
                     stream.arrived()
                 elif event is Event.RESET:
                     stream.lost()
                 else:
-                    self._opened.append(stream)
+                    opened.append(stream)
             # All frames of a read first: a small request is whole then, and never waits.
-            if not self._is_waiting:
-                self._begin_some()
+            for stream in opened:
+                self._start(stream)
         self._is_busy = False
         if self._state <= State.WORKING:
             self._send()
             self._settle()
-
-    def _begin_some(self) -> None:
-        """Begin as many streams as one turn may have, and leave the others to the next."""
-        for _ in range(min(len(self._opened), _BEGUN_AT_ONCE)):
-            self._start(self._opened.popleft())
-        if self._opened:
-            self._is_waiting = True
-            self._server.loop.call_soon(self._next_turn)
-
-    def _next_turn(self) -> None:
-        self._is_waiting, self._is_busy = False, True
-        self._begin_some()
-        self._is_busy = False
-        self.flush()
 
     def _start(self, stream: ServedStream) -> None:
         tasks = self._server.state.tasks

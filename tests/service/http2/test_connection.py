@@ -87,32 +87,6 @@ def test_streams_of_every_size(runner: asyncio.Runner, encrypted: bool) -> None:
     runner.run(main())
 
 
-def test_a_connection_with_many_streams_lets_others_in(runner: asyncio.Runner) -> None:
-    order: list[bytes] = []
-
-    def noted(body: bytearray) -> list[Any]:
-        order.append(bytes(body))
-        return [body]
-
-    async def main() -> None:
-        async with serving() as site, site.caller() as many, site.caller() as one:
-            for caller in (many, one):
-                caller.call(1, b"first")
-                assert await caller.response(1) == b"first"
-            site.handler.answer = noted
-            numbers = range(3, 203, 2)
-            length = ("content-length", "4")
-            many.send(*(opened(n, length) + data(n, b"many", ends=True) for n in numbers))
-            one.call(3, b"one")
-            assert await one.response(3) == b"one"
-            for number in numbers:
-                assert await many.response(number) == b"many"
-
-    runner.run(main())
-    assert len(order) == 101
-    assert order.index(b"one") <= 16
-
-
 def test_streams_at_a_time(runner: asyncio.Runner) -> None:
     contents = {1 + 2 * n: random.Random(n).randbytes(300_000 + n) for n in range(8)}
 
