@@ -113,7 +113,7 @@ class ServedStream(Stream):
 
     async def _wait(self, grace: float | None) -> None:
         """Wait until the target is full, or the least is there, or no more comes."""
-        if self.is_lost:
+        if self.is_gone():
             raise ClientDisconnected
         limits = self._carrier.limits
         if self._receive_rate is None:
@@ -170,6 +170,8 @@ class ServedStream(Stream):
             self._send_rate = MinimumRate(limits.min_send_rate, limits.receive_timeout)
             self._checked_sent = self.sent
             self._sending = asyncio.get_running_loop().create_future()
+            if self.is_expired:
+                self.reset(Code.CANCEL)
             try:
                 await self._sending
             finally:

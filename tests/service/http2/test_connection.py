@@ -87,6 +87,29 @@ def test_streams_of_every_size(runner: asyncio.Runner, encrypted: bool) -> None:
     runner.run(main())
 
 
+def test_nothing_is_waited_for_once_the_peer_waits_no_longer(runner: asyncio.Runner) -> None:
+    class Late(Handler):
+        async def echo(self, stream: ServedStream) -> None:
+            stream.expire()
+            if stream.head.length:
+                await super().echo(stream)
+            else:
+                self.sent.append(await stream.send([bytes(5 * MIB)], TRAILERS, head=HEAD))
+
+    async def main() -> None:
+        async with serving(Late()) as site, site.caller() as caller:
+            caller.send(opened(1, ("content-length", "6")))
+            await site.until(lambda: site.handler.ended == 1)
+            (failure,) = site.handler.failures
+            assert isinstance(failure, ClientDisconnected)
+            caller.send(opened(3, ends=True))
+            await site.until(lambda: site.handler.ended == 2)
+            assert site.handler.sent == [False]
+            await caller.until(lambda got: Code.CANCEL in [e.code for e in got if e.stream == 3])
+
+    runner.run(main())
+
+
 def test_streams_at_a_time(runner: asyncio.Runner) -> None:
     contents = {1 + 2 * n: random.Random(n).randbytes(300_000 + n) for n in range(8)}
 
