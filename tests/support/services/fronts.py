@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,10 @@ from types import TracebackType
 
 from support.services.server import Service
 
-CONFIGURATION = Path(__file__).parents[3] / "deploy" / "nginx.conf"
+_ROOT = Path(__file__).parents[3]
+CONFIGURATION = _ROOT / "deploy" / "nginx.conf"
+_DOCS = _ROOT / "docs"
+_BLOCK = re.compile(r"```nginx\n(server {.*?)```", re.DOTALL)
 #: Debian has it where not everybody looks.
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 
@@ -41,7 +45,7 @@ class UnixService(Service):
 
 @contextlib.contextmanager
 def nginx(text: str, folder: Path) -> Iterator[Path]:
-    """Run nginx with a configuration; yields its log, in which nothing may be found wrong."""
+    """Run nginx, which listens by now; yields its log, in which nothing may be found wrong."""
     program = shutil.which("nginx", path=_PATH)
     assert program, "nginx is not installed; on Debian: apt-get install nginx-light"
     configuration, log = folder / "nginx.conf", folder / "error.log"
@@ -50,11 +54,34 @@ def nginx(text: str, folder: Path) -> Iterator[Path]:
     settings = f"daemon off; pid {folder}/pid;" + " user root;" * (os.geteuid() == 0)
     command = [program, "-p", folder, "-c", configuration, "-e", log, "-g", settings]
     with subprocess.Popen(command) as process:
+        # It writes the file once it listens.
+        while process.poll() is None and not (folder / "pid").exists():
+            time.sleep(0.01)
         yield log
         process.send_signal(signal.SIGQUIT)  # it ends when its requests are over
         assert process.wait(60) == 0
     found = re.findall(r"^.*\[(?:emerg|alert|crit)\].*$", log.read_text(), re.M)
     assert not found, "\n".join(found)
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+def documented_server(told: dict[str, str], folder: Path) -> str:
+    """A configuration with the server of docs/deploy.md in which each of ``told`` stands once.
+
+    It has the values in their places, and no other server is alike.
+    """
+    pages = _BLOCK.findall((_DOCS / "deploy.md").read_text())
+    (server,) = [each for each in pages if all(each.count(part) == 1 for part in told)]
+    for part, here in told.items():
+        server = server.replace(part, here)
+    content = "\n".join([*temporary_paths(folder), "access_log off;", server])
+    return f"events {{}}\nhttp {{\n{content}\n}}\n"
 
 
 def temporary_paths(folder: Path) -> list[str]:
@@ -80,8 +107,7 @@ class NginxService(Service):
             folder = Path(stack.enter_context(self._folder))
             stack.enter_context(self._behind)
             self.process, self.log = self._behind.process, self._behind.log
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                self.port = free.getsockname()[1]
+            self.port = free_port()
             self.nginx_log = stack.enter_context(nginx(self._configuration(), folder))
             self._wait_until_ready()
             self._stack = stack.pop_all()
