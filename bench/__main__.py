@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .measuring import anatomy, deployed, interpreter, latency, load, machine, memory
+from .measuring import anatomy, deployed, grpc, interpreter, latency, load, machine, memory
 from .measuring.client import Arena
 from .peers import targets, variants
 from .peers.targets import HERE, KIB, MIB
@@ -25,9 +25,11 @@ ORACLES = Path(".venvs/oracles/bin/python")
 #: Where a quick or partial run is written: its figures are not worth keeping.
 TRIED = Path("build/bench/tried.json")
 
-SECTIONS = ("latency", "load", "deployed", "memory", "anatomy", "kernels")
+SECTIONS = ("latency", "load", "deployed", "grpc", "memory", "anatomy", "kernels")
 #: Those whose rows are targets.
 TARGETED = {"latency", "load", "memory"}
+#: Those whose requests are large.
+LARGE = {*TARGETED, "grpc"}
 
 BEGAN = time.monotonic()
 
@@ -61,9 +63,10 @@ def measure(sections: Collection[str], *, quick: bool) -> dict[str, Any]:
         "quick": quick,
         "machine": machine.describe(),
         **{section: [] for section in SECTIONS},
+        "grpc_memory": [],
     }
     missing: dict[str, str] = {}
-    arena = Arena(max(latency.SIZES[-1].nbytes, memory.PAYLOAD) if TARGETED & {*sections} else KIB)
+    arena = Arena(max(latency.SIZES[-1].nbytes, memory.PAYLOAD) if LARGE & {*sections} else KIB)
     if TARGETED & {*sections}:
         on_targets(found, sections, arena, missing, quick=quick)
     if "deployed" in sections:
@@ -71,6 +74,8 @@ def measure(sections: Collection[str], *, quick: bool) -> dict[str, Any]:
         with targets.servers(variants.PROGRAMS) as (running, not_running):
             missing |= not_running
             found["deployed"] = deployed.measure(running, arena, missing, quick=quick)
+    if "grpc" in sections:
+        over_grpc(found, arena, missing, quick=quick)
     if "anatomy" in sections:
         tell("layers")
         found["anatomy"] = anatomy.measure()
@@ -112,6 +117,21 @@ def on_targets(
     if "memory" in sections:
         tell("memory")
         found["memory"] = memory.measure(there, arena)
+
+
+def over_grpc(found: dict[str, Any], arena: Arena, missing: dict[str, str], *, quick: bool) -> None:
+    """The service and Triton, over gRPC."""
+    tell("gRPC")
+    found["machine"]["versions"] |= grpc.versions()
+    with targets.servers({target.program for target in targets.OVER_GRPC}) as (running, no):
+        there, others = targets.available(targets.OVER_GRPC, running, no, arena)
+        missing |= others
+        found["grpc"] = grpc.measure(running, there, arena, missing, quick=quick)
+    found["grpc_memory"] = [
+        memory.growth(target, arena, grpc.PAYLOAD)
+        for target in targets.OVER_GRPC
+        if target in there
+    ]
 
 
 def kernels(missing: dict[str, str]) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 
 from ..peers.protocols import Call
 from ..peers.targets import KIB, MIB, TARGETS, Target
+from .blocks import one_by_one
 from .client import Arena
 from .processes import ALL_CORES, Server
 
@@ -121,15 +121,8 @@ def block(call: Call, size: Size, server: Server, row: Row) -> None:
     """One block of requests; its median goes to the row."""
     for _ in range(size.warm_up):
         call()
-    times: list[float] = []
-    clock = time.perf_counter
     busy = server.cpu_seconds()
-    end = clock() + size.seconds
-    began = 0.0
-    while began < end or len(times) < 3:
-        began = clock()
-        call()
-        times.append(clock() - began)
+    times = one_by_one(call, size.seconds)
     row.medians.append(statistics.median(times))
     row.server_cpu.append((server.cpu_seconds() - busy) / len(times))
 

@@ -14,17 +14,21 @@ PAYLOAD = 256 * MIB
 
 def measure(targets: Collection[Target], arena: Arena) -> list[dict[str, Any]]:
     """Each in a server of its own that has had one small request."""
-    rows: list[dict[str, Any]] = []
-    for target in TARGETS:
-        if target not in targets or not target.for_memory:
-            continue
-        program = PROGRAMS[target.program]
-        with started(f"{target.program}-memory", program.command, program.environment) as server:
-            with target.connect(server.address, arena, KIB) as call:
-                call()
-            before = server.reset_peak()
-            with target.connect(server.address, arena, PAYLOAD) as call:
-                call()
-            growth = server.peak_bytes() - before
-        rows.append({"target": target.name, "bytes": PAYLOAD, "growth": growth})
-    return rows
+    return [
+        growth(target, arena, PAYLOAD)
+        for target in TARGETS
+        if target in targets and target.for_memory
+    ]
+
+
+def growth(target: Target, arena: Arena, payload: int) -> dict[str, Any]:
+    """How far the peak rises with one request of so many bytes, in bytes."""
+    program = PROGRAMS[target.program]
+    with started(f"{target.program}-memory", program.command, program.environment) as server:
+        with target.connect(server.address, arena, KIB) as call:
+            call()
+        before = server.reset_peak()
+        with target.connect(server.address, arena, payload) as call:
+            call()
+        risen = server.peak_bytes() - before
+    return {"target": target.name, "bytes": payload, "growth": risen}

@@ -17,7 +17,7 @@ import numpy as np
 from ..measuring.client import Arena, Refused
 from ..measuring.processes import LOGS, NotStarted, Server, started
 from ..servers.floor import LENGTH
-from . import protocols
+from . import grpc, protocols
 from .protocols import Connect
 
 KIB = 1 << 10
@@ -72,16 +72,15 @@ def script(name: str, *arguments: str) -> Program:
     return Program((sys.executable, str(HERE / "servers" / name), *arguments, "{port}"))
 
 
-def triton() -> Program:
+def triton(*options: str) -> Program:
     packages = next(TRITON.glob("lib/python3*/site-packages"), TRITON)
     binary = packages / "pytriton/tritonserver/bin/tritonserver"
     command = (
         str(binary),
         f"--model-repository={HERE / 'servers' / 'triton'}",
         f"--backend-directory={TRITON / 'backends'}",
-        "--http-port={port}",
-        "--allow-grpc=false",
         "--allow-metrics=false",
+        *options,
     )
     # Its backend is a process with a Python of its own, started with this environment.
     libraries = (packages.absolute() / "nvidia_pytriton.libs", sysconfig.get_config_var("LIBDIR"))
@@ -104,7 +103,9 @@ PROGRAMS = {
     "service-keys": service(f"--api-keys-file={KEYS}", files={KEYS: f"{DIGEST} bench\n"}),
     "service-tls": service(f"--ssl-certfile={CERTIFICATES / 'server.pem'}"),
     "service-unix": service("--uds", "{uds}"),
-    "triton": triton(),
+    "service-grpc": service("--grpc=true"),
+    "triton": triton("--http-port={port}", "--allow-grpc=false"),
+    "triton-grpc": triton("--grpc-port={port}", "--allow-http=false"),
 }
 
 FLOOR = Target("floor: a bare socket server", "floor", protocols.raw, for_memory=True)
@@ -174,6 +175,9 @@ TRITON_INFER = Target(
 )
 TRITON_SHARED = Target("Triton, shared memory", "triton", protocols.shared_memory)
 
+GRPC = Target("the service, gRPC", "service-grpc", grpc.over_grpc)
+TRITON_GRPC = Target("Triton 2.51, Python backend, gRPC", "triton-grpc", grpc.over_grpc)
+
 #: With one connection, each in its turn.
 TARGETS = (
     FLOOR,
@@ -190,6 +194,8 @@ TARGETS = (
 )
 #: With many; those whose server runs for this alone come last.
 UNDER_LOAD = (FLOOR_MANY, ROUND, ROUND_TWO, INFER, LOOP, ASGI, FASTAPI, TRITON_INFER)
+#: Over gRPC, each in its turn.
+OVER_GRPC = (GRPC, TRITON_GRPC)
 
 
 @contextmanager

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..measuring.grpc import RAW, TRITONCLIENT
 from ..measuring.kernels import COMPILED, TORCH, TORCH_ALONE, WITH_NUMPY
 from ..measuring.latency import FREE, ONE_CORE, OWN_CORES
 from ..peers import targets, variants
 from ..peers.targets import KIB, MIB, Target
+from .tables import size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,14 @@ class Figures:
             for row in results["kernels"]
             if row["rounding"] == "ties_to_even"
         }
-        self._memory = {row["target"]: row["growth"] / row["bytes"] for row in results["memory"]}
+        self._grpc = {
+            (row["client"], row["target"], row["bytes"], row["streams"]): row
+            for row in results["grpc"]
+        }
+        self._memory = {
+            row["target"]: row["growth"] / row["bytes"]
+            for row in (*results["memory"], *results["grpc_memory"])
+        }
 
     def seconds(
         self, target: Target, nbytes: int, placement: str, column: str = "best"
@@ -93,6 +102,16 @@ class Figures:
     ) -> float | None:
         """Seconds with one connection, requests a second with more; medians."""
         return self._deployed.get((target.name, requests, connections))
+
+    def beside_triton(
+        self, client: str, nbytes: int, streams: int = 1, column: str = "median"
+    ) -> float | None:
+        """A call over gRPC over Triton's; with ``server_cpu`` the same of times on a core."""
+        own, other = (
+            self._grpc.get((client, target.name, nbytes, streams), {}).get(column)
+            for target in targets.OVER_GRPC
+        )
+        return ratio(own, other)
 
     def kernel(self, dtype: str, size: str, stack: str) -> float | None:
         """Gigabytes of payload a second; ties to even, which all stacks have."""
@@ -143,6 +162,7 @@ def judged(results: dict[str, Any]) -> list[dict[str, Any]]:
         *of_latency(figures),
         *of_deployed(figures),
         *of_load(figures),
+        *of_grpc(figures),
         *of_the_rest(figures),
         *of_kernels(figures),
     ]
@@ -241,6 +261,35 @@ def of_load(figures: Figures) -> Iterator[Goal]:
         "two workers over one, 1 KiB, 64 connections, of the gain that core times allow",
         ratio(ratio(two, one), figures.gain_of_two_workers(KIB, 64)),
         at_least=TWO_WORKERS_AT_LEAST,
+    )
+
+
+#: A call over gRPC over Triton's, by client; much of tritonclient's time is its own.
+GRPC_AT_MOST = {
+    RAW: {KIB: 0.35, 64 * KIB: 0.6, MIB: 0.55, 16 * MIB: 0.5, 64 * MIB: 0.35},
+    TRITONCLIENT: {KIB: 0.75, 64 * KIB: 0.95, MIB: 0.95, 16 * MIB: 0.95, 64 * MIB: 0.95},
+}
+GRPC_CORE_TIME_AT_MOST = 0.45
+STREAMS = 16
+
+
+def of_grpc(figures: Figures) -> Iterator[Goal]:
+    for client, limits in GRPC_AT_MOST.items():
+        for nbytes, at_most in limits.items():
+            size = size_of({"bytes": nbytes})
+            asked = figures.beside_triton(client, nbytes)
+            yield Goal(f"gRPC, {client}, {size}, over Triton's", asked, at_most=at_most)
+            yield Goal(
+                f"gRPC, {client}, {size}, the server's core time over Triton's",
+                figures.beside_triton(client, nbytes, column="server_cpu"),
+                at_most=GRPC_CORE_TIME_AT_MOST,
+            )
+        at_once = figures.beside_triton(client, MIB, STREAMS)
+        yield Goal(f"gRPC, {client}, {STREAMS} x 1 MiB, over Triton's", at_once, at_most=1.0)
+    yield Goal(
+        "gRPC, memory of a call of 64 MiB, over the tensor",
+        figures.memory(targets.GRPC),
+        at_most=1.1,
     )
 
 

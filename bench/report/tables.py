@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from ..measuring.latency import FREE, ONE_CORE, OWN_CORES
-from ..peers.targets import KIB, MIB
+from ..peers.targets import GRPC, KIB, MIB, TRITON_GRPC
 from ..peers.variants import ALIKE
 
 ABSENT = "-"
@@ -46,7 +46,10 @@ def python(about: dict[str, Any]) -> str:
 
 def render(results: dict[str, Any]) -> str:
     """Everything that was measured."""
-    small = results.get("deployed", [])  # runs of before do not have it
+    # Runs of before do not have these.
+    small, grpc, grpc_memory = (
+        results.get(section, []) for section in ("deployed", "grpc", "grpc_memory")
+    )
     sections: list[tuple[str, list[list[str]]]] = []
     for placement, where, what, cell in (
         (ONE_CORE, "client and server on one core", "a round trip", time),
@@ -67,11 +70,9 @@ def render(results: dict[str, Any]) -> str:
             "What is deployed: 1 KiB, 64 connections: requests a second",
             deployed([row for row in small if row["connections"] > 1], whole),
         ),
-        (
-            "A request of 256 MiB: growth of the server's peak memory",
-            [["", "times the payload"]]
-            + [[row["target"], f"{row['growth'] / row['bytes']:.2f}"] for row in results["memory"]],
-        ),
+        ("gRPC, the service beside Triton: a call, and the server's core time", beside(grpc)),
+        ("gRPC, a call of 64 MiB: growth of the server's peak memory", growth(grpc_memory)),
+        ("A request of 256 MiB: growth of the server's peak memory", growth(results["memory"])),
         (
             "Layers: parts of a request, without a socket",
             [["", "tensor", "time"]]
@@ -159,6 +160,31 @@ def ratios(row: dict[str, Any], base: dict[str, Any] | None) -> tuple[str, str]:
     return f"{row['median'] / base['median']:.2f} x", f"{by_round:.2f} x"
 
 
+def beside(rows: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """The service's medians and Triton's by client and load, with ratios as in ``deployed``."""
+    heading = ["", "tensor", "a call", "Triton's", "over Triton's", "round by round"]
+    heading += ["core time", "Triton's", "over Triton's"]
+    by_load: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        by_load.setdefault((row["client"], streams_of(row)), {})[row["target"]] = row
+    lines = [heading]
+    for names, found in sorted(by_load.items(), key=lambda line: line[0][0]):
+        own, other = found.get(GRPC.name), found.get(TRITON_GRPC.name)
+        if own is None:
+            continue
+        times = [seconds(row["median"]) if row else ABSENT for row in (own, other)]
+        cores = [core(row) if row else ABSENT for row in (own, other)]
+        by_core = f"{own['server_cpu'] / other['server_cpu']:.2f} x" if other else ABSENT
+        lines.append([*names, *times, *ratios(own, other), *cores, by_core])
+    return lines
+
+
+def growth(rows: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """How far peaks rose, in payloads."""
+    heading = ["", "times the payload"]
+    return [heading] + [[row["target"], f"{row['growth'] / row['bytes']:.2f}"] for row in rows]
+
+
 def plain(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
     """Rows that are tables already."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -191,6 +217,10 @@ def size_of(row: dict[str, Any]) -> str:
 
 def load_of(row: dict[str, Any]) -> str:
     return f"{row['connections']} x {size_of(row)}"
+
+
+def streams_of(row: dict[str, Any]) -> str:
+    return size_of(row) if row["streams"] == 1 else f"{row['streams']} x {size_of(row)}"
 
 
 def time(row: dict[str, Any]) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import queue
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,8 @@ from support.http.inference_form import EVEN, X
 from support.pages import Reader, blocks
 from support.segments import PREFIX
 from support.services.server import Service
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +108,19 @@ def test_the_asynchronous_client(grpc_service: Service) -> None:
             return list(await asyncio.gather(*[client.infer("round", [of_x()]) for _ in range(32)]))
 
     assert {each.as_numpy("Y").tobytes() for each in asyncio.run(main())} == {EVEN.tobytes()}
+
+
+@pytest.mark.parametrize("streams", [1, 16])
+def test_the_bench_s_client(grpc_service: Service, streams: int) -> None:
+    command = [sys.executable, "-m", "bench.peers.triton_client"]
+    command += map(str, (grpc_service.port, 1 << 20, streams, 1))
+    done = subprocess.run(
+        command, cwd=ROOT, input="0\n0\n", capture_output=True, text=True, timeout=60
+    )
+    ready, *blocks = map(json.loads, done.stdout.splitlines())
+    assert ready is True, done.stderr
+    assert [number for _, number in blocks] == [3 if streams == 1 else streams] * 2
+    assert all(seconds > 0 for seconds, _ in blocks)
 
 
 def test_the_page_s_block(grpc_service: Service, tmp_path: Path) -> None:
