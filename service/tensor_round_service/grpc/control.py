@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
-from tensor_round.contract.errors import InvalidDescriptor, NotOffered, RequestRefused
+from tensor_round.contract.errors import InvalidDescriptor, NotFound, NotOffered, RequestRefused
 
 from ..engine.job import Job
 from ..inference import server
@@ -62,7 +62,10 @@ def control_methods(
         return {"ready": await is_ready()}
 
     async def model_ready(request: Message) -> Message:
-        _model(request)
+        try:
+            _model(request)
+        except NotFound:  # as Triton has it: over HTTP clients take any error for a no
+            return {"ready": False}
         return {"ready": await is_ready()}
 
     async def server_metadata(_request: Message) -> Mapping[str, Any]:

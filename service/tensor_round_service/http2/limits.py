@@ -33,9 +33,11 @@ class SessionLimits:
     resets: tuple[int, float] = (500, 100)
     #: Frames that bring nothing. Sent and received DATA add to it: who reads and writes much
     #: may update its windows often. The updates for what the systems between hold may come after
-    #: all was sent: two for each 16 KiB of 10 MiB.
+    #: all was sent: two for each 16 KiB of 10 MiB. The head of a response adds to it, and so does
+    #: each message, however small: gRPC's clients update both windows for it, and may send a PING.
     idle_frames: tuple[int, float] = (2000, 100)
     bytes_an_idle_frame: int = 1 << 10
+    idle_frames_an_answer: int = 3
     #: Bytes of acknowledgements and resets that a peer may leave unread.
     max_control_bytes: int = 128 << 10
 

@@ -441,6 +441,7 @@ class Session(Generic[S]):
 
     def begin(self, stream: S, block: bytes, *, ends: bool = False) -> None:
         """Send the head of a response."""
+        self._idle_frames.earn(self._limits.idle_frames_an_answer)
         block, self._table_size = self._table_size + block, b""
         self.outbox.control += frames.headers(stream.number, block, ends=ends)
         if ends:
@@ -448,6 +449,7 @@ class Session(Generic[S]):
 
     def send(self, stream: S, parts: Sequence[bytes | memoryview], trailers: bytes | None) -> None:
         """Send parts of the response, and its end if there are trailers."""
+        self._idle_frames.earn(self._limits.idle_frames_an_answer)
         self.outbox.queue(stream, parts, trailers)
         if trailers is not None and not stream.queued:
             self._finish(stream)

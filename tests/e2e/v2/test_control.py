@@ -41,7 +41,7 @@ def test_models(caller: Caller, model: str) -> None:
     assert config == caller.ask("ModelConfig", name=model, version=newest).head
     assert config["name"] == model
     assert config["max_batch_size"] == 0
-    assert caller.ask("ModelReady", name=model).head["ready"] is True
+    assert caller.ask("ModelReady", name=model).is_ready
 
 
 @pytest.mark.parametrize(("model", "version"), ALL)
@@ -58,7 +58,16 @@ def test_every_version(caller: Caller, model: str, version: str) -> None:
     datatypes, ranks = MODELS[model].versions[version]
     assert config["parameters"]["datatypes"] == {"string_value": datatypes}
     assert config["parameters"]["ranks"] == {"string_value": ranks}
-    assert caller.ask("ModelReady", name=model, version=version).head["ready"] is True
+    assert caller.ask("ModelReady", name=model, version=version).is_ready
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": "none"}, {"name": "\x01\n"}, {"name": "round", "version": "2"}]
+)
+def test_what_is_not_there_is_not_ready(caller: Caller, wrong: dict[str, str]) -> None:
+    outcome = caller.ask("ModelReady", **wrong)
+    assert outcome.status in (200, 404)
+    assert not outcome.is_ready
 
 
 def test_modes_are_told(caller: Caller) -> None:
@@ -128,11 +137,11 @@ def test_settings(caller: Caller) -> None:
 UNKNOWN = {"name": "none"}
 REFUSED: list[tuple[str, dict[str, Any], int, str]] = [
     *((what, UNKNOWN, 404, 'no model "none"')
-      for what in ("ModelMetadata", "ModelConfig", "ModelReady", "ModelStatistics")),
+      for what in ("ModelMetadata", "ModelConfig", "ModelStatistics")),
     *((what, {"name": "round", "version": version}, 404, "it has 1")
-      for what in ("ModelMetadata", "ModelConfig", "ModelReady", "ModelStatistics")
+      for what in ("ModelMetadata", "ModelConfig", "ModelStatistics")
       for version in ("2", "01")),
-    ("ModelReady", {"name": "\x01\n"}, 404, "no model"),
+    ("ModelMetadata", {"name": "\x01\n"}, 404, "no model"),
     ("RepositoryModelLoad", {"model_name": "none"}, 404, "no model"),
     ("RepositoryModelUnload", {"model_name": "none"}, 404, "no model"),
     ("RepositoryModelUnload", {"model_name": "round"}, 400, "cannot be unloaded"),

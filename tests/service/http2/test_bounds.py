@@ -144,6 +144,36 @@ def test_who_sends_much_may_send_small_frames() -> None:
     assert peer.fault is None
 
 
+def beside(number: int) -> bytes:
+    """What gRPC's clients send with a call or a message, however small it is."""
+    windows = frames.window_update(number, 1) + frames.window_update(0, 1)
+    return windows + frame(Kind.PING, 0, 0, bytes(8))
+
+
+def test_who_calls_often_may_update_its_windows_for_each_call() -> None:
+    peer = Peer()
+    for number in range(1, 3 * AT_ONCE, 2):
+        peer.receive(opened(number, ends=True), beside(number))
+        assert peer.fault is None, f"stream {number}"
+        stream = peer.stream(number)
+        peer.session.begin(stream, HEAD)
+        peer.session.send(stream, [b"x"], TRAILERS)
+        peer.sent()
+        peer.session.release(stream)
+    assert peer.now == 0
+
+
+def test_who_streams_much_may_update_its_windows_for_each_message() -> None:
+    peer = Peer(opened(1))
+    peer.session.begin(peer.stream(), HEAD)
+    for sent in range(AT_ONCE):
+        peer.receive(data(1, b"x"), beside(1))
+        assert peer.fault is None, f"message {sent}"
+        peer.session.send(peer.stream(), [b"x"], None)
+        peer.sent()
+    assert peer.now == 0
+
+
 def test_what_is_not_read_is_not_written_for_ever() -> None:
     """Also what is earned by DATA."""
     peer = Peer(opened(1), idle_frames=(1_000_000, 0.0))

@@ -40,6 +40,11 @@ class Outcome:
         return int(self.fields["retry-after"]) if pushback is None else int(pushback) // 1000
 
     @property
+    def is_ready(self) -> bool:
+        """Whether what was asked about is ready; a no may be an error."""
+        return self.status == 200 and self.document["ready"] is True
+
+    @property
     def head(self) -> Any:
         """What was responded, as plain values; the request must have been good."""
         assert self.status == 200, (self.status, self.error)
