@@ -105,7 +105,7 @@ class Settings(BaseSettings):
     cuda_shared_memory: bool = False
     """Whether clients on this machine may register GPU memory by its CUDA IPC handle (the Open
     Inference Protocol's CUDA shared memory)."""
-    grpc: bool = False
+    grpc: bool = True
     """Whether clients may speak gRPC on the same port (the other half of the Open Inference
     Protocol): over cleartext without an upgrade, over TLS by ALPN."""
     drain_delay: Annotated[float, Field(ge=0)] = 0.0

@@ -122,8 +122,8 @@ def test_over_tls_who_offers_both_gets_http_1_1() -> None:
         assert service.get("/v2/health/live").json() == {"live": True}
 
 
-def test_it_is_off_by_default() -> None:
-    with Service() as service, service.connect() as sock:
+def test_it_can_be_turned_off() -> None:
+    with Service("--grpc", "false") as service, service.connect() as sock:
         sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         assert sock.recv(100).startswith(b"HTTP/1.1 400 ")
 
