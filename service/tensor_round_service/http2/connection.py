@@ -270,10 +270,15 @@ class Connection(ConnectionLifecycle):
 
     # The end.
 
+    def _linger(self) -> None:
+        """See :meth:`.ConnectionLifecycle._linger`; what waits until the peer reads comes first."""
+        self.transport.writelines(self.session.outbox.take(0)[0])
+        super()._linger()
+
     def shutdown(self) -> None:
         """Serve what is under way or in transit, and no further stream after that."""
-        self._is_draining = True
-        if self._state <= State.WORKING:
+        is_told, self._is_draining = self._is_draining, True
+        if self._state <= State.WORKING and not is_told:
             self.session.announce_end()
             self.flush()
             limits = self._server.limits

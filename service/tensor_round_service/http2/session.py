@@ -60,6 +60,8 @@ class Session(Generic[S]):
         self.streams: dict[int, S] = {}
         #: The last stream that the peer has opened.
         self.last = 0
+        #: The last stream that is served, as the peer was told; it never rises (section 6.8).
+        self._served = MAX_NUMBER
         #: What has happened; who uses it takes it away.
         self.events: list[tuple[Event, S]] = []
         #: Why the connection ends, if it must.
@@ -396,7 +398,7 @@ class Session(Generic[S]):
     def fail(self, fault: ConnectionFault) -> None:
         """End the connection."""
         self.fault = fault
-        self.outbox.control += frames.goaway(self.last, fault.code, str(fault))
+        self._tell_end(fault.code, str(fault))
         self.close()
 
     def close(self) -> None:
@@ -490,4 +492,8 @@ class Session(Generic[S]):
     def refuse_streams(self) -> None:
         """Serve no streams but those that are open."""
         self.is_draining = True
-        self.outbox.control += frames.goaway(self.last, Code.NO_ERROR)
+        self._tell_end(Code.NO_ERROR)
+
+    def _tell_end(self, code: Code, reason: str = "") -> None:
+        self._served = min(self.last, self._served)
+        self.outbox.control += frames.goaway(self._served, code, reason)

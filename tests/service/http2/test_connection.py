@@ -361,6 +361,48 @@ def test_a_stop_serves_what_is_under_way_and_in_transit(runner: asyncio.Runner) 
     runner.run(main())
 
 
+def test_a_stop_is_told_once(runner: asyncio.Runner) -> None:
+    """What is left at the drain timeout is told to stop again."""
+
+    async def main() -> None:
+        async with serving(drain_grace=0.0, **SHORT) as site, site.caller() as caller:
+            caller.send(opened(1, ("content-length", "6")))
+            await site.until(lambda: site.handler.filled)
+            (connection,) = site.state.connections
+            connection.shutdown()
+            await caller.until(lambda got: [e.kind for e in got].count(Kind.GOAWAY) == 2)
+            connection.shutdown()
+            caller.send(data(1, b"abcdef", ends=True))
+            assert await caller.response(1) == b"abcdef"
+            assert await caller.end() == [Code.NO_ERROR, Code.NO_ERROR]
+
+    runner.run(main())
+
+
+def test_a_stop_sends_what_waits_until_the_peer_reads(runner: asyncio.Runner) -> None:
+    async def main() -> None:
+        content = bytes(60_000)
+        async with serving(drain_grace=0.0, **SHORT) as site, site.caller() as caller:
+            caller.call(1, b"first")
+            assert await caller.response(1) == b"first"
+            caller.writer.transport.pause_reading()
+            (connection,) = site.state.connections
+            number = 1
+            while not connection.holds_memory:  # the peer's system takes no more
+                number += 2
+                connection.use(memoryview(call(number, content)))
+            number += 2
+            connection.use(memoryview(call(number, b"waits")))
+            assert not site.state.tasks
+            connection.shutdown()
+            await site.until(lambda: connection.state > State.WORKING)
+            caller.writer.transport.resume_reading()
+            assert await caller.response(number) == b"waits"
+            assert await caller.end() == [Code.NO_ERROR, Code.NO_ERROR]
+
+    runner.run(main())
+
+
 def test_cancelled_handlers_may_refuse(runner: asyncio.Runner) -> None:
     class Refusing(Handler):
         async def echo(self, stream: ServedStream) -> None:

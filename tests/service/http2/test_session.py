@@ -343,3 +343,11 @@ def test_the_end_is_announced_and_then_meant() -> None:
     assert first.code == second.code == Code.NO_ERROR
     assert (refused.kind, refused.code) == (Kind.RST_STREAM, Code.REFUSED_STREAM)
     assert kinds(peer.sent()) == {}
+
+
+def test_a_stream_that_was_refused_is_not_taken_for_served_later() -> None:
+    peer = Peer(opened(1, ends=True))
+    peer.session.refuse_streams()
+    peer.receive(opened(3, ends=True), frames.window_update(0, 0))
+    lasts = [int.from_bytes(e.payload[:4]) for e in peer.sent() if e.kind == Kind.GOAWAY]
+    assert lasts == [1, 1]
