@@ -18,7 +18,18 @@ from fuzz import guided, openapi, parsers, raw_http
 from fuzz.http2 import run as http2
 from fuzz.mixes import run as mixes
 
-from . import disconnects, kills, load, memory, overload, shares, shutdown, slow_clients, streams
+from . import (
+    disconnects,
+    grpc_stops,
+    kills,
+    load,
+    memory,
+    overload,
+    shares,
+    shutdown,
+    slow_clients,
+    streams,
+)
 from .network import run as network
 from .report import Report
 from .traffic import run as traffic
@@ -47,6 +58,7 @@ def table(seed: int, workers: int) -> dict[str, Row]:
         "disconnects": Row(disconnects.run, 10_000, "aborts"),
         "shutdown": Row(shutdown.run, 50, "rounds"),
         "stops": Row(shutdown.stops, 10, "stops for each number of callers and workers"),
+        "stops-grpc": Row(partial(grpc_stops.run, seed=seed), 1000, "stops"),
         "kills": Row(partial(kills.run, seed=seed), 40, "runs"),
         "streams": Row(partial(streams.run, seed=seed), 1000, "connections"),
         "traffic": Row(partial(traffic.run, seed=seed, workers=workers), 20, "minutes"),

@@ -17,9 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import hpack
-
-from support.http.http2_frames import HELLO, data
+from support.http.http2_frames import HELLO, block, call_fields, data
 from support.services.server import Service
 from tensor_round_service.grpc.messages import SCHEMA
 from tensor_round_service.grpc.protobuf import varint
@@ -35,12 +33,7 @@ MORE_BYTES = 64 << 20
 SETTLED_SECONDS = 60.0
 #: By which the connections have begun.
 BEGUN_SECONDS = 15.0
-_PATH = "/inference.GRPCInferenceService/ModelInfer"
-_CALL = [
-    *((":method", "POST"), (":scheme", "http"), (":path", _PATH), (":authority", "x")),
-    *(("te", "trailers"), ("content-type", "application/grpc")),
-]
-_BLOCK = hpack.Encoder().encode([(*each, True) for each in _CALL])
+_BLOCK = block(call_fields("/inference.GRPCInferenceService/ModelInfer"))
 _MANY = range(1, 200, 2)
 
 

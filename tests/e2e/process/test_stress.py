@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stress import disconnects, slow_clients
+from stress import disconnects, grpc_stops, slow_clients
 from stress.network.run import network
 from stress.traffic.run import BAD, GOOD, traffic
 
@@ -19,6 +19,12 @@ def test_mixed_traffic_gets_right_responses_and_documented_refusals() -> None:
 
 def test_clients_that_disconnect_leave_nothing() -> None:
     report = disconnects.run(300, rest=5)
+    assert not report.faults, report
+
+
+def test_no_call_of_grpc_is_lost_in_a_stop() -> None:
+    """What a stop meets is up to chance; each of these meets a call that is sent in part."""
+    report = grpc_stops.run(2, seed=1)
     assert not report.faults, report
 
 

@@ -12,14 +12,21 @@ from tensor_round_service.http2.frames import END_HEADERS, END_STREAM, PREFACE, 
 
 #: What a client begins with.
 HELLO = PREFACE + frames.settings({})
-CALL = [
-    (":method", "POST"),
-    (":scheme", "http"),
-    (":path", "/a.Service/Method"),
-    (":authority", "localhost"),
-    ("te", "trailers"),
-    ("content-type", "application/grpc"),
-]
+
+
+def call_fields(path: str) -> list[tuple[str, str]]:
+    """The fields of a call of this method."""
+    return [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", "localhost"),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+    ]
+
+
+CALL = call_fields("/a.Service/Method")
 
 
 @dataclass(frozen=True)
