@@ -57,7 +57,7 @@ class Answer:
     def messages(self) -> list[bytes]:
         """The messages so far."""
         found, at = [], 0
-        while at < len(self.content):
+        while at + 5 <= len(self.content):
             flag, length = struct.unpack_from(">BI", self.content, at)
             assert flag == 0
             if at + 5 + length > len(self.content):
