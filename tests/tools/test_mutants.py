@@ -158,34 +158,51 @@ def test_a_room_judges_by_the_tests_and_knows_their_lines(tmp_path: Path, where:
     room.close()
 
 
-WITH_A_THREAD = """
-import threading
+SHORT = """
 import numpy as np
 from tensor_round_service.engine.memory import Memory
 
+def test_that_memory_is_allocated():
+    assert Memory(np.empty, 1 << 20).allocate(5).size == 5
+"""
+WITH_A_THREAD = f"""
+import threading
+{SHORT}
 thread = threading.Thread(target=threading.Event().wait, daemon=True)
 thread.start()
 
-def test_that_the_thread_lives_and_memory_is_allocated():
+def test_that_the_thread_lives():
     assert thread.is_alive()
-    assert Memory(np.empty, 1 << 20).allocate(5).size == 5
 """
 
 
-def test_tests_that_begin_a_thread_when_they_are_collected_are_not_forked(tmp_path: Path) -> None:
-    """The fork would be without it, and might wait for it."""
+@pytest.mark.parametrize(
+    ("tests", "is_traced"),
+    [(SHORT, False), (WITH_A_THREAD, True)],
+    ids=["at-once", "thread-and-traced"],
+)
+def test_no_mutant_is_there_when_the_next_is_judged(
+    tmp_path: Path, tests: str, is_traced: bool
+) -> None:
+    """Neither in what is forked, nor while tests are collected.
+
+    A fork would be without the thread that tests begin then, and might wait for it.
+    """
     module = Path("service/tensor_round_service/engine/memory.py")
+    found = {mutant.name: mutant for mutant in mutants((ROOT / module).read_text())}
+    noticed = found["Memory.allocate: found is None -> found is not None"]
+    unnoticed = found["Memory.allocate: self._shrink_pool() -> pass"]
     room = Room(tmp_path / "room")
     (ROOT / "build").mkdir(exist_ok=True)
     with TemporaryDirectory(dir=ROOT / "build") as folder:
-        tests = Path(folder, "test_memory.py")
-        tests.write_text(WITH_A_THREAD)
-        room.open(module, [tests])
-        order = room.trace([module])[module]
-        found = {mutant.name: mutant for mutant in mutants((ROOT / module).read_text())}
-        for name, verdict in (
-            ("Memory.allocate: self._shrink_pool() -> pass", "survived"),
-            ("Memory.allocate: found is None -> found is not None", "killed"),
+        file = Path(folder, "test_memory.py")
+        file.write_text(tests)
+        room.open(module, [file])
+        order = room.trace([module])[module] if is_traced else Order()
+        for mutant, verdict in (
+            (noticed, "killed"),
+            (unnoticed, "survived"),
+            (noticed, "killed"),
         ):
-            assert room.judge(found[name], order.tests(found[name].line)) == verdict
+            assert room.judge(mutant, order.tests(mutant.line)) == verdict
         room.close()

@@ -77,7 +77,10 @@ class Room:
         self._opened: tuple[Path, Path, list[Path], Connection, Any] | None = None
 
     def open(self, module: Path, tests: list[Path]) -> None:
-        """Collect ``tests``, to judge mutants of ``module``, unless that is done."""
+        """Collect ``tests``, to judge mutants of ``module``, unless that is done.
+
+        On return they are collected: with the module as it is, before a mutant is in its place.
+        """
         if self._opened is not None and self._opened[0] == module:
             return
         self.close()
@@ -87,6 +90,7 @@ class Room:
         process.start()
         far.close()
         self._opened = module, file, tests, near, process
+        self._hear(near)
 
     def close(self) -> None:
         if self._opened is not None:
@@ -137,6 +141,10 @@ class Room:
         assert self._opened is not None
         *_, connection, _ = self._opened
         connection.send((mutant, places, limit))
+        return self._hear(connection)
+
+    def _hear(self, connection: Connection) -> str:
+        """The next word of the process that collects tests."""
         try:
             return str(connection.recv())
         except EOFError:
@@ -234,6 +242,7 @@ class _Forking:
             for each in gc.get_objects()
             if type(each) is FunctionType and each.__code__.co_filename == self._file
         ]
+        self._asked.send("collected")
         while True:
             try:
                 mutant, places, limit = self._asked.recv()

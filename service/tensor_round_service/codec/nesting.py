@@ -66,15 +66,15 @@ def path(data: Any, index: int) -> Loc:
     """The indices of the ``index``-th leaf in the order of the text."""
     if type(data) is not list:
         return ()
-    walks, steps = [iter(enumerate(data))], [0]
+    walks, steps = [iter(enumerate(data))], list[int]()
     while True:
-        for steps[-1], child in walks[-1]:
+        for step, child in walks[-1]:
             if type(child) is list:
                 walks.append(iter(enumerate(child)))
-                steps.append(0)
+                steps.append(step)
                 break
             if index == 0:
-                return tuple(steps)
+                return (*steps, step)
             index -= 1
         else:
             walks.pop()
@@ -164,7 +164,7 @@ def empty(shape: Sequence[int]) -> str:
     """The JSON of a tensor without elements; see :data:`MAX_EMPTY_ARRAYS`."""
     outer = shape[: list(shape).index(0)]
     text = "[]"
-    if math.prod(outer) <= MAX_EMPTY_ARRAYS and arrays((*outer, 0)) <= MAX_CONTAINERS:
+    if math.prod(outer) <= MAX_EMPTY_ARRAYS and arrays(shape) <= MAX_CONTAINERS:
         for size in reversed(outer):
             text = f"[{','.join([text] * size)}]"
     return text

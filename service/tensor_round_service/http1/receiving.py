@@ -171,8 +171,8 @@ class ReceivedRequest(BodyReceiver):
     _progress: Progress | None = None
     _is_direct = False
     _rate: MinimumRate | None = None
-    #: The value of ``received`` at the last check of the rate.
-    _checked = 0
+    #: The value of ``received`` at the last check of the rate, or at its start.
+    _checked: int
     #: Whether the connection is lost.
     is_lost = False
     #: Whether a peer that has stopped sending has been asked if it still reads.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import weakref
 from collections import Counter
 from functools import reduce
 from operator import getitem
@@ -61,6 +62,7 @@ def test_any_nesting_is_taken_where_it_may_be() -> None:
         ([[0, 1], 2, [3, 4], 5, 6, 7], (4, 2), (), "an array of 4 entries, .* got 6"),
         ([[0, 1], 2, [3, 4, 5]], (3, 2), (1,), "an array of 2 entries, .* got none"),
         ([[[0], [1]], [[2], 3]], (2, 2, 1), (1, 1), "an array of 1 entries, .* got none"),
+        ([[0, 1], [2, 3]], (2, 2, 1), (0, 0), "an array of 1 entries, .* got none"),
         ([[0, [1]], [2, 3]], (2, 2), (0, 1), "must be a number, .* got an array"),
         ([[0], 1], (2,), (0,), "must be a number, .* got an array"),
     ],
@@ -115,11 +117,61 @@ def test_dimensions_of_size_1_take_no_step_for_each_element() -> None:
     assert calls.total() < 100
 
 
+@each_shape
+def test_arrays_are_as_many_as_the_text_of_a_shape_has(shape: tuple[int, ...]) -> None:
+    assert nesting.arrays(shape) == json.dumps(nested(shape)).count("[")
+
+
 def test_an_empty_tensor_of_many_arrays_is_written_as_one() -> None:
     assert nesting.empty((1 << 16, 0)).count("[]") == 1 << 16
     assert nesting.empty((256, 256, 0, 9)).count("[]") == 1 << 16
     assert nesting.empty(((1 << 16) + 1, 0)) == "[]"
     assert nesting.empty((1 << 40, 0)) == "[]"
+
+
+@pytest.mark.parametrize(("count", "arrays"), [(41_943, 1 << 20), (41_944, 1)])
+def test_an_empty_tensor_has_no_more_arrays_than_a_document_may(count: int, arrays: int) -> None:
+    """Each of the outer arrays has 24 of size 1 in it, and an empty one."""
+    assert nesting.empty((count, *[1] * 24, 0)).count("[") == arrays
+
+
+def test_rows_as_the_shape_says_take_a_pause_each_and_no_other_call() -> None:
+    pauses, calls = [], Counter[str]()
+
+    def pause() -> None:
+        pauses.append(None)
+
+    data = nested((1000, 2))
+    sys.setprofile(lambda _frame, event, _arg: calls.update([event]))
+    try:
+        nesting.flatten(data, (1000, 2), any_nesting=False, loc=LOC, pause=pause)
+    finally:
+        sys.setprofile(None)
+    assert len(pauses) >= 1000
+    assert calls["call"] < len(pauses) + 100
+
+
+def test_a_pause_follows_each_65_536_values_whose_types_are_looked_at() -> None:
+    pauses: list[None] = []
+    values = [1] * (3 << 16)
+    assert nesting.types([*values, "a"], lambda: pauses.append(None)) == {int, str}
+    assert len(pauses) == 4
+
+
+def test_an_error_keeps_nothing_of_a_freed_value() -> None:
+    class Numbers(list[int]):
+        pass
+
+    kept: list[weakref.ref[Numbers]] = []
+
+    def refuse() -> None:
+        numbers = Numbers([1, 2])
+        kept.append(weakref.ref(numbers))
+        raise ValueError("no tensor")
+
+    with pytest.raises(ValueError, match="no tensor"), nesting.freed([1, 2]):
+        refuse()
+    assert kept[0]() is None
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -22,7 +22,26 @@ def test_a_long_text_has_parts_of_256_kib(shape: tuple[int, ...]) -> None:
     assert json.loads(b"".join(parts)) == values.tolist()
 
 
-def test_a_pause_follows_each_block() -> None:
+def test_a_text_of_exactly_256_kib_is_a_part() -> None:
+    """31 rows of 4096 numbers, of which these many have two digits, and the comma after them."""
+    rows = np.zeros((80, 4096), np.int8)
+    rows[:31].reshape(-1)[:8129] = 10
+    rows[31:62].reshape(-1)[:8130] = 10
+    first, second, rest = jsontensor.write(rows.tobytes(), BY_NAME["int8"], rows.shape)
+    assert (len(first), first[-2:]) == (256 << 10, b"],")
+    assert (len(second), second[-2:]) == (256 << 10, b"],")
+    assert json.loads(first + second + rest) == rows.tolist()
+
+
+@pytest.mark.parametrize("name", ["int8", "float32"])
+def test_a_pause_follows_each_block_that_is_read(name: str) -> None:
+    pauses: list[None] = []
+    count = 10 * jsontensor.BLOCK
+    jsontensor.read([b"1"] * count, BY_NAME[name], (count,), pause=lambda: pauses.append(None))
+    assert len(pauses) >= 10
+
+
+def test_a_pause_follows_each_block_that_is_written() -> None:
     pauses: list[None] = []
     values = np.zeros(10 * jsontensor.BLOCK, np.int8)
     jsontensor.write(

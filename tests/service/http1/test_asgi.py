@@ -225,3 +225,14 @@ def test_an_application_whose_caller_leaves_ends_and_its_memory_is_given_back() 
     with pytest.raises(ClientDisconnected):
         answer(application, request({"type": "http.disconnect"}), owner)
     assert owner.ended == [(False, False)]
+
+
+def test_an_application_hears_of_its_caller_s_end_once() -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        assert (await receive())["type"] == "http.disconnect"
+        again = asyncio.ensure_future(receive())
+        assert not (await asyncio.wait([again], timeout=0.05))[0]
+        again.cancel()
+
+    with pytest.raises(ClientDisconnected):
+        answer(application, request({"type": "http.disconnect"}))

@@ -90,6 +90,7 @@ def test_cancelling_reaches_the_coroutine(runner: asyncio.Runner) -> None:
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
+            await asyncio.sleep(0.001)
             await asyncio.sleep(0)
             steps.append("told")
             raise

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from tensor_round.contract.errors import HeadersTooLarge, UnsupportedEncoding
 from tensor_round_service.http1.head import (
-    MAX_HEAD_BYTES,
-    MAX_HEAD_FIELDS,
     MalformedRequest,
     RequestHead,
     path_of,
     split_head,
+    traceparent_of,
     tracestate_of,
 )
 
+#: The limits of a head, as docs/security.md has them.
+MAX_HEAD_BYTES, MAX_HEAD_FIELDS = 32 << 10, 100
 TRAILING = b"GET /next HTTP/1.1\r\n\r\n\0\n"
 
 
@@ -336,7 +337,26 @@ def test_an_unlawful_tracestate(value: str) -> None:
     assert tracestate_of(found[0]) is None
 
 
-def test_no_tracestate() -> None:
-    found = split_head(head())
-    assert found is not None
-    assert tracestate_of(found[0]) is None
+def test_neither_of_them() -> None:
+    assert tracestate_of(split(head())) is traceparent_of(split(head())) is None
+    assert traceparent_of(None) is None
+
+
+PARENT = f"00-{'0' * 31}1-{'0' * 15}1-00"
+
+
+@pytest.mark.parametrize("value", [PARENT, f"fe-{'f' * 32}-{'9' * 16}-ff"])
+def test_a_lawful_traceparent(value: str) -> None:
+    assert traceparent_of(split(head(f"Traceparent: {value}\r\n".encode()))) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("", "00", PARENT.upper() + "-", PARENT[:-1], PARENT + "0", PARENT + "-00"),
+        *(PARENT.replace("1-", "0-", 1), PARENT.replace("1-00", "0-00"), "ff" + PARENT[2:]),
+        *(PARENT.replace("1", "A"), f"{PARENT}, {PARENT}"),
+    ],
+)
+def test_an_unlawful_traceparent(value: str) -> None:
+    assert traceparent_of(split(head(f"Traceparent: {value}\r\n".encode()))) is None

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
+import weakref
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 
-from tensor_round_service.http1.context import Deadline, MinimumRate
+from tensor_round_service.http1.context import ConnectionLimits, Deadline, MinimumRate
+from tensor_round_service.settings import Settings
 
 #: Short, and far longer than a timer is late on a busy machine.
 STEP = 0.2
@@ -83,21 +87,27 @@ def test_moved_later_it_does_not_expire_before(runner: asyncio.Runner) -> None:
 
 
 def test_moving_it_later_makes_no_timer() -> None:
-    made: list[float] = []
+    made: list[asyncio.TimerHandle] = []
 
     class Loop(asyncio.SelectorEventLoop):
+        def time(self) -> float:
+            return 7.0
+
         def call_at(self, when: float, *others: Any, **options: Any) -> asyncio.TimerHandle:
-            made.append(when)
-            return super().call_at(when, *others, **options)
+            made.append(super().call_at(when, *others, **options))
+            return made[-1]
 
     async def main() -> None:
         deadline = Deadline(asyncio.get_running_loop(), lambda: None)
-        for seconds in range(60, 160):
+        for seconds in (60, *range(60, 160)):
             deadline.set(seconds)
         assert len(made) == 1
+        assert deadline.due == 166
         deadline.set(30)
         assert len(made) == 2
+        assert [timer.cancelled() for timer in made] == [True, False]
         deadline.close()
+        assert made[1].cancelled()
 
     with asyncio.Runner(loop_factory=Loop) as runner:
         runner.run(main())
@@ -132,6 +142,48 @@ def test_cleared_it_may_be_set_again(runner: asyncio.Runner) -> None:
 
     (first,) = run(runner, main)
     assert first >= 4 * STEP - EARLY
+
+
+def test_when_it_is_due(runner: asyncio.Runner) -> None:
+    found: list[float] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        expired = asyncio.Event()
+        deadline = Deadline(loop, expired.set)
+        found.append(deadline.due)
+        before = loop.time()
+        deadline.set(60)
+        assert before + 60 <= deadline.due <= loop.time() + 60
+        deadline.clear()
+        found.append(deadline.due)
+        deadline.set(0.01)
+        await asyncio.wait_for(expired.wait(), 20)
+        found.append(deadline.due)
+        deadline.set(60)
+        deadline.close()
+        found.append(deadline.due)
+
+    runner.run(main())
+    assert found == [math.inf] * 4
+
+
+def test_closed_it_keeps_nothing(runner: asyncio.Runner) -> None:
+    class Expires:
+        def __call__(self) -> None:
+            raise AssertionError
+
+    async def main() -> None:
+        expires = Expires()
+        kept = weakref.ref(expires)
+        deadline = Deadline(asyncio.get_running_loop(), expires)
+        deadline.set(60)
+        del expires
+        assert kept() is not None
+        deadline.close()
+        assert kept() is None
+
+    runner.run(main())
 
 
 def test_closed_it_never_expires(runner: asyncio.Runner) -> None:
@@ -185,3 +237,33 @@ def test_cutting_grace_forgives_nothing() -> None:
     bucket.limit(5)
     assert not bucket.record(99, 0)
     assert bucket.record(1, 0)
+
+
+LIMITS = ConnectionLimits()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = "".join((DOCS / page).read_text() for page in ("architecture.md", "reliability.md"))
+
+
+@pytest.mark.parametrize(
+    "name", ["receive_timeout", "min_receive_rate", "min_send_rate", "keep_alive"]
+)
+def test_who_has_no_settings_has_their_defaults(name: str) -> None:
+    assert getattr(LIMITS, name) == Settings.model_fields[name].default
+
+
+#: How pages say the limits that no setting changes.
+TOLD = {
+    "linger_before": (0.1, "to read the refusal (RFC 9112, section 9.6) | 0.1 s |"),
+    "linger_bytes": (8 << 20, "at most 8 MiB are discarded |"),
+    "linger_seconds": (2, "are discarded | 2 s |"),
+    "rate_interval": (1, "| each second: MIN_RECEIVE_RATE; then 408 |"),
+    "first_grace": (1, "A new connection has a second to send its first request,"),
+    "drain_grace": (0.25, "idle one, which has sent requests before, a quarter of a second."),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_limit_is_what_the_pages_tell(name: str) -> None:
+    value, words = TOLD[name]
+    assert getattr(LIMITS, name) == value
+    assert words in PAGES

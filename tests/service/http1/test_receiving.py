@@ -22,6 +22,7 @@ from support.http.http1_site import (
     until,
 )
 from tensor_round.contract.errors import ReceiveTimeout
+from tensor_round_service.http1.context import ConnectionLimits
 from tensor_round_service.http1.head import MalformedRequest, split_head
 from tensor_round_service.http1.lifecycle import State
 from tensor_round_service.http1.receiving import CONTINUE, DIRECT_BYTES, ReceivedRequest
@@ -69,6 +70,9 @@ async def test_who_has_stopped_sending_is_asked_once_whether_it_still_reads() ->
         await until(lambda: respond.requests)
         (request,) = respond.requests
         assert request.is_gone() is False
+        # Who still sends is not asked.
+        with pytest.raises(BlockingIOError):
+            peer.sock.recv(1)
         peer.stop_sending()
         await until(lambda: peer.connection._at_eof)
         assert request.is_gone() is False
@@ -135,6 +139,7 @@ async def test_who_was_reset_or_has_no_socket_is_gone() -> None:
             transport = peer.connection.transport
             await peer.leave()
             assert respond.requests[0].is_gone() is True
+            assert respond.requests[0].is_lost is True
         respond.gate.opens.set()
     request = received()
     request.transport = transport
@@ -228,6 +233,16 @@ async def test_what_comes_after_the_limit_is_not_received_to_where_it_would_belo
         give(peer.connection, b"a")
         assert (await peer.end()).startswith(b"HTTP/1.1 400 ")
         assert isinstance(site.handler.refused[0][1], ReceiveTimeout)
+
+
+def test_by_default_a_body_that_comes_has_a_second_and_one_that_does_not_has_ten() -> None:
+    limits = ConnectionLimits()
+    for early, checks in [(0, 10), (limits.min_receive_rate, 1)]:
+        request = received(1 << 20, bytes(early))
+        request.start_rate(limits)
+        for _ in range(checks):
+            assert request.holds_rate(limits) is True
+        assert request.holds_rate(limits) is False
 
 
 GRACE = replace(LIMITS, min_receive_rate=1, receive_timeout=100, rate_interval=1, grace_bytes=1000)

@@ -7,6 +7,7 @@ import fcntl
 import socket
 import struct
 import termios
+import weakref
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -282,6 +283,15 @@ class Gathering(Joining):
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.written.append(list_of_data)
+
+
+def test_a_lost_transport_is_not_kept() -> None:
+    transport = Joining()
+    writer = Writer(transport)
+    kept = weakref.ref(transport)
+    writer.connection_lost()
+    del transport
+    assert kept() is None
 
 
 def test_no_transport_joins_the_parts() -> None:

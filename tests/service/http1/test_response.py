@@ -1,0 +1,107 @@
+"""Responses: their serialized heads, and the ids of requests in them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tensor_round_service.http1.head import RequestHead, split_head
+from tensor_round_service.http1.response import (
+    NO_STORE,
+    NOT_MODIFIED,
+    FixedFields,
+    Response,
+    field_lines,
+    head_bytes,
+    of_type,
+    page_headers,
+    request_id_field,
+)
+
+FIXED = of_type("text/plain", (b"a", b"b"))
+OWN: list[tuple[bytes, bytes]] = [(b"c", b"d"), (b"e", b"")]
+COMMON = b"x: y\r\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "close", "head"),
+    [
+        (
+            200,
+            False,
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\na: b\r\nx: y\r\nc: d\r\ne: \r\n"
+            b"content-length: 12\r\n\r\n",
+        ),
+        (
+            404,
+            True,
+            b"HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\na: b\r\nx: y\r\nc: d\r\ne: \r\n"
+            b"content-length: 12\r\nconnection: close\r\n\r\n",
+        ),
+        (
+            304,
+            False,
+            b"HTTP/1.1 304 Not Modified\r\ncontent-type: text/plain\r\na: b\r\nx: y\r\nc: d\r\n"
+            b"e: \r\n\r\n",
+        ),
+    ],
+)
+def test_a_head(status: int, close: bool, head: bytes) -> None:
+    response = Response(status, FIXED, [b"twelve bytes"], OWN)
+    assert head_bytes(response, 12, COMMON, close=close) == head
+
+
+def test_what_is_not_modified_is_304() -> None:
+    assert NOT_MODIFIED == 304
+
+
+def test_a_new_response_is_no_refusal_and_has_no_owner() -> None:
+    response = Response(200, FixedFields(), [], [])
+    assert (response.code, response.owner, response.headers) == ("", None, [])
+    assert head_bytes(response, 0, b"", close=False) == (
+        b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+    )
+
+
+def test_fields_are_lines() -> None:
+    assert field_lines([(b"a", b"b"), NO_STORE]) == b"a: b\r\ncache-control: no-store\r\n"
+    assert FIXED.fields == ((b"content-type", b"text/plain"), (b"a", b"b"))
+
+
+def test_a_page_loads_scripts_of_its_host_and_those_that_are_in_it() -> None:
+    """The digest is that of ``printf alert | openssl sha256 -binary | base64``."""
+    policy = page_headers(["alert"])["Content-Security-Policy"]
+    assert "script-src 'self' 'sha256-35BQWN1npAn++BSA6B5HNlcrDttNf7mHxpXNB+Jg7IE=';" in policy
+    assert "script-src 'self';" in page_headers()["Content-Security-Policy"]
+
+
+def head(*ids: str) -> RequestHead:
+    lines = "".join(f"X-Request-ID: {each}\r\n" for each in ids)
+    found = split_head(f"GET / HTTP/1.1\r\nHost: h\r\nother: {'o' * 9}\r\n{lines}\r\n".encode())
+    assert found is not None
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("ids", "given"),
+    [
+        (["a"], b"a"),
+        (["aZ09._~:@/+=-"], b"aZ09._~:@/+=-"),
+        (["a" * 128], b"a" * 128),
+        (["a", "b"], b"a"),
+        (["a b", "c", "d"], b"c"),
+        (["a" * 129, "b"], b"b"),
+    ],
+)
+def test_the_id_of_a_request_is_given_back(ids: list[str], given: bytes) -> None:
+    assert request_id_field(head(*ids)) == (b"x-request-id", given)
+
+
+@pytest.mark.parametrize("ids", [[], ["a b"], ["a" * 129], [""], ["a,b", "c d"]])
+def test_a_request_without_a_sane_id_gets_one(ids: list[str]) -> None:
+    (name, first), (_, second) = (request_id_field(head(*ids)) for _ in range(2))
+    assert name == b"x-request-id"
+    assert re.fullmatch(rb"[0-9a-f]{16}-[0-9a-f]+", first)
+    process, _, number = first.partition(b"-")
+    assert second == b"%b-%x" % (process, int(number, 16) + 1)
