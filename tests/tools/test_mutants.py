@@ -128,9 +128,10 @@ def test_a_mutant_tells_the_line_of_its_change() -> None:
     assert lines[found["Held.take: self.count -= n -> pass"] - 1].strip() == "self.count -= n"
 
 
-def test_a_file_that_ran_nothing_of_a_module_is_left_out() -> None:
+def test_a_file_that_ran_nothing_of_a_module_is_left_out_unless_it_may_read_what_was_made() -> None:
     order = Order({"a::1": (1.0, [7]), "a::2": (2.0, []), "b::1": (3.0, [])})
     assert list(order.tests(7)) == ["a::1", "a::2"]
+    assert list(order.tests(1)) == ["a::1", "a::2", "b::1"]
     assert set(Order({"a::1": (1.0, []), "b::1": (3.0, [])}).tests(7)) == {"a::1", "b::1"}
 
 

@@ -45,7 +45,8 @@ class Order:
     """The order in which tests are run: those that ran the changed line first, by their time.
 
     It is learnt from a run of the module as it is. The other tests of a file follow, because no
-    trace shows what is cached, or in another process; files that ran nothing of the module do not.
+    trace shows what is cached, or in another process; files that ran nothing of the module do not,
+    unless the line runs when it is imported: they may read what it made.
     """
 
     def __init__(self, runs: dict[str, tuple[float, list[int]]] | None = None) -> None:
@@ -55,10 +56,11 @@ class Order:
 
     def tests(self, line: int) -> dict[str, int]:
         """The place of each test in a run for a mutant whose change is on this line."""
+        is_imported = not any(line in lines for _, lines in self.runs.values())
         keys = {
             test: (line not in lines, took)
             for test, (took, lines) in self.runs.items()
-            if not self._files or _file(test) in self._files
+            if is_imported or _file(test) in self._files
         }
         return {test: place for place, test in enumerate(sorted(keys, key=keys.__getitem__))}
 
