@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
 
+from ..http2.fields import sevens
+
 Message: TypeAlias = dict[str, Any]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+#: Bytes of the wire types that have as many always.
+_WIDTHS = {_FIXED64: 8, _FIXED32: 4}
 _MAX_VARINT_BYTES = 10
 #: The label of a repeated field (``FieldDescriptorProto.Label``).
 _REPEATED = 3
 #: Messages are no deeper.
 _MAX_DEPTH = 32
-_DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
 
 
 class Malformed(ValueError):
@@ -45,6 +48,14 @@ class Type(IntEnum):
     BYTES = 12
     UINT32 = 13
     ENUM = 14
+
+
+#: The types whose values are not varints, and how they are on the wire.
+_DELIMITED = frozenset({Type.STRING, Type.BYTES, Type.MESSAGE})
+_FIXED = {
+    Type.DOUBLE: (_FIXED64, struct.Struct("<d")),
+    Type.FLOAT: (_FIXED32, struct.Struct("<f")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,31 +93,30 @@ def fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int,
         if not 0 < number < 1 << 29:
             raise Malformed("a field has an unlawful number")
         value, begin = 0, at
-        if kind == _VARINT:
-            value, at = read_varint(data, at, end)
-        elif kind == _BYTES:
+        if kind == _BYTES:
             length, begin = read_varint(data, at, end)
             at = begin + length
-        elif kind == _FIXED64:
-            at += 8
-        elif kind == _FIXED32:
-            at += 4
+            if at > end:
+                raise CutOff("a message ends within a field")
         else:
-            raise Malformed(f"a field has the wire type {kind}")
-        if at > end:
-            raise CutOff("a message ends within a field")
+            value, at = _number(kind, data, at, end)
         yield number, kind, value, begin, at
+
+
+def _number(kind: int, data: memoryview, at: int, end: int) -> tuple[int, int]:
+    """The varint at ``at``, or 0 for content of a fixed width; where it ends."""
+    if kind == _VARINT:
+        return read_varint(data, at, end)
+    if kind not in _WIDTHS:
+        raise Malformed(f"a field has the wire type {kind}")
+    if at + _WIDTHS[kind] > end:
+        raise CutOff("a message ends within a number")
+    return 0, at + _WIDTHS[kind]
 
 
 def varint(value: int) -> bytes:
     """A number on the wire; negative ones as those of 64 bits."""
-    value &= 0xFFFF_FFFF_FFFF_FFFF
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    return sevens(value & 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def delimited(number: int, content: bytes | memoryview) -> bytes:
@@ -120,7 +130,8 @@ class Schema:
     def __init__(self, descriptors: bytes) -> None:
         #: The fields of each message, by its full name, which begins with a dot.
         self.messages: dict[str, dict[int, Field]] = {}
-        self._maps: set[str] = set()
+        #: The names of those that are entries of maps.
+        self.maps: set[str] = set()
         for descriptor in _all(descriptors, 1):
             package = _texts(descriptor, 2)
             prefix = f".{package[0]}" if package else ""
@@ -132,7 +143,7 @@ class Schema:
         name = f"{prefix}.{_texts(message, 1)[0]}"
         self.messages[name] = {each.number: each for each in map(_field, _all(message, 2))}
         if any(_numbers(options, 7) for options in _all(message, 7)):
-            self._maps.add(name)
+            self.maps.add(name)
         for nested in _all(message, 3):
             self._add(name, nested)
 
@@ -156,12 +167,12 @@ class Schema:
             value = message.get(field.name)
             if value is None or not (value or field.is_explicit):
                 continue
-            if field.message in self._maps:
+            if field.message in self.maps:
                 entries = ({"key": key, "value": item} for key, item in value.items())
                 parts += [delimited(field.number, self.write(field.message, e)) for e in entries]
             elif not field.is_repeated:
                 parts.append(self._one(field, value))
-            elif field.type in (Type.STRING, Type.BYTES, Type.MESSAGE):
+            elif field.type in _DELIMITED:
                 parts += [self._one(field, item) for item in value]
             else:
                 packed = b"".join([_scalar(field.type, item) for item in value])
@@ -170,16 +181,12 @@ class Schema:
 
     def _one(self, field: Field, value: Any) -> bytes:
         if field.type is Type.MESSAGE:
-            return delimited(field.number, self.write(field.message, value))
-        if field.type is Type.STRING:
-            return delimited(field.number, value.encode())
-        if field.type is Type.BYTES:
+            value = self.write(field.message, value)
+        elif field.type is Type.STRING:
+            value = value.encode()
+        if field.type in _DELIMITED:
             return delimited(field.number, value)
         return varint(field.number << 3 | _wire_type(field.type)) + _scalar(field.type, value)
-
-    def is_map(self, name: str) -> bool:
-        """Whether a message is an entry of a map."""
-        return name in self._maps
 
 
 class _Reader:
@@ -201,29 +208,24 @@ class _Reader:
             if field is None:
                 continue
             content = data[begin:end]
-            if field.type in (Type.STRING, Type.BYTES, Type.MESSAGE):
-                if kind != _BYTES:
-                    raise Malformed(f"{field.name} has the wire type {kind}")
-                item = self._delimited(field, content, depth)
-                if self._schema.is_map(field.message):
-                    entry = self._entry(field.message, item)
-                    message.setdefault(field.name, {})[entry[0]] = entry[1]
-                elif field.is_repeated:
-                    message.setdefault(field.name, []).append(item)
-                elif field.type is Type.MESSAGE and field.name in message:
-                    raise Malformed(f"{field.name} is there twice")
-                else:
-                    message[field.name] = item
-            elif field.is_repeated and kind == _BYTES:
+            if field.is_repeated and kind == _BYTES and field.type not in _DELIMITED:
                 message.setdefault(field.name, []).extend(self._packed(field, content))
-            elif kind != _wire_type(field.type):
+                continue
+            if kind != _wire_type(field.type):
                 raise Malformed(f"{field.name} has the wire type {kind}")
+            if kind == _BYTES:
+                item = self._delimited(field, content, depth)
             else:
                 item = _value(field.type, value, content)
-                if field.is_repeated:
-                    message.setdefault(field.name, []).append(item)
-                else:
-                    message[field.name] = item
+            if field.message in self._schema.maps:
+                key, item = self._entry(field.message, item)
+                message.setdefault(field.name, {})[key] = item
+            elif field.is_repeated:
+                message.setdefault(field.name, []).append(item)
+            elif field.type is Type.MESSAGE and field.name in message:
+                raise Malformed(f"{field.name} is there twice")
+            else:
+                message[field.name] = item
         return message
 
     def _count(self, values: int) -> None:
@@ -250,13 +252,8 @@ class _Reader:
         at, end, kind = 0, len(content), _wire_type(field.type)
         while at < end:
             self._count(1)
-            value, begin = 0, at
-            if kind == _VARINT:
-                value, at = read_varint(content, at, end)
-            else:
-                at += 8 if kind == _FIXED64 else 4
-                if at > end:
-                    raise CutOff("a message ends within a number")
+            begin = at
+            value, at = _number(kind, content, begin, end)
             yield _value(field.type, value, content[begin:at])
 
 
@@ -265,17 +262,17 @@ def _default(field: Field) -> Any:
 
 
 def _wire_type(of: Type) -> int:
-    return {Type.DOUBLE: _FIXED64, Type.FLOAT: _FIXED32}.get(of, _VARINT)
+    if of in _DELIMITED:
+        return _BYTES
+    return _FIXED[of][0] if of in _FIXED else _VARINT
 
 
 def _value(of: Type, value: int, content: memoryview) -> Any:
     match of:
         case Type.BOOL:
             return bool(value)
-        case Type.DOUBLE:
-            return _DOUBLE.unpack(content)[0]
-        case Type.FLOAT:
-            return _FLOAT.unpack(content)[0]
+        case Type.DOUBLE | Type.FLOAT:
+            return _FIXED[of][1].unpack(content)[0]
         case Type.INT64:
             return value - (value >> 63 << 64)
         case Type.INT32 | Type.ENUM:
@@ -287,12 +284,7 @@ def _value(of: Type, value: int, content: memoryview) -> Any:
 
 
 def _scalar(of: Type, value: Any) -> bytes:
-    match of:
-        case Type.DOUBLE:
-            return _DOUBLE.pack(value)
-        case Type.FLOAT:
-            return _FLOAT.pack(value)
-    return varint(value)
+    return _FIXED[of][1].pack(value) if of in _FIXED else varint(value)
 
 
 # What the schema itself is read by.

@@ -145,16 +145,19 @@ def _string(block: bytes, at: int) -> tuple[bytes, int]:
     return (huffman.decode(raw) if is_coded else raw), end
 
 
+def sevens(value: int) -> bytes:
+    """A number in groups of seven bits, the lowest first; all but the last have the eighth bit."""
+    groups = bytearray()
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    groups.append(value)
+    return bytes(groups)
+
+
 def _length(length: int) -> bytes:
     """The length of a string that is not Huffman-coded."""
-    if length < 0x7F:
-        return bytes((length,))
-    rest, encoded = length - 0x7F, bytearray((0x7F,))
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
+    return bytes((length,)) if length < 0x7F else b"\x7f" + sevens(length - 0x7F)
 
 
 def encoded(*fields: Field) -> bytes:

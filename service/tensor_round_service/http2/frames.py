@@ -26,7 +26,8 @@ PRIORITIZED = 0x20
 
 _HEAD = struct.Struct(">HBBBI")
 _NUMBER = struct.Struct(">I")
-_SETTING = struct.Struct(">HI")
+#: One of the values in SETTINGS: its name, and its value.
+SETTING = struct.Struct(">HI")
 
 
 class Kind(IntEnum):
@@ -44,19 +45,19 @@ class Kind(IntEnum):
     CONTINUATION = 9
 
 
-#: The lengths of payloads that have one, and the least of those that may say more.
-_LENGTHS: dict[int, int] = {
-    Kind.PRIORITY: 5,
-    Kind.RST_STREAM: 4,
-    Kind.PING: 8,
-    Kind.WINDOW_UPDATE: 4,
+#: The lengths that payloads may have, where not any is lawful.
+_LENGTHS: dict[int, range] = {
+    Kind.PRIORITY: range(5, 6),
+    Kind.RST_STREAM: range(4, 5),
+    Kind.PING: range(8, 9),
+    Kind.GOAWAY: range(8, MIN_FRAME_BYTES + 1),
+    Kind.WINDOW_UPDATE: range(4, 5),
 }
-_LEAST_LENGTHS: dict[int, int] = {Kind.GOAWAY: 8}
 
 
 def has_lawful_length(kind: int, length: int) -> bool:
     """Whether the payload of a frame of control may have ``length`` bytes."""
-    return length == _LENGTHS.get(kind, length) and length >= _LEAST_LENGTHS.get(kind, 0)
+    return kind not in _LENGTHS or length in _LENGTHS[kind]
 
 
 class Code(IntEnum):
@@ -110,7 +111,7 @@ def headers(stream: int, block: bytes, *, ends: bool) -> bytes:
 
 def settings(values: dict[Setting, int]) -> bytes:
     """A SETTINGS frame."""
-    payload = b"".join([_SETTING.pack(*pair) for pair in values.items()])
+    payload = b"".join([SETTING.pack(*pair) for pair in values.items()])
     return frame(Kind.SETTINGS, 0, 0, payload)
 
 

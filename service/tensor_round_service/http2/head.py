@@ -17,7 +17,6 @@ _OF_A_CONNECTION = frozenset(
 )
 _PSEUDO = frozenset({b":method", b":scheme", b":path", b":authority"})
 _REQUIRED = frozenset({b":method", b":scheme", b":path"})
-_NONE: frozenset[bytes] = frozenset()
 #: No length has more digits.
 _MAX_DIGITS = 19
 
@@ -35,10 +34,7 @@ class RequestHead:
     the list was over its limit, and that there are no fields from there on.
     """
 
-    __slots__ = (
-        *("authority", "fields", "is_cut", "length", "method", "path", "query"),
-        *("repeated", "scheme", "values"),
-    )
+    __slots__ = ("authority", "fields", "is_cut", "length", "method", "path", "repeated", "values")
 
     def __init__(self, fields: list[Field], *, is_cut: bool = False) -> None:
         self.is_cut = is_cut
@@ -50,22 +46,16 @@ class RequestHead:
             raise MalformedHead("pseudo-fields are missing, repeated or unknown")
         _check(fields, self.fields)
         self.method = pseudo[b":method"].decode("latin-1")
-        self.scheme = pseudo[b":scheme"].decode("latin-1")
-        path, _, self.query = pseudo[b":path"].partition(b"?")
-        if not path:
+        self.path = pseudo[b":path"].decode("latin-1").partition("?")[0]
+        if not self.path:
             raise MalformedHead("the path is empty")
-        self.path = path.decode("latin-1")
         self.values = dict(self.fields)
-        self.repeated = _NONE
+        self.repeated: frozenset[bytes] = frozenset()
         if len(self.values) < len(self.fields):
             self._join()
         host = self.values.get(b"host")
         self.authority = pseudo.get(b":authority") or host
-        if (
-            host is not None
-            and self.authority is not None
-            and host.lower() != self.authority.lower()
-        ):
+        if host is not None and host.lower() != (self.authority or b"").lower():
             raise MalformedHead("host is another than :authority")  # section 8.3.1
         if not _OF_A_CONNECTION.isdisjoint(self.values):
             raise MalformedHead("a field belongs to a connection")

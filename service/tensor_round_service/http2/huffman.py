@@ -25,55 +25,39 @@ class MalformedString(ValueError):
     """The bits are no string in this code."""
 
 
-def _tree() -> list[list[int | None]]:
-    """The inner nodes of the code's tree: for each bit a node, ``~symbol`` or None."""
-    nodes: list[list[int | None]] = [[None, None]]
+def _codes() -> dict[str, int]:
+    """The bytes by the bits of their codes."""
+    codes: dict[str, int] = {}
     code = bits = 0
     for length, symbol in sorted((length, symbol) for symbol, length in enumerate(LENGTHS)):
         code <<= length - bits
-        bits, node = length, 0
-        for shift in range(length - 1, 0, -1):
-            side = code >> shift & 1
-            below = nodes[node][side]
-            if below is None:
-                below = nodes[node][side] = len(nodes)
-                nodes.append([None, None])
-            node = below
-        nodes[node][code & 1] = ~symbol
+        bits = length
+        codes[f"{code:0{bits}b}"] = symbol
         code += 1
-    return nodes
+    return {bits: symbol for bits, symbol in codes.items() if symbol != _END_OF_STRING}
 
 
 def _steps() -> tuple[list[tuple[int, int]], frozenset[int]]:
-    """For each node and half byte the next node and the symbol between; the nodes to end in.
+    """For each begin of a code and half byte the next begin, and the symbol between; the last ones.
 
-    Nodes are multiplied by 16. A half byte ends at most one symbol: the shortest code has 5 bits.
-    A string may end in up to seven ones (section 5.2).
+    Begins are numbered, times 16. The greatest is that of no code. A half byte ends at most one
+    symbol: the shortest code has 5 bits. A string may end in up to seven ones (section 5.2).
     """
-    nodes = _tree()
-    failed = len(nodes)
+    codes = _codes()
+    begins = sorted({bits[:end] for bits in codes for end in range(len(bits))}, key=len)
+    places = {bits: 16 * number for number, bits in enumerate(begins)}
+    failed = 16 * len(begins)
     steps: list[tuple[int, int]] = []
-    for start in range(failed):
+    for begin in begins:
         for half in range(16):
-            node, symbol = start, _NO_SYMBOL
-            for shift in (3, 2, 1, 0):
-                below = nodes[node][half >> shift & 1]
-                if below is None or below == ~_END_OF_STRING:
-                    node, symbol = failed, _NO_SYMBOL
-                    break
-                if below < 0:
-                    node, symbol = 0, ~below
-                else:
-                    node = below
-            steps.append((16 * node, symbol))
-    steps += [(16 * failed, _NO_SYMBOL)] * 16
-    ends, node = [0], 0
-    for _ in range(7):
-        below = nodes[node][1]
-        assert below is not None
-        node = below
-        ends.append(16 * node)
-    return steps, frozenset(ends)
+            bits, symbol = begin, _NO_SYMBOL
+            for bit in f"{half:04b}":
+                bits += bit
+                if bits in codes:
+                    bits, symbol = "", codes[bits]
+            steps.append((places.get(bits, failed), symbol))
+    steps += [(failed, _NO_SYMBOL)] * 16
+    return steps, frozenset(places["1" * count] for count in range(8))
 
 
 _STEPS, _ENDS = _steps()

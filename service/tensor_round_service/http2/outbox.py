@@ -42,23 +42,18 @@ class Outbox(Generic[S]):
         """Have a stream send its parts and then its trailers, if any."""
         views = [memoryview(part) for part in parts if len(part)]
         nbytes = sum(map(len, views))
-        if not nbytes and not stream.queued:
-            if trailers is not None:
-                self.control += frames.headers(stream.number, trailers, ends=True)
-            return
         limit = min(stream.send_window, self.window, COPIED_BYTES - len(self.control))
-        if nbytes <= limit and not stream.queued and not self._row:
-            stream.parts.extend(views)
-            stream.queued = nbytes
-            for part in self._frames(stream, nbytes):
-                self.control += part
-            if trailers is not None:
-                self.control += frames.headers(stream.number, trailers, ends=True)
-            return
+        is_copied = not stream.queued and (not nbytes or (nbytes <= limit and not self._row))
         stream.parts.extend(views)
         stream.queued += nbytes
-        stream.trailers = trailers
-        self.give_turn(stream)
+        if not is_copied:
+            stream.trailers = trailers
+            self.give_turn(stream)
+            return
+        for part in self._frames(stream, nbytes):
+            self.control += part
+        if trailers is not None:
+            self.control += frames.headers(stream.number, trailers, ends=True)
 
     def give_turn(self, stream: S) -> None:
         """Put a stream into the row, if it has anything to send and its window is open."""

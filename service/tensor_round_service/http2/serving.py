@@ -66,11 +66,6 @@ class ServedStream(Stream):
         """The peer's address; None on a Unix socket."""
         return self._carrier.client
 
-    @property
-    def scheme(self) -> str:
-        """``https`` if the connection has TLS, else ``http``."""
-        return "https" if self._carrier.is_encrypted else "http"
-
     def is_gone(self) -> bool:
         """Whether the peer has reset the stream, closed the connection, or waits no longer."""
         return self.is_lost or self.is_expired

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import struct
-
-from .frames import MAX_FRAME_BYTES, MAX_WINDOW, MIN_FRAME_BYTES, Code, Setting
+from .frames import MAX_FRAME_BYTES, MAX_WINDOW, MIN_FRAME_BYTES, SETTING, Code, Setting
 from .limits import ConnectionFault
-
-_SETTING = struct.Struct(">HI")
 
 
 def read_settings(payload: bytes, most: int) -> dict[int, int]:
@@ -15,11 +11,11 @@ def read_settings(payload: bytes, most: int) -> dict[int, int]:
 
     Raises :class:`ConnectionFault` for a value out of its range, and for more than ``most``.
     """
-    if len(payload) % _SETTING.size:
+    if len(payload) % SETTING.size:
         raise ConnectionFault(Code.FRAME_SIZE_ERROR, "SETTINGS have a wrong length")
-    if len(payload) > most * _SETTING.size:
+    if len(payload) > most * SETTING.size:
         raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "SETTINGS have too many values")
-    values = dict(_SETTING.iter_unpack(payload))
+    values = dict(SETTING.iter_unpack(payload))
     if values.get(Setting.ENABLE_PUSH, 0) > 1:
         raise ConnectionFault(Code.PROTOCOL_ERROR, "ENABLE_PUSH must be 0 or 1")
     longest = values.get(Setting.MAX_FRAME_SIZE, MIN_FRAME_BYTES)

@@ -26,7 +26,7 @@ from tensor_round_service.grpc.protobuf import (
 
 MANY = 1 << 20
 #: The messages that a service reads or writes; those of model_config.proto are written in part.
-NAMES = sorted(name for name in SCHEMA.messages if not SCHEMA.is_map(name))
+NAMES = sorted(name for name in SCHEMA.messages if name not in SCHEMA.maps)
 #: Of which fields each message has one.
 CHOICES = {
     name: {each.name for choice in theirs(name).DESCRIPTOR.oneofs for each in choice.fields}
@@ -73,7 +73,7 @@ def drawn(name: str, rng: random.Random, depth: int = 3) -> dict[str, Any]:
         is_chosen = field.name in CHOICES[name] and CHOICES[name] & message.keys()
         if rng.random() < 0.4 or is_chosen:
             continue
-        if SCHEMA.is_map(field.message):
+        if field.message in SCHEMA.maps:
             key, item = (SCHEMA.messages[field.message][number] for number in (1, 2))
             keys = dict.fromkeys(value(key.type, rng) for _ in range(rng.randrange(3)))
             message[field.name] = {each: one(item, rng, depth) for each in keys}

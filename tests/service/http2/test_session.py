@@ -263,7 +263,7 @@ def test_what_is_no_head_of_a_request(fields: list[tuple[str, str]]) -> None:
 
 def test_what_a_head_says() -> None:
     head = Peer(opened(1, ("a", "1"), ("b", "x"), ("a", "2"))).stream().head
-    assert (head.method, head.scheme, head.path) == ("POST", "http", "/a.Service/Method")
+    assert (head.method, head.path) == ("POST", "/a.Service/Method")
     assert head.authority == b"localhost"
     assert head.values[b"a"] == b"1, 2"
     assert head.repeated == {b"a"}
