@@ -186,7 +186,7 @@ $(BENCH)/.bench: $(BENCH)/pyvenv.cfg pyproject.toml
 	$(call install,$(BENCH)/bin,-e '.[service]' -e '.[cli]' -e '.[compiled]',ci)
 	@touch $@
 
-bench: $(BENCH)/.bench build/load ## Measure the service and its peers (11 minutes; ARGS=--quick)
+bench: $(BENCH)/.bench build/load ## Measure the service and its peers (12 minutes; ARGS=--quick)
 	$(BENCH)/bin/python -m bench $(ARGS)
 
 TRITON := .venvs/triton

@@ -83,10 +83,12 @@ print(json.dumps([right, places, seconds, number]))
 """
 BESIDE_TRITON = """
 from bench.measuring.grpc import RAW
+from bench.measuring.latency import ONE_CORE
 from bench.peers import targets
 from bench.report import goals, tables
 def row(target, seconds, cpu):
     about = {"client": RAW, "target": target.name, "bytes": 1024, "streams": 1}
+    about["placement"] = ONE_CORE
     return {**about, "median": seconds, "best": seconds, "server_cpu": cpu, "rounds": [seconds]}
 sections = dict.fromkeys(("latency", "deployed", "kernels", "memory", "load"), ())
 rows = [row(targets.GRPC, 3e-4, 4e-4), row(targets.TRITON_GRPC, 1e-3, 8e-4)]
@@ -185,10 +187,10 @@ def test_grpc_is_held_to_triton_s() -> None:
     memory = ["gRPC, memory of a call of 64 MiB, over the tensor", 1.1, True]
     *goals, line = both
     assert goals == [
-        ["gRPC, raw client, 1 KiB, over Triton's", 0.3, True],
+        ["gRPC, raw client, 1 KiB, one core, over Triton's", 0.3, True],
         ["gRPC, raw client, 1 KiB, the server's core time over Triton's", 0.5, False],
         memory,
     ]
-    assert line[:2] == ["raw client", "1 KiB"]
-    assert line[2:] == ["300 us", "1.00 ms", "0.30 x", "0.30 x", "400 us", "800 us", "0.50 x"]
-    assert alone == [memory, [*line[:3], "-", "-", "-", "400 us", "-", "-"]]
+    assert line[:3] == ["raw client", "1 KiB", "one core"]
+    assert line[3:] == ["300 us", "1.00 ms", "0.30 x", "0.30 x", "400 us", "800 us", "0.50 x"]
+    assert alone == [memory, [*line[:4], "-", "-", "-", "400 us", "-", "-"]]

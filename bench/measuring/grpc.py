@@ -2,6 +2,7 @@
 
 Connections stay open while a size is measured. A block goes to each server from each client in
 turn, the other way round in every second round; a row's figure is the median of its blocks'.
+Clients and servers run where :mod:`.latency` has them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import statistics
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +23,8 @@ from ..peers.grpc import over_grpc
 from ..peers.targets import KIB, MIB, OVER_GRPC, TRITON, Target
 from .blocks import at_once, block
 from .client import Arena, Refused
-from .processes import LOGS, Server
+from .latency import FREE, pin_this, placed, placements
+from .processes import LOGS, Server, pin
 
 RAW = "raw client"
 TRITONCLIENT = "tritonclient.grpc"
@@ -32,8 +34,15 @@ PACKAGES = ("tritonclient", "grpcio", "protobuf")
 #: What fails with a server that does not do its part.
 FAULTS = (Refused, OSError)
 
-#: For so many seconds: the seconds of a request, and how many there were.
-Ask: TypeAlias = Callable[[float], tuple[float, int]]
+
+@dataclass(frozen=True)
+class Connected:
+    """A client's connection to a server."""
+
+    #: For so many seconds: the seconds of a request, and how many there were.
+    ask: Callable[[float], tuple[float, int]]
+    #: Has the client run on these cores only.
+    pin: Callable[[Iterable[int]], None]
 
 
 @dataclass(frozen=True)
@@ -46,14 +55,21 @@ class Load:
     rounds: int
     warm_up: int
 
+    @property
+    def placements(self) -> tuple[str, ...]:
+        """Calls at once run where the system puts them, as connections under load do."""
+        return placements(self.nbytes) if self.streams == 1 else (FREE,)
 
-#: A client's connection to a server, for a load.
-Client: TypeAlias = Callable[[Server, Arena, Load], AbstractContextManager[Ask]]
+
+#: Connects a client to a server, for a load.
+Client: TypeAlias = Callable[[Server, Arena, Load], AbstractContextManager[Connected]]
+#: What is asked in turn: a client, a target, and where they run.
+Turn: TypeAlias = tuple[str, Target, str]
 
 LOADS = (
-    Load(KIB, 1, 0.12, 21, 50),
-    Load(64 * KIB, 1, 0.12, 21, 30),
-    Load(MIB, 1, 0.2, 15, 10),
+    Load(KIB, 1, 0.12, 15, 50),
+    Load(64 * KIB, 1, 0.12, 15, 30),
+    Load(MIB, 1, 0.2, 11, 10),
     Load(16 * MIB, 1, 0.4, 9, 3),
     Load(64 * MIB, 1, 0.8, 9, 2),
     Load(MIB, 16, 0.4, 11, 10),
@@ -69,6 +85,7 @@ class Row:
 
     client: str
     target: str
+    placement: str
     load: Load
     seconds: list[float] = field(default_factory=list)
     #: The server's time on a core for one request.
@@ -80,6 +97,7 @@ class Row:
             "target": self.target,
             "bytes": self.load.nbytes,
             "streams": self.load.streams,
+            "placement": self.placement,
             "median": statistics.median(self.seconds),
             "best": min(self.seconds),
             "server_cpu": statistics.median(self.server_cpu),
@@ -109,14 +127,14 @@ def measure(
     for load in LOADS:
         asked = replace(load, rounds=QUICK_ROUNDS) if quick else load
         with ExitStack() as stack:
-            asks: dict[tuple[str, Target], Ask] = {}
+            connections: dict[tuple[str, Target], Connected] = {}
             for (client, opened), target in product(clients.items(), there):
                 connected = opened(running[target.program], arena, load)
                 try:
-                    asks[client, target] = stack.enter_context(connected)
+                    connections[client, target] = stack.enter_context(connected)
                 except FAULTS as fault:
                     missing[name(client, target, load)] = str(fault)
-            found += in_turn(asks, running, asked, missing)
+            found += in_turn(connections, running, asked, missing)
     return found
 
 
@@ -139,30 +157,36 @@ def name(client: str, target: Target, load: Load) -> str:
 
 
 def in_turn(
-    asks: dict[tuple[str, Target], Ask],
+    connections: Mapping[tuple[str, Target], Connected],
     running: Mapping[str, Server],
     load: Load,
     missing: dict[str, str],
 ) -> list[dict[str, Any]]:
     """A block of each in turn, in every second round the other way round."""
-    rows = {key: Row(key[0], key[1].name, load) for key in asks}
-    for turn in range(load.rounds):
-        for key in list(rows)[:: 1 if turn % 2 == 0 else -1]:
-            server = running[key[1].program]
-            busy = server.cpu_seconds()
+    rows: dict[Turn, Row] = {
+        (client, target, placement): Row(client, target.name, placement, load)
+        for placement, (client, target) in product(load.placements, connections)
+    }
+    for number in range(load.rounds):
+        for turn in list(rows)[:: 1 if number % 2 == 0 else -1]:
+            client, target, placement = turn
+            server, connection = running[target.program], connections[client, target]
             try:
-                seconds, number = asks[key](load.seconds)
+                with placed(server, placement, connection.pin):
+                    busy = server.cpu_seconds()
+                    seconds, count = connection.ask(load.seconds)
+                    busy = server.cpu_seconds() - busy
             except FAULTS as fault:
-                missing[name(*key, load)] = str(fault)
-                del rows[key]
-                continue
-            rows[key].seconds.append(seconds)
-            rows[key].server_cpu.append((server.cpu_seconds() - busy) / number)
+                missing[name(client, target, load)] = str(fault)
+                del rows[turn]
+            else:
+                rows[turn].seconds.append(seconds)
+                rows[turn].server_cpu.append(busy / count)
     return [row.result() for row in rows.values()]
 
 
 @contextmanager
-def raw(server: Server, arena: Arena, load: Load) -> Iterator[Ask]:
+def raw(server: Server, arena: Arena, load: Load) -> Iterator[Connected]:
     """The client of :mod:`..peers.grpc`, in this process."""
     expected = np.rint(arena.tensor(load.nbytes)).view(np.uint8)
     with over_grpc(server.address, arena, load.nbytes, load.streams) as calls:
@@ -173,11 +197,11 @@ def raw(server: Server, arena: Arena, load: Load) -> Iterator[Ask]:
             response = np.frombuffer(calls.response(place), np.uint8)[-load.nbytes :]
             if not np.array_equal(response, expected):
                 raise SystemExit(f"{server.name} gives wrong responses of {load.nbytes} bytes")
-        yield partial(block, calls, load.streams)
+        yield Connected(partial(block, calls, load.streams), pin_this)
 
 
 @contextmanager
-def by_tritonclient(server: Server, arena: Arena, load: Load) -> Iterator[Ask]:
+def by_tritonclient(server: Server, arena: Arena, load: Load) -> Iterator[Connected]:
     """:mod:`..peers.triton_client`, a process of its own."""
     arguments = (server.address, load.nbytes, load.streams, load.warm_up)
     log = LOGS / f"{server.name}-client.log"
@@ -206,4 +230,4 @@ def by_tritonclient(server: Server, arena: Arena, load: Load) -> Iterator[Ask]:
             return median, number
 
         told()
-        yield ask
+        yield Connected(ask, partial(pin, process.pid))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,24 +96,36 @@ def measure(
 
 def turns(targets: Collection[Target], size: Size) -> Iterator[tuple[str, Target]]:
     """Who is measured in a round, in turn."""
-    for placement in (ONE_CORE, OWN_CORES) if size.nbytes <= PLACED_BYTES else (FREE,):
+    for placement in placements(size.nbytes):
         for target in TARGETS:
             if target in targets and target.from_bytes <= size.nbytes <= target.to_bytes:
                 yield placement, target
 
 
+def placements(nbytes: int) -> tuple[str, ...]:
+    """Where client and server run with tensors of that size."""
+    return (ONE_CORE, OWN_CORES) if nbytes <= PLACED_BYTES else (FREE,)
+
+
+def pin_this(cores: Iterable[int]) -> None:
+    """Let the client in this process run on these cores only."""
+    os.sched_setaffinity(0, cores)
+
+
 @contextmanager
-def placed(server: Server, placement: str) -> Iterator[None]:
+def placed(
+    server: Server, placement: str, pin_client: Callable[[Iterable[int]], None] = pin_this
+) -> Iterator[None]:
     """Client and server on these cores, for a while."""
     first, *others = sorted(ALL_CORES)
     client_cores = ALL_CORES if placement == FREE else {first}
     server_cores = set(others) or ALL_CORES if placement == OWN_CORES else client_cores
-    os.sched_setaffinity(0, client_cores)
+    pin_client(client_cores)
     server.pin(server_cores)
     try:
         yield
     finally:
-        os.sched_setaffinity(0, ALL_CORES)
+        pin_client(ALL_CORES)
         server.pin(ALL_CORES)
 
 

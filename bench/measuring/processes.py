@@ -33,10 +33,7 @@ class Server:
 
     def pin(self, cores: Iterable[int]) -> None:
         """Let every thread of it run on these cores only."""
-        for pid in family(self._process.pid):
-            for thread in threads(pid):
-                with suppress(ProcessLookupError):
-                    os.sched_setaffinity(thread, cores)
+        pin(self._process.pid, cores)
 
     def cpu_seconds(self) -> float:
         """What it has run so far, in user and kernel mode, in all threads."""
@@ -70,6 +67,14 @@ class Server:
             # The group is this server's alone: it was started as a session's leader.
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+
+
+def pin(pid: int, cores: Iterable[int]) -> None:
+    """Let every thread of a process and its descendants run on these cores only."""
+    for member in family(pid):
+        for thread in threads(member):
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(thread, cores)
 
 
 @contextmanager

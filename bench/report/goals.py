@@ -8,7 +8,7 @@ from typing import Any
 
 from ..measuring.grpc import RAW, TRITONCLIENT
 from ..measuring.kernels import COMPILED, TORCH, TORCH_ALONE, WITH_NUMPY
-from ..measuring.latency import FREE, ONE_CORE, OWN_CORES
+from ..measuring.latency import FREE, ONE_CORE, OWN_CORES, placements
 from ..peers import targets, variants
 from ..peers.targets import KIB, MIB, Target
 from .tables import size_of
@@ -66,7 +66,7 @@ class Figures:
             if row["rounding"] == "ties_to_even"
         }
         self._grpc = {
-            (row["client"], row["target"], row["bytes"], row["streams"]): row
+            (row["client"], row["target"], row["bytes"], row["streams"], row["placement"]): row
             for row in results["grpc"]
         }
         self._memory = {
@@ -104,11 +104,16 @@ class Figures:
         return self._deployed.get((target.name, requests, connections))
 
     def beside_triton(
-        self, client: str, nbytes: int, streams: int = 1, column: str = "median"
+        self,
+        client: str,
+        nbytes: int,
+        placement: str,
+        streams: int = 1,
+        column: str = "median",
     ) -> float | None:
         """A call over gRPC over Triton's; with ``server_cpu`` the same of times on a core."""
         own, other = (
-            self._grpc.get((client, target.name, nbytes, streams), {}).get(column)
+            self._grpc.get((client, target.name, nbytes, streams, placement), {}).get(column)
             for target in targets.OVER_GRPC
         )
         return ratio(own, other)
@@ -277,14 +282,17 @@ def of_grpc(figures: Figures) -> Iterator[Goal]:
     for client, limits in GRPC_AT_MOST.items():
         for nbytes, at_most in limits.items():
             size = size_of({"bytes": nbytes})
-            asked = figures.beside_triton(client, nbytes)
-            yield Goal(f"gRPC, {client}, {size}, over Triton's", asked, at_most=at_most)
+            where = placements(nbytes)
+            for placement in where:
+                what = f"{size}, over" if placement == FREE else f"{size}, {placement}, over"
+                asked = figures.beside_triton(client, nbytes, placement)
+                yield Goal(f"gRPC, {client}, {what} Triton's", asked, at_most=at_most)
             yield Goal(
                 f"gRPC, {client}, {size}, the server's core time over Triton's",
-                figures.beside_triton(client, nbytes, column="server_cpu"),
+                figures.beside_triton(client, nbytes, where[0], column="server_cpu"),
                 at_most=GRPC_CORE_TIME_AT_MOST,
             )
-        at_once = figures.beside_triton(client, MIB, STREAMS)
+        at_once = figures.beside_triton(client, MIB, FREE, STREAMS)
         yield Goal(f"gRPC, {client}, {STREAMS} x 1 MiB, over Triton's", at_once, at_most=1.0)
     yield Goal(
         "gRPC, memory of a call of 64 MiB, over the tensor",

@@ -161,12 +161,16 @@ def ratios(row: dict[str, Any], base: dict[str, Any] | None) -> tuple[str, str]:
 
 
 def beside(rows: Iterable[dict[str, Any]]) -> list[list[str]]:
-    """The service's medians and Triton's by client and load, with ratios as in ``deployed``."""
-    heading = ["", "tensor", "a call", "Triton's", "over Triton's", "round by round"]
+    """The service's medians and Triton's by client and load, with ratios as in ``deployed``.
+
+    The rows of before do not say where they ran: on any core.
+    """
+    heading = ["", "tensor", "where", "a call", "Triton's", "over Triton's", "round by round"]
     heading += ["core time", "Triton's", "over Triton's"]
-    by_load: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    by_load: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {}
     for row in rows:
-        by_load.setdefault((row["client"], streams_of(row)), {})[row["target"]] = row
+        names = row["client"], streams_of(row), row.get("placement", FREE)
+        by_load.setdefault(names, {})[row["target"]] = row
     lines = [heading]
     for names, found in sorted(by_load.items(), key=lambda line: line[0][0]):
         own, other = found.get(GRPC.name), found.get(TRITON_GRPC.name)
