@@ -18,7 +18,7 @@ class Block:
         self.number = number
         #: Whether the stream ends with it.
         self.ends = bool(flags & END_STREAM)
-        self.content = bytearray()
+        self.content = b""
         self.began = began
         self._frames = 0
         self._limits = limits

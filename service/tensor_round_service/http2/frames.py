@@ -91,6 +91,12 @@ def frame_head(kind: int, flags: int, stream: int, length: int) -> bytes:
     return _HEAD.pack(length >> 8, length & 0xFF, kind, flags, stream)
 
 
+def read_head(data: bytes | memoryview, at: int) -> tuple[int, int, int, int]:
+    """The length, kind, flags and stream of the frame whose head begins at ``at``."""
+    high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
+    return high << 8 | low, kind, flags, stream & MAX_NUMBER
+
+
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     """A whole frame."""
     return frame_head(kind, flags, stream, len(payload)) + payload

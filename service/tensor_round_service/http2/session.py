@@ -164,9 +164,7 @@ class Session(Generic[S]):
         body = at + HEAD_BYTES
         if end < body:
             return at
-        length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
-        kind, flags = data[at + 3], data[at + 4]
-        number = int.from_bytes(data[at + 5 : body], "big") & MAX_NUMBER
+        length, kind, flags, number = frames.read_head(data, at)
         if self._block is not None and (kind != Kind.CONTINUATION or number != self._block.number):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a header block is not finished")
         if not self._has_settings:
@@ -323,7 +321,7 @@ class Session(Generic[S]):
             return
         self._block, number = None, block.number
         try:
-            fields = self._decoder.decode(bytes(block.content))
+            fields = self._decoder.decode(block.content)
         except MalformedBlock as error:
             raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from None
         try:
