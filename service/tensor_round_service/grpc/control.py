@@ -9,7 +9,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
-from tensor_round.contract.errors import InvalidDescriptor, NotFound, NotOffered, RequestRefused
+from tensor_round.contract.errors import (
+    Fault,
+    InvalidDescriptor,
+    NotFound,
+    NotOffered,
+    RequestRefused,
+)
 
 from ..engine.job import Job
 from ..inference import server
@@ -189,7 +195,7 @@ def _system(memory: PosixSharedMemory | None) -> Iterator[tuple[str, Answer]]:
     register = memory.register
 
     async def answer(request: Message) -> Message:
-        offset, nbytes = request.get("offset", 0), _length(request)
+        offset, nbytes = request.get("offset", 0), _integer(request, "byte_size", 1)
         name, key = request.get("name", ""), request.get("key", "")
         await asyncio.to_thread(register, name, key, offset, nbytes)
         return {}
@@ -211,8 +217,9 @@ def _cuda(memory: CudaSharedMemory | str) -> Iterator[tuple[str, Answer]]:
     async def answer(request: Message) -> Message:
         handle = bytes(request.get("raw_handle", b""))
         if len(handle) != HANDLE_BYTES:
-            raise InvalidDescriptor(f"raw_handle must have {HANDLE_BYTES} bytes")
-        device, nbytes = request.get("device_id", 0), _length(request)
+            rule = f"must be a handle's {HANDLE_BYTES} bytes"
+            raise InvalidDescriptor.of([Fault(("raw_handle",), rule)])
+        device, nbytes = _integer(request, "device_id", 0), _integer(request, "byte_size", 1)
         await asyncio.to_thread(register, request.get("name", ""), handle, device, nbytes)
         return {}
 
@@ -245,11 +252,12 @@ def _common(
     yield f"{kind}Unregister", unregister
 
 
-def _length(request: Message) -> int:
-    nbytes = request.get("byte_size", 0)
-    if not nbytes:
-        raise InvalidDescriptor("byte_size must be an integer of at least 1, got 0")
-    return int(nbytes)
+def _integer(request: Message, name: str, minimum: int) -> int:
+    value: int = request.get(name, 0)
+    if value < minimum:
+        rule = f"must be an integer of at least {minimum}, got {value}"
+        raise InvalidDescriptor.of([Fault((name,), rule)])
+    return value
 
 
 def _refused(kind: str, reason: str) -> Iterator[tuple[str, Answer]]:

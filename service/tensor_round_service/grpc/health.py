@@ -17,13 +17,14 @@ from .protobuf import Message
 from .status import OK
 
 NAME = "grpc.health.v1.Health"
-OPEN_METHODS = frozenset({f"/{NAME}/Check", f"/{NAME}/Watch"})
+OPEN_METHODS = frozenset(f"/{NAME}/{method}" for method in ("Check", "List", "Watch"))
 #: Seconds between two looks at a service that is watched.
 LOOK_SECONDS = 0.5
 #: The values of ``ServingStatus``.
 _SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = 1, 2, 3
-_KNOWN = frozenset({"", SERVICE, NAME})
+_KNOWN = ("", SERVICE, NAME)
 _MESSAGE = ".grpc.health.v1.HealthCheck"
+_LIST_MESSAGE = ".grpc.health.v1.HealthList"
 
 
 def health_methods(
@@ -44,6 +45,10 @@ def health_methods(
             raise NotFound(f"there is no service {shown(service)}")
         return {"status": await status()}
 
+    async def list_all(_request: Message) -> Message:
+        now = {"status": await status()}
+        return {"statuses": dict.fromkeys(_KNOWN, now)}
+
     async def watch(call: Call, job: Job) -> bool:
         """Answer with each new status, until the caller goes or the service stops."""
         request = read(f"{_MESSAGE}Request", await call.request(job))
@@ -63,4 +68,8 @@ def health_methods(
             if call.stream.is_gone():
                 raise ClientDisconnected
 
-    return {f"/{NAME}/Check": unary(_MESSAGE, check), f"/{NAME}/Watch": watch}
+    return {
+        f"/{NAME}/Check": unary(_MESSAGE, check),
+        f"/{NAME}/List": unary(_LIST_MESSAGE, list_all),
+        f"/{NAME}/Watch": watch,
+    }

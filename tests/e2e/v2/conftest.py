@@ -1,11 +1,10 @@
-"""A service of both transports, whoever calls it by either, and tritonclient."""
+"""A service of both transports, and whoever calls it by either."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-import tritonclient.http as triton
 
 from support.services.fronts import Front
 from support.services.server import Service, started
@@ -40,9 +39,3 @@ def call(request: pytest.FixtureRequest) -> type[Caller]:
 @pytest.fixture
 def caller(call: type[Caller], service: Service) -> Caller:
     return call(service)
-
-
-@pytest.fixture(scope="module")
-def client(service: Service) -> Iterator[triton.InferenceServerClient]:
-    with triton.InferenceServerClient(f"127.0.0.1:{service.port}") as made:
-        yield made

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from google.protobuf import message
+
 from support.grpc_messages import plain
 from support.http.grpc_client import Answer, Client, connected, framed, infer_request, made
 from support.services.server import Service
@@ -49,8 +51,8 @@ class GrpcCaller:
     def ask(self, what: str, /, fields: Mapping[str, str] | None = None, **members: Any) -> Outcome:
         with connected(self._service) as client:
             answer = client.call(what, made(f"{what}Request", **members), *_metadata(fields))
-        document = None if answer.status else plain(answer.read(f"{what}Response"))
-        return _outcome(answer, _unwrapped(document), b"")
+        document = None if answer.status else unwrapped(answer.read(f"{what}Response"))
+        return _outcome(answer, document, b"")
 
 
 @dataclass(frozen=True)
@@ -82,17 +84,16 @@ def _inferred(answer: Answer) -> Outcome:
         assert not answer.content
         return _outcome(answer, None, b"")
     response = answer.read("ModelInferResponse")
-    document = plain(response)
-    raw = document.pop("raw_output_contents")
-    for output in document["outputs"]:
-        chosen = output["parameters"]
-        output["parameters"] = {name: value for name in chosen for value in chosen[name].values()}
-    return _outcome(answer, document, b"".join(raw))
+    return _outcome(answer, unwrapped(response), b"".join(response.raw_output_contents))
 
 
-def _unwrapped(document: Any) -> Any:
+def unwrapped(response: message.Message) -> Any:
     """A response as HTTP has it: lists without names, and nothing about what is not there."""
-    match document:
+    match document := plain(response):
+        case {"raw_output_contents": _, "outputs": outputs}:
+            del document["raw_output_contents"]
+            for output in outputs:
+                output["parameters"] = _chosen(output["parameters"])
         case {"models": models}:
             return [{name: value for name, value in each.items() if value} for each in models]
         case {"config": config}:
@@ -100,5 +101,10 @@ def _unwrapped(document: Any) -> Any:
         case {"regions": regions}:
             return [*regions.values()]
         case {"settings": settings}:
-            return {name: value for name in settings for value in settings[name].values()}
+            return _chosen(settings)
     return document
+
+
+def _chosen(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Values, each of which is a choice of types."""
+    return {name: value for name in values for value in values[name].values()}

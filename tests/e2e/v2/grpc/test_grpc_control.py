@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from support.grpc_messages import FILES
 from support.http.grpc_client import Client, framed, made
 from tensor_round_service.grpc.health import NAME as HEALTH
 
-CHECK, WATCH = f"/{HEALTH}/Check", f"/{HEALTH}/Watch"
+CHECK, LIST, WATCH = (f"/{HEALTH}/{method}" for method in ("Check", "List", "Watch"))
 HEALTH_REQUEST, HEALTH_RESPONSE = (
     f"grpc.health.v1.HealthCheck{s}" for s in ("Request", "Response")
 )
@@ -19,6 +20,10 @@ def test_health(client: Client) -> None:
         answer = client.call(CHECK, made(HEALTH_REQUEST, service=service))
         assert answer.read(HEALTH_RESPONSE).status == 1
     assert client.call(CHECK, made(HEALTH_REQUEST, service="none")).status == 5
+    told = client.call(LIST, b"").read("grpc.health.v1.HealthListResponse").statuses
+    assert {service: told[service].status for service in told} == dict.fromkeys(
+        ("", "inference.GRPCInferenceService", HEALTH), 1
+    )
 
 
 def test_watching_a_service_that_is_not_there(client: Client) -> None:
@@ -49,6 +54,15 @@ def test_what_is_not_there(client: Client) -> None:
     assert client.call("/no.Service/Method", b"").status == 12
     assert client.call("ServerLive", bytes(1 << 20)).status == 8
     assert client.call("ServerLive", b"\xff").status == 3
+
+
+def test_every_method_that_reflection_tells_is_there(client: Client) -> None:
+    told = [(file.package, service) for file in FILES.file for service in file.service]
+    for package, service in told:
+        for method in service.method:
+            stream = client.begin(f"/{package}.{service.name}/{method.name}")
+            client.send(stream, b"", ends=True)
+            assert client.finish(stream).status != 12, (service.name, method.name)
 
 
 def test_reflection(client: Client) -> None:

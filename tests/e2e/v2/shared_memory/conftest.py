@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.http.region_form import SIZE, post
 from support.segments import PREFIX, Segment, segment
 from support.services.server import Service
+from support.v2.callers import Caller
+from support.v2.regions import SIZE, register, unregister
 
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    options = ("--workers", "2", "--shared-memory-prefix", PREFIX)
+    options = ("--grpc", "true", "--workers", "2", "--shared-memory-prefix", PREFIX)
     with Service(*options) as running:
         yield running
 
@@ -25,9 +26,8 @@ def owned() -> Iterator[Segment]:
 
 
 @pytest.fixture
-def region(service: Service, owned: Segment) -> Iterator[str]:
+def region(caller: Caller, owned: Segment) -> Iterator[str]:
     """The whole segment, registered."""
-    reply = post(service, "/region/r/register", key="/" + owned.key, offset=0, byte_size=SIZE)
-    assert reply.status == 200, reply.content
+    assert register(caller, "r", "/" + owned.key).head == {}
     yield "r"
-    assert post(service, "/region/r/unregister").status == 200
+    assert unregister(caller, "r").head == {}

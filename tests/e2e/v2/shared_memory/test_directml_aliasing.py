@@ -6,7 +6,6 @@ other overlap of the two is an error.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +13,11 @@ import numpy as np
 import pytest
 
 from support.cases.specifications import EXAMPLES
-from support.http.inference_form import Answer, document, error_of, infer, tensor
+from support.http.inference_form import document, tensor
 from support.segments import PREFIX, Segment, segment
 from support.services.server import Service
+from support.v2.callers import Caller
+from support.v2.regions import register, unregister
 
 MODEL = "directml_element_wise_round"
 LEVELS = ["2_1", "3_0"]
@@ -25,20 +26,18 @@ SIZE = 4096
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with Service("--shared-memory-prefix", PREFIX) as running:
+    with Service("--grpc", "true", "--shared-memory-prefix", PREFIX) as running:
         yield running
 
 
 @pytest.fixture
-def owned(service: Service) -> Iterator[Segment]:
+def owned(caller: Caller) -> Iterator[Segment]:
     """A segment, registered under two names: one for either tensor."""
     with segment(SIZE) as made:
-        body = json.dumps({"key": made.key, "offset": 0, "byte_size": SIZE}).encode()
         for name in ("input", "output"):
-            path = f"/v2/systemsharedmemory/region/{name}"
-            assert service.request("POST", path + "/register", body).status == 200
+            assert register(caller, name, made.key, SIZE).status == 200
         yield made
-        assert service.request("POST", "/v2/systemsharedmemory/unregister").status == 200
+        assert unregister(caller).status == 200
 
 
 def place(region: str, offset: int, nbytes: int) -> dict[str, Any]:
@@ -72,7 +71,7 @@ EACH = pytest.mark.parametrize(("level", "mode", "dtype"), CASES)
 @EACH
 @pytest.mark.parametrize("apart", [0, 1, 2], ids=["in place", "behind", "far"])
 def test_the_table_in_place_and_apart(
-    service: Service, owned: Segment, level: str, mode: str, dtype: str, apart: int
+    caller: Caller, owned: Segment, level: str, mode: str, dtype: str, apart: int
 ) -> None:
     source, result = EXAMPLES[f"directml, {level}, {mode}"].arrays(dtype)
     where, to = 64, 64 + apart * source.nbytes
@@ -80,21 +79,21 @@ def test_the_table_in_place_and_apart(
     owned.memory[where : where + source.nbytes] = source.view(np.uint8)
     expected = owned.memory.copy()
     expected[to : to + result.nbytes] = result.view(np.uint8)
-    answer = Answer.of(infer(service, bound(level, mode, dtype, where, to), None, MODEL, level))
-    assert answer.output["name"] == "OutputTensor"
+    outcome = caller.infer(bound(level, mode, dtype, where, to), None, MODEL, level)
+    assert outcome.output["name"] == "OutputTensor"
     assert np.array_equal(owned.memory, expected)
 
 
 @EACH
 @pytest.mark.parametrize("shift", [-1, 1, -4, 4, -17, 17])
 def test_any_other_overlap_is_an_error_and_changes_nothing(
-    service: Service, owned: Segment, level: str, mode: str, dtype: str, shift: int
+    caller: Caller, owned: Segment, level: str, mode: str, dtype: str, shift: int
 ) -> None:
     source, _ = EXAMPLES[f"directml, {level}, {mode}"].arrays(dtype)
     owned.memory[:] = 7
     owned.memory[64 : 64 + source.nbytes] = source.view(np.uint8)
     before = owned.memory.copy()
-    reply = infer(service, bound(level, mode, dtype, 64, 64 + shift), None, MODEL, level)
-    assert reply.status == 400
-    assert "share no byte" in error_of(reply)
+    outcome = caller.infer(bound(level, mode, dtype, 64, 64 + shift), None, MODEL, level)
+    assert outcome.status == 400
+    assert "share no byte" in outcome.error
     assert np.array_equal(owned.memory, before)

@@ -5,50 +5,48 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException
 
 from support.http.inference_form import X
+from support.v2.tritonclients import Tritonclient, given
 from tensor_round_service.inference.models import MODELS
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
 DIRECTML = "directml_element_wise_round"
 
 
-def test_health_and_metadata(client: triton.InferenceServerClient) -> None:
+def test_health_and_metadata(kind: Tritonclient, client: Any) -> None:
     assert client.is_server_live()
     assert client.is_server_ready()
     assert client.is_model_ready("round")
     assert client.is_model_ready("onnx_round", "11")
     assert not client.is_model_ready("torch_round")
     assert not client.is_model_ready("onnx_round", "12")
-    assert client.get_server_metadata()["name"] == "tensor-round"
-    assert client.get_model_metadata("onnx_round")["versions"] == ["11", "22"]
-    assert client.get_model_metadata(DIRECTML, "2_1")["inputs"] == [
+    assert kind.plain(client.get_server_metadata())["name"] == "tensor-round"
+    assert kind.plain(client.get_model_metadata("onnx_round"))["versions"] == ["11", "22"]
+    assert kind.plain(client.get_model_metadata(DIRECTML, "2_1"))["inputs"] == [
         {"name": "InputTensor", "datatype": "FP32", "shape": [-1, -1, -1, -1]}
     ]
-    assert client.get_model_config("openvino_round", "5")["max_batch_size"] == 0
+    assert kind.plain(client.get_model_config("openvino_round", "5"))["max_batch_size"] == 0
 
 
-def test_statistics(client: triton.InferenceServerClient) -> None:
+def test_statistics(kind: Tritonclient, client: Any) -> None:
     def counted(version: str) -> int:
-        (entry,) = client.get_inference_statistics("onnx_round", version)["model_stats"]
+        (entry,) = kind.plain(client.get_inference_statistics("onnx_round", version))["model_stats"]
         count = entry["inference_stats"]["success"]["count"]
         assert entry["inference_count"] == count
         assert isinstance(count, int)
         return count
 
     before = counted("11"), counted("22")
-    given = triton.InferInput("X", [10], "FP32")
-    given.set_data_from_numpy(X)
-    client.infer("onnx_round", [given], "11")
+    client.infer("onnx_round", [given(kind, X)], "11")
     assert (counted("11"), counted("22")) == (before[0] + 1, before[1])
-    assert len(client.get_inference_statistics()["model_stats"]) == len(MODELS)
-    assert len(client.get_inference_statistics("onnx_round")["model_stats"]) == 2
+    assert len(kind.plain(client.get_inference_statistics())["model_stats"]) == len(MODELS)
+    assert len(kind.plain(client.get_inference_statistics("onnx_round"))["model_stats"]) == 2
 
 
-def test_repository(client: triton.InferenceServerClient) -> None:
-    index = client.get_model_repository_index()
+def test_repository(kind: Tritonclient, client: Any) -> None:
+    index = kind.plain(client.get_model_repository_index())
     assert {"name": "round", "version": "1", "state": "READY"} in index
     assert {entry["name"] for entry in index} == {model.name for model in MODELS}
     client.load_model("round")
@@ -59,18 +57,18 @@ def test_repository(client: triton.InferenceServerClient) -> None:
         client.load_model("torch_round")
 
 
-def test_log_and_trace_settings(client: triton.InferenceServerClient) -> None:
-    assert client.get_log_settings()["log_info"] is True
-    assert client.get_trace_settings()["trace_level"] == ["OFF"]
-    assert client.get_trace_settings("round")["trace_level"] == ["OFF"]
+def test_log_and_trace_settings(kind: Tritonclient, client: Any) -> None:
+    assert kind.plain(client.get_log_settings())["log_info"] is True
+    assert kind.plain(client.get_trace_settings())["trace_level"] == ["OFF"]
+    assert kind.plain(client.get_trace_settings("round"))["trace_level"] == ["OFF"]
     with pytest.raises(InferenceServerException, match="fixed"):
         client.update_log_settings({"log_info": False})
     with pytest.raises(InferenceServerException, match="no tracing"):
         client.update_trace_settings("round", {"trace_level": ["TIMESTAMPS"]})
 
 
-def test_shared_memory_is_off(client: triton.InferenceServerClient) -> None:
-    tensor = triton.InferInput("X", [1], "FP32")
+def test_shared_memory_is_off(kind: Tritonclient, client: Any) -> None:
+    tensor = kind.tensor("X", [1], "FP32")
     tensor.set_shared_memory("region", 4)
     calls: list[Any] = [
         lambda: client.register_system_shared_memory("region", "/key", 4),
@@ -81,16 +79,16 @@ def test_shared_memory_is_off(client: triton.InferenceServerClient) -> None:
     for call in calls:
         with pytest.raises(InferenceServerException, match="SHARED_MEMORY_PREFIX") as caught:
             call()
-        assert caught.value.status() == "501"
+        assert kind.status(caught.value) == 501
 
 
-def test_cuda_shared_memory_is_not_offered(client: triton.InferenceServerClient) -> None:
+def test_cuda_shared_memory_is_not_offered(kind: Tritonclient, client: Any) -> None:
     calls: list[Any] = [
-        lambda: client.register_cuda_shared_memory("region", b"handle", 0, 4),
+        lambda: client.register_cuda_shared_memory("region", b"handle==", 0, 4),
         client.get_cuda_shared_memory_status,
         client.unregister_cuda_shared_memory,
     ]
     for call in calls:
         with pytest.raises(InferenceServerException, match="CUDA") as caught:
             call()
-        assert caught.value.status() == "501"
+        assert kind.status(caught.value) == 501

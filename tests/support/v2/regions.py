@@ -1,26 +1,35 @@
-"""Inferences whose tensors lie in registered regions of memory."""
+"""Inferences whose tensors lie in registered regions of memory, and their registration."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 
-from support.http.inference_form import (
-    X,
-    tensor,
-)
+from support.http.inference_form import X, tensor
 from support.segments import Segment
-from support.services.server import Reply, Service
+
+from .callers import Caller, Outcome
 
 #: Of the regions' objects.
 SIZE = 1 << 16
 TRIES = 12  # enough that both workers have had their turn
 
 
-def post(service: Service, path: str, **members: Any) -> Reply:
-    return service.request("POST", "/v2/systemsharedmemory" + path, json.dumps(members).encode())
+def register(caller: Caller, name: str, key: str, byte_size: int = SIZE, **members: Any) -> Outcome:
+    """Register an object of system shared memory."""
+    place = {"key": key, "byte_size": byte_size, **members}
+    return caller.ask("SystemSharedMemoryRegister", name=name, **place)
+
+
+def unregister(caller: Caller, name: str = "") -> Outcome:
+    """Unregister a region of system shared memory, or all."""
+    return caller.ask("SystemSharedMemoryUnregister", **({"name": name} if name else {}))
+
+
+def registered(caller: Caller, name: str = "") -> Outcome:
+    """What is known of a region of system shared memory, or of all."""
+    return caller.ask("SystemSharedMemoryStatus", **({"name": name} if name else {}))
 
 
 def at(nbytes: int, offset: int | None = None, name: str = "r") -> dict[str, Any]:
