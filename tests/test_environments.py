@@ -59,10 +59,31 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This interpreter; but pip in the environments that it makes is a link to the tests' own.
+
+    Installing it there takes seconds.
+    """
+    script = tmp_path_factory.mktemp("quick") / BASE.name
+    pip = Path(sysconfig.get_path("purelib")) / "pip"
+    script.write_text(
+        "#!/bin/sh\n"
+        f'[ "$1 $2 $3" = "-m venv --clear" ] || exec {BASE} "$@"\n'
+        f'{BASE} "$@" --without-pip && ln -s {pip} "$4/lib/{BASE.name}/site-packages/pip"\n'
+    )
+    script.chmod(0o755)
+    return script
+
+
 def clean(path: Sequence[Path] = ()) -> dict[str, str]:
-    """The environment without the variables of a make around the tests; these folders first."""
+    """The environment without the variables of a make around the tests; these folders first.
+
+    Without pyenv's shims, too: each takes a third of a second to run what `interpreters` finds.
+    """
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
-    return {**kept, "PATH": os.pathsep.join([*map(str, path), os.environ["PATH"]])}
+    others = [each for each in os.environ["PATH"].split(os.pathsep) if Path(each).name != "shims"]
+    return {**kept, "PATH": os.pathsep.join([*map(str, path), *others])}
 
 
 def make(clone: Path, *arguments: str, path: Sequence[Path] = ()) -> str:
@@ -98,8 +119,17 @@ def test_an_old_python_is_refused_before_anything_is_made(clone: Path) -> None:
 
 
 def test_a_python_that_is_not_there_is_named(clone: Path) -> None:
+    """And none is named that is there and does not run, as pyenv's shims of other versions."""
+    shim = clone / f"shims/{BASE.name}"
+    shim.parent.mkdir()
+    shim.write_text("#!/bin/sh\nexit 127\n")
+    shim.chmod(0o755)
     said = make(clone, "serve", "PYTHON=python3.99", path=[BASE.parent])
     assert said.startswith("python3.99 does not run: add PYTHON=python3.")
+    assert f" {BASE.name}" in said
+    said = make(clone, "serve", "PYTHON=python3.99", path=[shim.parent, BASE.parent])
+    assert said.startswith("python3.99 does not run: add PYTHON=python3")
+    assert BASE.name not in said
     assert not (clone / ".venv").exists()
 
 
@@ -133,12 +163,12 @@ def without_its_base(folder: Path) -> None:
 
 @pytest.mark.parametrize("left", [of_an_old_python, without_its_base, venv.create])
 def test_an_environment_that_is_of_no_use_is_replaced(
-    clone: Path, left: Callable[[Path], None]
+    clone: Path, quick: Path, left: Callable[[Path], None]
 ) -> None:
     """The last is one that was interrupted before it had pip."""
     left(clone / ".venv")
     (clone / ".venv/.service").touch()
-    make(clone, ENVIRONMENT, f"PYTHON={BASE}")
+    make(clone, ENVIRONMENT, f"PYTHON={quick}")
     assert ran_by(clone / ".venv") == HERE
     assert not (clone / ".venv/.service").exists()
 
@@ -159,15 +189,19 @@ def test_an_environment_stays_until_another_python_is_named(clone: Path) -> None
     assert ran_by(clone / ".venv") == HERE
 
 
-def test_the_bench_takes_an_interpreter_with_pgo_unless_one_is_named(clone: Path) -> None:
+def test_the_bench_takes_an_interpreter_with_pgo_unless_one_is_named(
+    clone: Path, quick: Path
+) -> None:
     (clone / "bench/measuring").mkdir(parents=True)
     program = shutil.copy(ROOT / "bench/measuring/interpreter.py", clone / "bench/measuring")
     make(clone, ".venvs/bench/pyvenv.cfg", path=[BASE.parent])
     able = (BASE, "/usr/bin/python3", *(f"python3.{minor}" for minor in range(11, 15)))
-    optimized = [name for name in able if shutil.which(name) and exits(name, program) == 0]
-    assert (exits(clone / ".venvs/bench/bin/python", program) == 0) == bool(optimized)
+    path = clean([BASE.parent])["PATH"]
+    found = [name for each in able if (name := shutil.which(each, path=path))]
+    is_optimized = any(exits(name, program) == 0 for name in found)
+    assert (exits(clone / ".venvs/bench/bin/python", program) == 0) == is_optimized
     shutil.rmtree(clone / ".venvs")
-    make(clone, ".venvs/bench/pyvenv.cfg", f"PYTHON={BASE}")
+    make(clone, ".venvs/bench/pyvenv.cfg", f"PYTHON={quick}")
     assert ran_by(clone / ".venvs/bench") == HERE
 
 

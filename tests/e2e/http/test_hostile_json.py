@@ -124,7 +124,7 @@ def test_a_crowd_of_packed_documents_shares_the_budget(
     assert slowest < (2 if name in NESTED else 5)
 
 
-@pytest.mark.parametrize(("nbytes", "budget"), [(3 * MIB // 2, BUDGET), (12 * MIB, 512 * MIB)])
+@pytest.mark.parametrize(("nbytes", "budget"), [(3 * MIB // 2, BUDGET), (6 * MIB, 256 * MIB)])
 @pytest.mark.parametrize("path", PATHS)
 def test_who_is_alone_is_not_told_to_come_again(path: str, nbytes: int, budget: int) -> None:
     numbers = ",".join(["1.5"] * (nbytes // 4))

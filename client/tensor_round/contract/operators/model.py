@@ -59,7 +59,7 @@ _WITHOUT_INPUT = frozenset({"missing", "extra_forbidden", "string_unicode", "val
 
 def faults_of(error: ValidationError) -> list[Fault]:
     """The faults of a document, at most 33 of them; long values are shortened."""
-    findings = error.errors(include_url=False)
+    findings = error.errors()
     faults = [
         Fault(_loc(finding["loc"]), _message(finding)) for finding in findings[:LISTED_FAULTS]
     ]

@@ -71,8 +71,8 @@ _NO_DIALECT = f"must be one of {', '.join(DIALECTS)}"
 #: The deepest nesting of objects and arrays; valid descriptors have at most five levels.
 _DEPTH_LIMIT = 16
 
-#: Values and keys in a descriptor. The longest valid one has about 170. A larger document is
-#: refused before each of its values becomes a fault.
+#: Values in a descriptor. The longest valid one has about 170. A larger document is refused before
+#: each of its values becomes a fault.
 _VALUE_LIMIT = 512
 
 

@@ -94,7 +94,7 @@ def plain(value: Any) -> Any:
 
 
 def has_more_values(value: Any, most: int) -> bool:
-    """Whether a value contains more than ``most`` values and keys; stops counting there."""
+    """Whether a value contains more than ``most`` others at any depth; stops counting there."""
     seen = 0
     pending = [value]
     while pending:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -55,6 +56,45 @@ def test_openvino_s_limits_are_inclusive(make: Callable[[int], str], most: int, 
     assert tr.from_openvino(make(most)) == tr.OpenVINORound()
     with pytest.raises(tr.InvalidDescriptor, match=why):
         tr.from_openvino(make(most + 1))
+
+
+ROUND = """{"type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "desc": {
+    "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]},
+    "OutputTensor": {"DataType": "FLOAT32", "Sizes": [3]}
+}, "more": MORE}"""
+
+#: Likewise, as another member of an operator.
+DXDISPATCH_LIMITS: dict[str, tuple[Callable[[int], str], int, str]] = {
+    "bytes": (
+        lambda count: ROUND.replace("MORE", f'"{"x" * (count - len(ROUND) + 2)}"'),
+        1 << 24,
+        "has more than 16777216 bytes",
+    ),
+    "nesting": (
+        lambda count: ROUND.replace("MORE", "[" * (count - 1) + "]" * (count - 1)),
+        32,
+        "nests deeper than 32",
+    ),
+    "arrays and objects": (
+        # Six are ROUND's own, and one is around them.
+        lambda count: ROUND.replace("MORE", f"[{','.join(['[]'] * (count - 7))}]"),
+        1 << 16,
+        "more than 65536 arrays",
+    ),
+    "members": (
+        # Nine are ROUND's own.
+        lambda count: ROUND.replace("MORE", json.dumps(dict.fromkeys(range(count - 9)))),
+        1 << 16,
+        "more than 65536 members",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "most", "why"), DXDISPATCH_LIMITS.values(), ids=DXDISPATCH_LIMITS)
+def test_dxdispatch_s_limits_are_inclusive(make: Callable[[int], str], most: int, why: str) -> None:
+    assert tr.from_dxdispatch(make(most)) == tr.DirectMLRound()
+    with pytest.raises(tr.MalformedJSON, match=why):
+        tr.from_dxdispatch(make(most + 1))
 
 
 def test_the_limits_of_lengths_are_the_published_ones() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -78,9 +79,17 @@ def test_one_of_several_rounds_of_a_net_is_chosen_by_name() -> None:
         tr.from_openvino(NET.replace(LAYER, LAYER * 2), name="Round_3")
     with pytest.raises(tr.InvalidDescriptor, match="exactly one Round, got 0"):
         tr.from_openvino("<net><layers/></net>")
-    many = NET.replace(LAYER, "".join(LAYER.replace("_3", f"_{i}") for i in range(12)))
-    with pytest.raises(tr.InvalidDescriptor, match="Round_7, 4 more"):
-        tr.from_openvino(many)
+    for count, end in ((8, "Round_7"), (9, "Round_7, 1 more"), (1009, "Round_7, 1,001 more")):
+        many = NET.replace(LAYER, "".join(LAYER.replace("_3", f"_{i}") for i in range(count)))
+        with pytest.raises(tr.InvalidDescriptor, match=rf", Round_6, {end}\): choose by name="):
+            tr.from_openvino(many)
+
+
+def test_every_fault_of_another_layer_is_told() -> None:
+    floor = LAYER.replace('"Round"', '"Floor"').replace("half_away_from_zero", "up")
+    with pytest.raises(tr.InvalidDescriptor) as caught:
+        tr.from_openvino(floor)
+    assert {fault.loc for fault in caught.value.faults} == {("type",), ("data", "mode")}
 
 
 BAD_NETS = {
@@ -126,6 +135,13 @@ def model(*nodes: Any, opset: int = 22) -> Any:
     return SimpleNamespace(graph=SimpleNamespace(node=[*others, *nodes]), opset_import=opsets)
 
 
+@pytest.mark.parametrize("field", ["graph", "opset_import"])
+def test_what_has_one_field_of_a_model_of_onnx_is_none(field: str) -> None:
+    part = SimpleNamespace(**{field: getattr(model(node()), field)})
+    with pytest.raises(tr.InvalidArgument, match="the node must be an onnx"):
+        tr.from_onnx(part, 22)
+
+
 def test_onnx_s_opset_as_a_number_and_as_its_model_has_it() -> None:
     opset = model(opset=13).opset_import[1]
     for given in (13, opset):
@@ -162,6 +178,51 @@ def test_one_of_several_rounds_of_a_model_is_chosen_by_name() -> None:
         tr.from_onnx(model())
 
 
+class DecodeError(Exception):
+    """As onnx's own: of a class that it does not publish."""
+
+
+@pytest.fixture
+def onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stands in for the package, with its names; `make test-oracles` has the real one."""
+
+    def parse(source: Any, kind: type, begin: object) -> Any:
+        assert isinstance(source, kind)
+        if source[:2] != begin:
+            raise DecodeError("\n  wrong wire type\nmore" if source else "")
+        return model(node(), opset=13)
+
+    parser = SimpleNamespace(parse_model=lambda text: parse(text, str, "<i"))
+    package = SimpleNamespace(
+        load_model_from_string=lambda data: parse(data, bytes, b"\x08\n"), parser=parser
+    )
+    monkeypatch.setitem(sys.modules, "onnx", package)
+    monkeypatch.setitem(sys.modules, "onnx.parser", parser)
+
+
+TEXT = '<ir_version: 10, opset_import: ["" : 13]> g (float x) => (float y) { y = Round(x) }'
+
+
+@pytest.mark.usefixtures("onnx")
+def test_onnx_in_bytes_in_a_file_and_in_text(tmp_path: Path) -> None:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"\x08\n")
+    for source in (b"\x08\n", file, str(file), TEXT):
+        assert tr.from_onnx(source) == tr.OnnxRound(13)
+    for source, why in ((b"<i", "wrong wire type$"), (b"", "DecodeError$"), ("=>", "wrong wire")):
+        with pytest.raises(tr.InvalidArgument, match=f"this is no ONNX model: {why}"):
+            tr.from_onnx(source)
+
+
+@pytest.mark.parametrize("source", [b"\x08\n", TEXT], ids=["bytes", "text"])
+def test_onnx_without_its_package_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, source: str | bytes
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)  # its import fails
+    with pytest.raises(tr.InvalidArgument, match="by the onnx package: pip install onnx"):
+        tr.from_onnx(source)
+
+
 @pytest.mark.parametrize("make", [Path, str], ids=["path", "text"])
 def test_a_file_that_is_not_there_is_named(make: Callable[[str], Any]) -> None:
     with pytest.raises(tr.InvalidArgument, match=r"file no/model\.onnx cannot be read: No such"):
@@ -188,6 +249,23 @@ def test_one_of_several_dispatchables_is_chosen_by_name(make: Callable[[Any], An
     assert tr.from_dxdispatch(two, name="away") == tr.DirectMLRound("TOWARD_INFINITY")
     with pytest.raises(tr.InvalidDescriptor, match='no ELEMENT_WISE_ROUND called "abs"; there are'):
         tr.from_dxdispatch(two, name="abs")
+
+
+@pytest.mark.parametrize("name", ["Type", "Desc"])
+def test_a_member_in_both_spellings_is_refused(name: str) -> None:
+    for more in ({}, OPERATOR):
+        document = {**more, name: 1, name.lower(): 1}
+        with pytest.raises(tr.InvalidDescriptor, match=f"there is a {name.lower()}, too") as caught:
+            tr.from_dxdispatch(document)
+        assert caught.value.faults[0].loc == (name,)
+
+
+def test_a_comment_separates_what_is_beside_it() -> None:
+    text = json.dumps({**OPERATOR, "more": [12]})
+    assert tr.from_dxdispatch(text.replace("12", "1/**/,2")) == tr.DirectMLRound("TOWARD_ZERO")
+    for comment in ("/**/", "// two\n"):
+        with pytest.raises(tr.MalformedJSON, match="not JSON"):
+            tr.from_dxdispatch(text.replace("12", f"1{comment}2"))
 
 
 ALONE: dict[str, Callable[[], object]] = {

@@ -36,6 +36,39 @@ def test_the_direction_may_be_given_by_its_own_name() -> None:
         as_operator("toward_zero", "toward_zero")
 
 
+def test_decimals_are_refused_by_either_name() -> None:
+    given: Any = as_operator
+    assert given(None, decimals=0) == as_operator(None)
+    told = "rounding is to integers only, so scale first"
+    with pytest.raises(tr.InvalidArgument, match=f"decimals must be 0: {told}"):
+        given(None, decimals=2)
+    with pytest.raises(tr.InvalidDescriptor, match=f"direction, got 2: {told}") as caught:
+        given(2)
+    assert caught.value.faults[0].loc == ("rounding",)
+
+
+def test_an_operator_is_itself() -> None:
+    for operator in (tr.OnnxRound(13), tr.DirectMLRound("TOWARD_ZERO")):
+        assert as_operator(operator) is operator
+
+
+def test_a_dtype_that_nobody_has_is_quoted() -> None:
+    make: Any = tr.OnnxRound().descriptor
+    with pytest.raises(tr.InvalidDescriptor, match='DOUBLE, BFLOAT16, got "float33"'):
+        make("float33", (2,))
+
+
+def test_what_comparison_ignores_is_not_shown() -> None:
+    layer = '<layer type="Round"><input><port precision="I8"><dim>3</dim></port></input></layer>'
+    shown = {
+        tr.from_openvino(layer): "OpenVINORound(mode='half_to_even')",
+        tr.from_onnx(node(domain="ai.onnx"), 11): "OnnxRound(opset_version=11)",
+        tr.from_dxdispatch(OPERATOR): "DirectMLRound(rounding_mode='TOWARD_ZERO', "
+        "feature_level='3_0')",
+    }
+    assert {operator: repr(operator) for operator in shown} == shown
+
+
 def node(**changes: Any) -> Any:
     fields = {"op_type": "Round", "domain": "", "attribute": [], "input": ["x"], "output": ["y"]}
     return SimpleNamespace(**{**fields, **changes})

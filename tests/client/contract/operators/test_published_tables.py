@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from support.cases.descriptors import CASES
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import DIALECTS, RoundOperator
-from tensor_round.contract.operators.dialect import Version
+from tensor_round.contract.operators.dialect import Specification, Version
 from tensor_round.contract.operators.registry import catalog
 
 each_version = pytest.mark.parametrize(
@@ -73,6 +75,17 @@ def test_the_published_dtypes_are_those_that_are_accepted(dialect: str, version:
 
 
 @each_version
+def test_a_version_has_a_fault_for_each_other_dtype(dialect: str, version: Version) -> None:
+    names = DIALECTS[dialect].dtypes
+    refused = {name: version.dtype_faults(name, ("x",)) for name in (*names, "none")}
+    assert all(refused[name] == [] for name in version.dtypes)
+    for name in refused.keys() - {*version.dtypes}:
+        (fault,) = refused[name]
+        takes = ", ".join(version.dtypes)
+        assert (fault.loc, fault.msg) == (("x",), f"{version.title} takes {takes}, got {name}")
+
+
+@each_version
 def test_a_version_is_published_as_its_table_has_it(dialect: str, version: Version) -> None:
     assert published(dialect, version) == {
         "name": version.name,
@@ -82,6 +95,13 @@ def test_a_version_is_published_as_its_table_has_it(dialect: str, version: Versi
         "min_rank": version.min_rank,
         "max_rank": version.max_rank,
     }
+
+
+def test_a_specification_is_written_as_json_with_all_its_fields() -> None:
+    for row in (row for dialect in DIALECTS.values() for row in dialect.specifications):
+        read = json.loads(json.dumps(row.as_data()))
+        assert read.keys() == {field.name for field in fields(Specification)}
+        assert Specification(**read) == row
 
 
 def test_each_dialect_has_its_form_as_a_word() -> None:

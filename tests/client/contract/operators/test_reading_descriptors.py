@@ -156,6 +156,28 @@ def test_many_faults_are_listed_in_part_and_counted() -> None:
     assert refused.value.faults[-1].msg == "and 68 more faults"
 
 
+def test_as_many_faults_as_are_listed_are_all() -> None:
+    for count in (32, 33):
+        with pytest.raises(InvalidDescriptor) as refused:
+            validate(varied("onnx", {str(n): n for n in range(count)}))
+        told = [fault.msg for fault in refused.value.faults]
+        assert told == ["unknown field"] * 32 + ["and 1 more faults"] * (count - 32)
+
+
+def test_a_text_nests_sixteen_levels_deep_and_a_document_has_512_values() -> None:
+    deep = [b'{"dialect":"onnx","a":' + b"[" * n + b"]" * n + b"}" for n in (15, 16)]
+    with pytest.raises(InvalidDescriptor, match="a: unknown field"):
+        parse(deep[0])
+    with pytest.raises(MalformedJSON, match="deeper than 16"):
+        parse(deep[1])
+    # Three members of the document, their keys not counted.
+    short = [{"operator": "onnx", "dtype": "float32", "shape": [1] * n} for n in (509, 510)]
+    with pytest.raises(InvalidDescriptor, match="shape: must have at most 32 dimensions, got 509"):
+        validate(short[0])
+    with pytest.raises(InvalidDescriptor, match="must have at most 512 values"):
+        validate(short[1])
+
+
 def test_messages_hold_no_address_of_a_library() -> None:
     for dialect in DIALECTS:
         with pytest.raises(InvalidDescriptor) as refused:

@@ -9,7 +9,7 @@ import pytest
 import tensor_round as tr
 from tensor_round.contract import operators
 from tensor_round.contract.operators import DIALECTS
-from tensor_round.contract.operators.text import WORDS, operator_from_text
+from tensor_round.contract.operators.text import WORDS, operator_from_text, operators_on
 
 
 def read(operator: object, dtype: object = "float32", shape: object = (2, 2, 1, 1)) -> Any:
@@ -68,3 +68,57 @@ def test_the_members_are_these_three() -> None:
         (("dialect",), "unknown member; the short form has operator, dtype, shape"),
         (("shape",), "is missing"),
     ]
+
+
+# dtype, shape -> what accepts it, by direction
+ACCEPTING: list[tuple[str, tuple[int, ...], dict[str, str]]] = [
+    (
+        "float16",
+        (1, 1, 2, 3),
+        {
+            "ties_to_even": "onnx openvino:half_to_even directml:HALVES_TO_NEAREST_EVEN webnn "
+            "stablehlo:round_nearest_even mlir:math.roundeven",
+            "ties_to_away": "openvino:half_away_from_zero directml:TOWARD_INFINITY "
+            "stablehlo:round_nearest_afz mlir:math.round",
+            "toward_zero": "directml:TOWARD_ZERO mlir:math.trunc",
+            "toward_positive": "mlir:math.ceil",
+            "toward_negative": "mlir:math.floor",
+        },
+    ),
+    (
+        "int8",
+        (2,),
+        {
+            "ties_to_even": "openvino:half_to_even array_api:round",
+            "ties_to_away": "openvino:half_away_from_zero",
+            "toward_zero": "array_api:trunc",
+            "toward_positive": "array_api:ceil",
+            "toward_negative": "array_api:floor",
+        },
+    ),
+    (
+        "float64",
+        (0,),  # which DirectML and WebNN refuse
+        {
+            "ties_to_even": "onnx openvino:half_to_even stablehlo:round_nearest_even "
+            "array_api:round mlir:math.roundeven",
+            "ties_to_away": "openvino:half_away_from_zero stablehlo:round_nearest_afz "
+            "mlir:math.round",
+            "toward_zero": "array_api:trunc mlir:math.trunc",
+            "toward_positive": "array_api:ceil mlir:math.ceil",
+            "toward_negative": "array_api:floor mlir:math.floor",
+        },
+    ),
+    ("float32", (1,) * 33, dict.fromkeys(tr.Rounding, "")),
+]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "expected"), ACCEPTING, ids=["float16", "int8", "empty", "33 dimensions"]
+)
+def test_the_words_that_accept_a_tensor_are_listed_by_direction(
+    dtype: str, shape: tuple[int, ...], expected: dict[str, str]
+) -> None:
+    found = operators_on(dtype, shape)
+    assert {name: " ".join(words) for name, words in found.items()} == expected
+    assert list(found) == list(tr.Rounding)

@@ -58,6 +58,8 @@ SIZES: dict[str, tuple[bytes, tuple[int, int, int, int, int]]] = {
     "closed before it is opened": (b"]]][[", (0, 2, 0, 3, 16_889)),
     "closed, then deeper": (b"[[]][[[]]]", (3, 5, 0, 6, 17_370)),
     "objects": (b"[{},{},[]]", (2, 4, 0, 7, 17_469)),
+    "what is no bracket": (b"zZ|<>;]", (0, 0, 0, 1, 16_703)),
+    "a string of brackets, blocks and more": (b'"' + b"[" * 2 * LONG, (0, 0, 0, 1, 5_987_600)),
 }
 
 

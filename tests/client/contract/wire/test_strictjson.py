@@ -131,6 +131,77 @@ def test_nan_tokens_are_numbers_where_they_are_allowed() -> None:
     assert value[1:] == [math.inf, -math.inf]
 
 
+FLAT = b"[" + b",".join([b"1.5", b"-2"] * 20_000) + b"]"
+
+
+def pauses(text: bytes, **options: Any) -> int:
+    """How often reading pauses; counting pauses once, as the texts here have one block."""
+    called: list[None] = []
+    strictjson.loads(text, max_depth=1, pause=lambda: called.append(None), **options)
+    return len(called) - 1
+
+
+@pytest.mark.parametrize("numbers", ["plain", "exact"])
+def test_reading_pauses_after_every_few_thousand_numbers(numbers: strictjson.Numbers) -> None:
+    assert 5 < pauses(FLAT, numbers=numbers) < 50
+    alone = strictjson.loads(FLAT, max_depth=1, numbers=numbers)
+    paused = strictjson.loads(FLAT, max_depth=1, numbers=numbers, pause=lambda: None)
+    assert paused == alone
+    assert [type(number) for number in paused] == [type(number) for number in alone]
+
+
+@pytest.mark.parametrize(
+    ("item", "is_number"), [("NaN", True), ("-Infinity", True), ("true", False), ('"1"', False)]
+)
+def test_names_of_numbers_count_for_pauses_and_others_do_not(item: str, is_number: bool) -> None:
+    text = f"[{','.join([item] * 10_000)}]".encode()
+    assert (pauses(text, nan_tokens=True) > 0) == is_number
+
+
+@pytest.mark.parametrize("end", [b"", b"]]"], ids=["unterminated", "a wrong end"])
+def test_what_fails_after_pauses_is_refused_as_without(end: bytes) -> None:
+    text = FLAT[:-1] + end
+    told = []
+    for pause in (lambda: None, strictjson.no_pause):
+        with pytest.raises(MalformedJSON) as caught:
+            strictjson.loads(text, max_depth=1, pause=pause)
+        told.append(caught.value.detail)
+    assert told[0] == told[1]
+    assert told[0].startswith("not JSON")
+
+
+#: Values, and how many are in them; keys are not counted.
+COUNTED: list[tuple[Any, int]] = [
+    ([], 0),
+    ({}, 0),
+    ([1, "ab", None], 3),
+    ((1, 2), 2),
+    ({"a": 1, "b": 2}, 2),
+    ({"a": [1, 2, 3], "b": {"c": {}}}, 6),
+    ([[], [[]], {"a": ()}], 5),
+]
+
+
+@pytest.mark.parametrize(("value", "count"), COUNTED, ids=lambda value: str(value)[:12])
+def test_values_are_counted_up_to_a_limit(value: Any, count: int) -> None:
+    assert strictjson.has_more_values(value, count) is False
+    assert strictjson.has_more_values(value, count - 1) is True
+    assert strictjson.has_more_values([value, 7, "text"], count + 3) is False
+    assert strictjson.has_more_values([value, 7, "text"], count + 2) is True
+
+
+def test_a_text_of_any_length_may_reach_a_limit_and_no_more() -> None:
+    limits: dict[str, Any] = {"max_containers": 2, "max_members": 1, "max_values": 5}
+    for padding in (b"", b" " * (4096 - 17), b" " * (4097 - 17)):
+        text = b'[{"a": "1, 2"},' + padding + b"1]"
+        assert strictjson.loads(text, max_depth=2, **limits) == [{"a": "1, 2"}, 1]
+        for name, most in {"max_containers": 1, "max_members": 0, "max_values": 3}.items():
+            with pytest.raises(MalformedJSON, match="more than"):
+                strictjson.loads(text, max_depth=2, **{**limits, name: most})
+        with pytest.raises(MalformedJSON, match="deeper than 1"):
+            strictjson.loads(text, max_depth=1, **limits)
+
+
 def test_dumps_is_compact_ascii() -> None:
     assert strictjson.dumps({"é": [1, 2.0, None]}) == b'{"\\u00e9":[1,2.0,null]}'
     with pytest.raises(ValueError, match="Out of range"):

@@ -98,3 +98,5 @@ def test_there_is_a_kernel_for_every_float_and_direction_and_for_every_width() -
     assert set(STRIDED_COPY_KERNELS) == {1, 2, 4, 8}
     kernels = [*ROUND_KERNELS.values(), *STRIDED_COPY_KERNELS.values()]
     assert len({kernel.name for kernel in kernels}) == len(kernels)
+    for nbytes, kernel in STRIDED_COPY_KERNELS.items():
+        assert kernel.name.endswith(f"_{8 * nbytes}")

@@ -83,7 +83,6 @@ def from_openvino(
             },
         }
     )
-    stated.resolve()
     dtype = tensor.element_type and DTYPES[tensor.element_type]
     return OpenVINORound(
         cast(OpenVINOMode, stated.mode), dtype=cast(DTypeName | None, dtype), shape=tensor.shape
@@ -156,7 +155,8 @@ class _Reader:
         self._length = length
         self._path: list[_Element] = []
         self._kept = 0
-        self.root = _Element("", {})
+        #: A text without an element is refused by expat.
+        self.root: _Element
         self.rounds: list[_Element] = []
         self._inside: _Element | None = None
 
