@@ -9,4 +9,6 @@ Rules of this package:
 3. **DATA goes from the socket into that memory**, and responses are sent from where they lie.
 4. **Every frame that brings nothing is paid for**: a peer has an allowance of them.
 5. **A stream keeps its place until its handler has ended**, also if the peer has reset it.
+6. **A few streams are opened in one turn of the event loop**, on all connections together. The
+   others wait as bytes, most of them in the system's buffers.
 """

@@ -68,6 +68,9 @@ class Session(Generic[S]):
         self.fault: ConnectionFault | None = None
         #: Whether no further stream is served.
         self.is_draining = False
+        #: Whether streams wait to be opened, with all that has come behind their heads.
+        self.is_waiting = False
+        self._may_open = 0
         #: Frames that have come whole.
         self.frames = 0
         self._decoder = Decoder(limits.max_list_bytes, limits.max_fields)
@@ -92,10 +95,15 @@ class Session(Generic[S]):
 
     # Receiving.
 
-    def receive(self, received: memoryview) -> None:
-        """Use received bytes; at a fault GOAWAY is sent, and what follows is ignored."""
+    def receive(self, received: memoryview, may_open: int = MAX_NUMBER) -> None:
+        """Use received bytes; at a fault GOAWAY is sent, and what follows is ignored.
+
+        They are used up to the head of a stream beyond so many that may be opened. The rest is used
+        by the next call, which may bring nothing more.
+        """
         if self.fault is not None:
             return
+        self.is_waiting, self._may_open = False, may_open
         if self._held:
             received, self._held = memoryview(self._held + received), b""
         try:
@@ -131,7 +139,7 @@ class Session(Generic[S]):
         """
         if self._block is not None:
             return self._block.began
-        return self.frames if self._held else None
+        return self.frames if self._held and not self.is_waiting else None
 
     def _parse(self, data: memoryview) -> int:
         """Use the whole frames and all DATA; return where the rest begins."""
@@ -185,6 +193,9 @@ class Session(Generic[S]):
         if length > MIN_FRAME_BYTES:
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame is longer than it may be")
         if end < body + length:
+            return at
+        if kind == Kind.HEADERS and number > self.last and not self._may_open:
+            self.is_waiting = True
             return at
         self.frames += 1
         payload = bytes(data[body : body + length])
@@ -327,6 +338,7 @@ class Session(Generic[S]):
         try:
             if number > self.last:
                 self.last = number
+                self._may_open -= 1
                 head = RequestHead(fields, is_cut=self._decoder.is_cut)
                 self._open(number, head, block.ends)
                 return
@@ -361,6 +373,7 @@ class Session(Generic[S]):
     def _spend_reset(self) -> None:
         if not self._resets.spend():
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many streams are reset")
+        self._may_open += 1  # another in its place: a flood ends at its allowance, however slowly
 
     def _spend_idle(self) -> None:
         before, self._moved = self._moved, self._received + self.outbox.sent

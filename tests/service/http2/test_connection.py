@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from support.http.http2_frames import HELLO, block, data, opened
+from support.http.http2_frames import CALL, HELLO, block, data, opened
 from support.http.http2_session import HEAD, TRAILERS
 from support.http.http2_site import WIDE, Handler, Http1, Server, serving
 from tensor_round_service.content.sources import ClientDisconnected
@@ -18,10 +18,12 @@ from tensor_round_service.http1.connection import HTTPProtocol
 from tensor_round_service.http1.context import ConnectionLimits
 from tensor_round_service.http1.lifecycle import State
 from tensor_round_service.http2 import frames
-from tensor_round_service.http2.frames import DEFAULT_WINDOW, MAX_WINDOW, Code, Kind
+from tensor_round_service.http2.frames import DEFAULT_WINDOW, END_HEADERS, MAX_WINDOW, Code, Kind
 from tensor_round_service.http2.serving import ServedStream
 
 MIB = 1 << 20
+#: Streams that all connections open in a turn of the event loop.
+AT_ONCE = 16
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
@@ -151,6 +153,44 @@ def test_small_requests_of_one_read_make_no_task(runner: asyncio.Runner) -> None
             assert await caller.response(19) == bytes(1000)
 
     runner.run(main())
+
+
+def test_others_have_their_turn_between_the_calls_of_one_read(runner: asyncio.Runner) -> None:
+    order: list[bytes] = []
+
+    def noted(body: bytearray) -> list[Any]:
+        order.append(bytes(body))
+        return [bytes(body)]
+
+    async def main() -> None:
+        async with serving() as site, site.caller() as many, site.caller() as one:
+            for caller in (many, one):
+                caller.call(1, b"first")
+                assert await caller.response(1) == b"first"
+            first, second = sorted(site.state.connections, key=lambda each: each.client[1])
+            if many.writer.get_extra_info("sockname")[1] != first.client[1]:
+                first, second = second, first
+            site.handler.answer = noted
+            head = block(CALL, ("content-length", "4"))
+            first.use(
+                memoryview(
+                    b"".join(
+                        frames.frame(Kind.HEADERS, END_HEADERS, number, head)
+                        + data(number, b"many", ends=True)
+                        for number in range(3, 2003, 2)
+                    )
+                )
+            )
+            assert len(order) == AT_ONCE
+            second.use(memoryview(call(3, b"one")))
+            assert len(order) == AT_ONCE
+            assert await one.response(3) == b"one"
+            assert await many.response(2001) == b"many"
+            assert not site.state.tasks
+
+    runner.run(main())
+    assert len(order) == 1001
+    assert order.index(b"one") == 2 * AT_ONCE
 
 
 def test_memory_is_not_copied_and_not_kept(runner: asyncio.Runner) -> None:

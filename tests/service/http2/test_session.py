@@ -261,6 +261,38 @@ def test_what_is_no_head_of_a_request(fields: list[tuple[str, str]]) -> None:
     assert peer.receive(opened(3)) == [Event.OPENED]
 
 
+def test_streams_wait_until_they_may_be_opened() -> None:
+    peer = Peer()
+    trailers = frame(Kind.HEADERS, END_HEADERS | END_STREAM, 1, block([("a", "b")]))
+    calls = [opened(3), data(3, b"x", ends=True), trailers, opened(5, ends=True)]
+    sent = b"".join([opened(1), data(1, b"y"), *calls, frame(Kind.PING, 0, 0, bytes(8)), b"cut"])
+    came: list[list[tuple[Event, int]]] = []
+    for received in (sent, b"off", b""):
+        peer.session.receive(memoryview(received), may_open=1)
+        came.append([(event, stream.number) for event, stream in peer.session.events])
+        peer.take_events()
+        is_last = len(came) == 3
+        assert peer.session.is_waiting is not is_last
+        assert (peer.session.incomplete is not None) is is_last
+        assert bool(kinds(peer.sent())[Kind.PING]) is is_last
+    assert came == [
+        [(Event.OPENED, 1), (Event.ARRIVED, 1)],
+        [(Event.OPENED, 3), (Event.ARRIVED, 3), (Event.ARRIVED, 1)],
+        [(Event.OPENED, 5)],
+    ]
+    assert peer.stream(1).is_ended
+    assert peer.fault is None
+
+
+def test_streams_that_are_reset_at_once_leave_their_turn_to_others() -> None:
+    peer = Peer()
+    reset = frames.rst_stream(1, Code.CANCEL)
+    sent = b"".join([opened(1), reset, opened(3), opened(5)])
+    peer.session.receive(memoryview(sent), may_open=1)
+    assert [*peer.session.streams] == [1, 3]
+    assert peer.session.is_waiting
+
+
 def test_what_a_head_says() -> None:
     head = Peer(opened(1, ("a", "1"), ("b", "x"), ("a", "2"))).stream().head
     assert (head.method, head.path) == ("POST", "/a.Service/Method")
