@@ -209,9 +209,20 @@ $(PEERS)/.peers: $(PEERS)/pyvenv.cfg pyproject.toml tests/interop/peers/requirem
 	ln -sf $(abspath $(TRITON))/lib/python3*/site-packages/nvidia_pytriton.libs/libcudart-*.so.12* libcudart.so.12
 	@touch $@
 
-test-interop: $(PEERS)/.peers ## Test with Triton, perf_analyzer, KServe's client, ONNX's suite (1.5 GB)
+.PHONY: h2load test-kserve
+h2load:
+	@command -v h2load >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends nghttp2-client; } || true
+	@command -v h2load >/dev/null || { echo "h2load is not installed; on Debian: apt-get install nghttp2-client" >&2; exit 1; }
+
+test-interop: $(PEERS)/.peers h2load ## Test with Triton, its clients, KServe's, h2load, ONNX's suite (1.5 GB)
 	TRITON_HOME=$(TRITON) PERF_ANALYZER=$(PEERS)/perf_analyzer/bin/perf_analyzer \
-	$(PEERS)/bin/pytest tests/interop/peers $(ARGS)
+	$(PEERS)/bin/pytest $(or $(ARGS),tests/interop/peers tests/e2e/v2/tritonclient)
+	@$(if $(ARGS),,$(MAKE) --no-print-directory test-kserve)
+
+# A run of its own: KServe's messages and tritonclient's have the same names.
+test-kserve: $(PEERS)/.peers ## Test with KServe's clients, REST and gRPC; part of test-interop
+	$(PEERS)/bin/pytest $(or $(ARGS),tests/interop/kserve)
 
 RAY := .venvs/ray
 $(RAY)/.ray: $(RAY)/pyvenv.cfg pyproject.toml tests/interop/ray/requirements.txt

@@ -1,34 +1,72 @@
-"""KServe's REST client: its health calls, inference in binary and in JSON."""
+"""KServe's clients, REST and gRPC: their health calls, inference in bytes and in numbers.
+
+They are apart from the other peers, because one process cannot have both KServe's protobuf messages
+and tritonclient's: they have the same names.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
+import grpc
 import httpx
 import numpy as np
 import pytest
 from kserve import InferInput, InferRequest
-from kserve.inference_client import InferenceRESTClient, RESTConfig
+from kserve.inference_client import InferenceGRPCClient, InferenceRESTClient, RESTConfig
 
 from support.http.inference_form import AWAY, X
 from support.services.server import Service
 from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import rounded
 
-Act = Callable[[InferenceRESTClient], Awaitable[Any]]
+
+class _Rest:
+    """The REST client, which takes the address and the model with each call."""
+
+    def __init__(self, client: InferenceRESTClient, url: str) -> None:
+        self.is_server_live = partial(client.is_server_live, url)
+        self.is_server_ready = partial(client.is_server_ready, url)
+        self.is_model_ready = partial(client.is_model_ready, url)
+        self.infer = partial(client.infer, url, model_name="round")
 
 
-def run(act: Act) -> Any:
-    async def connected() -> Any:
-        async with InferenceRESTClient(RESTConfig(protocol="v2")) as client:
+@asynccontextmanager
+async def rest(service: Service) -> AsyncIterator[Any]:
+    async with InferenceRESTClient(RESTConfig(protocol="v2")) as client:
+        yield _Rest(client, service.url)
+
+
+def grpc_client(service: Service) -> AbstractAsyncContextManager[Any]:
+    client: AbstractAsyncContextManager[Any] = InferenceGRPCClient(f"127.0.0.1:{service.port}")
+    return client
+
+
+Run = Callable[[Callable[[Any], Awaitable[Any]]], Any]
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with Service("--grpc", "true") as running:
+        yield running
+
+
+@pytest.fixture(params=[pytest.param(rest, id="rest"), pytest.param(grpc_client, id="grpc")])
+def run(request: pytest.FixtureRequest, service: Service) -> Run:
+    """Runs calls on a client."""
+
+    async def connected(act: Callable[[Any], Awaitable[Any]]) -> Any:
+        async with request.param(service) as client:
             return await act(client)
 
-    return asyncio.run(connected())
+    return lambda act: asyncio.run(connected(act))
 
 
-def request(
+def inference(
     x: np.ndarray[Any, Any], datatype: str, *, binary: bool, **parameters: Any
 ) -> InferRequest:
     tensor = InferInput("X", list(x.shape), datatype)
@@ -38,13 +76,13 @@ def request(
     return InferRequest("round", [tensor], request_id="seven", parameters=parameters or None)
 
 
-def test_health(service: Service) -> None:
-    async def act(client: InferenceRESTClient) -> Any:
+def test_health(run: Run) -> None:
+    async def act(client: Any) -> Any:
         return (
-            await client.is_server_live(service.url),
-            await client.is_server_ready(service.url),
-            await client.is_model_ready(service.url, "round"),
-            await client.is_model_ready(service.url, "none"),
+            await client.is_server_live(),
+            await client.is_server_ready(),
+            await client.is_model_ready("round"),
+            await client.is_model_ready("none"),
         )
 
     assert run(act) == (True, True, True, False)
@@ -57,33 +95,32 @@ DTYPES = {
 
 
 @pytest.mark.parametrize("datatype", ["FP16", *DTYPES])
-def test_binary(service: Service, datatype: str) -> None:
+def test_bytes(run: Run, datatype: str) -> None:
     dtype = DTYPES.get(datatype, "float16")
     patterns = samples(dtype, random_count=1000)
-    sent = request(patterns.view(dtype), datatype, binary=True)
-    response = run(lambda client: client.infer(service.url, sent, model_name="round"))
+    sent = inference(patterns.view(dtype), datatype, binary=True)
+    response = run(lambda client: client.infer(sent))
     answer = np.asarray(response.outputs[0].as_numpy())
-    # It writes the answer's numbers into a list and back, which loses what NaNs say.
+    # REST's writes the answer's numbers into a list and back, which loses what NaNs say.
     np.testing.assert_array_equal(answer, rounded(patterns, dtype, "ties_to_even").view(dtype))
     assert (response.id, response.model_name) == ("seven", "round")
 
 
 @pytest.mark.parametrize("datatype", DTYPES)
-def test_json(service: Service, datatype: str) -> None:
+def test_numbers(run: Run, datatype: str) -> None:
     x = np.arange(-3, 4).astype(DTYPES[datatype])
-    sent = request(x, datatype, binary=False)
-    response = run(lambda client: client.infer(service.url, sent, model_name="round"))
+    response = run(lambda client: client.infer(inference(x, datatype, binary=False)))
     np.testing.assert_array_equal(response.outputs[0].as_numpy(), x)
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_parameters(service: Service, binary: bool) -> None:
-    sent = request(X, "FP32", binary=binary, rounding="ties_to_away")
-    response = run(lambda client: client.infer(service.url, sent, model_name="round"))
+def test_parameters(run: Run, binary: bool) -> None:
+    sent = inference(X, "FP32", binary=binary, rounding="ties_to_away")
+    response = run(lambda client: client.infer(sent))
     np.testing.assert_array_equal(response.outputs[0].as_numpy(), AWAY)
 
 
-def test_errors_reach_the_user(service: Service) -> None:
-    sent = request(X, "FP32", binary=True, rounding="up")
-    with pytest.raises(httpx.HTTPStatusError, match="ties_to_even"):
-        run(lambda client: client.infer(service.url, sent, model_name="round"))
+def test_errors_reach_the_user(run: Run) -> None:
+    sent = inference(X, "FP32", binary=True, rounding="up")
+    with pytest.raises((httpx.HTTPStatusError, grpc.RpcError), match="ties_to_even"):
+        run(lambda client: client.infer(sent))

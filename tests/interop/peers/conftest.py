@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.segments import PREFIX
 from support.services.server import Service
 
 
 @pytest.fixture(scope="session")
 def service() -> Iterator[Service]:
-    with Service() as running:
+    with Service("--grpc", "true", "--shared-memory-prefix", PREFIX) as running:
         yield running
