@@ -164,7 +164,7 @@ def test_two_workers_are_held_to_what_the_cores_leave_them() -> None:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with Service("--grpc", "true", "--max-tensor-bytes", "8MiB") as running:
+    with Service("--max-tensor-bytes", "8MiB") as running:
         yield running
 
 

@@ -103,7 +103,6 @@ PROGRAMS = {
     "service-keys": service(f"--api-keys-file={KEYS}", files={KEYS: f"{DIGEST} bench\n"}),
     "service-tls": service(f"--ssl-certfile={CERTIFICATES / 'server.pem'}"),
     "service-unix": service("--uds", "{uds}"),
-    "service-grpc": service("--grpc=true"),
     "triton": triton("--http-port={port}", "--allow-grpc=false"),
     "triton-grpc": triton("--grpc-port={port}", "--allow-http=false"),
 }
@@ -175,7 +174,7 @@ TRITON_INFER = Target(
 )
 TRITON_SHARED = Target("Triton, shared memory", "triton", protocols.shared_memory)
 
-GRPC = Target("the service, gRPC", "service-grpc", grpc.over_grpc)
+GRPC = Target("the service, gRPC", "service", grpc.over_grpc)
 TRITON_GRPC = Target("Triton 2.51, Python backend, gRPC", "triton-grpc", grpc.over_grpc)
 
 #: With one connection, each in its turn.

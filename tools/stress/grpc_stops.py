@@ -60,7 +60,7 @@ def _stopped(seed: int, turn: int) -> Fates:
     chance = random.Random(f"{seed} {turn}")
     workers = 1 if chance.randrange(ALONE) else 2
     fates = Fates()
-    with _Quick("--grpc", "true", "--workers", str(workers)) as service:
+    with _Quick("--workers", str(workers)) as service:
         asyncio.run(_call(service, chance, fates))
         if code := service.process.wait(SECONDS):
             fates.lost[f"exit code {code}"] += 1

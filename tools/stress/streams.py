@@ -90,7 +90,7 @@ def attack(port: int, count: int, seed: int) -> None:
 
 def run(count: float, seed: int) -> Report:
     """The row of the table."""
-    with Service("--grpc", "true", "--max-bytes-in-flight", str(BUDGET)) as service:
+    with Service("--max-bytes-in-flight", str(BUDGET)) as service:
         before = _resident(service.pid)
         attacker = multiprocessing.get_context("spawn").Process(
             target=attack, args=(service.port, int(count), seed), daemon=True

@@ -27,7 +27,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def service(collector: Collector) -> Iterator[Service]:
-    options = ("--grpc", "true", "--access-log", "true")
+    options = ("--access-log", "true")
     with Service(*options, environment=collector.environment) as running:
         yield running
 

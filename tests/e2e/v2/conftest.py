@@ -19,7 +19,7 @@ def service(front: Front) -> Iterator[Service]:
     """The session's service with both transports."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Service, "launch", staticmethod(started))
-        running = front("--max-tensor-bytes", "320MiB", "--grpc", "true")
+        running = front("--max-tensor-bytes", "320MiB")
     with running:
         yield running
 

@@ -24,7 +24,7 @@ def test_keys(call: type[Caller], tmp_path: Path, field: str, scheme: str) -> No
     key = {field: f"{scheme}open sesame"}
     keys = tmp_path / "keys"
     keys.write_text(hashlib.sha256(b"open sesame").hexdigest() + "\n")
-    with Service("--grpc", "true", "--api-keys-file", str(keys)) as service:
+    with Service("--api-keys-file", str(keys)) as service:
         caller = call(service)
         for wrong in ({}, {field: f"{scheme}close sesame"}):
             outcome = caller.infer(GOOD, X.tobytes(), fields=wrong)
@@ -44,7 +44,7 @@ def large(nbytes: int) -> dict[str, object]:
 
 
 def test_room(call: type[Caller]) -> None:
-    with Service("--grpc", "true", "--max-bytes-in-flight", "8MiB") as service:
+    with Service("--max-bytes-in-flight", "8MiB") as service:
         caller = call(service)
         request, payload = large(6 * MIB), bytes(6 * MIB)
         refused = caller.infer(large(9 * MIB), bytes(9 * MIB))
@@ -73,7 +73,7 @@ def test_json_counts_what_its_numbers_take() -> None:
 
 def test_pace(call: type[Caller]) -> None:
     options = ("--receive-timeout", "0.5", "--min-receive-rate", str(MIB))
-    with Service("--grpc", "true", *options) as service:
+    with Service(*options) as service:
         with call(service).begun(large(4 * MIB), bytes(4 * MIB), 0) as slow:
             outcome = slow.outcome()
         assert outcome.status == 408
@@ -81,7 +81,7 @@ def test_pace(call: type[Caller]) -> None:
 
 
 def test_certificates_of_clients(call: type[Caller]) -> None:
-    options = ("--grpc", "true", "--ssl-ca-certs", str(CA))
+    options = ("--ssl-ca-certs", str(CA))
     with TlsService(*options, caller=caller_context(CLIENT)) as service:
         for certificate in (CLIENT, STRANGER, None):
             service.caller = caller_context(certificate)

@@ -24,7 +24,7 @@ REQUEST = infer_request(document(binary("FP32", [X.size], X.nbytes)), X.tobytes(
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Of nginx."""
     folder, found = tmp_path_factory.mktemp("nginx"), free_port()
-    with Service("--grpc", "true", "--allowed-hosts", "localhost") as service:
+    with Service("--allowed-hosts", "localhost") as service:
         told = {
             "listen 443 ssl http2;": f"listen 127.0.0.1:{found} ssl http2;",
             "tensors.example": "localhost",

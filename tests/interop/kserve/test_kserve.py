@@ -51,7 +51,7 @@ Run = Callable[[Callable[[Any], Awaitable[Any]]], Any]
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with Service("--grpc", "true") as running:
+    with Service() as running:
         yield running
 
 

@@ -8,28 +8,20 @@ import random
 from typing import Any
 
 import pytest
-import uvloop
 
-from support.http.http2_frames import CALL, HELLO, block, data, opened
+from support.http.http2_frames import CALL, HELLO, block, call, data, opened
 from support.http.http2_session import HEAD, TRAILERS
-from support.http.http2_site import WIDE, Handler, Http1, Server, serving
+from support.http.http2_site import SHORT, WIDE, Handler, Http1, Server, serving
 from tensor_round_service.content.sources import ClientDisconnected
 from tensor_round_service.http1.connection import HTTPProtocol
 from tensor_round_service.http1.context import ConnectionLimits
-from tensor_round_service.http1.lifecycle import State
 from tensor_round_service.http2 import frames
-from tensor_round_service.http2.frames import DEFAULT_WINDOW, END_HEADERS, MAX_WINDOW, Code, Kind
+from tensor_round_service.http2.frames import DEFAULT_WINDOW, END_HEADERS, Code, Kind
 from tensor_round_service.http2.serving import ServedStream
 
 MIB = 1 << 20
 #: Streams that all connections open in a turn of the event loop.
 AT_ONCE = 16
-
-
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def runner(request: pytest.FixtureRequest) -> Any:
-    with asyncio.Runner(loop_factory=request.param) as runner:
-        yield runner
 
 
 def test_the_preface_leads_from_one_protocol_to_the_other(runner: asyncio.Runner) -> None:
@@ -133,12 +125,6 @@ def test_streams_at_a_time(runner: asyncio.Runner) -> None:
                 assert await caller.response(number) == content
 
     runner.run(main())
-
-
-def call(number: int, content: bytes) -> bytes:
-    """A whole request in two frames."""
-    head = opened(number, ("content-length", str(len(content))))
-    return head + data(number, content, ends=True)
 
 
 def test_small_requests_of_one_read_make_no_task(runner: asyncio.Runner) -> None:
@@ -274,7 +260,6 @@ def test_a_handler_that_fails_resets_its_stream(
     assert "of a test" in caplog.text
 
 
-SHORT: dict[str, Any] = {"linger_before": 0.01, "linger_seconds": 0.1}
 SLOW: dict[str, Any] = {"receive_timeout": 0.4, "rate_interval": 0.1}
 
 
@@ -375,90 +360,6 @@ def test_an_idle_connection_ends(runner: asyncio.Runner) -> None:
             caller.call(1, b"one")
             assert await caller.response(1) == b"one"
             assert await caller.end() == [Code.NO_ERROR]
-
-    runner.run(main())
-
-
-def test_a_stop_serves_what_is_under_way_and_in_transit(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with serving(drain_grace=1.0, **SHORT) as site, site.caller() as caller:
-            caller.send(opened(1, ("content-length", "6")), data(1, b"und"))
-            await site.until(lambda: site.handler.filled)
-            (connection,) = site.state.connections
-            connection.shutdown()
-            assert connection.state is State.WORKING
-            caller.call(3, b"in transit")
-            assert await caller.response(3) == b"in transit"
-            await caller.until(lambda got: [e.kind for e in got].count(Kind.GOAWAY) == 2)
-            caller.call(5, b"too late")
-            assert await caller.reset(5) is Code.REFUSED_STREAM
-            caller.send(data(1, b"er", ends=False), data(1, b"w", ends=True))
-            assert await caller.response(1) == b"underw"
-            assert await caller.end() == [Code.NO_ERROR, Code.NO_ERROR]
-            last = [int.from_bytes(e.payload[:4]) for e in caller.frames if e.kind == Kind.GOAWAY]
-            assert last == [MAX_WINDOW, 3]
-
-    runner.run(main())
-
-
-def test_a_stop_is_told_once(runner: asyncio.Runner) -> None:
-    """What is left at the drain timeout is told to stop again."""
-
-    async def main() -> None:
-        async with serving(drain_grace=0.0, **SHORT) as site, site.caller() as caller:
-            caller.send(opened(1, ("content-length", "6")))
-            await site.until(lambda: site.handler.filled)
-            (connection,) = site.state.connections
-            connection.shutdown()
-            await caller.until(lambda got: [e.kind for e in got].count(Kind.GOAWAY) == 2)
-            connection.shutdown()
-            caller.send(data(1, b"abcdef", ends=True))
-            assert await caller.response(1) == b"abcdef"
-            assert await caller.end() == [Code.NO_ERROR, Code.NO_ERROR]
-
-    runner.run(main())
-
-
-def test_a_stop_sends_what_waits_until_the_peer_reads(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        content = bytes(60_000)
-        async with serving(drain_grace=0.0, **SHORT) as site, site.caller() as caller:
-            caller.call(1, b"first")
-            assert await caller.response(1) == b"first"
-            caller.writer.transport.pause_reading()
-            (connection,) = site.state.connections
-            number = 1
-            while not connection.holds_memory:  # the peer's system takes no more
-                number += 2
-                connection.use(memoryview(call(number, content)))
-            number += 2
-            connection.use(memoryview(call(number, b"waits")))
-            assert not site.state.tasks
-            connection.shutdown()
-            await site.until(lambda: connection.state > State.WORKING)
-            caller.writer.transport.resume_reading()
-            assert await caller.response(number) == b"waits"
-            assert await caller.end() == [Code.NO_ERROR, Code.NO_ERROR]
-
-    runner.run(main())
-
-
-def test_cancelled_handlers_may_refuse(runner: asyncio.Runner) -> None:
-    class Refusing(Handler):
-        async def echo(self, stream: ServedStream) -> None:
-            try:
-                await super().echo(stream)
-            except asyncio.CancelledError:
-                await stream.send([], TRAILERS, head=HEAD)
-
-    async def main() -> None:
-        async with serving(Refusing()) as site, site.caller() as caller:
-            caller.send(opened(1, ("content-length", "6")))
-            await site.until(lambda: site.state.tasks)
-            for task in site.state.tasks:
-                task.cancel()
-            assert await caller.response(1) == b""
-            assert await caller.reset(1) is Code.NO_ERROR
 
     runner.run(main())
 

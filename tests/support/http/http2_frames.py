@@ -68,6 +68,12 @@ def data(number: int, content: bytes = b"", *, ends: bool = False) -> bytes:
     return frames.frame(Kind.DATA, END_STREAM if ends else 0, number, content)
 
 
+def call(number: int, content: bytes) -> bytes:
+    """A whole request in two frames."""
+    head = opened(number, ("content-length", str(len(content))))
+    return head + data(number, content, ends=True)
+
+
 def setting(name: Setting, value: int) -> bytes:
     return frames.settings({name: value})
 

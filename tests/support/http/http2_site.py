@@ -39,6 +39,8 @@ from tensor_round_service.process.tls import server_context
 WIDE = frames.window_update(0, MAX_WINDOW - DEFAULT_WINDOW) + frames.settings(
     {Setting.INITIAL_WINDOW_SIZE: MAX_WINDOW, Setting.MAX_FRAME_SIZE: 1 << 20}
 )
+#: A connection that ends soon after its last stream.
+SHORT: dict[str, Any] = {"linger_before": 0.01, "linger_seconds": 0.1}
 #: What takes longer never comes.
 SECONDS = 20
 

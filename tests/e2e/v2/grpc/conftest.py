@@ -13,7 +13,7 @@ from support.services.server import Service
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    options = ("--grpc", "true", "--access-log", "true", "--shared-memory-prefix", PREFIX)
+    options = ("--access-log", "true", "--shared-memory-prefix", PREFIX)
     with Service(*options, "--max-bytes-in-flight", "16MiB") as running:
         yield running
 

@@ -24,7 +24,7 @@ def test_keys(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text(hashlib.sha256(b"open sesame").hexdigest() + "\n")
     with (
-        Service("--grpc", "true", "--api-keys-file", str(keys)) as service,
+        Service("--api-keys-file", str(keys)) as service,
         connected(service) as client,
     ):
         assert client.call("NoMethod", b"").status == 16
@@ -88,7 +88,7 @@ def test_http_on_the_same_port(service: Service, client: Client) -> None:
 
 def test_what_is_unfinished_at_the_drain_timeout() -> None:
     with (
-        Service("--grpc", "true", "--drain-timeout", "0.5") as service,
+        Service("--drain-timeout", "0.5") as service,
         connected(service) as client,
     ):
         calls = [client.begin(name) for name in ("ModelInfer", "ModelStreamInfer")]
@@ -106,7 +106,7 @@ def test_what_is_unfinished_at_the_drain_timeout() -> None:
 def test_over_tls_it_is_chosen_by_alpn() -> None:
     caller = caller_context(CLIENT)
     caller.set_alpn_protocols(["h2"])
-    options = ("--grpc", "true", "--ssl-ca-certs", str(CA))
+    options = ("--ssl-ca-certs", str(CA))
     with TlsService(*options, caller=caller_context(CLIENT)) as service:
         assert service.get("/v2/health/live").json() == {"live": True}
         service.caller = caller
@@ -118,7 +118,7 @@ def test_over_tls_it_is_chosen_by_alpn() -> None:
 def test_over_tls_who_offers_both_gets_http_1_1() -> None:
     caller = caller_context()
     caller.set_alpn_protocols(["h2", "http/1.1"])
-    with TlsService("--grpc", "true", caller=caller) as service:
+    with TlsService(caller=caller) as service:
         assert service.get("/v2/health/live").json() == {"live": True}
 
 
@@ -129,7 +129,7 @@ def test_it_can_be_turned_off() -> None:
 
 
 def test_calls_under_way_end_after_sigterm() -> None:
-    with Service("--grpc", "true", "--drain-delay", "0.5") as service, connected(service) as client:
+    with Service("--drain-delay", "0.5") as service, connected(service) as client:
         watch = client.begin(f"/{HEALTH}/Watch")
         client.send(watch, framed(b""), ends=True)
         client.wait(watch, 1)

@@ -14,7 +14,7 @@ from support.v2.regions import SIZE, register, unregister
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    options = ("--grpc", "true", "--workers", "2", "--shared-memory-prefix", PREFIX)
+    options = ("--workers", "2", "--shared-memory-prefix", PREFIX)
     with Service(*options) as running:
         yield running
 

@@ -34,7 +34,7 @@ def handle(memory: Segment) -> bytes:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    options = ("--grpc", "true", "--cuda-shared-memory", "true", "--shared-memory-prefix", PREFIX)
+    options = ("--cuda-shared-memory", "true", "--shared-memory-prefix", PREFIX)
     with DeviceService("--backend", "auto", *options) as running:
         yield running
 
@@ -42,14 +42,14 @@ def service() -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def closed() -> Iterator[Service]:
     """A service that has a device, and does not share its memory."""
-    with DeviceService("--grpc", "true", "--backend", "cupy") as running:
+    with DeviceService("--backend", "cupy") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def without() -> Iterator[Service]:
     """A service that would share the memory of a device, but has none."""
-    options = ("--grpc", "true", "--backend", "numpy", "--cuda-shared-memory", "true")
+    options = ("--backend", "numpy", "--cuda-shared-memory", "true")
     with Service(*options) as running:
         yield running
 
@@ -57,7 +57,7 @@ def without() -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def alone() -> Iterator[Service]:
     """A service that shares the memory of its device, and not the system's."""
-    options = ("--grpc", "true", "--backend", "auto", "--cuda-shared-memory", "true")
+    options = ("--backend", "auto", "--cuda-shared-memory", "true")
     with DeviceService(*options) as running:
         yield running
 
@@ -65,7 +65,7 @@ def alone() -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def large() -> Iterator[Service]:
     """A service whose device rounds what has 1 MiB."""
-    options = ("--grpc", "true", "--gpu-min-bytes", str(1 << 20), "--shared-memory-prefix", PREFIX)
+    options = ("--gpu-min-bytes", str(1 << 20), "--shared-memory-prefix", PREFIX)
     with DeviceService("--backend", "auto", *options) as running:
         yield running
 
@@ -271,7 +271,7 @@ def test_without_system_memory_a_name_that_is_no_devices_is_not_offered(
 
 def test_regions_are_refused_once_the_device_is_lost(call: type[Caller], owned: Segment) -> None:
     options = ("--backend", "cupy", "--cuda-shared-memory", "true", "--drain-delay", "3")
-    with DeviceService("--grpc", "true", *options) as running:
+    with DeviceService(*options) as running:
         caller = call(running)
         with registered(caller, "r", owned):
             running.fault()

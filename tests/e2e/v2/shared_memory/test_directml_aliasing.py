@@ -26,7 +26,7 @@ SIZE = 4096
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with Service("--grpc", "true", "--shared-memory-prefix", PREFIX) as running:
+    with Service("--shared-memory-prefix", PREFIX) as running:
         yield running
 
 

@@ -32,7 +32,7 @@ SECONDS = 0.6
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    options = ("--grpc", "true", "--shared-memory-prefix", PREFIX, "--backend", "numpy")
+    options = ("--shared-memory-prefix", PREFIX, "--backend", "numpy")
     with Service(*options) as running:
         yield running
 
@@ -138,7 +138,7 @@ def open_files(service: Service) -> int:
 
 @pytest.mark.skipif(not may_mount(), reason="no /dev/shm of a service's own may be mounted here")
 def test_no_memory_for_an_object(call: type[Caller]) -> None:
-    with SmallShmService("--grpc", "true", "--shared-memory-prefix", PREFIX) as service:
+    with SmallShmService("--shared-memory-prefix", PREFIX) as service:
         caller = call(service)
         sparse, filler = (service.objects / (PREFIX + name) for name in ("sparse", "filler"))
         with sparse.open("wb") as file:

@@ -18,7 +18,7 @@ from support.v2.regions import TRIES, register, registered
 
 
 def test_workers_on_a_full_disk(call: type[Caller], tmp_path: Path) -> None:
-    options = ("--grpc", "true", "--workers", "2", "--shared-memory-prefix", PREFIX)
+    options = ("--workers", "2", "--shared-memory-prefix", PREFIX)
     with small_disk(tmp_path) as disk, segment(X.nbytes) as owned:
         if not disk.is_mounted:
             pytest.skip("no disk may be mounted here, and a limit on files is one process's own")

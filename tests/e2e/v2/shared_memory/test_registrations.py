@@ -149,7 +149,7 @@ def test_a_worker_that_dies_leaves_registrations(
 def test_segments_outlive_the_service(call: type[Caller]) -> None:
     with segment(SIZE) as owned:
         put(owned, X)
-        with Service("--grpc", "true", "--shared-memory-prefix", "/" + PREFIX) as alone:
+        with Service("--shared-memory-prefix", "/" + PREFIX) as alone:
             caller = call(alone)
             assert register(caller, "r", owned.key).status == 200
             assert caller.infer(document(source(40), outputs=into(40))).status == 200

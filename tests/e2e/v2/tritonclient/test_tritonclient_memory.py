@@ -33,7 +33,7 @@ def test_system_shared_memory(kind: Tritonclient) -> None:
     x = np.linspace(-5, 5, 1000, dtype="<f4")
     key = "/" + PREFIX + "tritonclient"
     handle = client_memory.create_shared_memory_region("in", key, 2 * x.nbytes)
-    options = ("--grpc", "true", "--workers", "2", "--shared-memory-prefix", PREFIX)
+    options = ("--workers", "2", "--shared-memory-prefix", PREFIX)
     try:
         client_memory.set_shared_memory_region(handle, [x])
         with Service(*options) as service, kind.blocking(f"127.0.0.1:{service.port}") as client:
@@ -62,7 +62,7 @@ def test_system_shared_memory(kind: Tritonclient) -> None:
 @pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
 def test_cuda_shared_memory(kind: Tritonclient) -> None:
     """Its helper for allocations needs a device; what goes over the wire does not."""
-    options = ("--grpc", "true", "--backend", "auto", "--cuda-shared-memory", "true")
+    options = ("--backend", "auto", "--cuda-shared-memory", "true")
     with (
         segment(4096) as owned,
         DeviceService(*options) as service,
