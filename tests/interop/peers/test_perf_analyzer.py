@@ -14,25 +14,40 @@ from support.services.server import Service
 TOOL = Path(os.environ["PERF_ANALYZER"])
 
 
+OVER_HTTP = ["-i", "http"]
+OVER_GRPC = ["-i", "grpc"]
+
+
+@pytest.mark.parametrize(
+    "transport",
+    [
+        pytest.param(OVER_HTTP, id="http"),
+        pytest.param([*OVER_HTTP, "--output-tensor-format=json"], id="json"),
+        pytest.param(OVER_GRPC, id="grpc"),
+        pytest.param([*OVER_GRPC, "--async", "--streaming"], id="stream"),
+        pytest.param([*OVER_GRPC, "--grpc-compression-algorithm=gzip"], id="gzip"),
+    ],
+)
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(["-m", "round", "--shape", "X:1024"], id="binary"),
+        pytest.param(["-m", "round", "--shape", "X:1024"], id="1024"),
+        pytest.param(["-m", "round", "--shape", "X:4"], id="4"),
         pytest.param(["-m", "onnx_round", "-x", "11", "--shape", "X:16,16"], id="version"),
         pytest.param(
             ["-m", "directml_element_wise_round", "-x", "2_1", "--shape", "InputTensor:1,2,3,4"],
             id="rank-4",
         ),
-        # Its own JSON inputs have one number whatever their shape; Triton refuses them too.
-        pytest.param(["-m", "round", "--shape", "X:9", "--output-tensor-format=json"], id="json"),
         pytest.param(["-m", "round", "--shape", "X:1024", "--concurrency-range", "4:4"], id="four"),
     ],
 )  # fmt: skip
-def test_it_measures(service: Service, tmp_path: Path, options: list[str]) -> None:
+def test_it_measures(
+    service: Service, tmp_path: Path, transport: list[str], options: list[str]
+) -> None:
     report = tmp_path / "report.csv"
     ran = subprocess.run(
         [
-            *(TOOL, "-u", f"127.0.0.1:{service.port}", "-i", "http", "-f", report),
+            *(TOOL, "-u", f"127.0.0.1:{service.port}", "-f", report, *transport),
             *("--measurement-mode", "count_windows", "--measurement-request-count", "50"),
             *("--stability-percentage", "999", *options),
         ],
@@ -41,7 +56,9 @@ def test_it_measures(service: Service, tmp_path: Path, options: list[str]) -> No
         timeout=100,
         env={**os.environ, "LD_LIBRARY_PATH": str(TOOL.absolute().parents[1] / "lib")},
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    told = ran.stdout + ran.stderr
+    assert ran.returncode == 0, told
+    assert "had error" not in told, told
     (row,) = csv.DictReader(report.read_text().splitlines())
     assert float(row["Inferences/Second"]) > 0
     # What the service says of itself, which it asks for before and after; it takes versions
