@@ -104,15 +104,11 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 def headers(stream: int, block: bytes, *, ends: bool) -> bytes:
     """A header block in one HEADERS, and CONTINUATION if it is longer than a frame."""
-    flags = END_STREAM if ends else 0
-    if len(block) <= MIN_FRAME_BYTES:
-        return frame(Kind.HEADERS, flags | END_HEADERS, stream, block)
-    first, rest = block[:MIN_FRAME_BYTES], block[MIN_FRAME_BYTES:]
-    frames = [frame(Kind.HEADERS, flags, stream, first)]
-    while rest:
-        piece, rest = rest[:MIN_FRAME_BYTES], rest[MIN_FRAME_BYTES:]
-        frames.append(frame(Kind.CONTINUATION, 0 if rest else END_HEADERS, stream, piece))
-    return b"".join(frames)
+    begin, kind, flags = b"", Kind.HEADERS, END_STREAM if ends else 0
+    while len(block) > MIN_FRAME_BYTES:
+        begin += frame(kind, flags, stream, block[:MIN_FRAME_BYTES])
+        kind, flags, block = Kind.CONTINUATION, 0, block[MIN_FRAME_BYTES:]
+    return begin + frame(kind, flags | END_HEADERS, stream, block)
 
 
 def settings(values: dict[Setting, int]) -> bytes:

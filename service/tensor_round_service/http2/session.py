@@ -16,7 +16,6 @@ from .frames import (
     END_STREAM,
     FIRST_WINDOW,
     HEAD_BYTES,
-    MAX_FRAME_BYTES,
     MAX_NUMBER,
     MAX_WINDOW,
     MIN_FRAME_BYTES,
@@ -29,7 +28,7 @@ from .frames import (
 from .head import MalformedHead, RequestHead, check_trailers
 from .limits import ConnectionFault, Event, SessionLimits, StreamFault
 from .outbox import Outbox
-from .settings import read_settings
+from .settings import opening, read_settings
 from .stream import Credit, S
 
 #: Makes a stream of its number, its head, the connection's credit and the peer's first window.
@@ -47,14 +46,7 @@ class Session(Generic[S]):
         self._make = make
         self._limits = limits
         self.outbox: Outbox[S] = Outbox()
-        self.outbox.control += frames.settings(
-            {
-                Setting.MAX_CONCURRENT_STREAMS: limits.streams,
-                Setting.INITIAL_WINDOW_SIZE: FIRST_WINDOW,
-                Setting.MAX_FRAME_SIZE: MAX_FRAME_BYTES,
-                Setting.MAX_HEADER_LIST_SIZE: limits.max_list_bytes,
-            }
-        ) + frames.window_update(0, FIRST_WINDOW - DEFAULT_WINDOW)
+        self.outbox.control += opening(limits)
         self.credit = Credit()
         #: Streams that are not over, or whose handlers are not.
         self.streams: dict[int, S] = {}
@@ -69,8 +61,7 @@ class Session(Generic[S]):
         #: Whether no further stream is served.
         self.is_draining = False
         #: Whether streams wait to be opened, with all that has come behind their heads.
-        self.is_waiting = False
-        self._may_open = 0
+        self.is_waiting, self._may_open = False, 0
         #: Frames that have come whole.
         self.frames = 0
         self._decoder = Decoder(limits.max_list_bytes, limits.max_fields)
@@ -96,10 +87,9 @@ class Session(Generic[S]):
     # Receiving.
 
     def receive(self, received: memoryview, may_open: int = MAX_NUMBER) -> None:
-        """Use received bytes; at a fault GOAWAY is sent, and what follows is ignored.
+        """Use received bytes, up to the head of a stream beyond so many that may be opened.
 
-        They are used up to the head of a stream beyond so many that may be opened. The rest is used
-        by the next call, which may bring nothing more.
+        The next call, which may bring nothing, uses the rest. After a fault all is ignored.
         """
         if self.fault is not None:
             return
