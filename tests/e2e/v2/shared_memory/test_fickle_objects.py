@@ -112,11 +112,12 @@ def test_an_object_that_is_cut_while_it_is_rounded(
     refused = []
     with cut_again_and_again(cut.path) as cuts:
         end = time.monotonic() + SECONDS
-        while time.monotonic() < end or len(cuts) < 10:
+        # On a loaded machine few requests meet it cut in that time.
+        while time.monotonic() < end or len(cuts) < 10 or not any(refused):
+            assert time.monotonic() < end + 60, "of so many some must have met it cut"
             outcome = caller.infer(request, payload)
             refused.append(not is_right(outcome, has_bytes=form == "out"))
             assert service.get("/livez").status == 200
-    assert any(refused), "of so many some must have met it cut"
     put(cut.path, GIVEN)
     put(other.path, GIVEN)
     assert is_right(caller.infer(request, payload), has_bytes=form == "out")
