@@ -169,8 +169,9 @@ def test_an_error_keeps_nothing_of_a_freed_value() -> None:
         kept.append(weakref.ref(numbers))
         raise ValueError("no tensor")
 
-    with pytest.raises(ValueError, match="no tensor"), nesting.freed([1, 2]):
+    with pytest.raises(ValueError, match="no tensor") as caught, nesting.freed([1, 2]):
         refuse()
+    assert caught.value.__traceback__ is not None
     assert kept[0]() is None
 
 
