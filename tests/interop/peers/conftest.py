@@ -12,5 +12,5 @@ from support.services.server import Service
 
 @pytest.fixture(scope="session")
 def service() -> Iterator[Service]:
-    with Service("--grpc", "true", "--shared-memory-prefix", PREFIX) as running:
+    with Service("--shared-memory-prefix", PREFIX) as running:
         yield running

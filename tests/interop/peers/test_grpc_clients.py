@@ -85,7 +85,7 @@ def test_a_limit_of_time(client: triton.InferenceServerClient) -> None:
 def test_tls_keys_and_certificates_of_clients(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text(hashlib.sha256(b"open sesame").hexdigest() + "\n")
-    options = ("--grpc", "true", "--api-keys-file", str(keys), "--ssl-ca-certs", str(CA))
+    options = ("--api-keys-file", str(keys), "--ssl-ca-certs", str(CA))
     theirs = {"root_certificates": str(CA)}
     mine = {"private_key": str(CLIENT), "certificate_chain": str(CLIENT)}
     with TlsService(*options, caller=caller_context(CLIENT)) as service:

@@ -25,7 +25,7 @@ FIELDS = ("-H", "content-type: application/grpc", "-H", "te: trailers")
 def called(request: pytest.FixtureRequest) -> Iterator[Service]:
     """A service of which h2load and nghttp accept the certificate, for they check none."""
     kind: type[Service] = request.param
-    with kind("--grpc", "true") as running:
+    with kind() as running:
         yield running
 
 
