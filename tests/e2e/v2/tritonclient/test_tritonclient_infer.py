@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from support.http.inference_form import AWAY, EVEN, ZERO, X
+from support.http.inference_form import DIRECTML, EVEN, MODELS, X
 from support.v2.tritonclients import Tritonclient, given
 from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import FLOATS, INTEGER_WIDTHS, rounded
@@ -20,7 +20,6 @@ NUMPY: dict[str, Any] = {
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
 }
 FP8 = ("float8_e4m3fn", "float8_e5m2")
-DIRECTML = "directml_element_wise_round"
 
 
 def asked(
@@ -80,23 +79,7 @@ def test_every_length_and_compression(
     assert result.as_numpy("Y").tobytes() == np.rint(x).tobytes()
 
 
-@pytest.mark.parametrize(
-    ("model", "version", "parameters", "expected"),
-    [
-        ("round", "", {}, EVEN),
-        ("round", "1", {"rounding": "ties_to_away"}, AWAY),
-        ("round", "", {"rounding": "toward_zero"}, ZERO),
-        ("onnx_round", "", {}, EVEN),
-        ("onnx_round", "11", {}, EVEN),
-        ("onnx_round", "22", {}, EVEN),
-        ("openvino_round", "", {}, EVEN),
-        ("openvino_round", "5", {"mode": "half_away_from_zero"}, AWAY),
-        (DIRECTML, "", {}, EVEN),
-        (DIRECTML, "3_0", {"rounding_mode": "TOWARD_INFINITY"}, AWAY),
-        (DIRECTML, "6_4", {"rounding_mode": "DML_ROUNDING_MODE_TOWARD_ZERO"}, ZERO),
-        (DIRECTML, "5_2", {"rounding_mode": 1}, ZERO),
-    ],
-)
+@pytest.mark.parametrize(("model", "version", "parameters", "expected"), MODELS)
 def test_every_model(
     kind: Tritonclient,
     client: Any,

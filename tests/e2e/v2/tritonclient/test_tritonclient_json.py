@@ -12,7 +12,7 @@ import tritonclient.http as triton
 import tritonclient.http.aio as triton_aio
 from tritonclient.utils import np_to_triton_dtype
 
-from support.http.inference_form import AWAY, EVEN, ZERO, X
+from support.http.inference_form import AWAY, MODELS, X
 from support.v2.tritonclients import OverHttp, Tritonclient
 from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import INTEGER_WIDTHS, Bits, is_nan, rounded
@@ -101,28 +101,7 @@ def test_every_mixture_and_shape(
     assert ("data" in result.get_response()["outputs"][0]) is not binary_out
 
 
-@pytest.mark.parametrize(
-    ("model", "version", "parameters", "expected"),
-    [
-        ("round", "", {}, EVEN),
-        ("round", "1", {"rounding": "ties_to_away"}, AWAY),
-        ("round", "", {"rounding": "toward_zero"}, ZERO),
-        ("onnx_round", "", {}, EVEN),
-        ("onnx_round", "11", {}, EVEN),
-        ("onnx_round", "22", {}, EVEN),
-        ("openvino_round", "", {}, EVEN),
-        ("openvino_round", "5", {"mode": "half_away_from_zero"}, AWAY),
-        ("directml_element_wise_round", "", {}, EVEN),
-        ("directml_element_wise_round", "3_0", {"rounding_mode": "TOWARD_INFINITY"}, AWAY),
-        (
-            "directml_element_wise_round",
-            "6_4",
-            {"rounding_mode": "DML_ROUNDING_MODE_TOWARD_ZERO"},
-            ZERO,
-        ),
-        ("directml_element_wise_round", "5_2", {"rounding_mode": 1}, ZERO),
-    ],
-)
+@pytest.mark.parametrize(("model", "version", "parameters", "expected"), MODELS)
 def test_every_model(
     client: triton.InferenceServerClient,
     model: str,
