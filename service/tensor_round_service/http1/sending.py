@@ -96,12 +96,25 @@ class Writer:
             self._drained = asyncio.get_running_loop().create_future()
             await self._drained
 
+    def write(self, parts: Parts) -> None:
+        """Pass the parts to the transport, by one system call if that needs no copy.
+
+        Each system call may wake the peer. ``writelines`` of asyncio's own transports joins the
+        parts up to Python 3.11, and does not pause writing before 3.12.9 and 3.13.2
+        (CVE-2024-12254).
+        """
+        if isinstance(self._transport, asyncio.WriteTransport):
+            for part in parts:
+                self._transport.write(part)
+        else:
+            self._transport.writelines(parts)
+
     async def write_parts(self, parts: Parts) -> None:
         """Write the parts; on return the transport has no more use for their memory."""
         if self.is_encrypted:
             await self._encrypt(parts)
         else:
-            _write_without_copy(self._transport, parts)
+            self.write(parts)
             await self.drain()
 
     async def _encrypt(self, parts: Parts) -> None:
@@ -146,15 +159,3 @@ def _held_by_kernel(sock: Any) -> int:
     held = bytearray(4)
     fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, held)  # SIOCOUTQ, see tcp(7)
     return int.from_bytes(held, sys.byteorder)
-
-
-def _write_without_copy(transport: Any, parts: Parts) -> None:
-    """Write with one system call if the transport does not join the parts for it.
-
-    Each system call may wake the peer.
-    """
-    if type(transport).writelines is asyncio.WriteTransport.writelines:  # joins the parts
-        for part in parts:
-            transport.write(part)
-    else:
-        transport.writelines(parts)

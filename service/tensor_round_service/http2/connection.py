@@ -239,7 +239,7 @@ class Connection(ConnectionLifecycle):
             elif nbytes <= _JOINED_BYTES:
                 self.transport.write(b"".join(parts))
             else:
-                self.transport.writelines(parts)
+                writer.write(parts)
             if not writer.is_paused:
                 self._land()
 
@@ -297,7 +297,7 @@ class Connection(ConnectionLifecycle):
 
     def _linger(self) -> None:
         """See :meth:`.ConnectionLifecycle._linger`; what waits until the peer reads comes first."""
-        self.transport.writelines(self.session.outbox.take(0)[0])
+        self._writer.write(self.session.outbox.take(0)[0])
         super()._linger()
 
     def shutdown(self) -> None:

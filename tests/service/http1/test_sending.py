@@ -21,7 +21,6 @@ from tensor_round_service.http1.sending import (
     TLS_PIECE_BYTES,
     Writer,
     _held_by_kernel,
-    _write_without_copy,
 )
 from tensor_round_service.process.tls import server_context
 
@@ -268,7 +267,7 @@ def test_a_socket_that_is_closed_holds_nothing() -> None:
 
 
 class Joining(asyncio.Transport):
-    """A transport whose class has no way to write parts, but what asyncio has for all."""
+    """A transport of asyncio."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -278,8 +277,14 @@ class Joining(asyncio.Transport):
         self.written.append(data)
 
 
-class Gathering(Joining):
-    """One that writes parts by one call."""
+class Gathering:
+    """A transport of another loop, which writes parts by one call."""
+
+    def __init__(self) -> None:
+        self.written: list[Any] = []
+
+    def get_extra_info(self, name: str) -> None:
+        """There is no TLS."""
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.written.append(list_of_data)
@@ -297,7 +302,20 @@ def test_a_lost_transport_is_not_kept() -> None:
 def test_no_transport_joins_the_parts() -> None:
     parts = [b"head", memoryview(LARGE)]
     joining, gathering = Joining(), Gathering()
-    _write_without_copy(joining, parts)
-    _write_without_copy(gathering, parts)
+    Writer(joining).write(parts)
+    Writer(gathering).write(parts)
     assert [each is part for each, part in zip(joining.written, parts, strict=True)] == [True, True]
     assert gathering.written == [parts]
+
+
+def test_writing_pauses_whatever_the_parts(runner: asyncio.Runner) -> None:
+    async def main() -> None:
+        async with plain() as (written, peer):
+            written.writer.write([b"head", memoryview(LARGE)])
+            assert written.writer.is_paused
+            assert written.writer.unsent == written.transport.get_write_buffer_size() > 0
+            await read(peer, 4 + len(LARGE))
+            await until(lambda: not written.writer.is_paused)
+            assert written.writer.unsent == 0
+
+    runner.run(main())
