@@ -73,11 +73,12 @@ test: $(VENV)/.test ## Run the whole test suite, or the part that ARGS selects
 test-pythons: ## Run the whole suite on each supported Python that is found (PYTHONS="/path/of/python3.14")
 	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py $(MAKE) --no-print-directory test ARGS="$(FOUR)"
 
-# What a request, a client and a stop go through.
-END_TO_END := $(addprefix tests/e2e/,rounding v2 sdk process)
-test-image-python: ## Run the end-to-end tests on the images' Python, if it is found and is not PYTHON
+# What a request, a client and a stop go through, and what lies on asyncio.
+IMAGE_TESTS := $(addprefix tests/service/,http1 http2 grpc engine) \
+	$(addprefix tests/e2e/,rounding v2 sdk process)
+test-image-python: ## Run the end-to-end, connection and engine tests on the images' Python, if it is found and is not PYTHON
 	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py --image \
-		$(MAKE) --no-print-directory test ARGS="$(FOUR) $(END_TO_END)"
+		$(MAKE) --no-print-directory test ARGS="$(FOUR) $(IMAGE_TESTS)"
 
 KERNELS := .venvs/kernels
 $(KERNELS)/.kernels: $(KERNELS)/pyvenv.cfg pyproject.toml
