@@ -243,10 +243,11 @@ class ReceivedRequest(BodyReceiver):
         except (MalformedRequest, RequestRefused) as error:
             self.fail(error)
             return
-        if is_done and self._waiter is not None:
+        if not is_done:
+            if self._progress is not None:
+                self._progress(self.missing)
+        elif self._waiter is not None and not self._waiter.done():  # it may be cancelled
             self._waiter.set_result(None)
-        elif self._progress is not None:
-            self._progress(self.missing)
 
     def fail(self, error: Exception) -> None:
         """Raise an error in the route that waits for the body."""

@@ -296,6 +296,20 @@ async def test_a_request_that_is_cancelled_is_refused() -> None:
 
 
 @on_a_loop
+async def test_a_body_may_end_as_its_request_is_cancelled() -> None:
+    async with serving() as site, site.peer() as peer:
+        give(peer.connection, asked(length=2) + b"a")
+        assert peer.connection.state is State.RECEIVING
+        (task,) = site.state.tasks
+        await asyncio.sleep(0)  # it waits from now on
+        task.cancel()
+        give(peer.connection, b"b" + asked(length=1) + b"c")
+        expected = answer(b"Draining", status=b"400 Bad Request") + answer(b"c")
+        assert await peer.read(len(expected)) == expected
+        assert site.handler.statuses == [400, 200]
+
+
+@on_a_loop
 async def test_a_response_that_is_cancelled_is_aborted(caplog: pytest.LogCaptureFixture) -> None:
     response, owner = owned(bytes(32 << 20))
 
