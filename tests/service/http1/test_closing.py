@@ -271,7 +271,8 @@ async def test_who_does_not_read_a_response_is_aborted(
 
 @on_a_loop
 async def test_who_reads_at_the_rate_gets_a_response() -> None:
-    async with serving(large) as site, site.peer() as peer:
+    # Each read takes more than its kernel holds, so that more follows at once.
+    async with serving(large) as site, site.peer(receives=64 << 10) as peer:
         await peer.send(asked())
         await peer.state(State.SENDING)
         for _ in range(3 * CHECKS_IN_GRACE):
@@ -279,7 +280,8 @@ async def test_who_reads_at_the_rate_gets_a_response() -> None:
             assert peer.is_due_in(LIMITS.rate_interval)
             await pass_time(LIMITS.rate_interval)
             assert peer.connection.state is State.SENDING
-        assert await checks(peer) == CHECKS_IN_GRACE
+        # What is on its way counts at a later check.
+        assert CHECKS_IN_GRACE <= await checks(peer) < 2 * CHECKS_IN_GRACE
 
 
 @on_a_loop
