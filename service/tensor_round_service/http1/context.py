@@ -176,7 +176,6 @@ class Deadline:
         self._expired = _do_nothing
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
 
     def _fire(self) -> None:
         self._timer, due = None, self._due

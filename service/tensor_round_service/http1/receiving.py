@@ -198,7 +198,7 @@ class ReceivedRequest(BodyReceiver):
         if self.is_lost or not _HALF_CLOSED:
             return self.is_lost
         sock = self.transport.get_extra_info("socket")
-        if sock is None or sock.fileno() < 0:  # the transport is closed, and says so in a moment
+        if sock is None or sock.fileno() == -1:  # the transport is closed, and says so in a moment
             return True
         watched = select.poll()
         watched.register(sock.fileno(), _HALF_CLOSED)

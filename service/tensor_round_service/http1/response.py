@@ -24,7 +24,7 @@ from .head import Head, Header
 NOT_MODIFIED = 304
 #: A new id is random bytes of the process and a counter: unique without a system call each.
 _process = os.urandom(8).hex().encode()
-_count = itertools.count(1)
+_count = itertools.count()
 
 
 def field_name(name: str) -> bytes:

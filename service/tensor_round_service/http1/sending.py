@@ -30,6 +30,10 @@ class Writer:
         *("is_encrypted", "is_lost", "is_paused"),
     )
 
+    _rate: MinimumRate
+    #: The value of ``unread`` at the last check of the rate, or of ``unsent`` at its start.
+    _checked: int
+
     def __init__(self, transport: Any) -> None:
         self._transport = transport
         #: Whether the connection has TLS.
@@ -41,9 +45,6 @@ class Writer:
         self._drained: asyncio.Future[None] | None = None
         #: Bytes of a response that are not passed to the transport yet.
         self._pending = 0
-        #: The value of ``unread`` at the last check of the rate.
-        self._checked = 0
-        self._rate: MinimumRate | None = None
 
     def open(self) -> None:
         """Have the transport pause writing as soon as a byte is in its write buffer."""
@@ -142,9 +143,9 @@ class Writer:
         self._checked = self.unsent
 
     def holds_rate(self, seconds: float) -> bool:
-        """Check the minimum rate since the last check or the start, ``seconds`` ago."""
+        """Check the minimum rate since the last check or its start, ``seconds`` ago."""
         before, self._checked = self._checked, self.unread
-        if self._rate is None or not self._checked:
+        if not self._checked:
             return True
         return self._rate.record(max(0, before - self._checked), seconds)
 

@@ -232,7 +232,6 @@ def test_the_rate_is_of_what_the_peer_has_received(runner: asyncio.Runner) -> No
 
             written.transport.write(LARGE)
             before, unsent = await at_rest(0), writer.unsent
-            assert writer.holds_rate(1) is True
             # What the kernel holds is neither read nor a debt.
             writer.start_rate(1, 0)
             assert before > unsent
@@ -244,10 +243,14 @@ def test_the_rate_is_of_what_the_peer_has_received(runner: asyncio.Runner) -> No
                 after = await at_rest(count << 20)
                 assert writer.holds_rate(before - after + seconds) is is_held
                 before = after
-            # From the start on, what was not sent then counts.
+            # What was read before the start does not count; what was not sent then does.
+            await read(peer, 1 << 20)
+            await at_rest(3 << 20)
+            writer.start_rate(1, 0)
+            assert writer.holds_rate(1) is False
             unsent = writer.unsent
             writer.start_rate(1, 0)
-            await read(peer, 7 << 20)
+            await read(peer, 6 << 20)
             after = await at_rest(9 << 20)
             assert after < unsent
             assert writer.holds_rate(unsent - after) is True
