@@ -1,8 +1,10 @@
-"""A header block, while its frames come (RFC 9113, section 4.3)."""
+"""Header blocks: while their frames come (RFC 9113, section 4.3), and what they say."""
 
 from __future__ import annotations
 
+from .fields import Decoder, Field, MalformedBlock
 from .frames import END_STREAM, PADDED, PRIORITIZED, Code
+from .head import RequestHead
 from .limits import ConnectionFault, SessionLimits
 
 
@@ -45,3 +47,32 @@ def first_part(flags: int, payload: bytes) -> bytes:
     if begin + padding > len(payload):
         raise ConnectionFault(Code.PROTOCOL_ERROR, "the padding is longer than its frame")
     return payload[begin : len(payload) - padding]
+
+
+class BlockReader:
+    """Reads the header blocks of one connection, one after another.
+
+    Clients send the same few bytes for each call to a method, so the last head is kept.
+    """
+
+    __slots__ = ("_decoder", "_fields", "_head")
+
+    def __init__(self, limits: SessionLimits) -> None:
+        self._decoder = Decoder(limits.max_list_bytes, limits.max_fields)
+        self._fields: list[Field] | None = None
+        self._head: RequestHead | None = None
+
+    def fields(self, block: bytes) -> list[Field]:
+        """The fields of a block; raises :class:`ConnectionFault`."""
+        try:
+            return self._decoder.decode(block)
+        except MalformedBlock as error:
+            raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from None
+
+    def head(self, fields: list[Field]) -> RequestHead:
+        """The head of a request with the last fields; raises :class:`MalformedHead`."""
+        if self._head is None or fields is not self._fields:
+            self._head = None
+            self._head = RequestHead(fields, is_cut=self._decoder.is_cut)
+            self._fields = fields
+        return self._head

@@ -7,8 +7,8 @@ from typing import Generic
 
 from . import frames
 from .allowance import Allowance
-from .blocks import Block, first_part
-from .fields import TABLE_BYTES, Decoder, MalformedBlock
+from .blocks import Block, BlockReader, first_part
+from .fields import TABLE_BYTES
 from .frames import (
     ACK,
     DEFAULT_WINDOW,
@@ -64,7 +64,7 @@ class Session(Generic[S]):
         self.is_waiting, self._may_open = False, 0
         #: Frames that have come whole.
         self.frames = 0
-        self._decoder = Decoder(limits.max_list_bytes, limits.max_fields)
+        self._blocks = BlockReader(limits)
         self._resets = Allowance(*limits.resets, clock)
         self._idle_frames = Allowance(*limits.idle_frames, clock)
         #: Bytes of DATA received, and in both directions at the last idle frame.
@@ -321,16 +321,12 @@ class Session(Generic[S]):
             self._block = block
             return
         self._block, number = None, block.number
-        try:
-            fields = self._decoder.decode(block.content)
-        except MalformedBlock as error:
-            raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from None
+        fields = self._blocks.fields(block.content)
         try:
             if number > self.last:
                 self.last = number
                 self._may_open -= 1
-                head = RequestHead(fields, is_cut=self._decoder.is_cut)
-                self._open(number, head, block.ends)
+                self._open(number, self._blocks.head(fields), block.ends)
                 return
             stream = self.streams.get(number)
             if stream is None or stream.is_reset:  # late trailers
