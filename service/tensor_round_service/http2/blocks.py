@@ -7,6 +7,9 @@ from .frames import END_STREAM, PADDED, PRIORITIZED, Code
 from .head import RequestHead
 from .limits import ConnectionFault, SessionLimits
 
+#: Blocks up to this size may be kept: those whose fields are in the table, but for a few.
+_KEPT_BYTES = 128
+
 
 class Block:
     """The block that a HEADERS frame begins and CONTINUATION goes on with.
@@ -52,27 +55,37 @@ def first_part(flags: int, payload: bytes) -> bytes:
 class BlockReader:
     """Reads the header blocks of one connection, one after another.
 
-    Clients send the same few bytes for each call to a method, so the last head is kept.
+    Clients send the same few bytes for each call to a method: the last such head is kept. It has
+    little but what the decoder's table has.
     """
 
-    __slots__ = ("_decoder", "_fields", "_head")
+    __slots__ = ("_block", "_decoder", "_fields", "_head")
 
     def __init__(self, limits: SessionLimits) -> None:
         self._decoder = Decoder(limits.max_list_bytes, limits.max_fields)
-        self._fields: list[Field] | None = None
+        #: A block since which nothing has changed the table, and what it says.
+        self._block: bytes | None = None
+        self._fields: list[Field] = []
         self._head: RequestHead | None = None
 
     def fields(self, block: bytes) -> list[Field]:
         """The fields of a block; raises :class:`ConnectionFault`."""
+        if block == self._block:
+            return self._fields
         try:
-            return self._decoder.decode(block)
+            fields = self._decoder.decode(block)
         except MalformedBlock as error:
             raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from None
+        is_kept = len(block) <= _KEPT_BYTES and not self._decoder.has_changed
+        self._block, self._fields = (block, fields) if is_kept else (None, [])
+        self._head = None
+        return fields
 
     def head(self, fields: list[Field]) -> RequestHead:
         """The head of a request with the last fields; raises :class:`MalformedHead`."""
-        if self._head is None or fields is not self._fields:
-            self._head = None
-            self._head = RequestHead(fields, is_cut=self._decoder.is_cut)
-            self._fields = fields
-        return self._head
+        if self._head is not None:
+            return self._head
+        head = RequestHead(fields, is_cut=self._decoder.is_cut)
+        if fields is self._fields and not head.repeated:  # else values are joined
+            self._head = head
+        return head

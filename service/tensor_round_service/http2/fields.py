@@ -58,22 +58,12 @@ class Decoder:
         self._limit = TABLE_BYTES
         #: Whether the last list was cut.
         self.is_cut = False
-        #: The last block, and its fields. None if it has changed the table, so that the same bytes
-        #: say something else now.
-        self._block: bytes | None = None
-        self._fields: list[Field] = []
+        #: Whether the last block has changed the table: the same bytes may say something else then.
+        self.has_changed = False
 
     def decode(self, block: bytes) -> list[Field]:
-        """The fields of a block; raises :class:`MalformedBlock`.
-
-        A block that comes again, and says the same, has the same list.
-        """
-        if block != self._block:
-            self._block = block
-            self._fields = self._decoded(block)
-        return self._fields
-
-    def _decoded(self, block: bytes) -> list[Field]:
+        """The fields of a block; raises :class:`MalformedBlock`."""
+        self.has_changed = False
         try:
             return self._decode(block)
         except IndexError:
@@ -100,7 +90,7 @@ class Decoder:
                     raise MalformedBlock("the table would be larger than it may be")
                 self._limit = limit
                 self._evict()
-                self._block = None
+                self.has_changed = True
                 continue
             else:
                 index, at = _integer(block, at, 0x3F if byte & 0x40 else 0x0F)
@@ -114,7 +104,7 @@ class Decoder:
                     self._table.append(field)
                     self._used += len(name) + len(value) + FIELD_BYTES
                     self._evict()
-                    self._block = None
+                    self.has_changed = True
             count += 1
             size += len(field[0]) + len(field[1]) + FIELD_BYTES
             if size <= self._max_list_bytes and count <= self._max_fields:

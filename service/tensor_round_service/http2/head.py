@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import copy
 
 from .fields import Field
 
@@ -65,6 +66,12 @@ class RequestHead:
         if stated is not None and not (stated.isdigit() and len(stated) <= _MAX_DIGITS):
             raise MalformedHead("content-length must be one number")
         self.length = None if stated is None else int(stated)
+
+    def copy(self) -> RequestHead:
+        """One whose ``values`` may be changed: many requests of a connection may share a head."""
+        own = copy(self)
+        own.values = dict(self.values)
+        return own
 
     def _join(self) -> None:
         lines: dict[bytes, list[bytes]] = {}

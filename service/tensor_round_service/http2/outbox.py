@@ -40,20 +40,25 @@ class Outbox(Generic[S]):
 
     def queue(self, stream: S, parts: Sequence[bytes | memoryview], trailers: bytes | None) -> None:
         """Have a stream send its parts and then its trailers, if any."""
-        views = [memoryview(part) for part in parts if len(part)]
-        nbytes = sum(map(len, views))
+        nbytes = sum(map(len, parts))
         limit = min(stream.send_window, self.window, COPIED_BYTES - len(self.control))
-        is_copied = not stream.queued and (not nbytes or (nbytes <= limit and not self._row))
-        stream.parts.extend(views)
-        stream.queued += nbytes
-        if not is_copied:
-            stream.trailers = trailers
-            self.give_turn(stream)
+        if not stream.queued and (not nbytes or (nbytes <= limit and not self._row)):
+            self._copy(stream, b"".join(parts))
+            if trailers is not None:
+                self.control += frames.headers(stream.number, trailers, ends=True)
             return
-        for part in self._frames(stream, nbytes):
-            self.control += part
-        if trailers is not None:
-            self.control += frames.headers(stream.number, trailers, ends=True)
+        stream.parts += [memoryview(part) for part in parts if len(part)]
+        stream.queued += nbytes
+        stream.trailers = trailers
+        self.give_turn(stream)
+
+    def _copy(self, stream: S, content: bytes) -> None:
+        """Put DATA with all that a stream sends now behind the frames of control."""
+        self._count(stream, len(content))
+        stream.sent += len(content)
+        for begin in range(0, len(content), self.max_frame):
+            piece = content[begin : begin + self.max_frame]
+            self.control += frames.frame(Kind.DATA, 0, stream.number, piece)
 
     def give_turn(self, stream: S) -> None:
         """Put a stream into the row, if it has anything to send and its window is open."""
@@ -87,9 +92,7 @@ class Outbox(Generic[S]):
 
     def _frames(self, stream: S, nbytes: int) -> list[Part]:
         """DATA with the next bytes of a stream."""
-        stream.send_window -= nbytes
-        self.window -= nbytes
-        self.sent += nbytes
+        self._count(stream, nbytes)
         made: list[Part] = []
         while nbytes:
             size = min(nbytes, self.max_frame)
@@ -97,3 +100,9 @@ class Outbox(Generic[S]):
             made += stream.pop(size)
             nbytes -= size
         return made
+
+    def _count(self, stream: S, nbytes: int) -> None:
+        """Take bytes of DATA off the windows."""
+        stream.send_window -= nbytes
+        self.window -= nbytes
+        self.sent += nbytes

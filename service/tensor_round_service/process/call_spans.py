@@ -37,6 +37,7 @@ def begin_call(tracer: Tracer, route_of: Callable[[str], str], stream: ServedStr
     }
     if stream.client is not None:
         attributes["client.address"] = stream.client[0]
+    stream.head = stream.head.copy()
     route = route_of(path)
     name = "grpc" if route == "other" else route.removeprefix("/")
     return CallSpan(tracer, start_span(tracer, stream.head, name, attributes, started), epoch)

@@ -134,6 +134,18 @@ def test_without_a_lawful_parent_a_call_begins_a_trace(
     assert f"traceparent=00-{span.trace}-{span.id}-" in line
 
 
+def test_calls_with_the_same_head_have_their_own_traces(
+    client: Client, collector: Collector
+) -> None:
+    """A client of gRPC sends the same bytes for each: fields that are in its table by then."""
+    for _ in range(4):
+        assert client.call("ServerMetadata", b"").status == 0
+    name = f"{SERVICE}/ServerMetadata"
+    spans = collector.wait(lambda span: span.name == name, 4)
+    assert {span.parent for span in spans} == {""}
+    assert len({span.trace for span in spans}) == 4
+
+
 def test_an_unlawful_state_is_ignored(client: Client, collector: Collector) -> None:
     for state in ("odd member", "a=1,a=2", "k=" + "v" * 600):
         assert client.call("ServerLive", b"", LAWFUL, ("tracestate", state)).status == 0
