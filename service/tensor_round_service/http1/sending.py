@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import select
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from ..content import Parts
@@ -97,7 +98,7 @@ class Writer:
             self._drained = asyncio.get_running_loop().create_future()
             await self._drained
 
-    def write(self, parts: Parts) -> None:
+    def write(self, parts: Sequence[bytes | bytearray | memoryview]) -> None:
         """Pass the parts to the transport, by one system call if that needs no copy.
 
         Each system call may wake the peer. ``writelines`` of asyncio's own transports joins the
