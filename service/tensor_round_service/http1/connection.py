@@ -387,26 +387,25 @@ def start_eagerly(
 
 
 class _Rest(Coroutine[Any, Any, None]):
-    """A coroutine that has been started and waits for ``waits_for``."""
+    """A coroutine that has been started and waits for ``waits_for``.
 
-    __slots__ = ("_coroutine", "_is_started", "_waits_for")
+    None is the event loop's next turn, which has come when a task first calls :meth:`send`.
+    """
+
+    __slots__ = ("_coroutine", "_waits_for")
 
     def __init__(self, coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
         self._coroutine = coroutine
         self._waits_for = waits_for
-        self._is_started = False
 
     def send(self, value: Any) -> Any:
-        """Return what the coroutine waits for; from the second call on, resume it."""
-        if self._is_started:
-            return self._coroutine.send(value)
-        self._is_started = True
+        """Return what the coroutine waits for, once; without it, resume the coroutine."""
         waits_for, self._waits_for = self._waits_for, None
-        return waits_for
+        return self._coroutine.send(value) if waits_for is None else waits_for
 
     def throw(self, *error: Any) -> Any:
         """Raise an exception where the coroutine waits."""
-        self._is_started, self._waits_for = True, None
+        self._waits_for = None
         try:
             return self._coroutine.throw(*error)
         finally:

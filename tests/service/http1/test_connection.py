@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 
 import pytest
 
@@ -330,6 +332,29 @@ async def test_a_large_response_is_written_as_it_lies(
         assert states == expected
         assert owner.ended == [(True, True)]
         assert not site.handler.left
+
+
+@on_a_loop
+async def test_a_response_is_sent_when_the_kernel_has_its_last_byte() -> None:
+    content = bytes(60_000)
+    response, owner = owned(content)
+
+    async def respond(_: Request) -> Response:
+        return response
+
+    async with serving(respond) as site, site.peer(receives=4096) as peer:
+        descriptor = peer.connection.transport.get_extra_info("socket").fileno()
+        nbytes = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                nbytes += os.write(descriptor, bytes(1 << 20))
+        give(peer.connection, asked())
+        assert peer.connection.state is State.SENDING
+        assert not owner.ended
+        assert await peer.read(nbytes) == bytes(nbytes)
+        await peer.response(content)
+        await peer.state(State.IDLE)
+        assert owner.ended == [(True, True)]
 
 
 @on_a_loop

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Coroutine
 from typing import Any
 
@@ -57,6 +59,22 @@ def test_what_waits_goes_on_as_a_task(runner: asyncio.Runner) -> None:
     runner.run(main())
 
 
+def test_what_waits_for_a_turn_goes_on_in_the_next(runner: asyncio.Runner) -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        steps.append("later")
+
+    async def main() -> None:
+        assert begin(work()) is not None
+        assert not steps
+        await asyncio.sleep(0)
+        assert steps == ["later"]
+
+    runner.run(main())
+
+
 def test_a_failure_after_waiting_is_the_tasks(runner: asyncio.Runner) -> None:
     async def work(future: asyncio.Future[None]) -> None:
         await future
@@ -103,6 +121,61 @@ def test_cancelling_reaches_the_coroutine(runner: asyncio.Runner) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert steps == ["told"]
+
+    runner.run(main())
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_what_was_cancelled_may_wait_again(runner: asyncio.Runner, is_waiting: bool) -> None:
+    got: list[str] = []
+
+    async def work(future: asyncio.Future[str]) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            got.append(await future)
+
+    async def main() -> None:
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        task = begin(work(future))
+        assert task is not None
+        if is_waiting:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not task.done()
+        future.set_result("came")
+        await task
+        assert got == ["came"]
+
+    runner.run(main())
+
+
+def test_an_error_that_is_raised_where_it_waits_keeps_nothing(runner: asyncio.Runner) -> None:
+    class Memory(bytearray):
+        pass
+
+    kept: list[weakref.ref[Memory]] = []
+
+    async def work() -> None:
+        memory = Memory(10)
+        kept.append(weakref.ref(memory))
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        task = begin(work())
+        assert task is not None
+        await asyncio.sleep(0)
+        gc.disable()
+        try:
+            task.cancel()
+            await asyncio.wait([task])
+            del task
+            assert kept[0]() is None
+        finally:
+            gc.enable()
 
     runner.run(main())
 
