@@ -22,6 +22,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -163,9 +164,12 @@ def main() -> int:
     lines = VERDICTS.read_text().splitlines() if VERDICTS.exists() else []
     kept = {key: verdict for line in lines for key, verdict in json.loads(line).items()}
     rooms: queue.Queue[Room] = queue.Queue(options.jobs)
-    with TemporaryDirectory() as folder:
+    # An interrupted run closes its rooms, too: Python would wait at its end for their processes.
+    with TemporaryDirectory() as folder, ExitStack() as opened:
         for number in range(options.jobs):
-            rooms.put(Room(Path(folder, str(number))))
+            room = Room(Path(folder, str(number)))
+            opened.callback(room.close)
+            rooms.put(room)
         enough = [judge(module, rooms, kept, options.every) for module in modules(options.parts)]
     if not enough:
         parser.error(f"no module has {' or '.join(options.parts)} in its path")

@@ -220,12 +220,10 @@ class _Collision:
         # Of two opposite collisions, the one whose first difference is positive.
         lowest = max(-((reach + distance) // stride), 0 if is_zero else 1 - size)
         highest = min((reach - distance) // stride, size - 1)
-        # The rest must be a multiple of the smaller strides' divisor; 0 if there are none.
-        divisor = self._divisors[at + 1] or stride
-        common = math.gcd(stride, divisor)
-        if distance % common:
-            return False
-        step = divisor // common
+        # The rest must be a multiple of the smaller strides' divisor, 0 if there are none. So the
+        # distance is one of the common divisor.
+        common = self._divisors[at]
+        step = (self._divisors[at + 1] or stride) // common
         first = -distance // common * pow(stride // common, -1, step)
         for difference in range(lowest + (first - lowest) % step, highest + 1, step):
             self._steps -= 1

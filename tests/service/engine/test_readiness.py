@@ -223,3 +223,4 @@ def test_a_proof_has_a_second_and_a_half_from_its_start(monkeypatch: pytest.Monk
 def test_a_new_process_is_neither_draining_nor_lost() -> None:
     lifecycle = ProcessLifecycle()
     assert (lifecycle.draining, lifecycle.is_lost(), lifecycle.connections()) == (False, False, {})
+    assert lifecycle.dropped_log_lines() == 0
