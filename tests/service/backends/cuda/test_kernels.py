@@ -6,11 +6,20 @@ that its compiler makes the same of the text is `make kernels`' and `make gpu-ch
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+
 import numpy as np
 import pytest
 
 from support.cases.backend_calls import sample_pair
-from support.devices.host_kernels import NO_COMPILER, compiler, doubled, round_run
+from support.devices.host_kernels import (
+    NO_COMPILER,
+    compiler,
+    copy_strided,
+    doubled,
+    round_run,
+)
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cuda.kernels import (
@@ -89,6 +98,33 @@ def test_tails_are_rounded_and_nothing_behind_them_is_touched(dtype: str) -> Non
         answer = run(dtype, "toward_negative", patterns[last], flushed=False, room=room)
         np.testing.assert_array_equal(answer[:count], right[last])
         assert set(answer[count:].tobytes()) == {STALE}
+
+
+@pytest.mark.parametrize("itemsize", STRIDED_COPY_KERNELS)
+def test_no_dimension_is_read_beyond_the_last(itemsize: int) -> None:
+    """They end where a page does. Whoever reads the next page crashes."""
+    pages = np.frombuffer(mmap.mmap(-1, 2 * mmap.PAGESIZE), np.uint8)
+    barred = pages.ctypes.data + mmap.PAGESIZE
+    none = 0  # of PROT_READ, PROT_WRITE and PROT_EXEC
+    done = ctypes.CDLL(None).mprotect(
+        ctypes.c_void_p(barred), ctypes.c_size_t(mmap.PAGESIZE), ctypes.c_int(none)
+    )
+    assert done == 0
+    # The size and both strides of four columns, then of three rows: a transposition.
+    dims = np.array([[4, 1, 3], [3, 4, 1]], np.int64)
+    pages[mmap.PAGESIZE - dims.nbytes : mmap.PAGESIZE] = dims.ravel().view(np.uint8)
+    source = np.arange(12, dtype=f"u{itemsize}").reshape(3, 4)
+    target = np.empty((4, 3), source.dtype)
+    copy_strided(
+        STRIDED_COPY_KERNELS[itemsize],
+        source.ctypes.data,
+        barred - dims.nbytes,
+        len(dims),
+        0,
+        target.ctypes.data,
+        source.size,
+    )
+    np.testing.assert_array_equal(target, source.T)
 
 
 def test_there_is_a_kernel_for_every_float_and_direction_and_for_every_width() -> None:
