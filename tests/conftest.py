@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+from collections.abc import Generator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Tests that need a GPU say so; a GPU that is there by chance changes nothing for the others.
@@ -21,3 +24,19 @@ os.environ["PYTHONWARNINGS"] = "error::DeprecationWarning,error::PendingDeprecat
 # On a busy machine any example may take longer than a deadline: pytest-timeout has the limit.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays to the end: no garbage collector has to look through it again.
+
+    In the whole suite these are 400,000 objects: to look at them took a quarter of the time of the
+    contract's tests.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +12,32 @@ import pytest
 import tensor_round as tr
 from suites.page import PAGE, of_rounding
 from suites.published import SUITES, Suite, numbers
-from suites.score import Score, answers_of, score
+from suites.score import Score, answers_of
+from suites.score import score as judged
 from suites.vectors import write
 from tensor_round.contract.dtypes import BY_NAME
 
-SCORES = {(str(s), dtype): score(s, dtype) for s in SUITES for dtype in s.specified}
+SCORED = {(str(suite), dtype): suite for suite in SUITES for dtype in suite.specified}
+
+
+@cache
+def score(suite: str, dtype: str) -> Score:
+    """Of the suite of that name; not by every worker, to collect."""
+    return judged(SCORED[suite, dtype], dtype)
+
+
+def scores() -> list[Score]:
+    return [score(*of) for of in SCORED]
 
 
 def test_the_page_is_current() -> None:
     # Of casts and quantization make test-oracles: that takes seconds.
-    assert PAGE.read_text().startswith(of_rounding(list(SCORES.values()))), "run make docs"
+    assert PAGE.read_text().startswith(of_rounding(scores())), "run make docs"
 
 
-@pytest.mark.parametrize("found", SCORES.values(), ids=lambda s: f"{s.suite}, {s.dtype}")
-def test_the_operands_find_every_rule_that_passes(found: Score) -> None:
+@pytest.mark.parametrize("of", SCORED, ids=", ".join)
+def test_the_operands_find_every_rule_that_passes(of: tuple[str, str]) -> None:
+    found = score(*of)
     answers = answers_of(found.dtype, found.suite.rounding)
     places = [int(np.flatnonzero(answers.bits == bits)[0]) for bits in found.closing]
     for rule in found.rules:
@@ -49,7 +62,7 @@ def test_the_operands_find_every_rule_that_passes(found: Score) -> None:
     ids=str,
 )
 def test_a_rule_passes(of: tuple[str, str], rule: str, seen: bool) -> None:
-    found = SCORES[of]
+    found = score(*of)
     (model,) = [model for model in found.passed if model.name == rule]
     assert (model not in found.unseen) == seen
 
@@ -65,7 +78,7 @@ def test_a_rule_passes(of: tuple[str, str], rule: str, seen: bool) -> None:
     ids=str,
 )
 def test_a_rule_is_found(of: tuple[str, str], rule: str) -> None:
-    found = SCORES[of]
+    found = score(*of)
     assert rule in {model.name for model in found.rules}
     assert rule not in {model.name for model in found.passed}
 
@@ -84,8 +97,7 @@ def test_the_product_passes(suite: Suite) -> None:
 
 
 def test_vectors_are_written_in_the_suites_formats(tmp_path: Path) -> None:
-    scores = [found for found in SCORES.values() if found.suite.name != "ONNX"]
-    files = write(tmp_path, scores)
+    files = write(tmp_path, [found for found in scores() if found.suite.name != "ONNX"])
     webnn = [path for path in files if path.parent.name == "webnn"]
     assert (len(webnn), len(files)) == (6, 22)
     for path in webnn:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -29,6 +31,7 @@ Array = npt.NDArray[Any]
 PAIR = ("float16", "ties_to_even")
 
 
+@cache
 def report(*wrong: int, got: int = 0x3C00, dtype: str = "float16") -> Report:
     """Of a kernel that returns ``got`` for these patterns, and what is right for others."""
 
@@ -41,7 +44,8 @@ def report(*wrong: int, got: int = 0x3C00, dtype: str = "float16") -> Report:
     return verify(kernel, dtypes=[dtype])
 
 
-THREE = report(0x4100, 0x4500, 0x4900)
+def three() -> Report:
+    return report(0x4100, 0x4500, 0x4900)
 
 
 def saved(folder: Path, data: Any) -> Path:
@@ -51,45 +55,50 @@ def saved(folder: Path, data: Any) -> Path:
 
 
 def test_without_a_baseline_every_fault_is_complained_of() -> None:
-    assert complaints(THREE) == {PAIR: THREE.verdicts[0].sentence}
+    assert complaints(three()) == {PAIR: three().verdicts[0].sentence}
     assert complaints(report()) == {}
 
 
 def test_a_report_is_its_own_baseline(tmp_path: Path) -> None:
-    baseline = Baseline.read(saved(tmp_path, THREE.as_data()))
-    assert baseline == Baseline.of(THREE)
-    assert complaints(THREE, baseline) == {}
+    baseline = Baseline.read(saved(tmp_path, three().as_data()))
+    assert baseline == Baseline.of(three())
+    assert complaints(three(), baseline) == {}
 
 
 @pytest.mark.parametrize(
     ("now", "complaint"),
     [
         (
-            report(0x4100, 0x4500, 0x4900, 0x4D00),
+            lambda: report(0x4100, 0x4500, 0x4900, 0x4D00),
             "worse than the baseline, which has 3 wrong",
         ),
-        (report(0x4100), "mended in part: 3 wrong in the baseline, now 1 of 65,536 wrong"),
-        (report(), "mended: 3 wrong in the baseline, none now; make the baseline anew"),
-        (report(0x4100, 0x4500, 0x4901), "other faults than the baseline's, as many"),
-        (report(0x4100, 0x4500, 0x4900, got=0), "other faults than the baseline's, as many"),
+        (lambda: report(0x4100), "mended in part: 3 wrong in the baseline, now 1 of 65,536 wrong"),
+        (report, "mended: 3 wrong in the baseline, none now; make the baseline anew"),
+        (lambda: report(0x4100, 0x4500, 0x4901), "other faults than the baseline's, as many"),
+        (
+            lambda: report(0x4100, 0x4500, 0x4900, got=0),
+            "other faults than the baseline's, as many",
+        ),
     ],
     ids=["more", "fewer", "none", "elsewhere", "other-results"],
 )
-def test_what_is_not_as_the_baseline_is_complained_of(now: Report, complaint: str) -> None:
-    found = complaints(now, Baseline.of(THREE))
+def test_what_is_not_as_the_baseline_is_complained_of(
+    now: Callable[[], Report], complaint: str
+) -> None:
+    found = complaints(now(), Baseline.of(three()))
     assert list(found) == [PAIR]
     assert found[PAIR].startswith(complaint)
 
 
 def test_a_right_baseline_knows_no_fault() -> None:
     assert complaints(report(), Baseline.of(report())) == {}
-    (complaint,) = complaints(THREE, Baseline.of(report())).values()
+    (complaint,) = complaints(three(), Baseline.of(report())).values()
     assert complaint.startswith("worse than the baseline, which has 0 wrong: 3 of 65,536")
 
 
 def test_types_that_are_not_in_the_baseline_have_to_be_right() -> None:
     baseline = Baseline.of(report(0x38, dtype="float8_e4m3fn", got=0))
-    assert list(complaints(THREE, baseline)) == [PAIR]
+    assert list(complaints(three(), baseline)) == [PAIR]
     assert complaints(report(), baseline) == {}
 
 
@@ -125,10 +134,10 @@ def test_a_type_that_is_no_longer_supported_is_complained_of() -> None:
 
 
 def test_other_patterns_are_not_compared() -> None:
-    data = THREE.as_data()
+    data = three().as_data()
     data["verdicts"][0]["tried"] = 1 << 32
     with pytest.raises(CannotVerify, match=r"tried 4,294,967,296 patterns of float16 ties_to_even"):
-        complaints(THREE, Baseline.from_data(data))
+        complaints(three(), Baseline.from_data(data))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +165,7 @@ def test_a_baseline_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_report_as_data_survives_json() -> None:
-    data = json.loads(json.dumps(THREE.as_data()))
+    data = json.loads(json.dumps(three().as_data()))
     assert data["right"] is False
     (verdict,) = data["verdicts"]
     assert (verdict["tried"], verdict["wrong"], verdict["models"]) == (65536, 3, [])
@@ -187,7 +196,7 @@ def test_junit_has_a_case_for_each_type_and_direction() -> None:
 
 
 def test_known_faults_do_not_fail_in_junit() -> None:
-    suite = ElementTree.fromstring(junit_xml(THREE, {})).find("testsuite")
+    suite = ElementTree.fromstring(junit_xml(three(), {})).find("testsuite")
     assert suite is not None
     assert suite.get("failures") == "0"
     assert "known faults:\nx 2.5" in (suite.findtext("testcase/system-out") or "")

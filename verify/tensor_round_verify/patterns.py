@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 
@@ -19,6 +20,12 @@ BLOCK = 1 << 20
 
 def edges(dtype: str) -> Bits:
     """Hard patterns of a dtype of 16 bits or more: both signs, each once, ascending."""
+    return _edges(dtype).copy()
+
+
+# A verification counts them, and then tries them, for each direction.
+@cache
+def _edges(dtype: str) -> Bits:
     if dtype not in FLOATS:
         return _integer_edges(dtype)
     fmt = FLOATS[dtype]

@@ -15,6 +15,7 @@ import pytest
 
 import tensor_round as tr
 from support.cases.descriptors import WORDS
+from support.command_line import run
 
 X = np.array([[-2.5, -0.3, 0.5], [1.5, 2.5, np.nan]], np.float32)
 AWAY = np.array([[-3, -0.0, 1], [2, 3, np.nan]], np.float32)
@@ -25,14 +26,10 @@ def compare(
 ) -> subprocess.CompletedProcess[str]:
     """The command in a folder, with no service to ask."""
     kept = {name: value for name, value in os.environ.items() if "TENSOR_ROUND" not in name}
-    done = subprocess.run(
-        [sys.executable, "-m", "tensor_round", "compare", *arguments],
-        cwd=folder,
-        input=given,
-        capture_output=True,
-        env={**kept, "TENSOR_ROUND_URL": "http://127.0.0.1:9", "COLUMNS": "200", "NO_COLOR": "1"},
-        timeout=100,
-    )
+    environment = {
+        **kept, "TENSOR_ROUND_URL": "http://127.0.0.1:9", "COLUMNS": "200", "NO_COLOR": "1"
+    }  # fmt: skip
+    done = run(["compare", *arguments], environment, folder, given=given or b"")
     assert b"Traceback" not in done.stderr
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()

@@ -15,7 +15,6 @@ from support.services.server import Service
 from support.services.workers import serving, workers_of
 
 X = np.linspace(-9, 9, 256, dtype="<f4")
-LARGE = np.linspace(-9, 9, 1 << 24, dtype="<f4")
 
 
 def wait_until(is_so: Callable[[], bool], service: Service) -> None:
@@ -48,13 +47,14 @@ def test_a_stopped_worker_is_replaced() -> None:
 
 def test_busy_workers_stay() -> None:
     """They compute for longer than a frozen one would be left alone."""
-    descriptor = ieee754("float32", [LARGE.size])
+    large = np.linspace(-9, 9, 1 << 24, dtype="<f4")
+    descriptor = ieee754("float32", [large.size])
     with ImpatientService("--workers", "2") as service:
         wait_until(lambda: serving(service) == 2, service)
         workers = workers_of(service)
         until = time.monotonic() + 3 * SECONDS
         while time.monotonic() < until:
-            assert post(service, descriptor, LARGE.data.cast("B")).status == 200
+            assert post(service, descriptor, large.data.cast("B")).status == 200
         assert workers_of(service) == workers
     assert not killed(service)
 

@@ -74,7 +74,7 @@ PACKED: dict[str, tuple[str, bytes, int, str]] = {
     "cut-in-the-head": ("gzip", gzip.compress(HEAD + PAYLOAD)[:30], 400, "ends before"),
     "short": ("gzip", gzip.compress(HEAD + PAYLOAD[:-1]), 400, "must have 40 bytes"),
     "long": ("gzip", gzip.compress(HEAD + PAYLOAD + b"x"), 400, "40 bytes"),
-    "bomb": ("gzip", gzip.compress(HEAD + bytes(64 << 20)), 400, "40 bytes"),
+    "bomb": ("gzip", gzip.compress(HEAD + bytes(64 << 20), 1), 400, "40 bytes"),
     "brotli": ("br", HEAD + PAYLOAD, 415, "gzip"),
     "two": ("gzip, gzip", HEAD + PAYLOAD, 415, "gzip"),
 }
