@@ -300,6 +300,12 @@ class Connection(ConnectionLifecycle):
         self._writer.write(self.session.outbox.take(0)[0])
         super()._linger()
 
+    def make_room(self) -> None:
+        """See :meth:`.ConnectionLifecycle.make_room`; a call in transit is told to come again."""
+        self.session.refuse_streams()
+        self._send()
+        super().make_room()
+
     def shutdown(self) -> None:
         """Serve what is under way or in transit, and no further stream after that."""
         is_told, self._is_draining = self._is_draining, True

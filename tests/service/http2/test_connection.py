@@ -372,7 +372,7 @@ def test_a_further_connection_takes_the_place_of_an_idle_one(runner: asyncio.Run
             async with site.caller() as idle, site.caller() as third:
                 third.call(1, b"third")
                 assert await third.response(1) == b"third"
-                assert await idle.end() == []
+                assert await idle.end() == [Code.NO_ERROR]
             busy.send(data(1, b"abcdef", ends=True))
             assert await busy.response(1) == b"abcdef"
 
