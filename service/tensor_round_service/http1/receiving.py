@@ -169,7 +169,8 @@ class ReceivedRequest(BodyReceiver):
 
     _waiter: asyncio.Future[None] | None = None
     _progress: Progress | None = None
-    _is_direct = False
+    #: Whether the last buffer was the target.
+    _is_direct: bool
     _rate: MinimumRate | None = None
     #: The value of ``received`` at the last check of the rate, or at its start.
     _checked: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 import pytest
@@ -198,6 +199,7 @@ def test_skipping_drops_what_has_come(body: Body, surplus: bytes) -> None:
         part.skip()
         assert not part.is_at_end
         assert not part.unread
+        assert part.buffer is None
         part.keep(memoryview(body.framed[length:] + surplus))
         part.skip()
         assert (part.is_at_end, bytes(part.unread)) == (True, surplus)
@@ -209,6 +211,37 @@ def test_skipping_after_a_target(body: Body) -> None:
     received.fill(memoryview(bytearray(1)))
     received.skip()
     assert (received.is_at_end, bytes(received.unread)) == (True, SURPLUS)
+
+
+@each_body
+def test_behind_its_end_a_body_has_nothing(body: Body) -> None:
+    received = receiver(body.length, body.framed + SURPLUS)
+    received.skip()
+    assert received.fill(memoryview(bytearray(10)))
+    assert (received.filled, received.is_at_end, bytes(received.unread)) == (0, True, SURPLUS)
+
+
+def test_a_target_as_long_as_all_that_came_gets_the_body_alone() -> None:
+    received = receiver(3, b"abc" + SURPLUS)
+    target = bytearray(3 + len(SURPLUS))
+    assert received.fill(memoryview(target))
+    assert (received.filled, target.rstrip(b"\0"), bytes(received.unread)) == (3, b"abc", SURPLUS)
+
+
+class Memory(bytearray):
+    """Bytes whose end can be seen."""
+
+
+@each_body
+def test_no_target_is_kept(body: Body) -> None:
+    for early in (b"", body.framed):
+        received = receiver(body.length, early)
+        memory = Memory(1 << 20)
+        if not received.fill(memoryview(memory)):
+            received.release()
+        kept = weakref.ref(memory)
+        del memory
+        assert kept() is None
 
 
 @each_body

@@ -142,6 +142,21 @@ async def test_nothing_keeps_the_memory_of_who_has_left() -> None:
             gc.enable()
 
 
+@on_a_loop
+async def test_a_route_may_free_what_it_has_received() -> None:
+    async def respond(request: Request) -> Response:
+        memory = Memory(2)
+        await request.receive_into(memoryview(memory))
+        kept = weakref.ref(memory)
+        del memory
+        return text(b"free" if kept() is None else b"kept")
+
+    async with serving(respond) as site, site.peer() as peer:
+        give(peer.connection, asked(length=2) + b"a")
+        give(peer.connection, b"b")
+        await peer.response(b"free")
+
+
 Respond = Callable[[Request], Awaitable[Response]]
 
 
