@@ -68,9 +68,11 @@ class WrongOn(Backend):
 class Stuck(Backend):
     def __init__(self) -> None:
         super().__init__()
+        self.asked = 0
         self.free = threading.Event()
 
     def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+        self.asked += 1
         self.free.wait(30)
         return super().round(call, source, target)
 
@@ -109,18 +111,15 @@ def test_a_stuck_backend_is_told_of_in_time_and_may_recover() -> None:
     backend = Stuck()
     ready = Readiness(backend, ProcessLifecycle())
 
-    def seconds_to_refusal() -> float:
-        began = time.monotonic()
+    began = time.monotonic()
+    for _ in range(2):
         with pytest.raises(BackendFailed):
             asyncio.run(ready.check())
-        return time.monotonic() - began
-
-    first = seconds_to_refusal()
-    assert first < 10
-    # Known by now, and not asked again as long as it does not come back.
-    assert seconds_to_refusal() < first / 2
+    assert time.monotonic() - began < 20
+    # Not asked again as long as it does not come back.
+    assert backend.asked == 1
     backend.free.set()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
             asyncio.run(ready.check())

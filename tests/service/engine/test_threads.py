@@ -21,9 +21,14 @@ from tensor_round_service.engine.threads import CallerGone, SlowWork, Threads, T
 class Caller:
     """A caller who is gone as soon as that is said."""
 
-    gone = False
+    def __init__(self) -> None:
+        self.gone = False
+        #: Set once the threads know it.
+        self.noticed = asyncio.Event()
 
     def is_gone(self) -> bool:
+        if self.gone:
+            self.noticed.set()
         return self.gone
 
 
@@ -324,17 +329,21 @@ def test_closed_threads_take_no_work() -> None:
 
 @pytest.mark.parametrize("kind", ["round", "slow"])
 def test_work_of_a_caller_who_goes_is_not_begun(kind: str) -> None:
-    ends = threading.Event()
+    works, ends = threading.Event(), threading.Event()
     begun: list[str] = []
+
+    def stuck(*_: object) -> None:
+        works.set()
+        assert ends.wait(30)
 
     async def main(threads: Threads) -> None:
         run_in = getattr(threads, kind)
-        first = asyncio.create_task(run_in(lambda *_: ends.wait(30), None))
+        first = asyncio.create_task(run_in(stuck, None))
+        assert await asyncio.to_thread(works.wait, 30)
         caller = Caller()
         second = asyncio.create_task(run_in(lambda *_: begun.append("second"), caller))
-        await asyncio.sleep(0.05)
         caller.gone = True
-        await asyncio.sleep(0.05)
+        await asyncio.wait_for(caller.noticed.wait(), 30)
         ends.set()
         await first
         with pytest.raises(CallerGone):
