@@ -103,7 +103,6 @@ class RoundOperator(abc.ABC):
     def __post_init__(self) -> None:
         # Attributes are checked on a tensor that every version of every dialect accepts.
         descriptor = self.descriptor("float32", ANY_SHAPE)
-        descriptor.resolve()
         for attribute, path in self._paths.items():
             object.__setattr__(self, attribute, attrgetter(path)(descriptor))
 
