@@ -167,6 +167,6 @@ def _job_attributes(job: Job) -> dict[str, AttributeValue]:
     attributes: dict[str, AttributeValue] = {"tensor_round.backend": job.executed_by}
     if job.call is not None:  # it is None for /compare
         attributes["tensor_round.dialect"], attributes["tensor_round.dtype"] = job.labels
-        attributes["tensor_round.contract.rounding"] = job.call.rounding.value
+        attributes["tensor_round.rounding"] = job.call.rounding.value
         attributes["tensor_round.element_count"] = job.call.input.element_count
     return attributes

@@ -69,7 +69,7 @@ def test_a_call_belongs_to_the_trace_of_its_metadata(
         "client.address": "127.0.0.1",
         "tensor_round.dialect": "ieee754",
         "tensor_round.dtype": "float32",
-        "tensor_round.contract.rounding": "ties_to_even",
+        "tensor_round.rounding": "ties_to_even",
         "tensor_round.backend": "numpy",
         "tensor_round.element_count": X.size,
     }

@@ -105,7 +105,7 @@ with trace.get_tracer("test").start_as_current_span("outer"):
         "client.address": "127.0.0.1",
         "tensor_round.dialect": "ieee754",
         "tensor_round.dtype": "float32",
-        "tensor_round.contract.rounding": "ties_to_even",
+        "tensor_round.rounding": "ties_to_even",
         "tensor_round.backend": "numpy",
         "tensor_round.element_count": 1000,
     }
