@@ -60,20 +60,29 @@ def clone(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """This interpreter; but pip in the environments that it makes is a link to the tests' own.
+def hasten(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str | Path], Path]:
+    """An interpreter; but pip in the environments that it makes is a link to the tests' own.
 
     Installing it there takes seconds.
     """
-    script = tmp_path_factory.mktemp("quick") / BASE.name
-    pip = Path(sysconfig.get_path("purelib")) / "pip"
-    script.write_text(
-        "#!/bin/sh\n"
-        f'[ "$1 $2 $3" = "-m venv --clear" ] || exec {BASE} "$@"\n'
-        f'{BASE} "$@" --without-pip && ln -s {pip} "$4/lib/{BASE.name}/site-packages/pip"\n'
-    )
-    script.chmod(0o755)
-    return script
+
+    def hastened(python: str | Path) -> Path:
+        script = tmp_path_factory.mktemp("quick") / "python3"
+        pip = Path(sysconfig.get_path("purelib")) / "pip"
+        script.write_text(
+            "#!/bin/sh\n"
+            f'[ "$1 $2 $3" = "-m venv --clear" ] || exec {python} "$@"\n'
+            f'{python} "$@" --without-pip && ln -s {pip} "$4"/lib/python3*/site-packages/\n'
+        )
+        script.chmod(0o755)
+        return script
+
+    return hastened
+
+
+@pytest.fixture
+def quick(hasten: Callable[[str | Path], Path]) -> Path:
+    return hasten(BASE)
 
 
 def clean(path: Sequence[Path] = ()) -> dict[str, str]:
@@ -173,19 +182,22 @@ def test_an_environment_that_is_of_no_use_is_replaced(
     assert not (clone / ".venv/.service").exists()
 
 
-def test_an_environment_stays_until_another_python_is_named(clone: Path) -> None:
+def test_an_environment_stays_until_another_python_is_named(
+    clone: Path, hasten: Callable[[str | Path], Path], quick: Path
+) -> None:
     able = {version: name for version, name in interpreters().items() if version >= (3, 11)}
     others = [name for version, name in able.items() if version != sys.version_info[:2]]
     if not others:
         pytest.skip("there is one Python from 3.11 on, and no other, on this machine")
-    make(clone, ENVIRONMENT, f"PYTHON={others[0]}")
+    another = hasten(others[0])
+    make(clone, ENVIRONMENT, f"PYTHON={another}")
     made, other = (clone / ENVIRONMENT).stat().st_mtime_ns, ran_by(clone / ".venv")
     assert other != HERE
     make(clone, ENVIRONMENT, path=[BASE.parent])
-    make(clone, ENVIRONMENT, f"PYTHON={others[0]}")
+    make(clone, ENVIRONMENT, f"PYTHON={another}")
     make(clone, ENVIRONMENT, f"PYTHON={clone}/.venv/bin/python")
     assert (ran_by(clone / ".venv"), (clone / ENVIRONMENT).stat().st_mtime_ns) == (other, made)
-    make(clone, ENVIRONMENT, f"PYTHON={BASE}")
+    make(clone, ENVIRONMENT, f"PYTHON={quick}")
     assert ran_by(clone / ".venv") == HERE
 
 

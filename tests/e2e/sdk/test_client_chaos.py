@@ -51,7 +51,10 @@ def test_an_answer_cut_at_any_byte_is_asked_for_again(
 ) -> None:
     x = patterns("float64", 5)
     expected = expected_bits(x)
-    cuts = range(answer_length(service, x))
+    length = answer_length(service, x)
+    # Of the head nothing is written anywhere: for a target in place it is cut at every 16th byte.
+    body = length - x.nbytes - len("\r\n\r\n")
+    cuts = [*range(0, body, 16 if in_place else 1), *range(body, length)]
     plan = [fault for cut in cuts for fault in (Fault(cut_down=cut), FAULTLESS)]
     with Proxy(service.address, lambda number: plan[number]) as proxy:
         for cut in cuts:
