@@ -100,6 +100,13 @@ def test_tails_are_rounded_and_nothing_behind_them_is_touched(dtype: str) -> Non
         assert set(answer[count:].tobytes()) == {STALE}
 
 
+def test_a_run_has_one_thread_for_each_carrier_and_one_for_what_is_left() -> None:
+    """More of them would round what is left again and again, at the same time."""
+    whole = 3 * CARRIER_BYTES
+    sizes = {0: 0, 1: 1, CARRIER_BYTES: 1, whole - 1: 3, whole: 3, whole + 1: 4}
+    assert {nbytes: run_size(nbytes) for nbytes in sizes} == sizes
+
+
 @pytest.mark.parametrize("itemsize", STRIDED_COPY_KERNELS)
 def test_no_dimension_is_read_beyond_the_last(itemsize: int) -> None:
     """They end where a page does. Whoever reads the next page crashes."""
