@@ -271,6 +271,15 @@ def test_a_body_that_begins_loses_its_grace(before: int, further: int, checks: i
     assert request.holds_rate(GRACE) is False
 
 
+def test_a_body_loses_its_grace_once() -> None:
+    request = received(10_000, bytes(1000))
+    request.start_rate(GRACE)
+    request.keep(memoryview(bytes(500)))
+    for _ in range(101):
+        assert request.holds_rate(GRACE) is True
+    assert request.holds_rate(GRACE) is False
+
+
 def test_a_rate_is_that_of_the_last_interval_while_a_route_reads() -> None:
     limits = replace(GRACE, min_receive_rate=100, receive_timeout=1)
     request = received(100_000, bytes(5000))
