@@ -144,7 +144,7 @@ class HostStream:
     def __init__(self, device: HostDevice) -> None:
         self._device = device
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._failure: DeviceFailed | None = None
+        self._failure: Exception | None = None
         self._entered = False
         work = self._work
         thread = threading.Thread(target=lambda: _do_all(work), name="host-stream", daemon=True)
@@ -176,7 +176,7 @@ class HostStream:
             try:
                 self._device.when_done(operation)
                 action()
-            except DeviceFailed as failure:
+            except Exception as failure:  # without a compiler, too: who waits must know
                 self._device.is_lost = True
                 self._failure = failure
 

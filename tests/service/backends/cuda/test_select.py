@@ -59,6 +59,7 @@ def rounded_by(backend: CupyBackend, dtype: str, nbytes: int) -> str:
     return backend.round(flat_call(dtype, "ties_to_even", count), memory, memory)
 
 
+@needs_compiler
 def test_a_backend_names_its_devices() -> None:
     with contextlib.closing(chosen("cupy")) as backend:
         assert backend.devices == [HostDevice().name]
