@@ -45,6 +45,14 @@ def test_a_full_request() -> None:
     )
 
 
+def test_the_numbers_of_a_request_and_the_length_of_its_header() -> None:
+    """What is freed in pieces later, and what the numbers cost."""
+    assert read(request(INLINE)).data == [[b"0.5", b"1.5"]]
+    of_no_header = oip.request_of({"inputs": [BINARY]}, [None])
+    assert (of_no_header.data, of_no_header.header_length) == ([], 0)
+    assert oip.Request(None, {}, (), (), binary_output=True).header_length == 0
+
+
 SOURCES: dict[str, tuple[dict[str, Any], oip.Source]] = {
     "data": (INLINE, oip.Inline([b"0.5", b"1.5"])),
     "nested-data": ({**X, "data": [[0.5], [[1]]]}, oip.Inline([[b"0.5"], [[b"1"]]])),
