@@ -122,6 +122,13 @@ def missing(package: str, error: ImportError) -> PlaceError:
     return PlaceError(f"{package} is needed ({error}): pip install 'tensor-round[bulk]'")
 
 
+def _first(error: Exception) -> Exception:
+    """The error, or the first in a group, as zarr raises them for reads that run at once."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def tried(name: str, call: Callable[[], T], *, again: bool = True) -> T:
     """The result of a call into a file system or Zarr, which is repeated after an error.
 
@@ -132,10 +139,11 @@ def tried(name: str, call: Callable[[], T], *, again: bool = True) -> T:
     while True:
         try:
             return call()
-        except FileNotFoundError as error:
-            why = "not found, or no server answers"
-            raise FileNotFoundError(error.errno, why, name) from error
-        except Exception as error:
+        except Exception as raised:
+            error = _first(raised)
+            if isinstance(error, FileNotFoundError):
+                why = "not found, or no server answers"
+                raise FileNotFoundError(error.errno, why, name) from error
             pause = next(pauses, None)
             if pause is None or isinstance(error, PermissionError | NotImplementedError):
                 why = one_line(without_secrets(str(error)))

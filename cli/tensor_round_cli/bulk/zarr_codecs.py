@@ -25,8 +25,7 @@ import numcodecs.lz4
 import numcodecs.zstd
 import numpy as np
 from zarr.abc.codec import BytesBytesCodec
-from zarr.abc.store import RangeByteRequest
-from zarr.storage import WrapperStore
+from zarr.abc.store import RangeByteRequest, Store
 
 from tensor_round.contract.quoting import shown
 
@@ -181,15 +180,24 @@ def _most_bytes(codecs: Iterable[Any], shape: tuple[int, ...]) -> int:
     return _CHUNK_BYTES + count * _ELEMENT_BYTES
 
 
-class BoundedStore(WrapperStore[Any]):
-    """A store of which no object is read beyond ``most`` bytes, wherever it can give a part."""
+class BoundedStore(Store):
+    """What is read of a store: no object beyond ``most`` bytes, wherever the store can give a part.
+
+    Each version of zarr has further ways to read, which a store derives from :meth:`get` where it
+    has none of its own. So this is not a wrapper of zarr's, which passes them on.
+    """
+
+    supports_writes = supports_deletes = supports_listing = False
 
     def __init__(self, store: Any, most: int) -> None:
-        super().__init__(store)
+        super().__init__(read_only=True)
+        self._store = store
         self._most = most
 
-    def _with_store(self, store: Any) -> BoundedStore:
-        return BoundedStore(store, self._most)
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         """The bytes of an object; raises ValueError for more than ``most``."""
@@ -201,6 +209,34 @@ class BoundedStore(WrapperStore[Any]):
         if content is not None and len(content) > most:
             raise self._excess()
         return content
+
+    async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:
+        """As :meth:`get` for each key and range."""
+        return [await self.get(key, prototype, each) for key, each in key_ranges]
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is such an object."""
+        return bool(await self._store.exists(key))
+
+    async def set(self, key: str, value: Any) -> None:
+        """Nothing is written by it."""
+        raise NotImplementedError
+
+    async def delete(self, key: str) -> None:
+        """Nothing is deleted by it."""
+        raise NotImplementedError
+
+    def list(self) -> Any:
+        """Nothing is listed by it."""
+        raise NotImplementedError
+
+    def list_prefix(self, prefix: str) -> Any:
+        """Nothing is listed by it."""
+        raise NotImplementedError
+
+    def list_dir(self, prefix: str) -> Any:
+        """Nothing is listed by it."""
+        raise NotImplementedError
 
     def _excess(self) -> ValueError:
         return ValueError(f"a stored chunk has more than {self._most} bytes")

@@ -246,7 +246,7 @@ class Session(Generic[S]):
     def _control(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         """Use a whole frame that is not DATA."""
         if (kind in _ON_STREAMS and not number) or (kind in _ON_CONNECTIONS and number):
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "a frame is on a wrong stream")
+            raise ConnectionFault(Code.PROTOCOL_ERROR, f"{Kind(kind).name} is on a wrong stream")
         if not frames.has_lawful_length(kind, len(payload)):
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame has a wrong length")
         if kind == Kind.HEADERS:

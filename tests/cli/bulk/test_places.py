@@ -51,6 +51,14 @@ def test_errors_of_file_systems_have_no_secrets() -> None:
     assert str(caught.value) == f"x: ValueError: {why}"
 
 
+def test_of_a_group_of_errors_the_first_is_told() -> None:
+    def call() -> None:
+        raise ExceptionGroup("a", [ExceptionGroup("b", [ValueError("too long"), OSError("x")])])
+
+    with pytest.raises(PlaceError, match=r"^x: ValueError: too long$"):
+        places.tried("x", call, again=False)
+
+
 @pytest.mark.skipif(not durable.HAS_LOCKS, reason="Windows has no such locks")
 def test_a_file_system_without_locks_costs_no_descriptor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,7 +24,7 @@ from .sequences import Sequences
 
 #: Why a connection may be ended here that h2 serves: by the head of a frame whose rest is yet to
 #: come, as a stream's error (RFC 9113, section 5.4, lets it be the connection's), or by a rule that
-#: h2 does not know.
+#: h2 does not know, or that newer versions of nghttp2 (1.70) have given up.
 OURS_ALONE = frozenset(
     {
         "a frame is longer than it may be",
@@ -43,6 +43,7 @@ OURS_ALONE = frozenset(
         "the number of a stream must be odd",
         "the padding is longer than its frame",
         "SETTINGS have too many values",
+        "PRIORITY is on a wrong stream",
     }
 )
 #: Why nghttp2 may refuse what is served here, beside what it says of frames that are not whole:
@@ -56,6 +57,7 @@ NGHTTP2_ALONE = (
     ("PROTOCOL_ERROR", "unexpected ACK"),
     ("PROTOCOL_ERROR", "invalid SETTINGS_ENABLE_CONNECT_PROTOCOL"),
     ("PROTOCOL_ERROR", "GOAWAY: invalid last_stream_id"),
+    ("FLOW_CONTROL_ERROR", "WINDOW_UPDATE: window size overflow"),
 )
 #: Sequences that are drawn from one seed, one after another.
 BATCH = 1000
