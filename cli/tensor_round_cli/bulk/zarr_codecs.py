@@ -218,25 +218,11 @@ class BoundedStore(Store):
         """Whether there is such an object."""
         return bool(await self._store.exists(key))
 
-    async def set(self, key: str, value: Any) -> None:
-        """Nothing is written by it."""
+    def _not_offered(self, *_: Any) -> Any:
+        """Nothing is written, deleted or listed by it; a store must have methods for that."""
         raise NotImplementedError
 
-    async def delete(self, key: str) -> None:
-        """Nothing is deleted by it."""
-        raise NotImplementedError
-
-    def list(self) -> Any:
-        """Nothing is listed by it."""
-        raise NotImplementedError
-
-    def list_prefix(self, prefix: str) -> Any:
-        """Nothing is listed by it."""
-        raise NotImplementedError
-
-    def list_dir(self, prefix: str) -> Any:
-        """Nothing is listed by it."""
-        raise NotImplementedError
+    set = delete = list = list_prefix = list_dir = _not_offered
 
     def _excess(self) -> ValueError:
         return ValueError(f"a stored chunk has more than {self._most} bytes")
