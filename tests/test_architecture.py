@@ -269,7 +269,7 @@ def test_http_knows_no_tensor_and_no_framework() -> None:
 def _knows_http_alone(path: Path) -> None:
     own = (
         "tensor_round_service.http1",
-        "tensor_round_service.http2",
+        "tensor_round_service.grpc.http2",
         "tensor_round_service.content",
         "tensor_round.contract.errors",
         "tensor_round.contract.progress",
@@ -309,6 +309,6 @@ def test_engine_and_inference_import_without_http() -> None:
         "import sys\n"
         f"for name in {closed!r}: sys.modules[name] = None\n"
         "import tensor_round_service.engine, tensor_round_service.backends.select\n"
-        "import tensor_round_service.local, tensor_round_service.inference.inference\n"
+        "import tensor_round_service.local, tensor_round_service.oip.inference\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

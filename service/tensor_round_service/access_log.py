@@ -15,7 +15,7 @@ class Entry:
     #: None if the request was not understood, or is incomplete.
     method: str | None
     path: str
-    #: Of the response; :data:`.recorder.ABANDONED` has that of a caller who left before it.
+    #: Of the response; :data:`.gate.ABANDONED` has that of a caller that left before it.
     status: str
     #: Of a refusal, else empty.
     code: str

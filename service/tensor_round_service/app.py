@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
@@ -23,24 +23,20 @@ from .documents import NAME
 from .engine.engine import Engine
 from .engine.memory import Memory
 from .engine.readiness import ProcessLifecycle, Readiness
-from .grpc.methods import OPEN_METHODS, all_methods
-from .grpc.service import Service
-from .inference.cuda_memory import CudaSharedMemory
-from .inference.executor import InferenceExecutor
-from .inference.inference import Inference
-from .inference.posix_memory import PosixSharedMemory
-from .inference.regions import Registry
-from .inference.statistics import Statistics
+from .features import Feature, Site, load
+from .gate import Gate
 from .metrics.counts import Gauges
 from .metrics.recorder import Metrics
 from .openapi.document import describe
-from .refusals import add_refusal_handlers
-from .routes.compare import compare_row
-from .routes.control import control_rows
-from .routes.inference import inference_rows
-from .routes.pages import page_rows
+from .refusals import Refusals, add_refusal_handlers
 from .routes.round import round_row
-from .routes.status import METRICS_PATH, metrics_row, moved_metrics_row, service_row, status_rows
+from .routes.service import (
+    METRICS_PATH,
+    health_rows,
+    metrics_row,
+    moved_metrics_row,
+    service_row,
+)
 from .routes.table import Row, Table
 from .settings import Settings
 
@@ -49,8 +45,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: FastAPI's own traces, metrics and logs are off: :mod:`.process.tracing` and :mod:`.metrics` have
-#: those of all requests. Earlier versions of FastAPI ignore this.
+#: FastAPI's own traces, metrics and logs are off: the gate has those of all requests. Earlier
+#: versions of FastAPI ignore this.
 _NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 
 
@@ -58,13 +54,12 @@ class Application(FastAPI):
     """FastAPI behind the dispatcher, which gets every request first."""
 
     dispatcher: Dispatcher
+    gate: Gate
+    features: list[Feature]
     #: Its routes.
     table: Table
-    metrics: Metrics
     #: What METRICS_PORT serves.
     metrics_dispatcher: Dispatcher
-    #: What answers gRPC; None if it is off.
-    grpc: Service | None
     #: The keys of API_KEYS_FILE.
     keys: KeyRing | None
 
@@ -80,6 +75,67 @@ class Application(FastAPI):
         await super().__call__(scope, receive, send)
 
 
+def create_app(
+    settings: Settings,
+    engine: Engine | None = None,
+    lifecycle: ProcessLifecycle | None = None,
+    worker_folder: Path | None = None,
+) -> Application:
+    """Create the application: the core, which serves ``POST /round``, and the features.
+
+    The application closes its engine at shutdown, unless the caller gave ``engine``.
+    ``lifecycle`` is shared with the server. ``worker_folder`` holds the state that several
+    workers share. Raises :class:`~.auth.api_keys.KeyFileError` or
+    :class:`~.backends.select.BackendUnavailable`.
+    """
+    # Logged when the application starts: a failed start prints nothing but its one line.
+    messages: list[str] = []
+    serving = _engine(settings, messages.append) if engine is None else engine
+    lifecycle = lifecycle or ProcessLifecycle()
+    lifecycle.is_lost = lambda: not serving.backend.is_healthy
+    site = Site(
+        settings=settings,
+        deployment=Deployment.of(settings, serving.memory.limit_bytes),
+        engine=serving,
+        readiness=Readiness(serving.backend, lifecycle),
+        lifecycle=lifecycle,
+        worker_folder=worker_folder,
+    )
+    features = load(site)
+    rows = [
+        Row("/openapi.json", None, link="openapi", is_open=True),
+        round_row(serving, settings.max_tensor_bytes),
+        *health_rows(serving, site.readiness),
+        *(row for feature in features for row in feature.rows),
+    ]
+    rows.insert(0, service_row(rows, [f.home for f in features if f.home]))
+    metrics = _metrics(site, rows, features)
+    is_elsewhere = settings.metrics_port is not None
+    rows.append(moved_metrics_row() if is_elsewhere else metrics_row(metrics))
+    table = Table(rows)
+    tasks = [task for feature in features for task in feature.tasks]
+    close = serving.close if engine is None else None
+    tasks += [serving.release_idle_memory, metrics.share]
+    app = _application(partial(_running, messages, tasks, close))
+    app.features, app.table = features, table
+    app.keys = None if settings.api_keys_file is None else KeyRing(settings.api_keys_file)
+    open_paths = table.open_paths.union(*(feature.open_paths for feature in features))
+    authenticator = None if app.keys is None else Authenticator(app.keys, open_paths)
+    check_host = host_check(settings)
+    app.gate = Gate(check_host, authenticator, metrics, logs_access=settings.access_log)
+    for path, tensor_route in table.tensor_routes.items():
+        tensor_route.path, tensor_route.observer = path, app.gate.observer
+    refusals = Refusals({f.folder: f.error_form for f in features if f.error_form})
+    cors = Cors.of(settings, [name for feature in features for name in feature.fields])
+    table.add_to(app)
+    add_refusal_handlers(app, refusals)
+    app.dispatcher = Dispatcher(app.framework, table, serving.memory, app.gate, refusals, cors)
+    app.metrics_dispatcher = _metrics_dispatcher(metrics, serving.memory, check_host)
+    descriptions = [(f.folder, f.description) for f in features if f.description]
+    describe(app, table, descriptions, has_keys=app.keys is not None)
+    return app
+
+
 def _engine(settings: Settings, log: Callable[[str], None]) -> Engine:
     devices = DeviceOptions(
         numbers=settings.device_numbers,
@@ -90,41 +146,18 @@ def _engine(settings: Settings, log: Callable[[str], None]) -> Engine:
     return Engine(backend, Deployment.of(settings).worker_bytes)
 
 
-def _shared_memory(settings: Settings, worker_folder: Path | None) -> PosixSharedMemory | None:
-    if settings.shared_memory_prefix is None:
-        return None
-    registry = Registry(None if worker_folder is None else worker_folder / "regions")
-    return PosixSharedMemory(settings.shared_memory_prefix, registry)
-
-
-def _cuda_memory(
-    settings: Settings, engine: Engine, worker_folder: Path | None
-) -> CudaSharedMemory | str:
-    """The CUDA shared memory, or the reason why it is not offered."""
-    if not settings.cuda_shared_memory:
-        return (
-            "CUDA shared memory is off: the service was started without --cuda-shared-memory true "
-            "(TENSOR_ROUND_CUDA_SHARED_MEMORY)"
-        )
-    if engine.backend.device_memory is None:
-        return f"the {engine.backend.name} backend has no CUDA shared memory"
-    registry = Registry(None if worker_folder is None else worker_folder / "device-regions")
-    return CudaSharedMemory(engine, registry)
-
-
-def dispatcher_of(rows: Iterable[Row], memory: Memory, check_host: HostCheck | None) -> Dispatcher:
-    """These routes and nothing else; their answers are reserved in ``memory``."""
-    app = FastAPI(
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        telemetry=_NO_TELEMETRY,
+def _metrics(site: Site, rows: list[Row], features: list[Feature]) -> Metrics:
+    counted = (feature.counted_paths for feature in features)
+    return Metrics(
+        {"version": version(NAME), "backend": site.engine.backend.name},
+        Table(rows).counted_paths.union({METRICS_PATH}, *counted),
+        [feature.folder for feature in features if feature.folder],
+        partial(_gauges, site.engine, site.lifecycle),
+        site.settings.workers,
+        site.engine.backend.device_events,
+        site.lifecycle.dropped_log_lines,
+        site.worker_folder,
     )
-    table = Table(rows)
-    table.add_to(app)
-    add_refusal_handlers(app)
-    return Dispatcher(app, table, memory, check_host, None)
 
 
 async def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
@@ -137,46 +170,9 @@ async def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
     )
 
 
-def create_app(
-    settings: Settings,
-    engine: Engine | None = None,
-    lifecycle: ProcessLifecycle | None = None,
-    worker_folder: Path | None = None,
-) -> Application:
-    """Create the application.
-
-    The application closes its engine at shutdown, unless the caller gave ``engine``.
-    ``lifecycle`` is shared with the server. ``worker_folder`` holds the state that several
-    workers share. Raises :class:`~.auth.api_keys.KeyFileError` or
-    :class:`~.backends.select.BackendUnavailable`.
-    """
-    owns_engine = engine is None
-    # Logged when the application starts: a failed start prints nothing but its one line.
-    messages: list[str] = []
-    serving = _engine(settings, messages.append) if engine is None else engine
-    lifecycle = lifecycle or ProcessLifecycle()
-    lifecycle.is_lost = lambda: not serving.backend.is_healthy
-    readiness = Readiness(serving.backend, lifecycle)
-
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        for line in messages:
-            logger.info(line)
-        tasks = [
-            asyncio.create_task(serving.release_idle_memory()),
-            asyncio.create_task(app.metrics.share()),
-            asyncio.create_task(counts.share()),
-        ]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            if owns_engine:
-                serving.close()
-
-    app = Application(
+def _application(lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]]) -> Application:
+    """FastAPI without routes."""
+    return Application(
         title=NAME,
         version=version(NAME),
         summary="Exact tensor rounding: DirectML, ONNX, OpenVINO and IEEE 754, to the last bit.",
@@ -189,73 +185,44 @@ def create_app(
         # Operation ids do not depend on the settings.
         generate_unique_id_function=lambda route: route.name,
     )
-    shared_memory = _shared_memory(settings, worker_folder)
-    cuda_memory = _cuda_memory(settings, serving, worker_folder)
-    executor = InferenceExecutor(
-        serving, shared_memory, None if isinstance(cuda_memory, str) else cuda_memory
+
+
+@asynccontextmanager
+async def _running(
+    messages: list[str],
+    tasks: list[Callable[[], Coroutine[Any, Any, None]]],
+    close: Callable[[], None] | None,
+    _app: FastAPI,
+) -> AsyncIterator[None]:
+    """Log the messages, run the tasks, and close the engine at the end."""
+    for line in messages:
+        logger.info(line)
+    running = [asyncio.create_task(task()) for task in tasks]
+    try:
+        yield
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running)
+        if close is not None:
+            close()
+
+
+def _metrics_dispatcher(
+    metrics: Metrics, memory: Memory, check_host: HostCheck | None
+) -> Dispatcher:
+    """The route of the metrics and nothing else; its answers are reserved in ``memory``."""
+    app = FastAPI(
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry=_NO_TELEMETRY,
     )
-    counts = Statistics(worker_folder)
-    cors = Cors.of(settings)
-    origins = cors.origins if cors else frozenset()
-    limit = settings.max_tensor_bytes
-    deployment = Deployment.of(settings, serving.memory.limit_bytes)
-    inference = Inference(serving, executor, counts, limit)
-    methods = {}
-    if settings.grpc:
-        methods = all_methods(
-            *(inference, readiness.check, lambda: lifecycle.draining, shared_memory, cuda_memory)
-        )
-    rows = [
-        *page_rows(NAME),
-        Row("/openapi.json", None, link="openapi", is_open=True),
-        *status_rows(serving, deployment, readiness),
-        round_row(serving, limit),
-        compare_row(serving, limit),
-        *control_rows(counts, readiness.check, shared_memory, cuda_memory),
-        *inference_rows(inference, origins),
-    ]
-    rows = [service_row(rows), *rows]
-    metrics = Metrics(
-        {"version": version(NAME), "backend": serving.backend.name},
-        Table(rows).counted_paths | {METRICS_PATH, *methods},
-        partial(_gauges, serving, lifecycle),
-        settings.workers,
-        serving.backend.device_events,
-        lifecycle.dropped_log_lines,
-        worker_folder,
-    )
-    app.metrics = metrics
-    is_elsewhere = settings.metrics_port is not None
-    rows.append(moved_metrics_row() if is_elsewhere else metrics_row(metrics))
-    app.table = table = Table(rows)
+    table, refusals = Table([metrics_row(metrics)]), Refusals({})
     table.add_to(app)
-    for path, tensor_route in table.tensor_routes.items():
-        tensor_route.path, tensor_route.observer = path, metrics.counts
-    app.metrics_dispatcher = dispatcher_of(
-        [metrics_row(metrics)], serving.memory, host_check(settings)
-    )
-    add_refusal_handlers(app)
-    app.keys = None if settings.api_keys_file is None else KeyRing(settings.api_keys_file)
-    open_paths = table.open_paths | OPEN_METHODS
-    authenticator = None if app.keys is None else Authenticator(app.keys, open_paths)
-    app.grpc = None
-    if methods:
-        app.grpc = Service(
-            *(methods, serving.memory, host_check(settings), authenticator, metrics),
-            logs_access=settings.access_log,
-        )
-    app.dispatcher = Dispatcher(
-        app.framework,
-        table,
-        serving.memory,
-        host_check(settings),
-        authenticator,
-        cors,
-        metrics,
-        settings.access_log,
-    )
-    describe(app, table.operations, table.open_paths, has_keys=app.keys is not None)
-    return app
+    add_refusal_handlers(app, refusals)
+    return Dispatcher(app, table, memory, Gate(check_host), refusals)
 
 
-__all__ = ["create_app", "dispatcher_of"]
+__all__ = ["create_app"]

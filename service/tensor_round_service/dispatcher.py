@@ -1,17 +1,17 @@
-"""The entry point of all requests: checks host and credentials, then dispatches to a route."""
+"""The entry point of HTTP/1.1's requests: past the gate, then to a tensor route or FastAPI."""
 
 from __future__ import annotations
 
 import contextlib
 from time import perf_counter
 
-from .access_log import Entry, log
-from .auth.api_keys import CREDENTIALS, Authenticator
-from .auth.origins import Cors, HostCheck, check_origin
+from .auth.api_keys import CREDENTIALS
+from .auth.origins import Cors, check_origin
 from .content.sources import ClientDisconnected
 from .engine.job import Job
 from .engine.memory import Memory
-from .failures import FAILED, NO_MEMORY, refusal_for
+from .failures import FAILED, refusal_for
+from .gate import ABANDONED, Gate, Span
 from .http1.asgi import (
     AsgiApplication,
     AsgiRequest,
@@ -33,14 +33,15 @@ from .http1.response import (
     head_bytes,
     request_id_field,
 )
-from .metrics.recorder import ABANDONED, Metrics
-from .refusals import is_v2, refusal_response, response_to
+from .refusals import Refusals
 from .routes.table import Table
 
 #: Methods without a body, for which a trailing slash of the path is ignored.
 _WITHOUT_A_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
-#: One path of each API, for the preallocated responses.
-_PATHS = ("/round", "/v2")
+#: The methods that are a value of ``http.request.method``; others are ``_OTHER``.
+_METHODS = frozenset(
+    ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"]
+)
 
 
 class Dispatcher:
@@ -51,26 +52,21 @@ class Dispatcher:
         framework: AsgiApplication,
         table: Table,
         memory: Memory,
-        check_host: HostCheck | None,
-        authenticator: Authenticator | None,
+        gate: Gate,
+        refusals: Refusals,
         cors: Cors | None = None,
-        metrics: Metrics | None = None,
-        logs_access: bool = False,
     ) -> None:
         self._framework = framework
         self._tensor_routes = table.tensor_routes
         self._folders = table.folders
         self._memory = memory
-        self._check_host = check_host
-        self._authenticator = authenticator
+        self._gate = gate
+        self._refusals = refusals
         self._cors = cors
-        self._metrics = metrics
-        self.logs_access = logs_access
+        self.logs_access = gate.logs_access
         self._listed_origins = cors.origins if cors else frozenset()
         self._preallocated = {
-            (refusal.code, is_v2(path)): _serialized(refusal_response(path, refusal))
-            for refusal in (NO_MEMORY, FAILED)
-            for path in _PATHS
+            key: _serialized(response) for key, response in refusals.preallocated().items()
         }
 
     async def respond(self, request: Request) -> Response:
@@ -79,30 +75,32 @@ class Dispatcher:
         request_id = request_id_field(head)
         if head.path.endswith("/") and head.method in _WITHOUT_A_BODY:
             self._strip_trailing_slash(head)
+        span = None if self._gate.begin_span is None else self._begin_span(request)
         route = self._tensor_routes.get(head.path) if head.method == "POST" else None
         try:
-            if head.fault is not None:
-                raise head.fault
-            if self._check_host is not None:
-                self._check_host(head.authority)
             preflight = None
-            if head.method == "OPTIONS" and self._cors is not None:
+            if head.method == "OPTIONS" and self._cors is not None and head.fault is None:
                 preflight = self._cors.preflight(head)
-            if self._authenticator is not None and preflight is None:  # it may carry no key
-                self._authenticator.check(head)
+            self._gate.check(head, is_preflight=preflight is not None)
             if preflight is not None:
                 response = preflight
             elif route is not None:
                 response = await route(request)
             else:
-                if is_v2(head.path):  # no other path changes anything
-                    check_origin(head, self._listed_origins)
+                check_origin(head, self._listed_origins)
                 job = Job(self._memory, request)
                 response = await respond_by_asgi(self._framework, request, job, CREDENTIALS)
-        except (ClientDisconnected, MalformedRequest):
+        except (ClientDisconnected, MalformedRequest) as error:
+            _end_without_response(span, error)
             raise
         except Exception as error:  # every error becomes a response
-            response = response_to(head.path, error, traceparent_of(head), request_id[1].decode())
+            traceparent = traceparent_of(head)
+            response = self._refusals.response_to(
+                *(head.path, error, traceparent, request_id[1].decode())
+            )
+        except BaseException as error:  # the drain timeout has passed
+            _end_without_response(span, error)
+            raise
         if route is None and all(name != CACHE_CONTROL for name, _ in response.headers):
             # Tensor routes need no field: caches do not store responses to POST by themselves
             # (RFC 9111, section 3).
@@ -112,6 +110,8 @@ class Dispatcher:
             response.headers += self._cors.fields(head)
         if route is None or response.owner is None:
             self._count(head.path, response, request.received)
+        if span is not None:
+            _end_span(span, request, response)
         return response
 
     def _strip_trailing_slash(self, head: RequestHead) -> None:
@@ -120,12 +120,12 @@ class Dispatcher:
             head.path = head.path[:-1]
 
     def refuse(self, path: str, error: Exception, request: Request | None = None) -> Response:
-        """Return the refusal for an error, in the format of the path's API.
+        """Return the refusal for an error, in the form of the path.
 
         ``request`` is None if its head could not be parsed.
         """
         head, received = (None, 0) if request is None else (request.head, request.received)
-        response = response_to(path, error, traceparent_of(head))
+        response = self._refusals.response_to(path, error, traceparent_of(head))
         self._count(path, response, received)
         if self._cors is not None:
             response.headers += self._cors.fields(head)
@@ -133,27 +133,60 @@ class Dispatcher:
 
     def preallocated_response(self, path: str, error: Exception) -> tuple[Response, bytes]:
         """Return a response that needs no memory, for an error on that path, and its bytes."""
-        code, of_v2 = refusal_for(error).code, is_v2(path)
-        found = self._preallocated.get((code, of_v2)) or self._preallocated[FAILED.code, of_v2]
+        form = self._refusals.form_of(path)
+        found = self._preallocated.get((form, refusal_for(error).code))
+        found = found or self._preallocated[form, FAILED.code]
         with contextlib.suppress(MemoryError):
             self._count(path, found[0])
         return found
 
     def _count(self, path: str, response: Response, received: int = 0) -> None:
         """Count a response without a job."""
-        if self._metrics is not None:
-            sent = sum(map(len, response.parts))
-            self._metrics.responded(path, response.status, response.code, received, sent)
+        sent = sum(map(len, response.parts))
+        self._gate.count(path, (str(response.status), response.code), received, sent)
 
     def abandoned(self, path: str, received: int) -> None:
         """Count a request whose caller has left before its response."""
-        if self._metrics is not None:
-            self._metrics.abandoned(path, received)
+        self._gate.count(path, ABANDONED, received, 0)
 
     def log(self, exchange: Exchange) -> None:
         """Log an exchange that is over."""
+        head, response = exchange.head, exchange.response
+        outcome, sent, request_id = ABANDONED, 0, b""
+        if response is not None:
+            outcome = str(response.status), response.code
+            request_id = dict(response.headers).get(REQUEST_ID, b"")
+            if head is None or head.method != "HEAD":
+                sent = sum(map(len, response.parts))
         with contextlib.suppress(MemoryError):
-            log(_entry(exchange))
+            self._gate.log(
+                head,
+                exchange.path,
+                outcome,
+                received=exchange.received,
+                sent=sent,
+                seconds=exchange.seconds,
+                client=exchange.client,
+                request_id=request_id,
+            )
+
+    def _begin_span(self, request: Request) -> Span:
+        """Begin a span by OpenTelemetry's conventions for HTTP; it has no query and no key."""
+        assert self._gate.begin_span is not None
+        head, route = request.head, self._gate.route_of(request.head.path)
+        method = head.method if head.method in _METHODS else "_OTHER"
+        attributes: dict[str, str | int] = {
+            "http.request.method": method,
+            "url.path": head.path,
+            "url.scheme": request.scheme,
+            "network.protocol.version": head.version,
+        }
+        if route != "other":
+            attributes["http.route"] = route
+        if request.client is not None:
+            attributes["client.address"] = request.client[0]
+        name = method if route == "other" else f"{method} {route}"
+        return self._gate.begin_span(head, name, attributes)
 
     async def serve_asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request of another ASGI server."""
@@ -180,24 +213,24 @@ def _serialized(response: Response) -> tuple[Response, bytes]:
     return response, b"".join((head, *response.parts))
 
 
-def _entry(exchange: Exchange) -> Entry:
-    """What the access log has of an exchange."""
-    head, response = exchange.head, exchange.response
-    (status, code), sent, request_id = ABANDONED, 0, b""
-    if response is not None:
-        status, code = str(response.status), response.code
-        request_id = dict(response.headers).get(REQUEST_ID, b"")
-        if head is None or head.method != "HEAD":
-            sent = sum(map(len, response.parts))
-    return Entry(
-        None if head is None else head.method,
-        exchange.path,
-        status,
-        code,
-        exchange.received,
-        sent,
-        exchange.seconds,
-        exchange.client,
-        request_id.decode() or None,
-        traceparent_of(head),
-    )
+def _end_without_response(span: Span | None, error: BaseException) -> None:
+    if span is not None:
+        span.end({}, type(error).__qualname__)
+
+
+def _end_span(span: Span, request: Request, response: Response) -> None:
+    """End the span of a request, with its job if that is observed: when it has been sent."""
+    attributes: dict[str, str | int] = {
+        "http.response.status_code": response.status,
+        "http.request.body.size": request.received,
+        "http.response.body.size": sum(map(len, response.parts)),
+    }
+    if response.code:
+        attributes["tensor_round.code"] = response.code
+    failure = (response.code or str(response.status)) if response.status >= 500 else ""
+    job = response.owner
+    # A job without an observer has no phases: it holds an answer of FastAPI.
+    if isinstance(job, Job) and job.observer is not None:
+        job.observer = span.observing(job.observer, ends=(attributes, failure))
+    else:
+        span.end(attributes, failure)

@@ -1,8 +1,9 @@
-"""Refusals as responses, in the format of the path's API."""
+"""Refusals as responses, in the form of their paths."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 
 from fastapi import FastAPI
 from fastapi import Request as FastAPIRequest
@@ -20,9 +21,8 @@ from tensor_round.contract.errors import (
 )
 from tensor_round.contract.wire import native
 
-from .codec import oip
 from .content.sources import ClientDisconnected
-from .failures import refusal_for
+from .failures import FAILED, NO_MEMORY, refusal_for
 from .http1.head import Header, MalformedRequest
 from .http1.response import NO_STORE, Response, field_name, of_type
 
@@ -32,43 +32,55 @@ _PLAIN_TEXT = of_type("text/plain; charset=utf-8")
 MALFORMED = "malformed_http"
 
 
-def response_to(
-    path: str, error: Exception, traceparent: str | None = None, request_id: str = ""
-) -> Response:
-    """The refusal for any exception; what is unexpected is logged with the request's id."""
-    if isinstance(error, MalformedRequest):
-        response = Response(400, _PLAIN_TEXT, [b"Invalid HTTP request received."], [])
-        response.code = MALFORMED
-        return response
-    return refusal_response(path, refusal_for(error, request_id), traceparent)
+#: Status, media type and content of a refusal of a request with this ``traceparent``.
+ErrorForm = Callable[[RequestRefused, str | None], tuple[int, str, bytes]]
 
 
-def refusal_response(
-    path: str, refusal: RequestRefused, traceparent: str | None = None
-) -> Response:
-    """A refusal as a problem document (RFC 9457), or as an Open Inference Protocol error.
+def problem_document(refusal: RequestRefused, traceparent: str | None) -> tuple[int, str, bytes]:
+    """A refusal as a problem document (RFC 9457)."""
+    traced = {} if traceparent is None else {"traceparent": traceparent}
+    content = json.dumps({**problem(refusal), **traced}).encode()
+    return refusal.status, native.PROBLEM_JSON, content
 
-    The protocol's errors are one line of text, with status 400 for all invalid requests.
-    """
-    if is_v2(path):
-        status = 400 if refusal.status == 422 else refusal.status
-        media_type, content = native.JSON, oip.write_error(refusal.detail)
-    else:
-        status = refusal.status
-        media_type, content = native.PROBLEM_JSON, _problem(refusal, traceparent)
+
+class Refusals:
+    """Refusals as responses. ``forms`` are by folder; other paths have problem documents."""
+
+    def __init__(self, forms: Mapping[str, ErrorForm]) -> None:
+        self._forms = forms
+
+    def form_of(self, path: str) -> ErrorForm:
+        """The form of the errors on a path."""
+        for folder, form in self._forms.items():
+            if path == folder or path.startswith(f"{folder}/"):
+                return form
+        return problem_document
+
+    def response_to(
+        self, path: str, error: Exception, traceparent: str | None = None, request_id: str = ""
+    ) -> Response:
+        """The refusal for any exception; what is unexpected is logged with the request's id."""
+        if isinstance(error, MalformedRequest):
+            response = Response(400, _PLAIN_TEXT, [b"Invalid HTTP request received."], [])
+            response.code = MALFORMED
+            return response
+        return in_form(self.form_of(path), refusal_for(error, request_id), traceparent)
+
+    def preallocated(self) -> dict[tuple[ErrorForm, str], Response]:
+        """Responses to failures for which there is no memory, by form and code."""
+        return {
+            (form, refusal.code): in_form(form, refusal)
+            for form in (problem_document, *self._forms.values())
+            for refusal in (NO_MEMORY, FAILED)
+        }
+
+
+def in_form(form: ErrorForm, refusal: RequestRefused, traceparent: str | None = None) -> Response:
+    """The response of a refusal."""
+    status, media_type, content = form(refusal, traceparent)
     response = Response(status, of_type(media_type), [content], _headers(refusal))
     response.code = refusal.code
     return response
-
-
-def _problem(refusal: RequestRefused, traceparent: str | None) -> bytes:
-    traced = {} if traceparent is None else {"traceparent": traceparent}
-    return json.dumps({**problem(refusal), **traced}).encode()
-
-
-def is_v2(path: str) -> bool:
-    """Whether a path belongs to the Open Inference Protocol."""
-    return path == "/v2" or path.startswith("/v2/")
 
 
 def _headers(refusal: RequestRefused) -> list[Header]:
@@ -82,7 +94,7 @@ def _headers(refusal: RequestRefused) -> list[Header]:
     return headers
 
 
-def add_refusal_handlers(app: FastAPI) -> None:
+def add_refusal_handlers(app: FastAPI, refusals: Refusals) -> None:
     """Install handlers that turn every exception in FastAPI into a refusal."""
 
     async def refused(request: FastAPIRequest, error: Exception) -> FastAPIResponse:
@@ -94,7 +106,7 @@ def add_refusal_handlers(app: FastAPI) -> None:
             # RFC 9110, section 9.3.7. Load balancers use OPTIONS as a probe.
             return FastAPIResponse(headers={"Allow": f"{refusal.allow}, OPTIONS"})
         traceparent = getattr(request.state, "traceparent", None)
-        response = refusal_response(request.url.path, refusal, traceparent)
+        response = in_form(refusals.form_of(request.url.path), refusal, traceparent)
         request.state.code = refusal.code  # respond_by_asgi reads it
         fields = (*response.fixed.fields, *response.headers)
         headers = {name.decode(): value.decode() for name, value in fields}

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tensor_round_service.backends.cpu import backend
-from tensor_round_service.codec import oip
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
 from tensor_round_service.http1 import connection
 from tensor_round_service.http1.receiving import BodyReceiver, ReceivedRequest
 from tensor_round_service.http1.response import Response
-from tensor_round_service.inference.plan import InferencePlan
+from tensor_round_service.oip import codec
+from tensor_round_service.oip.plan import InferencePlan
 from tensor_round_service.routes import tensor_route, tensors
 from tensor_round_service.routes.tensors import Document
 
@@ -71,7 +71,7 @@ STAGES: dict[str, list[Point]] = {
         Point(tensor_route, "sha256", "after"),
         Point(Document, "response", "after"),
         Point(InferencePlan, "header_with_data"),
-        Point(oip, "write_response", "after"),
+        Point(codec, "write_response", "after"),
     ],
     "send": [Point(Response, "__init__"), Point(connection, "head_bytes", "after")],
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tensor_round_service.backends import Bytes
-from tensor_round_service.codec.oip import Region
-from tensor_round_service.inference.posix_memory import PosixSharedMemory
+from tensor_round_service.oip.codec import Region
+from tensor_round_service.oip.posix_memory import PosixSharedMemory
 
 SIZE = 4096
 

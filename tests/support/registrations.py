@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from tensor_round_service.inference.regions import Registration, Registry
+from tensor_round_service.oip.regions import Registration, Registry
 
 
 def registration(name: str) -> Registration:

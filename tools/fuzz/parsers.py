@@ -22,11 +22,11 @@ from tensor_round.contract.operators.importers import from_dxdispatch, from_open
 from tensor_round.contract.operators.text import operator_from_text
 from tensor_round.contract.wire import native, npy
 from tensor_round.transport.exchange import MAX_PROBLEM_BYTES, refusal
-from tensor_round_service.codec import oip
 from tensor_round_service.content.codings import STEP_BYTES, decoder_for
 from tensor_round_service.http1.head import MalformedRequest
-from tensor_round_service.inference.models import find
-from tensor_round_service.inference.plan import plan
+from tensor_round_service.oip import codec
+from tensor_round_service.oip.models import find
+from tensor_round_service.oip.plan import plan
 from tensor_round_service.routes.tensors import Document
 
 from . import http1, mutation, seeds
@@ -59,7 +59,7 @@ def read_document(data: bytes) -> None:
 
 def read_inference(data: bytes) -> None:
     """As ``POST /v2/models/.../infer`` reads its head."""
-    check_size(plan(find("round"), oip.read_request(data)).call.input, LIMIT_BYTES, "input")
+    check_size(plan(find("round"), codec.read_request(data)).call.input, LIMIT_BYTES, "input")
 
 
 def read_encoded(data: bytes) -> None:

@@ -19,8 +19,8 @@ from support.cases.drawn_tensors import DrawnTensor
 from support.http.grpc_client import SERVICE, Answer, framed, infer_request, made
 from support.http.http2_frames import HELLO, Frame, block, call_fields, data, split
 from support.http.http2_site import WIDE
-from tensor_round_service.http2 import frames
-from tensor_round_service.http2.frames import (
+from tensor_round_service.grpc.http2 import frames
+from tensor_round_service.grpc.http2.frames import (
     ACK,
     DEFAULT_WINDOW,
     END_HEADERS,
@@ -30,7 +30,7 @@ from tensor_round_service.http2.frames import (
     Kind,
     Setting,
 )
-from tensor_round_service.http2.settings import read_settings
+from tensor_round_service.grpc.http2.settings import read_settings
 
 #: Bytes of a tensor, and how many different ones there are of each.
 _SIZES = (1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from support.http.http2_frames import HELLO, block, call_fields, data
 from support.services.server import Service
+from tensor_round_service.grpc.http2 import frames
+from tensor_round_service.grpc.http2.frames import END_HEADERS, Code, Kind
 from tensor_round_service.grpc.messages import SCHEMA
 from tensor_round_service.grpc.protobuf import varint
-from tensor_round_service.http2 import frames
-from tensor_round_service.http2.frames import END_HEADERS, Code, Kind
 
 from .report import Report
 

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from functools import lru_cache
 
 from tensor_round.contract.errors import ForeignOrigin, MisdirectedHost
 from tensor_round.contract.quoting import shown
 from tensor_round.contract.wire import native
 
-from ..codec import oip
 from ..http1.head import Header, RequestHead
 from ..http1.response import FixedFields, Response, field_name
 from ..settings import Settings
@@ -32,20 +31,19 @@ _ORIGIN = field_name("Origin")
 _REQUEST_METHOD = field_name("Access-Control-Request-Method")
 _ALLOW_ORIGIN = field_name("Access-Control-Allow-Origin")
 
-#: Fields that a page may send, besides those that every page may send.
+#: Fields that a page may send to the core, besides those that every page may send.
 REQUEST_FIELDS = (
     native.OPERATOR_DESCRIPTOR,
     native.CONTENT_TYPE,
     native.CONTENT_ENCODING,
     native.CONTENT_DIGEST,
     native.WANT_CONTENT_DIGEST,
-    oip.HEADER_LENGTH,
     "Authorization",
     native.API_KEY,
     native.REQUEST_ID,
     *("traceparent", "tracestate"),
 )
-#: Fields that a page may read, besides those that every page may read.
+#: Fields of the core's responses that a page may read, besides those that every page may read.
 RESPONSE_FIELDS = (
     native.OUTPUT_DESCRIPTOR,
     native.EXECUTION_BACKEND,
@@ -53,7 +51,6 @@ RESPONSE_FIELDS = (
     native.REQUEST_ID,
     native.CONTENT_DIGEST,
     native.CONTENT_ENCODING,
-    oip.HEADER_LENGTH,
     native.RETRY_AFTER,
     *("Allow", "WWW-Authenticate"),
 )
@@ -62,13 +59,6 @@ _MAX_AGE = b"7200"
 
 #: Caches must not serve the response for one origin to another.
 _VARY: Header = (b"vary", b"Origin")
-_EXPOSED: Header = (b"access-control-expose-headers", ", ".join(RESPONSE_FIELDS).encode())
-_PREFLIGHT = FixedFields(
-    (b"access-control-allow-methods", b"GET, HEAD, POST"),
-    (b"access-control-allow-headers", ", ".join(REQUEST_FIELDS).encode()),
-    (b"access-control-max-age", _MAX_AGE),
-)
-
 #: Raises :class:`MisdirectedHost` for an authority of another host.
 HostCheck = Callable[[bytes | None], None]
 
@@ -119,27 +109,37 @@ def check_origin(head: RequestHead, listed: Set[bytes] = frozenset()) -> None:
 class Cors:
     """Adds the CORS fields to responses for pages of these origins."""
 
-    def __init__(self, origins: frozenset[bytes]) -> None:
+    def __init__(self, origins: frozenset[bytes], fields: Iterable[str] = ()) -> None:
         self.origins = origins
+        sent, read = (*REQUEST_FIELDS, *fields), (*RESPONSE_FIELDS, *fields)
+        self._exposed: Header = (b"access-control-expose-headers", ", ".join(read).encode())
+        self._preflight = FixedFields(
+            (b"access-control-allow-methods", b"GET, HEAD, POST"),
+            (b"access-control-allow-headers", ", ".join(sent).encode()),
+            (b"access-control-max-age", _MAX_AGE),
+        )
 
     @classmethod
-    def of(cls, settings: Settings) -> Cors | None:
-        """The instance for the setting CORS_ORIGINS; None if it is not set."""
+    def of(cls, settings: Settings, fields: Iterable[str] = ()) -> Cors | None:
+        """The instance for the setting CORS_ORIGINS; None if it is not set.
+
+        Pages may send and read these ``fields``, too.
+        """
         origins = frozenset(origin.encode() for origin in settings.listed_origins)
-        return cls(origins) if origins else None
+        return cls(origins, fields) if origins else None
 
     def preflight(self, head: RequestHead) -> Response | None:
         """The response to a preflight request of a listed origin; None for other requests."""
         if _REQUEST_METHOD not in head.values or head.values.get(_ORIGIN) not in self.origins:
             return None
-        return Response(200, _PREFLIGHT, (), [])
+        return Response(200, self._preflight, (), [])
 
     def fields(self, head: RequestHead | None) -> list[Header]:
         """The CORS fields of a response; ``head`` is None if it could not be parsed."""
         origin = None if head is None else head.values.get(_ORIGIN)
         if origin is None or origin not in self.origins:
             return [_VARY]
-        return [_VARY, (_ALLOW_ORIGIN, origin), _EXPOSED]
+        return [_VARY, (_ALLOW_ORIGIN, origin), self._exposed]
 
 
 def _is_address(host: str) -> bool:

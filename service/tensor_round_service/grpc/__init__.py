@@ -1,1 +1,36 @@
-"""gRPC on HTTP/2: the Open Inference Protocol's other half."""
+"""gRPC on the port of HTTP/1.1: the Open Inference Protocol's service, health and reflection."""
+
+from __future__ import annotations
+
+from ..features import Feature, Site
+from ..gate import Gate
+from ..oip.inference import OpenInference
+from . import control, health
+from .http2.connection import Successor
+from .infer import InferMethods
+from .reflection import reflection_methods
+from .service import Service
+
+
+def feature(site: Site) -> Feature:
+    """gRPC, unless the setting GRPC turns it off."""
+    if not site.settings.grpc:
+        return Feature()
+    offered: OpenInference = site.provided["oip"]
+    infer = InferMethods(offered.inference)
+    methods = {
+        f"/{control.SERVICE}/ModelInfer": infer.infer,
+        f"/{control.SERVICE}/ModelStreamInfer": infer.infer_stream,
+        **control.control_methods(offered, site.readiness.check),
+        **health.health_methods(site.readiness.check, lambda: site.lifecycle.draining),
+        **reflection_methods(),
+    }
+
+    def successor(gate: Gate) -> Successor:
+        return Successor(Service(methods, site.engine.memory, gate))
+
+    return Feature(
+        counted_paths=methods.keys(),
+        open_paths=control.OPEN_METHODS | health.OPEN_METHODS,
+        successor=successor,
+    )

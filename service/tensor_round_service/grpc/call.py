@@ -19,9 +19,9 @@ from ..content import Parts
 from ..content.codings import DECODING_BYTES, Decoded, decoder_for
 from ..content.sources import ByteSource, Progress, expect_end, read_all
 from ..engine.job import Job, Observer
-from ..http2.fields import encoded
-from ..http2.serving import ServedStream
-from ..metrics.recorder import Metrics
+from ..gate import Gate, Span
+from .http2.fields import encoded
+from .http2.serving import ServedStream
 from .status import EXPIRED, outcome, trailers_of
 
 #: Of each message: whether it is compressed, and its length in bytes.
@@ -66,11 +66,16 @@ class Rest:
 class Call:
     """One call: its stream, and what has been answered so far."""
 
-    def __init__(self, stream: ServedStream, opening: bytes, metrics: Metrics) -> None:
+    def __init__(
+        self, stream: ServedStream, opening: bytes, gate: Gate, span: Span | None = None
+    ) -> None:
         self.stream = stream
-        self._metrics = metrics
+        self._gate = gate
+        observer = gate.observer
+        if span is not None and observer is not None:
+            observer = span.observing(observer)
         #: Observes the jobs of its inferences.
-        self.observer: Observer = metrics.counts
+        self.observer: Observer | None = observer
         #: The header block of the response.
         self._opening: bytes | None = opening
         #: Bytes of messages sent, prefixes included.
@@ -155,8 +160,7 @@ class Call:
 
     def count_refusal(self, refusal: RequestRefused, received: int, sent: int) -> None:
         """Count a refused message, and the bytes of it and of its answer."""
-        status, code = outcome(refusal)
-        self._metrics.responded(self.stream.head.path, int(status), code, received, sent)
+        self._gate.count(self.stream.head.path, outcome(refusal), received, sent)
 
     async def respond(self, parts: Parts, trailers: bytes | None = None) -> bool:
         """Send a message, whose first part begins with its prefix, and the end if given.

@@ -18,13 +18,13 @@ from tensor_round.contract.errors import (
 )
 
 from ..engine.job import Job
-from ..inference import server
-from ..inference.cuda_memory import HANDLE_BYTES, CudaSharedMemory
-from ..inference.models import MODELS, Model, config_of, find, metadata_of, versions_of
-from ..inference.plan import NO_SHARED_MEMORY
-from ..inference.posix_memory import PosixSharedMemory
-from ..inference.regions import RegisteredMemory, Registration
-from ..inference.statistics import Statistics
+from ..oip import server
+from ..oip.cuda_memory import HANDLE_BYTES, CudaSharedMemory
+from ..oip.inference import OpenInference
+from ..oip.models import MODELS, Model, config_of, find, metadata_of, versions_of
+from ..oip.plan import NO_SHARED_MEMORY
+from ..oip.posix_memory import PosixSharedMemory
+from ..oip.regions import RegisteredMemory, Registration
 from .call import Call, Method, prefixed
 from .messages import SCHEMA
 from .protobuf import Malformed, Message
@@ -43,12 +43,11 @@ Answer = Callable[[Message], Awaitable[Mapping[str, Any]]]
 
 
 def control_methods(
-    counts: Statistics,
-    check_ready: Callable[[], Awaitable[None]],
-    shared_memory: PosixSharedMemory | None,
-    cuda_memory: CudaSharedMemory | str,
+    offered: OpenInference, check_ready: Callable[[], Awaitable[None]]
 ) -> dict[str, Method]:
     """The methods by path. ``check_ready`` raises a refusal if the service is not ready."""
+    counts = offered.inference.counts
+    shared_memory, cuda_memory = offered.shared_memory, offered.cuda_memory
     metadata = server.server_metadata(
         has_system_memory=shared_memory is not None,
         has_cuda_memory=not isinstance(cuda_memory, str),

@@ -15,7 +15,6 @@ from tensor_round.contract.errors import PayloadSizeMismatch, RequestRefused
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import native
 
-from ..codec import oip
 from ..content import Parts
 from ..content.sources import ByteSource, ClientDisconnected, Nothing, Prefixed, expect_end
 from ..engine.admission import admit
@@ -24,12 +23,13 @@ from ..engine.job import Job
 from ..engine.threads import CallerGone
 from ..failures import refusal_for
 from ..http1.response import field_name
-from ..http2.fields import encoded
-from ..http2.serving import ServedStream
-from ..inference.inference import Inference
-from ..inference.models import find
-from ..inference.plan import InferencePlan
+from ..oip import codec
+from ..oip.inference import Inference
+from ..oip.models import find
+from ..oip.plan import InferencePlan
 from .call import HEAD_BYTES, MAX_LENGTH, PREFIX_BYTES, Call, Rest, prefixed
+from .http2.fields import encoded
+from .http2.serving import ServedStream
 from .messages import BYTES_A_BYTE, SCHEMA, find_tensor, read_request, response_head
 from .protobuf import varint
 from .status import OK
@@ -134,7 +134,7 @@ class InferMethods:
         else:
             source.skip(PREFIX_BYTES)
             rest = source if isinstance(source, Rest) else Rest(source, length)
-            limit = inference.max_tensor_bytes + oip.MAX_BARE_HEADER_LENGTH
+            limit = inference.max_tensor_bytes + codec.MAX_BARE_HEADER_LENGTH
             message = await call.message(
                 job, rest, length, is_compressed=is_compressed, limit=limit
             )

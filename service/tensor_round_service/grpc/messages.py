@@ -18,7 +18,7 @@ from tensor_round.contract.dtypes import BY_OIP
 from tensor_round.contract.errors import Fault, InvalidDescriptor
 from tensor_round.contract.quoting import shown
 
-from ..codec import oip
+from ..oip import codec
 from .protobuf import CutOff, Malformed, Message, Schema, fields, read_varint, varint
 
 #: What ``make grpc-descriptors`` has stored: the messages and services of Triton's protocol, of
@@ -57,7 +57,7 @@ class InferRequest:
 
     model_name: str
     model_version: str
-    request: oip.Request
+    request: codec.Request
     tensor: bytes | memoryview | None
 
 
@@ -92,7 +92,7 @@ def read_request(message: bytes | memoryview, following: int | None = None) -> I
     Fields may be in any order. Raises :class:`InvalidDescriptor` and as :func:`.oip.read_request`.
     """
     try:
-        members = SCHEMA.read(_REQUEST, message, oip.MAX_HEADER_VALUES, (_CONTENTS,))
+        members = SCHEMA.read(_REQUEST, message, codec.MAX_HEADER_VALUES, (_CONTENTS,))
         raw: list[Any] = [*members.get("raw_input_contents", ())]
         if following is not None:
             raw.append(following)
@@ -107,7 +107,7 @@ def read_request(message: bytes | memoryview, following: int | None = None) -> I
         raise _refusal(str(error)) from None
     if raw:
         raise _refusal("has more raw_input_contents than inputs for them")
-    request = oip.request_of(
+    request = codec.request_of(
         {
             "id": members.get("id"),
             "parameters": parameters,
@@ -164,7 +164,7 @@ def _packed(contents: memoryview, datatype: str) -> bytes:
     wanted, dtype = _TYPED[datatype]
     runs: list[npt.NDArray[Any]] = []
     for number, kind, value, begin, end in fields(contents, 0, len(contents)):
-        if number != wanted or len(runs) == oip.MAX_HEADER_VALUES:
+        if number != wanted or len(runs) == codec.MAX_HEADER_VALUES:
             rule = f"must be in one list, field {wanted} of InferTensorContents"
             raise Malformed(f"the contents of {datatype} {rule}")
         runs.append(_run(contents[begin:end], kind, value, number, dtype))

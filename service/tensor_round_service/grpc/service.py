@@ -1,85 +1,58 @@
-"""gRPC: checks each call, has its method answer it, and says what came of it."""
+"""gRPC: each call passes the gate, and its method answers it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import perf_counter
-from typing import Protocol
 
 from tensor_round.contract.errors import (
     Draining,
-    HeadersTooLarge,
     NotOffered,
     RequestRefused,
     UnsupportedMediaType,
 )
 from tensor_round.contract.quoting import shown
 
-from ..access_log import Entry, log
-from ..auth.api_keys import Authenticator
-from ..auth.origins import HostCheck
 from ..content.sources import ClientDisconnected
-from ..engine.job import Job, Observer
+from ..engine.job import Job
 from ..engine.memory import Memory
 from ..engine.threads import CallerGone
 from ..failures import refusal_for
-from ..http1.head import traceparent_of
+from ..gate import ABANDONED, Gate, Span
 from ..http1.response import request_id_field
-from ..http2.fields import encoded
-from ..http2.serving import ServedStream
-from ..metrics.recorder import ABANDONED, Metrics
 from .call import Call, Method
 from .deadlines import seconds_of
+from .http2.fields import encoded
+from .http2.serving import ServedStream
 from .status import Status, outcome, status_of
 
 _CONTENT_TYPE = b"application/grpc"
 #: What a call takes of the budget while its request is not whole: its stream and its task.
 _WAITING_BYTES = 8 << 10
+#: The statuses that say that the server has failed, of those that this one has.
+_FAILURES = frozenset(
+    {Status.DEADLINE_EXCEEDED, Status.UNIMPLEMENTED, Status.INTERNAL, Status.UNAVAILABLE}
+)
 #: ``:status: 200`` of HPACK's table, and the type of every response.
 _OPENING = b"\x88" + encoded((b"content-type", _CONTENT_TYPE))
-
-
-class CallSpan(Protocol):
-    """The span of a call."""
-
-    def observing(self, observer: Observer) -> Observer:
-        """Return the observer of the call's jobs, which tells the other one, too."""
-
-    def end(self, status: Status | None, code: str) -> None:
-        """Note the end of the call; ``status`` is None if the caller has left before."""
 
 
 class Service:
     """The handler of all streams. ``methods`` are by their paths."""
 
-    def __init__(
-        self,
-        methods: Mapping[str, Method],
-        memory: Memory,
-        check_host: HostCheck | None,
-        authenticator: Authenticator | None,
-        metrics: Metrics,
-        *,
-        logs_access: bool,
-    ) -> None:
+    def __init__(self, methods: Mapping[str, Method], memory: Memory, gate: Gate) -> None:
         self._methods = methods
         self._memory = memory
-        self._check_host = check_host
-        self._authenticator = authenticator
-        self._metrics = metrics
-        self._logs_access = logs_access
-        #: Begins the span of a call; None if there are no traces.
-        self.begin_span: Callable[[ServedStream], CallSpan] | None = None
+        self._gate = gate
 
     async def serve(self, stream: ServedStream) -> None:
         """Respond to a stream; errors become statuses."""
         began = perf_counter()
         request_id = request_id_field(stream.head)
-        call = Call(stream, _OPENING + encoded(request_id), self._metrics)
-        span = None if self.begin_span is None else self.begin_span(stream)
-        if span is not None:
-            call.observer = span.observing(call.observer)
+        gate = self._gate
+        span = None if gate.begin_span is None else self._begin_span(stream)
+        call = Call(stream, _OPENING + encoded(request_id), gate, span)
         job = Job(self._memory, stream)
         refusal: RequestRefused | None = None
         is_sent, is_cancelled = False, False
@@ -108,50 +81,66 @@ class Service:
         finally:
             if timer is not None:
                 timer.cancel()
-            status, code = outcome(refusal) if is_sent else ABANDONED
+            found = outcome(refusal) if is_sent else ABANDONED
             is_whole = is_sent and refusal is None
             if not (is_whole and (call.is_counted or job.observer is not None)):
-                path = stream.head.path
-                self._metrics.responded(path, int(status), code, stream.received, call.sent)
+                gate.count(stream.head.path, found, stream.received, call.sent)
             # A thread may still use the buffers of a call that was cancelled, and the kernel those
             # of an incomplete response.
             job.end(reusable=not (is_cancelled or stream.holds_memory), is_sent=is_whole)
             if span is not None:
-                ended = Status.OK if refusal is None else status_of(refusal)
-                span.end(ended if is_sent else None, code)
-            if self._logs_access:
-                self._log(call, status, code, perf_counter() - began, request_id[1])
+                _end_span(span, refusal if is_sent else ClientDisconnected())
+            if gate.logs_access:
+                gate.log(
+                    *(stream.head, stream.head.path, found),
+                    received=stream.received,
+                    sent=call.sent,
+                    seconds=perf_counter() - began,
+                    client=None if stream.client is None else stream.client[0],
+                    request_id=request_id[1],
+                )
 
     def _checked(self, stream: ServedStream) -> Method:
         """The method of a call that may be served."""
         head = stream.head
-        if head.is_cut:
-            raise HeadersTooLarge("the call has too many or too long header fields")
-        if not head.values.get(b"content-type", b"").startswith(_CONTENT_TYPE):
+        content_type = head.values.get(b"content-type", b"")
+        if head.fault is None and not content_type.startswith(_CONTENT_TYPE):
             raise UnsupportedMediaType("over HTTP/2 this service speaks gRPC alone")
-        if self._check_host is not None:
-            self._check_host(head.authority)
-        if self._authenticator is not None:
-            self._authenticator.check(head)
+        self._gate.check(head)
         method = self._methods.get(head.path)
         if method is None:
             raise NotOffered(f"there is no method {shown(head.path)}")
         return method
 
-    def _log(self, call: Call, status: str, code: str, seconds: float, request_id: bytes) -> None:
-        stream = call.stream
-        client = None if stream.client is None else stream.client[0]
-        log(
-            Entry(
-                stream.head.method,
-                stream.head.path,
-                status,
-                code,
-                stream.received,
-                call.sent,
-                seconds,
-                client,
-                request_id.decode(),
-                traceparent_of(stream.head),
-            )
-        )
+    def _begin_span(self, stream: ServedStream) -> Span:
+        """Begin a span by OpenTelemetry's conventions for gRPC (version 1.37).
+
+        Later versions rename the attributes, and are not stable yet.
+        """
+        assert self._gate.begin_span is not None
+        path = stream.head.path
+        service, _, method = path.removeprefix("/").partition("/")
+        attributes: dict[str, str | int] = {
+            "rpc.system": "grpc",
+            "rpc.service": service,
+            "rpc.method": method,
+            "network.protocol.version": "2",
+        }
+        if stream.client is not None:
+            attributes["client.address"] = stream.client[0]
+        stream.head = stream.head.copy()
+        route = self._gate.route_of(path)
+        name = "grpc" if route == "other" else route.removeprefix("/")
+        return self._gate.begin_span(stream.head, name, attributes)
+
+
+def _end_span(span: Span, end: RequestRefused | ClientDisconnected | None) -> None:
+    """End the span of a call that was refused, or whose caller has left, or that succeeded."""
+    if isinstance(end, ClientDisconnected):
+        span.end({}, ClientDisconnected.__qualname__)
+        return
+    status = Status.OK if end is None else status_of(end)
+    attributes: dict[str, str | int] = {"rpc.grpc.status_code": int(status)}
+    if end is not None:
+        attributes["tensor_round.code"] = end.code
+    span.end(attributes, status.name if status in _FAILURES else "")

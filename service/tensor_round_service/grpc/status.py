@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from tensor_round.contract.errors import RequestRefused
 
-from ..http2.fields import encoded
+from .http2.fields import encoded
 
 
 class Status(IntEnum):

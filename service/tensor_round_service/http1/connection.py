@@ -42,8 +42,6 @@ _RECEIVED = memoryview(bytearray(96 << 10))
 #: of 64 KiB is joined, also behind the JSON header of an inference.
 _JOINED_BYTES = 68 << 10
 _LINE_ENDS = b"\r\n"
-#: The method of HTTP/2's preface, which is reserved (RFC 9113, section 11.6).
-_HTTP2 = b"PRI "
 
 
 class Connection(ConnectionLifecycle):
@@ -65,9 +63,10 @@ class Connection(ConnectionLifecycle):
     def connection_made(self, transport: Any) -> None:
         """Start the deadline for the first request."""
         super().connection_made(transport)
-        if self._server.successor is not None and self._writer.is_encrypted:
+        successor = self._server.successor
+        if successor is not None and self._writer.is_encrypted:
             chosen = transport.get_extra_info("ssl_object").selected_alpn_protocol()
-            if chosen == "h2":
+            if chosen == successor.alpn:
                 self._hand_over(b"")
                 return
         if self._server.handler.logs_access:
@@ -126,10 +125,11 @@ class Connection(ConnectionLifecycle):
         """Serve the requests whose heads are complete, until one of them waits."""
         while self._state <= State.HEAD:
             held = self._unparsed = self._unparsed.lstrip(_LINE_ENDS)
+            successor = self._server.successor
             if (
                 not self._was_used
-                and held.startswith(_HTTP2)
-                and self._server.successor is not None
+                and successor is not None
+                and held.startswith(successor.first_bytes)
             ):
                 self._hand_over(held)
                 return
@@ -159,7 +159,7 @@ class Connection(ConnectionLifecycle):
                 rest.add_done_callback(self._request_done)
 
     def _hand_over(self, received: bytes) -> None:
-        """Leave the transport to HTTP/2, which the peer speaks."""
+        """Leave the transport to another protocol, which the peer speaks."""
         server, transport = self._server, self.transport
         super().connection_lost(None)
         self._unparsed = b""

@@ -100,6 +100,10 @@ class ServerState(Protocol):
 class Successor(Protocol):
     """Takes over connections that do not speak HTTP/1.1."""
 
+    #: The protocol's name in ALPN, and the first bytes of its connections without TLS.
+    alpn: str
+    first_bytes: bytes
+
     def __call__(self, server: ServerContext, transport: Any, received: bytes) -> None:
         """Serve the transport from now on; ``received`` are its first bytes."""
 
@@ -122,7 +126,7 @@ class ServerContext:
         self.handler = handler
         self.limits = limits
         self.state = state
-        #: Takes over connections that speak HTTP/2; None if nothing does.
+        #: Takes over connections that speak another protocol; None if nothing does.
         self.successor = successor
         #: Connections that are accepted, but not in the record yet. The failure of a TLS handshake
         #: is not reported, so its connection is in here until it is collected.

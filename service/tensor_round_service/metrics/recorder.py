@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 from pathlib import Path
 
 from ..counters import INTERVAL, Counters
 from .counts import Counts, Gauges, Totals
 from .exposition import Workers, exposition
 
-#: Status and code of a request whose caller left before its response, which has neither.
-ABANDONED = ("499", "client_disconnected")
-#: Folders whose paths are counted together.
-_FOLDERS = ("/v2", "/page")
 #: The row of a worker: how many have counted in it, and whether the last one serves.
 _WORKER = ("worker",)
 
@@ -26,15 +22,17 @@ _WORKER = ("worker",)
 class Metrics:
     """Counts of this process.
 
-    ``routes`` are the paths that are counted by their own names: labels have few values, whatever
-    is asked for. ``device_events`` are the backend's, ``dropped_lines`` says how many lines of the
-    log were dropped. ``folder`` is shared by the ``workers``; None for a single one.
+    ``routes`` are the paths that are counted by their own names, ``folders`` those whose paths are
+    counted together: labels have few values, whatever is asked for. ``device_events`` are the
+    backend's, ``dropped_lines`` says how many lines of the log were dropped. ``folder`` is shared
+    by the ``workers``; None for a single one.
     """
 
     def __init__(
         self,
         info: dict[str, str],
         routes: Set[str],
+        folders: Sequence[str],
         gauges: Callable[[], Awaitable[Gauges]],
         workers: int = 1,
         device_events: Counter[tuple[str, str]] | None = None,
@@ -43,6 +41,7 @@ class Metrics:
     ) -> None:
         self._info = info
         self._routes = routes
+        self._folders = folders
         self._gauges = gauges
         self._workers = workers
         self._device_events = Counter() if device_events is None else device_events
@@ -57,16 +56,11 @@ class Metrics:
         """The label of a path, out of a few: that of a route or of a folder, or ``other``."""
         if path in self._routes:
             return path
-        return next((name for name in _FOLDERS if f"{path}/".startswith(f"{name}/")), "other")
+        return next((name for name in self._folders if f"{path}/".startswith(f"{name}/")), "other")
 
-    def responded(self, path: str, status: int, code: str, received: int, sent: int) -> None:
-        """Count a response without a job, and the lengths of both bodies in bytes."""
-        self.counts.request((self.route_of(path), "", "", "", str(status), code), received, sent)
-
-    def abandoned(self, path: str, received: int) -> None:
-        """Count a request whose caller left before its response."""
-        labels = (self.route_of(path), "", "", "", *ABANDONED)
-        self.counts.request(labels, received, 0)
+    def responded(self, path: str, outcome: tuple[str, str], received: int, sent: int) -> None:
+        """Count a request without a job: its status and code, and the bytes of both bodies."""
+        self.counts.request((self.route_of(path), "", "", "", *outcome), received, sent)
 
     async def exposition(self, accept: str) -> tuple[bytes, str]:
         """The metrics of all workers as text, in the format of an Accept field, and its type."""

@@ -1,25 +1,21 @@
-"""``POST /round`` and ``POST /compare`` in the OpenAPI document."""
+"""``POST /round`` in the OpenAPI document, and what other tensor routes share with it."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-import numpy as np
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from tensor_round.contract import operators
-from tensor_round.contract.differences.document import adapter
-from tensor_round.contract.dtypes import BY_NAME, DTYPES
+from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import REFUSALS
-from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators.text import SPELLINGS
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import native
 
-from ..engine.differences import compared
 from .errors import problem_responses
 from .schemas import (
     BINARY,
@@ -39,7 +35,7 @@ _DESCRIPTOR: Schema = {
     "rounding": "ties_to_even",
     "input": {"dtype": "float32", "shape": [4]},
 }
-_REQUEST = {"descriptor": _DESCRIPTOR, "data": [0.5, 1.5, -0.3, 2.5]}
+REQUEST = {"descriptor": _DESCRIPTOR, "data": [0.5, 1.5, -0.3, 2.5]}
 _RESPONSE = {"output": {"dtype": "float32", "shape": [4]}, "data": [0.0, 2.0, -0.0, 2.0]}
 
 _NUMBER: list[Schema] = [
@@ -55,7 +51,7 @@ _NUMBERS = any_of(
 #: All codes except those of unknown paths, wrong methods and internal errors.
 _CODES = [code for code, kind in REFUSALS.items() if kind.status not in (404, 405, 500)]
 
-_PARAMETERS = [
+PARAMETERS = [
     parameter(
         native.OPERATOR_DESCRIPTOR,
         "header",
@@ -97,10 +93,7 @@ _PARAMETERS = [
         "RFC 9530: `sha-256=1` requests the digest of the response.",
     ),
 ]
-#: Parameters that choose an operator, which a comparison has not.
-_OPERATOR_IN_QUERY = ("operator", "rounding")
-
-_HEADERS: Schema = {
+HEADERS: Schema = {
     native.EXECUTION_BACKEND: {"schema": {**STRING, "enum": ["numpy", "cupy"]}},
     native.SERVER_TIMING: {
         "description": "Milliseconds to receive, queue and execute.",
@@ -123,12 +116,10 @@ class _DescriptorSchema(GenerateJsonSchema):
 
 
 def schemas() -> Schema:
-    """The components for both: descriptors, the JSON representation, and the differences."""
+    """The components: descriptors and the JSON representation."""
     descriptor = TypeAdapter(operators.Descriptor).json_schema(
         ref_template=PATH + "{model}", schema_generator=_DescriptorSchema
     )
-    # As the client's models define them.
-    differences = adapter().json_schema(mode="serialization", ref_template=PATH + "{model}")
     return {
         **descriptor.pop("$defs"),
         "Descriptor": descriptor,
@@ -164,14 +155,12 @@ def schemas() -> Schema:
             ["dtype", "shape"],
             {"dtype": STRING, "shape": array_of(INTEGER)},
         ),
-        **differences.pop("$defs"),
-        "Differences": differences,
     }
 
 
 def round_operation() -> Schema:
     """The OpenAPI operation of ``POST /round``."""
-    return _operation(
+    return tensor_operation(
         "round",
         "Round every element of a tensor",
         "The Content-Type selects one of three representations; the response has the "
@@ -180,11 +169,11 @@ def round_operation() -> Schema:
         "tensor's bytes, little-endian. x-npy: the body is a .npy file. Content-Encoding may "
         "be identity, gzip or deflate.\n\n-0.3 rounds to -0.0, as IEEE 754 defines; browsers, "
         "this page too, show it as 0.",
-        _PARAMETERS,
+        PARAMETERS,
         any_of(ref("RoundRequest"), ref("ShortRoundRequest")),
         {
             "description": "The rounded tensor, in the representation of the request.",
-            "headers": {native.OUTPUT_DESCRIPTOR: _OUTPUT_DESCRIPTOR, **_HEADERS},
+            "headers": {native.OUTPUT_DESCRIPTOR: _OUTPUT_DESCRIPTOR, **HEADERS},
             # Some generators use the first representation for all responses: bytes suit all three.
             "content": {
                 native.OCTET_STREAM: BINARY,
@@ -195,28 +184,7 @@ def round_operation() -> Schema:
     )
 
 
-def compare_operation() -> Schema:
-    """The OpenAPI operation of ``POST /compare``."""
-    data = np.array(_REQUEST["data"], np.float32)
-    example = compared(data.view(np.uint8), Layout.of(BY_NAME["float32"], data.shape))
-    return _operation(
-        "compare",
-        "Compare roundings on a tensor",
-        "For each pair of roundings: the number of elements whose results differ, by class, "
-        "and the first three of each class. The request has the representations of `/round`. "
-        "Of a descriptor, only the layout of the input is used, which must be dense. The "
-        "response is always JSON.",
-        [p for p in _PARAMETERS if p["name"] not in _OPERATOR_IN_QUERY],
-        ref("RoundRequest"),
-        {
-            "description": "The differences.",
-            "headers": _HEADERS,
-            "content": {native.JSON: {"schema": ref("Differences"), "example": example}},
-        },
-    )
-
-
-def _operation(
+def tensor_operation(
     name: str,
     summary: str,
     description: str,
@@ -224,7 +192,8 @@ def _operation(
     document: Schema,
     success: Schema,
 ) -> Schema:
-    request = {"schema": document, "example": _REQUEST}
+    """The operation of a route that takes a tensor in three representations."""
+    request = {"schema": document, "example": REQUEST}
     content: dict[str, Any] = {
         native.JSON: request,
         native.OCTET_STREAM: BINARY,

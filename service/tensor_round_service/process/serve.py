@@ -19,7 +19,6 @@ from ..settings import Settings
 from .command_line import read_settings, unknown_variables
 from .listener import CannotListen, Inherited, Listener, notify
 from .logs import Log, logging_to_stderr
-from .tracing import is_configured, is_installed
 from .worker_folder import remove_with, worker_folder
 from .workers import CannotServe, Supervisor, import_once
 
@@ -39,8 +38,6 @@ def run(arguments: Sequence[str]) -> int:
 def _run(settings: Settings, log: Log) -> int:
     for sentence in unknown_variables(os.environ):
         logger.warning(sentence)
-    if is_configured(os.environ) and not is_installed():
-        logger.warning("traces are not exported: pip install 'tensor-round[telemetry]'")
     # Until the server handles signals, the process can exit at once.
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _exit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,15 @@ from ..app import Application, create_app
 from ..auth.api_keys import KeyFileError
 from ..backends.select import BackendUnavailable
 from ..engine.readiness import ProcessLifecycle
+from ..features import CannotStart
 from ..http1.connection import HTTPProtocol
-from ..http1.context import ConnectionLimits, RequestHandler
+from ..http1.context import ConnectionLimits, RequestHandler, Successor
 from ..http1.response import SERVER_HEADERS
-from ..http2.connection import Successor
 from ..settings import Settings
 from .listener import Inherited, Listener
 from .logs import Log, logging_to_stderr
 from .server import Server
 from .tls import CertificateError, ServerTLS
-from .tracing import CannotTrace, traced
 from .worker_folder import held
 from .workers import CannotServe
 
@@ -82,13 +81,19 @@ def _serve(
     supervised: bool = False,
 ) -> int:
     """Serve an application until a signal; return the exit code."""
-    with traced(app.dispatcher, app.grpc, app.metrics.route_of, os.environ) as handler:
+    with ExitStack() as stack:
+        successor = None
+        for feature in app.features:
+            if feature.serving is not None:
+                stack.enter_context(feature.serving(app.gate))
+            if feature.successor is not None:
+                successor = feature.successor(app.gate)
         tls = None
         if settings.ssl_certfile is not None:
             files = settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_ca_certs
-            tls = ServerTLS(*files, handshake_seconds=settings.receive_timeout, http2=settings.grpc)
-        successor = None if app.grpc is None else Successor(app.grpc)
-        protocol = _http_protocol(settings, handler, successor)
+            further = None if successor is None else successor.alpn
+            tls = ServerTLS(*files, handshake_seconds=settings.receive_timeout, alpn=further)
+        protocol = _http_protocol(settings, app.dispatcher, successor)
         server = Server(
             *(_config(settings, app, protocol), settings, listener, lifecycle, on_start),
             *(protocol, _http_protocol(settings, app.metrics_dispatcher), tls, app.keys),
@@ -103,7 +108,7 @@ def _start_errors() -> Iterator[None]:
     """Raise errors that the operator can correct as :class:`CannotServe`."""
     try:
         yield
-    except (BackendUnavailable, CannotTrace, CertificateError, KeyFileError) as error:
+    except (BackendUnavailable, CannotStart, CertificateError, KeyFileError) as error:
         raise CannotServe(str(error)) from None
 
 

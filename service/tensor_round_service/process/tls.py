@@ -34,12 +34,12 @@ class ServerTLS:
         ca_certs: Path | None = None,
         *,
         handshake_seconds: float,
-        http2: bool = False,
+        alpn: str | None = None,
     ) -> None:
         self._files = certfile, keyfile, ca_certs
         self._handshake_seconds = handshake_seconds
-        self._http2 = http2
-        self._context = server_context(*self._files, http2=http2)
+        self._alpn = alpn
+        self._context = server_context(*self._files, alpn=alpn)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class ServerTLS:
     def reload(self) -> bool:
         """Read the files again; if one is unusable, log that, change nothing, return False."""
         try:
-            self._context = server_context(*self._files, http2=self._http2)
+            self._context = server_context(*self._files, alpn=self._alpn)
         except CertificateError as error:
             logger.error("TLS: %s; the previous certificate stays in effect", error)
             return False
@@ -70,19 +70,19 @@ def server_context(
     keyfile: Path | None = None,
     ca_certs: Path | None = None,
     *,
-    http2: bool = False,
+    alpn: str | None = None,
 ) -> ssl.SSLContext:
     """A context with TLS 1.2 and 1.3, and Python's cipher suites, which have forward secrecy.
 
     With ``ca_certs``, the handshake fails for clients without a certificate of one of these
-    authorities. With ``http2`` a client that offers nothing else gets it. Raises
+    authorities. A client that offers nothing but ``alpn`` gets that protocol. Raises
     :class:`CertificateError`.
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # The first that the client offers, too, is chosen. gRPC's clients offer h2 alone; curl and
     # browsers offer both, and the other routes are HTTP/1.1's.
-    context.set_alpn_protocols(["http/1.1", "h2"] if http2 else ["http/1.1"])
+    context.set_alpn_protocols(["http/1.1", *([] if alpn is None else [alpn])])
     try:
         context.load_cert_chain(certfile, keyfile, password=_no_password)
     except (OSError, ValueError) as error:

@@ -53,6 +53,8 @@ class Table:
     def __init__(self, rows: Iterable[Row]) -> None:
         self._rows = tuple(rows)
         rows = self._rows
+        #: All paths, in the order of the rows.
+        self.paths = tuple(dict.fromkeys(row.path for row in rows))
         #: Tensor routes, which the dispatcher calls without FastAPI. All of them are POST.
         self.tensor_routes = {
             row.path: row.endpoint for row in rows if isinstance(row.endpoint, TensorRoute)

@@ -308,7 +308,7 @@ def test_when_it_is_off_a_request_takes_the_same_path() -> None:
         {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://x"},
     ]
     code = (
-        "import sys\nfrom tensor_round_service.process.tracing import traced\n"
+        "import sys\nfrom tensor_round_service.telemetry.tracing import traced\n"
         f"for environment in {off!r}:\n"
         "    with traced(sys, None, str, environment) as handler: assert handler is sys\n"
         "assert 'opentelemetry' not in sys.modules"

@@ -15,8 +15,8 @@ from support.http.inference_form import document, tensor
 from support.http.native_form import ieee754
 from support.services.server import Reply, Service
 from tensor_round.contract.errors import problem
+from tensor_round_service.oip.operations import REFUSALS
 from tensor_round_service.openapi.errors import EXAMPLES
-from tensor_round_service.openapi.inference import REFUSALS
 
 BODY = np.array([0.5, 1.5, -0.3, 2.5], "<f4").tobytes()
 GOOD = ieee754("float32", [4])

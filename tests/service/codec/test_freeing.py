@@ -14,7 +14,8 @@ from support.http.native_form import ieee754
 from tensor_round.contract.errors import RequestRefused
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import strictjson
-from tensor_round_service.codec import nesting, oip
+from tensor_round_service.codec import nesting
+from tensor_round_service.oip import codec
 from tensor_round_service.routes.tensors import Document
 
 COUNT = 150_000
@@ -124,4 +125,4 @@ def test_a_document_that_is_none() -> None:
     ids=["the second is wrong", "the first is wrong", "no inputs", "no object"],
 )
 def test_a_refused_inference(header: bytes) -> None:
-    assert most_freed(lambda: oip.read_request(header, pause)) < MOST
+    assert most_freed(lambda: codec.read_request(header, pause)) < MOST

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from support.grpc_messages import theirs
 from tensor_round.contract.errors import InvalidDescriptor
-from tensor_round_service.codec import oip
 from tensor_round_service.grpc.messages import find_tensor, read_request, response_head
 from tensor_round_service.grpc.protobuf import varint
+from tensor_round_service.oip import codec
 
 REQUEST = theirs(".inference.ModelInferRequest")
 RESPONSE = theirs(".inference.ModelInferResponse")
@@ -45,11 +45,13 @@ def test_a_request_whose_tensor_follows() -> None:
     assert find_tensor(message) == (len(head), len(message) - len(RAW), len(RAW))
     read = read_request(message[: len(head)], len(RAW))
     assert (read.model_name, read.model_version, read.tensor) == ("round", "1", None)
-    assert read.request == oip.Request(
+    assert read.request == codec.Request(
         id="an id",
         parameters={"rounding": "ceil", "flag": False, "large": 1 << 63, "real": 0.5},
-        inputs=(oip.Input("X", "FP32", (2, 3), {"a": -5, "binary_data_size": 24}, oip.Binary(24)),),
-        outputs=(oip.Output("Y", {}, True, None),),
+        inputs=(
+            codec.Input("X", "FP32", (2, 3), {"a": -5, "binary_data_size": 24}, codec.Binary(24)),
+        ),
+        outputs=(codec.Output("Y", {}, True, None),),
         binary_output=True,
     )
     whole = read_request(message)
@@ -121,7 +123,7 @@ def test_typed_contents(datatype: str) -> None:
     read = read_request(typed(datatype, field, numbers).SerializeToString())
     expected = np.array(numbers, dtype).tobytes()
     assert read.tensor == expected
-    assert read.request.inputs[0].source == oip.Binary(len(expected))
+    assert read.request.inputs[0].source == codec.Binary(len(expected))
 
 
 @pytest.mark.parametrize("datatype", TYPED)
@@ -200,14 +202,14 @@ def test_contents_without_numbers() -> None:
     made = REQUEST(model_name="round", inputs=[{"name": "X", "datatype": "FP32", "shape": [0]}])
     made.inputs[0].contents.SetInParent()
     read = read_request(made.SerializeToString())
-    assert (read.request.inputs[0].source, read.tensor) == (oip.Binary(0), b"")
+    assert (read.request.inputs[0].source, read.tensor) == (codec.Binary(0), b"")
     made.raw_input_contents.append(RAW)
     assert bytes(read_request(made.SerializeToString()).tensor or b"") == RAW
 
 
 def test_a_region_as_a_source() -> None:
     read = read_request(in_region().SerializeToString())
-    assert read.request.inputs[0].source == oip.Region("r", 24, 0)
+    assert read.request.inputs[0].source == codec.Region("r", 24, 0)
     assert read.tensor is None
 
 

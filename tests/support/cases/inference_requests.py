@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tensor_round_service.codec import oip
+from tensor_round_service.oip import codec
 
 X: dict[str, Any] = {"name": "X", "shape": [2], "datatype": "FP32"}
 INLINE: dict[str, Any] = {**X, "data": [0.5, 1.5]}
@@ -16,8 +16,8 @@ REGION: dict[str, Any] = {
 }
 
 
-def read(document: Any) -> oip.Request:
-    return oip.read_request(json.dumps(document).encode())
+def read(document: Any) -> codec.Request:
+    return codec.read_request(json.dumps(document).encode())
 
 
 def request(tensor: dict[str, Any], **members: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from google.protobuf import message
 from support.grpc_messages import theirs
 from support.http.http2_frames import split
 from support.services.server import Service
-from tensor_round_service.http2.frames import Kind
+from tensor_round_service.grpc.http2.frames import Kind
 
 SERVICE = "inference.GRPCInferenceService"
 #: The typed contents of each type; a type that is none has a float's.

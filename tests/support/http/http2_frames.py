@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import hpack
 
-from tensor_round_service.http2 import frames
-from tensor_round_service.http2.frames import END_HEADERS, END_STREAM, PREFACE, Kind, Setting
+from tensor_round_service.grpc.http2 import frames
+from tensor_round_service.grpc.http2.frames import END_HEADERS, END_STREAM, PREFACE, Kind, Setting
 
 #: What a client begins with.
 HELLO = PREFACE + frames.settings({})

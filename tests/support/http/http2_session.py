@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from support.http.http2_frames import HELLO, Frame, split
-from tensor_round_service.http2.fields import encoded
-from tensor_round_service.http2.frames import Code, Kind
-from tensor_round_service.http2.limits import Event, SessionLimits
-from tensor_round_service.http2.session import Session
-from tensor_round_service.http2.stream import Stream
+from tensor_round_service.grpc.http2.fields import encoded
+from tensor_round_service.grpc.http2.frames import Code, Kind
+from tensor_round_service.grpc.http2.limits import Event, SessionLimits
+from tensor_round_service.grpc.http2.session import Session
+from tensor_round_service.grpc.http2.stream import Stream
 
 HEAD = b"\x88" + encoded((b"content-type", b"application/grpc"))
 TRAILERS = encoded((b"grpc-status", b"0"))

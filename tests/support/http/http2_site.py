@@ -16,14 +16,9 @@ from support.http.http2_session import HEAD, TRAILERS
 from support.services.tls import SERVER, caller_context
 from tensor_round.contract.errors import ReceiveTimeout
 from tensor_round_service.content.sources import ClientDisconnected
-from tensor_round_service.http1.connection import HTTPProtocol
-from tensor_round_service.http1.context import ConnectionLimits
-from tensor_round_service.http1.head import Header
-from tensor_round_service.http1.request import Request
-from tensor_round_service.http1.response import FixedFields, Response
-from tensor_round_service.http2 import frames
-from tensor_round_service.http2.connection import Successor
-from tensor_round_service.http2.frames import (
+from tensor_round_service.grpc.http2 import frames
+from tensor_round_service.grpc.http2.connection import Successor
+from tensor_round_service.grpc.http2.frames import (
     DEFAULT_WINDOW,
     FIRST_WINDOW,
     MAX_WINDOW,
@@ -31,8 +26,13 @@ from tensor_round_service.http2.frames import (
     Kind,
     Setting,
 )
-from tensor_round_service.http2.limits import SessionLimits
-from tensor_round_service.http2.serving import ServedStream
+from tensor_round_service.grpc.http2.limits import SessionLimits
+from tensor_round_service.grpc.http2.serving import ServedStream
+from tensor_round_service.http1.connection import HTTPProtocol
+from tensor_round_service.http1.context import ConnectionLimits
+from tensor_round_service.http1.head import Header
+from tensor_round_service.http1.request import Request
+from tensor_round_service.http1.response import FixedFields, Response
 from tensor_round_service.process.tls import server_context
 
 #: Windows and frames of a client that takes everything.

@@ -6,12 +6,12 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensor_round_service.http2 import frames
-from tensor_round_service.http2.fields import encoded
-from tensor_round_service.http2.frames import END_STREAM, FIRST_WINDOW, Code, Kind
-from tensor_round_service.http2.limits import Event, SessionLimits
-from tensor_round_service.http2.session import Session
-from tensor_round_service.http2.stream import Stream
+from tensor_round_service.grpc.http2 import frames
+from tensor_round_service.grpc.http2.fields import encoded
+from tensor_round_service.grpc.http2.frames import END_STREAM, FIRST_WINDOW, Code, Kind
+from tensor_round_service.grpc.http2.limits import Event, SessionLimits
+from tensor_round_service.grpc.http2.session import Session
+from tensor_round_service.grpc.http2.stream import Stream
 
 _LIMITS = SessionLimits()
 _HEAD, _TRAILERS = b"\x88", encoded((b"grpc-status", b"0"))

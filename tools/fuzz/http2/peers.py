@@ -12,7 +12,7 @@ import h2.connection
 import h2.events
 import h2.exceptions
 
-from tensor_round_service.http2.frames import END_STREAM, Code, Kind
+from tensor_round_service.grpc.http2.frames import END_STREAM, Code, Kind
 
 from .outcomes import Outcome, resets, told
 

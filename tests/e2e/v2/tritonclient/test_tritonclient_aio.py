@@ -13,7 +13,7 @@ from tritonclient.utils import InferenceServerException
 
 from support.http.inference_form import AWAY, X
 from support.v2.tritonclients import Tritonclient, given
-from tensor_round_service.inference.models import MODELS
+from tensor_round_service.oip.models import MODELS
 from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import rounded
 

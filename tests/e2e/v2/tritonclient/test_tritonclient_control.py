@@ -9,7 +9,7 @@ from tritonclient.utils import InferenceServerException
 
 from support.http.inference_form import X
 from support.v2.tritonclients import Tritonclient, given
-from tensor_round_service.inference.models import MODELS
+from tensor_round_service.oip.models import MODELS
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
 DIRECTML = "directml_element_wise_round"

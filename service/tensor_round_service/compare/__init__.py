@@ -1,0 +1,100 @@
+"""``POST /compare``: the differences between roundings on one tensor, as JSON."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.differences.document import adapter
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.layout import Layout, check_size
+from tensor_round.contract.progress import Pause
+from tensor_round.contract.wire import native, strictjson
+
+from ..backends import Bytes
+from ..engine.differences import check_dense, compared
+from ..engine.engine import INLINE_BYTES
+from ..engine.job import Job
+from ..features import Feature, Site
+from ..http1.response import Response
+from ..openapi.document import Description
+from ..openapi.schemas import PATH, Schema, ref
+from ..openapi.tensors import HEADERS, PARAMETERS, REQUEST, tensor_operation
+from ..routes.table import Row
+from ..routes.tensors import Document, Plan, TensorHandlers, json_response
+
+#: Memory that comparing needs besides the tensor: a multiple of its bytes, up to a maximum.
+WORK_FACTOR, MAX_WORK_BYTES = 32, 8 << 20
+#: A size whose work is done on a thread: even small tensors take long to compare.
+_ON_A_THREAD = INLINE_BYTES + 1
+
+
+def feature(site: Site) -> Feature:
+    """The route of ``/compare``."""
+    route = _Compare(site.engine, site.settings.max_tensor_bytes).route()
+    row = Row("/compare", route, method="POST", link="compare", operation=_operation)
+    return Feature(rows=[row], description=Description(schemas=_schemas))
+
+
+class _Compare(TensorHandlers):
+    """Of a descriptor of any dialect, only the layout of the input is used."""
+
+    npy_query = ("dtype",)
+
+    def needed_bytes(self, call: RoundCall) -> int:
+        """The memory of a comparison; raises :class:`TensorTooLarge`, or refuses the layout."""
+        layout = call.input
+        check_size(layout, self._limit, "input")
+        check_dense(layout)
+        return layout.byte_length + min(WORK_FACTOR * layout.element_bytes, MAX_WORK_BYTES)
+
+    async def respond(self, plan: Plan, memory: Bytes, job: Job, received: float) -> Response:
+        """Compare the roundings on a tensor."""
+        work = partial(_text, memory, plan.call.input, job, swapped=plan.is_swapped)
+        text = await self._engine.run_slowly(work, _ON_A_THREAD, job, is_timed=True)
+        return json_response([text], job, received)
+
+    def json_cost(self, length: int) -> int:
+        """The cost is that of comparing, whatever the length."""
+        return _ON_A_THREAD
+
+    def respond_to_document(
+        self, document: Document, memory: Bytes, job: Job, pause: Pause
+    ) -> list[bytes]:
+        """Compare the roundings on the tensor of a document."""
+        return [_text(memory, document.call.input, job, pause)]
+
+
+def _text(memory: Bytes, layout: Layout, job: Job, pause: Pause, *, swapped: bool = False) -> bytes:
+    text = strictjson.dumps(compared(memory, layout, swapped=swapped, pause=pause))
+    job.executed_by = "numpy"
+    return text
+
+
+def _schemas() -> Schema:
+    """The components for the differences, as the client's models define them."""
+    differences = adapter().json_schema(mode="serialization", ref_template=PATH + "{model}")
+    return {**differences.pop("$defs"), "Differences": differences}
+
+
+def _operation() -> Schema:
+    """The OpenAPI operation."""
+    data = np.array(REQUEST["data"], np.float32)
+    example = compared(data.view(np.uint8), Layout.of(BY_NAME["float32"], data.shape))
+    return tensor_operation(
+        "compare",
+        "Compare roundings on a tensor",
+        "For each pair of roundings: the number of elements whose results differ, by class, "
+        "and the first three of each class. The request has the representations of `/round`. "
+        "Of a descriptor, only the layout of the input is used, which must be dense. The "
+        "response is always JSON.",
+        [p for p in PARAMETERS if p["name"] not in ("operator", "rounding")],
+        ref("RoundRequest"),
+        {
+            "description": "The differences.",
+            "headers": HEADERS,
+            "content": {native.JSON: {"schema": ref("Differences"), "example": example}},
+        },
+    )

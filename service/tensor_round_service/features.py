@@ -1,0 +1,87 @@
+"""Features: what the service has besides ``POST /round``, each in a folder that can be taken away.
+
+Without a feature's folder and its word in :data:`FEATURES`, the service has everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request, Response
+
+from .deployment import Deployment
+from .engine.engine import Engine
+from .engine.readiness import ProcessLifecycle, Readiness
+from .gate import Gate
+from .http1.context import Successor
+from .openapi.document import Description
+from .refusals import ErrorForm
+from .routes.table import Row
+from .settings import Settings
+
+#: The folders of the features; each may stand on earlier ones, as ``grpc`` does on ``oip``.
+FEATURES = ("status", "compare", "oip", "grpc", "pages", "telemetry")
+
+
+class CannotStart(Exception):
+    """The operator must correct something before a feature can start; the message says what."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Site:
+    """What the application gives to its features."""
+
+    settings: Settings
+    deployment: Deployment
+    engine: Engine
+    readiness: Readiness
+    lifecycle: ProcessLifecycle
+    #: The folder that several workers share; None for a single one.
+    worker_folder: Path | None
+    #: What earlier features provide, by name.
+    provided: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Feature:
+    """What a feature brings to the application."""
+
+    rows: Sequence[Row] = ()
+    #: Run from the start of the application to its end, where they are cancelled.
+    tasks: Collection[Callable[[], Coroutine[Any, Any, None]]] = ()
+    #: The folder of its paths, which metrics count together; empty for none.
+    folder: str = ""
+    #: The form of the errors in its folder; None for problem documents.
+    error_form: ErrorForm | None = None
+    #: Paths besides those of its rows that metrics count by their names.
+    counted_paths: AbstractSet[str] = frozenset()
+    #: Paths besides those of its rows that need no key.
+    open_paths: AbstractSet[str] = frozenset()
+    #: Header fields that pages of other origins may send and read.
+    fields: Sequence[str] = ()
+    #: Its part of the OpenAPI document.
+    description: Description | None = None
+    #: The page at ``/``; returns None for callers that want no page.
+    home: Callable[[Request], Response | None] | None = None
+    #: Makes what takes over connections that do not speak HTTP/1.1.
+    successor: Callable[[Gate], Successor] | None = None
+    #: Entered while a process serves. May raise :class:`CannotStart`.
+    serving: Callable[[Gate], AbstractContextManager[object]] | None = None
+    #: What later features stand on, by name.
+    provides: Mapping[str, Any] = field(default_factory=dict)
+
+
+def load(site: Site) -> list[Feature]:
+    """The features of this installation, in the order of :data:`FEATURES`."""
+    features = []
+    for name in FEATURES:
+        feature: Feature = import_module(f".{name}", __package__).feature(site)
+        site.provided.update(feature.provides)
+        features.append(feature)
+    return features

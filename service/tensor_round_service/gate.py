@@ -1,0 +1,122 @@
+"""The gate of all requests, whatever carries them: it checks, counts, logs and traces them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from tensor_round.contract.errors import RequestRefused
+
+from .access_log import Entry, log
+from .auth.api_keys import Authenticator
+from .auth.origins import HostCheck
+from .engine.job import Observer
+from .http1.head import Head, traceparent_of
+from .metrics.recorder import Metrics
+
+#: Values of a span, by the names of OpenTelemetry's conventions.
+Attributes = Mapping[str, str | int]
+#: Status and code of a request, for metrics and log.
+Outcome = tuple[str, str]
+#: The outcome of a request whose caller left before its response, which has neither.
+ABANDONED: Outcome = ("499", "client_disconnected")
+
+
+class CheckedHead(Head, Protocol):
+    """A request's head, with what the gate looks at."""
+
+    @property
+    def method(self) -> str:
+        """The method."""
+
+    @property
+    def authority(self) -> bytes | None:
+        """The host that the request is for."""
+
+    @property
+    def fault(self) -> RequestRefused | None:
+        """The refusal of a request that is refused on any path."""
+
+
+class Span(Protocol):
+    """The span of a request."""
+
+    def observing(self, observer: Observer, ends: tuple[Attributes, str] | None = None) -> Observer:
+        """Return the observer of a job of the request, which reports to ``observer``, too.
+
+        With ``ends``, the arguments of :meth:`end`, the span ends with the job.
+        """
+
+    def end(self, attributes: Attributes, failure: str = "") -> None:
+        """End the span; ``failure`` is the type of the server's error."""
+
+
+class Gate:
+    """What all requests of a process pass.
+
+    ``check_host`` and ``authenticator`` are None if every host and every caller is allowed,
+    ``metrics`` if nothing is counted.
+    """
+
+    def __init__(
+        self,
+        check_host: HostCheck | None = None,
+        authenticator: Authenticator | None = None,
+        metrics: Metrics | None = None,
+        *,
+        logs_access: bool = False,
+    ) -> None:
+        self._check_host = check_host
+        self._authenticator = authenticator
+        self._metrics = metrics
+        self.logs_access = logs_access
+        #: Begins the span of a request with these name and attributes; None without traces.
+        self.begin_span: Callable[[Head, str, Attributes], Span] | None = None
+
+    def check(self, head: CheckedHead, *, is_preflight: bool = False) -> None:
+        """Raise the refusal of a request by its head; a preflight request needs no key."""
+        if head.fault is not None:
+            raise head.fault
+        if self._check_host is not None:
+            self._check_host(head.authority)
+        if self._authenticator is not None and not is_preflight:
+            self._authenticator.check(head)
+
+    @property
+    def observer(self) -> Observer | None:
+        """The observer of jobs, which counts them."""
+        return None if self._metrics is None else self._metrics.counts
+
+    def route_of(self, path: str) -> str:
+        """The route of a path, out of a few."""
+        return "other" if self._metrics is None else self._metrics.route_of(path)
+
+    def count(self, path: str, outcome: Outcome, received: int, sent: int) -> None:
+        """Count a request without a job, and the lengths of both bodies in bytes."""
+        if self._metrics is not None:
+            self._metrics.responded(path, outcome, received, sent)
+
+    def log(
+        self,
+        head: CheckedHead | None,
+        path: str,
+        outcome: Outcome,
+        *,
+        received: int,
+        sent: int,
+        seconds: float,
+        client: str | None,
+        request_id: bytes,
+    ) -> None:
+        """Log a request that is over, if requests are logged; ``head`` is None if it is malformed.
+
+        ``received`` and ``sent`` are the lengths of both bodies in bytes.
+        """
+        if self.logs_access:
+            method, traceparent = None if head is None else head.method, traceparent_of(head)
+            log(
+                Entry(
+                    *(method, path, *outcome, received, sent, seconds, client),
+                    *(request_id.decode() or None, traceparent),
+                )
+            )

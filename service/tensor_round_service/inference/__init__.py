@@ -1,1 +1,0 @@
-"""The Open Inference Protocol, without HTTP: models, plans, execution, statistics."""

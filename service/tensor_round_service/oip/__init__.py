@@ -1,0 +1,82 @@
+"""The Open Inference Protocol: the operators as models, under ``/v2``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tensor_round.contract.errors import RequestRefused
+from tensor_round.contract.wire import native
+
+from ..engine.engine import Engine
+from ..features import Feature, Site
+from ..openapi.document import Description
+from ..settings import Settings
+from . import codec
+from .control import control_rows
+from .cuda_memory import CudaSharedMemory
+from .executor import InferenceExecutor
+from .infer import inference_rows
+from .inference import Inference, OpenInference
+from .operations import SCHEMAS, TAG, complete
+from .posix_memory import PosixSharedMemory
+from .regions import Registry
+from .statistics import Statistics
+
+_DESCRIPTION = "The same operators as models, for tritonclient, KServe and others."
+
+
+def feature(site: Site) -> Feature:
+    """The paths under ``/v2``."""
+    settings, engine = site.settings, site.engine
+    shared_memory = _shared_memory(settings, site.worker_folder)
+    cuda_memory = _cuda_memory(settings, engine, site.worker_folder)
+    executor = InferenceExecutor(
+        engine, shared_memory, None if isinstance(cuda_memory, str) else cuda_memory
+    )
+    counts = Statistics(site.worker_folder)
+    inference = Inference(engine, executor, counts, settings.max_tensor_bytes)
+    offered = OpenInference(inference, shared_memory, cuda_memory)
+    origins = frozenset(origin.encode() for origin in settings.listed_origins)
+    return Feature(
+        rows=[
+            *control_rows(offered, site.readiness.check),
+            *inference_rows(inference, origins),
+        ],
+        tasks=[counts.share],
+        folder="/v2",
+        error_form=_error,
+        fields=[codec.HEADER_LENGTH],
+        description=Description(
+            schemas=lambda: SCHEMAS,
+            tag={"name": TAG, "description": _DESCRIPTION},
+            complete=complete,
+        ),
+        provides={"oip": offered},
+    )
+
+
+def _error(refusal: RequestRefused, _traceparent: str | None) -> tuple[int, str, bytes]:
+    """The protocol's errors: one line of text, with status 400 for all invalid requests."""
+    status = 400 if refusal.status == 422 else refusal.status
+    return status, native.JSON, codec.write_error(refusal.detail)
+
+
+def _shared_memory(settings: Settings, worker_folder: Path | None) -> PosixSharedMemory | None:
+    if settings.shared_memory_prefix is None:
+        return None
+    registry = Registry(None if worker_folder is None else worker_folder / "regions")
+    return PosixSharedMemory(settings.shared_memory_prefix, registry)
+
+
+def _cuda_memory(
+    settings: Settings, engine: Engine, worker_folder: Path | None
+) -> CudaSharedMemory | str:
+    if not settings.cuda_shared_memory:
+        return (
+            "CUDA shared memory is off: the service was started without --cuda-shared-memory true "
+            "(TENSOR_ROUND_CUDA_SHARED_MEMORY)"
+        )
+    if engine.backend.device_memory is None:
+        return f"the {engine.backend.name} backend has no CUDA shared memory"
+    registry = Registry(None if worker_folder is None else worker_folder / "device-regions")
+    return CudaSharedMemory(engine, registry)

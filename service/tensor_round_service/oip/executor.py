@@ -1,0 +1,312 @@
+"""Execution of planned inferences: reads the input, rounds, and writes the output."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TypeGuard
+
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.errors import InvalidDescriptor, NotOffered
+from tensor_round.contract.progress import Pause, no_pause
+from tensor_round.contract.quoting import shown
+
+from ..backends import Bytes
+from ..codec import jsontensor, nesting
+from ..content import Parts
+from ..engine.engine import INLINE_BYTES, JSON_COST, Engine
+from ..engine.job import Job
+from ..engine.overlap import flat_call
+from . import codec
+from .cuda_memory import CudaSharedMemory
+from .plan import CACHED_HEADER_BYTES, SYSTEM_MEMORY_OFF, InferencePlan
+from .posix_memory import PosixPart, PosixSharedMemory
+from .regions import check_aliasing
+
+#: Size of a piece: half of a common second-level cache. With smaller pieces, threads contend for
+#: the GIL and for the kernel's lock of the file.
+PIECE_BYTES = 512 << 10
+#: From this size on a second thread helps. Smaller runs are done before it wakes.
+SHARED_BYTES = 4 << 20
+#: More threads would not help: the kernel allows one writer of a file at a time, and writing is
+#: half of the work.
+THREADS = 2
+#: Bytes of a tensor that are rounded in the time that writing one number as JSON takes.
+NUMBER_COST = 180
+#: Processes the bytes from ``start`` to ``end`` on thread 0 or 1: ``(start, end, thread)``.
+PieceWork = Callable[[int, int, int], None]
+
+
+class InferenceExecutor:
+    """Executes plans on an engine, with inputs and outputs in buffers or in shared memory."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        shared_memory: PosixSharedMemory | None,
+        cuda_memory: CudaSharedMemory | None = None,
+    ) -> None:
+        self._engine = engine
+        self._shared_memory = shared_memory
+        self._cuda_memory = cuda_memory
+
+    @property
+    def has_shared_memory(self) -> bool:
+        """Whether the service offers shared memory of any kind."""
+        return self._shared_memory is not None or self._cuda_memory is not None
+
+    def buffer_bytes(self, plan: InferencePlan) -> int:
+        """Host memory that :meth:`run` needs for buffers, without that for JSON, in bytes."""
+        nbytes, target = plan.call.input.byte_length, plan.output.region
+        match plan.source:
+            case codec.Inline():
+                return 0
+            case codec.Region() if self._is_on_device(plan.source) and self._is_on_device(target):
+                return 0
+            case codec.Region() if target is not None and self._is_by_pieces(plan):
+                return sum(buffers_for(nbytes))
+        return nbytes
+
+    def payload_bytes(self, plan: InferencePlan) -> int:
+        """The number of payload bytes whose processing takes as long as :meth:`run`."""
+        if plan.uses_regions and (
+            self._is_on_device(plan.source) or self._is_on_device(plan.output.region)
+        ):
+            return INLINE_BYTES + plan.call.nbytes  # the event loop must not wait for a device
+        read = plan.header_length * JSON_COST if isinstance(plan.source, codec.Inline) else 0
+        written = plan.call.output.element_count * NUMBER_COST if plan.returns_json_data else 0
+        return plan.call.input.byte_length + read + written
+
+    def run(
+        self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause = no_pause
+    ) -> Parts:
+        """Execute a plan; return the output: its bytes or its numbers as JSON, none for a region.
+
+        ``received`` is the tensor after the request's header, if there is one. ``pause`` is called
+        between pieces of JSON.
+        """
+        if plan.output.region is None:
+            rounded = self._rounded(plan, received, job, pause)
+            if plan.output.binary:
+                return [rounded.data]
+            flat = (plan.call.output.element_count,)
+            tokens = not plan.strict_json
+            return jsontensor.write(
+                rounded.data, plan.carrier, flat, nan_tokens=tokens, pause=pause
+            )
+        if self._is_on_device(plan.output.region):
+            self._round_on_device(plan, received, job, pause)
+        else:
+            with self._posix_part(plan.output.region, plan) as target:
+                self._round_into(target, plan, received, job, pause)
+        return []
+
+    def _round_into(
+        self,
+        target: PosixPart,
+        plan: InferencePlan,
+        received: Bytes | None,
+        job: Job,
+        pause: Pause,
+    ) -> None:
+        """Round into POSIX shared memory."""
+        if not self._is_posix(plan.source):
+            self._write(target, self._rounded(plan, received, job, pause))
+            return
+        with self._posix_part(plan.source, plan) as source:
+            check_aliasing(source.range, target.range)
+            if self._is_by_pieces(plan):
+                self._round_by_pieces(plan.call, source, target, job)
+                return
+            memory = self._read(source, job)
+        self._write(target, self._engine.round(plan.call, memory, job))
+
+    def _round_by_pieces(
+        self, call: RoundCall, source: PosixPart, target: PosixPart, job: Job
+    ) -> None:
+        """Round from shared memory to shared memory, through one small buffer a thread."""
+        buffers = [job.allocate(nbytes) for nbytes in buffers_for(source.nbytes)]
+
+        def work(start: int, end: int, thread: int) -> None:
+            piece = buffers[thread][: end - start]
+            source.read(start, piece)
+            self._round_piece(call, piece, job)
+            target.write(start, piece)
+
+        self._for_each_piece(source.nbytes, work)
+
+    def _round_piece(self, call: RoundCall, piece: Bytes, job: Job) -> None:
+        flat = flat_call(call.input.dtype, call.rounding, piece.size)
+        self._engine.round(flat, piece, job, piece)
+
+    def _rounded(
+        self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause
+    ) -> Bytes:
+        """The output in a buffer of the job."""
+        if received is not None:
+            return self._engine.round(plan.call, received, job)
+        if not (self._is_posix(plan.source) and self._is_by_pieces(plan)):
+            return self._engine.round(plan.call, self._input(plan, job, pause), job)
+        call, memory = plan.call, job.allocate(plan.call.input.byte_length)
+        with self._posix_part(plan.source, plan) as source:
+
+            def work(start: int, end: int, _thread: int) -> None:
+                piece = memory[start:end]
+                source.read(start, piece)
+                self._round_piece(call, piece, job)
+
+            self._for_each_piece(source.nbytes, work)
+        return memory
+
+    def _input(self, plan: InferencePlan, job: Job, pause: Pause) -> Bytes:
+        """The input from JSON or shared memory, in a buffer of the job."""
+        if isinstance(plan.source, codec.Inline):
+            data = plan.source.data
+            if plan.header_length <= CACHED_HEADER_BYTES:
+                return _parsed(plan, data, job, pause)
+            with nesting.freed(data):
+                return _parsed(plan, data, job, pause)
+        assert isinstance(plan.source, codec.Region)
+        if self._is_on_device(plan.source):
+            assert self._cuda_memory is not None
+            memory = job.allocate(plan.call.input.byte_length)
+            self._cuda_memory.download(self._cuda_memory.part(plan.source, memory.size), memory)
+            return memory
+        with self._posix_part(plan.source, plan) as source:
+            return self._read(source, job)
+
+    def _read(self, source: PosixPart, job: Job) -> Bytes:
+        memory = job.allocate(source.nbytes)
+        self._for_each_piece(source.nbytes, lambda at, end, _: source.read(at, memory[at:end]))
+        return memory
+
+    def _write(self, target: PosixPart, memory: Bytes) -> None:
+        self._for_each_piece(target.nbytes, lambda at, end, _: target.write(at, memory[at:end]))
+
+    def _for_each_piece(self, nbytes: int, work: PieceWork) -> None:
+        for_each_piece(nbytes, work, self._engine.submit)
+
+    def _is_by_pieces(self, plan: InferencePlan) -> bool:
+        """Whether the CPU rounds the tensor; a device rounds it in one call."""
+        return plan.call.nbytes <= self._engine.backend.inline_bytes
+
+    def _is_posix(self, source: codec.Source) -> TypeGuard[codec.Region]:
+        return isinstance(source, codec.Region) and not self._is_on_device(source)
+
+    def _is_on_device(self, source: codec.Source | None) -> bool:
+        return (
+            self._cuda_memory is not None
+            and isinstance(source, codec.Region)
+            and self._cuda_memory.has(source.name)
+        )
+
+    def _round_on_device(
+        self, plan: InferencePlan, received: Bytes | None, job: Job, pause: Pause
+    ) -> None:
+        """Round into CUDA shared memory; an input in host memory is uploaded into it first."""
+        assert self._cuda_memory is not None
+        assert plan.output.region is not None
+        nbytes = plan.call.input.byte_length
+        target = self._cuda_memory.part(plan.output.region, nbytes)
+        if isinstance(plan.source, codec.Region) and self._is_on_device(plan.source):
+            source = self._cuda_memory.part(plan.source, nbytes)
+        else:
+            memory = self._input(plan, job, pause) if received is None else received
+            self._cuda_memory.upload(memory, target)
+            source = target
+        if source.device != target.device:
+            raise InvalidDescriptor("the output's memory must be on the input's device")
+        check_aliasing(source.range, target.range)
+        self._engine.round_resident(target.device, plan.call, source.buffer, target.buffer, job)
+
+    def _posix_part(self, region: codec.Region, plan: InferencePlan) -> PosixPart:
+        if self._shared_memory is None:
+            name = shown(region.name)
+            raise NotOffered(
+                f"there is no CUDA shared memory region {name}, and {SYSTEM_MEMORY_OFF}"
+            )
+        return self._shared_memory.part(region, plan.call.input.byte_length)
+
+
+def _parsed(plan: InferencePlan, data: object, job: Job, pause: Pause) -> Bytes:
+    """The numbers of an inline input, in a buffer of the job."""
+    memory = job.allocate(plan.call.input.byte_length)
+    memory.data[:] = jsontensor.read(
+        data,
+        plan.carrier,
+        plan.call.input.shape,
+        any_nesting=True,
+        loc=("inputs", 0, "data"),
+        pause=pause,
+    )
+    return memory
+
+
+def threads_for(nbytes: int) -> int:
+    """The number of threads for a run of ``nbytes`` bytes."""
+    return THREADS if nbytes >= SHARED_BYTES else 1
+
+
+def buffers_for(nbytes: int) -> list[int]:
+    """The sizes of the buffers for one piece on each thread."""
+    return [min(nbytes, PIECE_BYTES)] * threads_for(nbytes)
+
+
+def for_each_piece(
+    nbytes: int, work: PieceWork, submit: Callable[[Callable[[], None]], None]
+) -> None:
+    """Call ``work`` for each piece of a run, in any order, until it raises.
+
+    ``submit`` runs a function on another thread, which may be late or never. So the caller may
+    itself be on a thread of the same pool. On return no thread works on the run any more.
+    """
+    if nbytes <= PIECE_BYTES:
+        work(0, nbytes, 0)
+        return
+    pieces = _Pieces(nbytes, work)
+    if threads_for(nbytes) > 1:
+        submit(pieces.help)
+    pieces.run()
+
+
+class _Pieces:
+    """The remaining pieces of a run, shared by the caller's thread and a helper."""
+
+    def __init__(self, nbytes: int, work: PieceWork) -> None:
+        self._nbytes = nbytes
+        self._work = work
+        self._starts = deque(range(0, nbytes, PIECE_BYTES))
+        #: Held while the helper works.
+        self._helping = threading.Lock()
+        self._failure: Exception | None = None
+
+    def run(self) -> None:
+        """Process pieces until all are done."""
+        try:
+            self._process(0)
+        finally:
+            # A late helper finds no piece. Wait for a helper at work: it writes into the
+            # caller's memory.
+            self._starts.clear()
+            with self._helping:
+                pass
+        if self._failure is not None:
+            raise self._failure
+
+    def help(self) -> None:
+        """Process pieces on the helper's thread."""
+        with self._helping:
+            try:
+                self._process(1)
+            except Exception as error:  # run() raises it
+                self._failure = error
+                self._starts.clear()
+
+    def _process(self, thread: int) -> None:
+        while True:
+            try:
+                start = self._starts.popleft()
+            except IndexError:
+                return
+            self._work(start, min(start + PIECE_BYTES, self._nbytes), thread)

@@ -1,0 +1,222 @@
+"""``POST /v2/models/{name}/infer``: inference by the Open Inference Protocol.
+
+As for ``POST /round``, the tensor is received from the socket into one buffer, rounded there, and
+sent from it. A JSON header precedes the tensor. The header may have the numbers itself, or refer to
+shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from time import perf_counter_ns
+
+from tensor_round.contract.errors import (
+    Fault,
+    InvalidDescriptor,
+    PayloadSizeMismatch,
+    RequestRefused,
+    TensorTooLarge,
+)
+from tensor_round.contract.progress import Pause, no_pause
+from tensor_round.contract.wire import native
+from tensor_round.contract.wire.json_size import measure_json
+
+from ..auth.origins import check_origin
+from ..codec import nesting
+from ..content import Parts
+from ..content.codings import CODINGS, IDENTITY, encode, max_encoded_length, preferred_coding
+from ..content.sources import ByteSource, Prefixed, read_all, read_up_to
+from ..engine.admission import admit
+from ..engine.engine import JSON_COST
+from ..engine.job import Job
+from ..http1.head import RequestHead
+from ..http1.request import Request
+from ..http1.response import Response, field_name, of_type
+from ..routes.table import Row
+from ..routes.tensor_route import Handler, TensorRoute, content_of, text
+from . import codec
+from .inference import Inference
+from .models import MODELS, Model, find
+from .operations import infer_operation
+from .plan import CACHED_HEADER_BYTES, InferencePlan, raw_request
+
+_ACCEPT_ENCODING = field_name(native.ACCEPT_ENCODING)
+_EXECUTION_BACKEND = field_name(native.EXECUTION_BACKEND)
+_CONTENT_ENCODING = field_name(native.CONTENT_ENCODING)
+_HEADER_LENGTH = field_name(codec.HEADER_LENGTH)
+
+_JSON = of_type(native.JSON)
+_OCTETS = of_type(native.OCTET_STREAM)
+
+_CACHED_PLANS = 128
+#: Maximum length of a raw tensor without a Content-Length.
+MAX_RAW_BYTES = 16 << 20
+#: Bytes that are rounded in the time that compressing one byte takes.
+_ENCODING_COST = 64
+
+
+def inference_rows(inference: Inference, listed_origins: Set[bytes] = frozenset()) -> Iterator[Row]:
+    """The routes of every model and version, and what unknown ones get."""
+
+    def row(path: str, model: Model) -> Row:
+        handlers = _InferRoute(inference, listed_origins, model)
+        route = TensorRoute(inference.engine, handlers.select_handler)
+        return Row(path, route, method="POST")
+
+    for model in MODELS:
+        yield row(f"/v2/models/{model.name}/versions/{model.version}/infer", model)
+    for name in dict.fromkeys(model.name for model in MODELS):
+        yield row(f"/v2/models/{name}/infer", find(name))
+
+    async def unknown_model(name: str, model_version: str | None = None) -> None:
+        """Refuse with the name of the unknown model or version."""
+        find(name, model_version)
+
+    unknown = partial(Row, endpoint=unknown_model, method="POST", is_counted=False)
+    of_model = partial(infer_operation, "infer", "Round a tensor", "name")
+    of_version = partial(
+        infer_operation, "infer_version", "Round a tensor by a version", "name", "model_version"
+    )
+    yield unknown("/v2/models/{name}/infer", operation=of_model)
+    yield unknown("/v2/models/{name}/versions/{model_version}/infer", operation=of_version)
+
+
+@dataclass(eq=False)
+class _InferRoute:
+    """Inference by one version of a model."""
+
+    inference: Inference
+    listed_origins: Set[bytes]
+    model: Model
+
+    def __post_init__(self) -> None:
+        # Refusals are not cached.
+        self._cached_plan = lru_cache(_CACHED_PLANS)(self._make_plan)
+
+    def select_handler(self, _content_type: bytes, _has_descriptor: bool) -> Handler:
+        """The handler; it is the same for all requests."""
+        return self._infer
+
+    async def _infer(self, request: Request, job: Job) -> Response:
+        """Infer, and count it in the statistics."""
+        began = job.began = perf_counter_ns()
+        counts = self.inference.counts
+        try:
+            plan, source, stated = await self._plan(request, job)
+            output = await self.inference.infer(plan, source, job, stated)
+            response = _response(plan, output, job)
+            if _ACCEPT_ENCODING in request.head.values:
+                await self._encode(request.head, response, job)
+        except Exception:
+            counts.failed(self.model, perf_counter_ns() - began)
+            raise
+        counts.succeeded(self.model, job, perf_counter_ns() - began)
+        return response
+
+    async def _plan(
+        self, request: Request, job: Job
+    ) -> tuple[InferencePlan, ByteSource, int | None]:
+        """The plan, and the source of what follows the JSON header, with its length if known.
+
+        Memory for a known length is reserved.
+        """
+        head, engine, limit = request.head, self.inference.engine, self.inference.max_tensor_bytes
+        source, length = content_of(request, job, engine)
+        json_length = _json_length(head, length, limit)
+        if json_length == 0 and length is None:
+            content = await read_all(source, MAX_RAW_BYTES, job.reserve)
+            source, length = Prefixed(memoryview(content), source), len(content)
+            job.reserve(length)
+        elif length and json_length is not None:
+            source = await admit(source, job, length)
+        if json_length == 0 and length is not None:
+            header, plan = b"", self.inference.plan(self.model, raw_request(self.model, length))
+        else:
+            header = await _header(source, job, length, json_length)
+            if len(header) <= CACHED_HEADER_BYTES:
+                plan = self._cached_plan(header)
+            else:
+                work = partial(self._plan_long_header, header, job)
+                plan = await engine.run_slowly(work, len(header) * JSON_COST, job)
+        if plan.uses_regions:
+            # The request may change memory of another client.
+            check_origin(head, self.listed_origins)
+        return plan, source, None if length is None else length - len(header)
+
+    def _make_plan(self, header: bytes, pause: Pause = no_pause) -> InferencePlan:
+        request = codec.read_request(header, pause)
+        try:
+            return self.inference.plan(self.model, request)
+        except RequestRefused:
+            with nesting.freed(request.data):
+                raise
+
+    def _plan_long_header(self, header: bytes, job: Job, pause: Pause) -> InferencePlan:
+        """Reserve the memory that parsing takes, and plan."""
+        job.reserve(measure_json(header, pause).nbytes)
+        return self._make_plan(header, pause)
+
+    async def _encode(self, head: RequestHead, response: Response, job: Job) -> None:
+        """Encode the content as ``Accept-Encoding`` prefers."""
+        coding = preferred_coding(text(head, _ACCEPT_ENCODING), CODINGS)
+        if coding != IDENTITY:
+            nbytes = sum(map(len, response.parts))
+            job.reserve(max_encoded_length(nbytes))
+            work = partial(encode, response.parts, coding)
+            cost = nbytes * _ENCODING_COST
+            response.parts = await self.inference.engine.run_slowly(work, cost, job)
+            response.headers.append((_CONTENT_ENCODING, coding.encode()))
+
+
+def _response(plan: InferencePlan, output: Parts, job: Job) -> Response:
+    backend = (_EXECUTION_BACKEND, job.executed_by.encode())
+    if plan.returns_json_data:
+        return Response(200, _JSON, plan.header_with_data(output), [backend])
+    header = plan.header_without_data
+    if plan.output.region is not None:
+        return Response(200, _JSON, [header], [backend])
+    length = (_HEADER_LENGTH, b"%d" % len(header))
+    return Response(200, _OCTETS, [header, *output], [backend, length])
+
+
+async def _header(
+    source: ByteSource, job: Job, length: int | None, json_length: int | None
+) -> bytes:
+    """Read the JSON header of a request."""
+    if json_length is None:
+        return bytes(await read_all(source, codec.MAX_HEADER_LENGTH, job.reserve, length or 0))
+    if length is None:
+        job.reserve(json_length)
+    header = await read_up_to(source, json_length)
+    if len(header) < json_length:
+        raise PayloadSizeMismatch(
+            f"the body ends after {len(header)} bytes, within its JSON of {json_length}"
+        )
+    return header
+
+
+def _json_length(head: RequestHead, content: int | None, limit_bytes: int) -> int | None:
+    """Length of the JSON header in bytes; None if it is the whole content, 0 for a raw tensor.
+
+    Raises :class:`InvalidDescriptor` for an invalid length, and :class:`TensorTooLarge` if the
+    stated lengths are above the limits.
+    """
+    stated = head.values.get(_HEADER_LENGTH)
+    if stated is None:
+        codec.check_header_length(content or 0)
+        return None
+    length = codec.read_header_length(stated.decode("latin-1"))
+    nbytes = 0 if content is None else content - length
+    if nbytes < 0:
+        rule = f"must not be larger than the body, which has {content} bytes"
+        raise InvalidDescriptor.of([Fault((codec.HEADER_LENGTH,), rule)])
+    codec.check_header_length(length)
+    if nbytes > limit_bytes:
+        raise TensorTooLarge(
+            f"the body has {nbytes} bytes of binary data, the limit is {limit_bytes}",
+            limit_bytes=limit_bytes,
+            got_bytes=nbytes,
+        )
+    return length

@@ -1,0 +1,254 @@
+"""The plan of an inference: the request resolved and checked, before its tensor is received."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from tensor_round.contract.call import RoundCall
+from tensor_round.contract.dtypes import DType
+from tensor_round.contract.errors import (
+    Fault,
+    InvalidDescriptor,
+    PayloadSizeMismatch,
+    TensorTooLarge,
+)
+from tensor_round.contract.layout import Layout, check_size
+from tensor_round.contract.quoting import shown
+
+from ..codec import jsontensor
+from ..content import Parts
+from ..engine.engine import rounding_cost
+from . import codec
+from .models import ADVERTISED, CARRIER, MODE_PARAMETERS, Model, element_type, operator_for
+
+NO_SHARED_MEMORY = (
+    "shared memory is off: the service was started without --shared-memory-prefix "
+    "(TENSOR_ROUND_SHARED_MEMORY_PREFIX)"
+)
+SYSTEM_MEMORY_OFF = f"system {NO_SHARED_MEMORY}"
+
+#: Plans of headers up to this size are cached. Headers with many numbers are longer.
+CACHED_HEADER_BYTES = 1024
+
+#: Maximum count of numbers in a JSON response, as in a JSON request.
+MAX_JSON_NUMBERS = 8 << 20
+
+
+@dataclass(frozen=True)
+class InferencePlan:
+    """The call on the packed tensor, the source of its bytes, and the form of the response."""
+
+    model: Model
+    request_id: str | None
+    call: RoundCall
+    source: codec.Source
+    output: codec.Output
+    #: Whether NaNs and infinities in the response's JSON are strings.
+    strict_json: bool
+    #: Length in bytes of the request's JSON header, 0 without one.
+    header_length: int
+
+    @cached_property
+    def labels(self) -> tuple[str, str]:
+        """Dialect and dtype, for metrics."""
+        return self.model.dialect.name, self.call.input.dtype.name
+
+    @cached_property
+    def cost(self) -> int:
+        """See :func:`.engine.rounding_cost`."""
+        return rounding_cost(self.call)
+
+    @property
+    def carrier(self) -> DType:
+        """The type of the tensor in the messages: its own, or the type that carries its bits."""
+        dtype = self.call.input.dtype
+        return CARRIER if dtype.oip is None else dtype
+
+    @cached_property
+    def uses_regions(self) -> bool:
+        """Whether the inference reads or writes registered shared memory."""
+        return isinstance(self.source, codec.Region) or self.output.region is not None
+
+    @cached_property
+    def has_json_data(self) -> bool:
+        """Whether the request or the response has numbers as JSON."""
+        return isinstance(self.source, codec.Inline) or self.returns_json_data
+
+    @cached_property
+    def returns_json_data(self) -> bool:
+        """Whether the response has the output's numbers as JSON."""
+        return not (self.output.binary or self.output.region)
+
+    @cached_property
+    def text_bytes(self) -> int:
+        """Memory for the output's numbers as JSON, with all temporary copies, in bytes."""
+        if not self.returns_json_data:
+            return 0
+        return jsontensor.text_bytes(self.carrier, (self.call.output.element_count,))
+
+    def check_sizes(self, limit_bytes: int) -> None:
+        """Raise :class:`TensorTooLarge` for a tensor above the limit, or above that of JSON."""
+        check_size(self.call.input, limit_bytes, "input")
+        count = self.call.output.element_count
+        if self.returns_json_data and count > MAX_JSON_NUMBERS:
+            raise TensorTooLarge(
+                f"the output has {count} elements, JSON responses have at most "
+                f"{MAX_JSON_NUMBERS}; request binary data",
+                limit_bytes=MAX_JSON_NUMBERS * self.carrier.itemsize,
+                got_bytes=self.call.output.byte_length,
+            )
+
+    @cached_property
+    def output_parameters(self) -> dict[str, str | int]:
+        """The parameters of the output in a response: its dtype if carried, its region if any."""
+        parameters: dict[str, str | int] = {}
+        if self.carrier is not self.call.output.dtype:
+            parameters["dtype"] = self.call.output.dtype.name
+        region = self.output.region
+        if region is not None:
+            parameters["shared_memory_region"] = region.name
+            parameters["shared_memory_byte_size"] = self.call.output.byte_length
+            if region.offset:
+                parameters["shared_memory_offset"] = region.offset
+        return parameters
+
+    @cached_property
+    def header_without_data(self) -> bytes:
+        """The JSON header of a response without the output's numbers."""
+        length = {"binary_data_size": self.call.output.byte_length}
+        return b"".join(self._header({} if self.output.region else length, None))
+
+    def header_with_data(self, data: Parts) -> Parts:
+        """The JSON header of a response with the output's numbers, given as JSON, in parts."""
+        return self._header({}, data)
+
+    def _header(self, parameters: dict[str, int], data: Parts | None) -> Parts:
+        output = codec.ResponseOutput(
+            name=self.output.name,
+            datatype=str(self.carrier.oip),
+            shape=self.call.output.shape,
+            parameters={**self.output_parameters, **parameters},
+            data=data,
+        )
+        return codec.write_response(self.model.name, self.model.version, self.request_id, [output])
+
+
+def raw_request(model: Model, nbytes: int) -> codec.Request:
+    """A request without a header: the body is the input, of the advertised type."""
+    count, rest = divmod(nbytes, ADVERTISED.itemsize)
+    if rest or not count:
+        raise PayloadSizeMismatch(
+            f"the length of a raw {ADVERTISED.oip} body must be a positive multiple of "
+            f"{ADVERTISED.itemsize} bytes, got {nbytes}"
+        )
+    tensor = codec.Input(model.input, str(ADVERTISED.oip), (count,), {}, codec.Binary(nbytes))
+    return codec.Request(None, {}, (tensor,), (), binary_output=True)
+
+
+def plan(model: Model, request: codec.Request) -> InferencePlan:
+    """Resolve a request to a model, and check it against all rules of the model.
+
+    Raises :class:`InvalidDescriptor`, and :class:`PayloadSizeMismatch` for a stated size that
+    does not match the shape.
+    """
+    _refuse_misplaced_modes(model, request)
+    # A model has one input, so the input of a request may have any name.
+    tensor = _the_only("inputs", request.inputs, model.name, model.input)
+    call = _call(model, request, tensor)
+    nbytes = call.input.byte_length
+    if not isinstance(tensor.source, codec.Inline) and tensor.source.byte_size != nbytes:
+        raise PayloadSizeMismatch(
+            f"input {model.input} has {nbytes} bytes by its shape and datatype, "
+            f"the request gives {shown(tensor.source.byte_size)}"
+        )
+    output = _output(model, request, nbytes)
+    return InferencePlan(
+        model,
+        request.id,
+        call,
+        tensor.source,
+        output,
+        request.strict_json,
+        request.header_length,
+    )
+
+
+def _call(model: Model, request: codec.Request, tensor: codec.Input) -> RoundCall:
+    name = model.mode_parameter
+    try:
+        operator = operator_for(model, None if name is None else request.parameters.get(name))
+    except InvalidDescriptor as refusal:
+        raise _placed(refusal, "parameters", str(name)) from None
+    try:
+        dtype = element_type(model, tensor.datatype, _carried(request, tensor))
+    except InvalidDescriptor as refusal:
+        raise _placed(refusal, "inputs", 0, "datatype") from None
+    try:
+        resolved = operator.prepare(dtype.name, tensor.shape).call
+    except InvalidDescriptor as refusal:
+        raise _placed(refusal, "inputs", 0) from None
+    # A packed layout: DirectML's own would be padded to a multiple of 4 bytes.
+    packed = Layout.of(dtype, resolved.input.shape)
+    return RoundCall(resolved.rounding, packed, packed, packed.byte_length)
+
+
+def _carried(request: codec.Request, tensor: codec.Input) -> object:
+    """The parameter ``dtype`` of the input, or of the request: some clients can set only that."""
+    of_request = request.parameters.get("dtype")
+    of_input = tensor.parameters.get("dtype", of_request)
+    if of_request not in (None, of_input):
+        raise _refusal((), "the parameter dtype differs between the request and the input")
+    return of_input
+
+
+def _output(model: Model, request: codec.Request, nbytes: int) -> codec.Output:
+    if not request.outputs:
+        return codec.Output(model.output, {}, request.binary_output, None)
+    output = _the_only("outputs", request.outputs, model.name, model.output)
+    if output.name != model.output:
+        raise _refusal(
+            ("outputs", 0, "name"),
+            f"the output of model {model.name} is {model.output}, got {shown(output.name)}",
+        )
+    if "classification" in output.parameters:
+        raise _refusal(("outputs", 0, "parameters", "classification"), "is not supported")
+    if output.region is not None and output.region.byte_size < nbytes:
+        raise PayloadSizeMismatch(
+            f"output {model.output} has {nbytes} bytes, its shared_memory_byte_size is "
+            f"{output.region.byte_size}"
+        )
+    return output
+
+
+T = TypeVar("T", codec.Input, codec.Output)
+
+
+def _the_only(member: str, tensors: Sequence[T], model: str, name: str) -> T:
+    if len(tensors) != 1:
+        got = ", ".join(shown(tensor.name) for tensor in tensors[:3]) or "none"
+        raise _refusal((member,), f"model {model} has exactly one, {name}, got {got}")
+    return tensors[0]
+
+
+def _refuse_misplaced_modes(model: Model, request: codec.Request) -> None:
+    """Refuse a mode of another model, or in the wrong place: if ignored, the result is wrong."""
+    has = f"has {model.mode_parameter}" if model.mode_parameter else "has no modes"
+    for name in sorted(MODE_PARAMETERS & set(request.parameters) - {model.mode_parameter}):
+        raise _refusal(("parameters", name), f"model {model.name} {has}")
+    tensors: list[codec.Input | codec.Output] = [*request.inputs, *request.outputs]
+    for tensor in tensors:
+        for name in sorted(MODE_PARAMETERS & set(tensor.parameters)):
+            rule = f"{name} belongs to the parameters of the request"
+            raise _refusal((shown(tensor.name), "parameters", name), rule)
+
+
+def _placed(refusal: InvalidDescriptor, *loc: str | int) -> InvalidDescriptor:
+    """The dialect's faults, located in the inference request, without repetitions."""
+    return InvalidDescriptor.of(list(dict.fromkeys(Fault(loc, f.msg) for f in refusal.faults)))
+
+
+def _refusal(loc: tuple[str | int, ...], rule: str) -> InvalidDescriptor:
+    return InvalidDescriptor.of([Fault(loc, rule)])

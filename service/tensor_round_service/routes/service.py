@@ -1,0 +1,90 @@
+"""The routes of every service: its name and links, health and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import Request, Response
+from pydantic import create_model
+
+from tensor_round.contract.errors import NotFound
+
+from .. import documents
+from ..engine.engine import Engine
+from ..engine.readiness import Readiness
+from ..metrics.recorder import Metrics
+from .table import Row, links
+
+METRICS_PATH = "/metrics"
+_TEXT = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+
+
+def service_row(
+    rows: Iterable[Row], homes: Iterable[Callable[[Request], Response | None]] = ()
+) -> Row:
+    """The route at ``/``, with the links of the other routes, or the first home page."""
+    linked, homes = links(rows), tuple(homes)
+    fields: dict[str, Any] = dict.fromkeys(linked, (str, ...))
+    links_model = create_model("Links", __doc__="Paths of the service.", **fields)
+    info_model = create_model(
+        "ServiceInfo",
+        __doc__="Name, version and paths of the service.",
+        name=(str, ...),
+        version=(str, ...),
+        links=(links_model, ...),
+    )
+
+    async def service_info(request: Request, response: Response) -> Any:
+        """Name, version and paths of the service; browsers get the web page."""
+        for home in homes:
+            if page := home(request):
+                return page
+        response.headers["Vary"] = "Accept"
+        return {"name": documents.NAME, "version": version(documents.NAME), "links": linked}
+
+    options = {"response_model": info_model}
+    return Row("/", service_info, "Name, version and links", is_open=True, options=options)
+
+
+def health_rows(engine: Engine, readiness: Readiness) -> list[Row]:
+    """The routes for probes."""
+
+    async def livez() -> documents.Liveness:
+        """Responds 200 as long as the event loop runs; tests nothing else."""
+        return {"status": "alive"}
+
+    async def readyz() -> documents.Readiness:
+        """Responds 200 if the backend rounds known values correctly and no drain has begun."""
+        await readiness.check()
+        return {"status": "ready", "backend": engine.backend.name}
+
+    return [
+        Row("/livez", livez, "Is the process alive?", "health", link="livez", is_open=True),
+        Row("/readyz", readyz, "Can it serve?", "health", link="readyz", is_open=True),
+    ]
+
+
+def metrics_row(metrics: Metrics) -> Row:
+    """The route of the metrics of all workers."""
+
+    async def show_metrics(request: Request) -> Response:
+        """Metrics of all workers, in Prometheus' text format or OpenMetrics."""
+        content, media_type = await metrics.exposition(request.headers.get("accept", ""))
+        return Response(content, headers={"Content-Type": media_type})
+
+    options = {"response_class": Response, "responses": _TEXT}
+    return Row(METRICS_PATH, show_metrics, "Metrics, in Prometheus' format", options=options)
+
+
+def moved_metrics_row() -> Row:
+    """The same path on the port of the service, if the metrics have a port of their own."""
+
+    def refuse_metrics() -> None:
+        raise NotFound(
+            "the metrics are on a port of their own (METRICS_PORT), without TLS and keys; the "
+            "service's log says at its start which"
+        )
+
+    return Row(METRICS_PATH, refuse_metrics)

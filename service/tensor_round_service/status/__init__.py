@@ -1,0 +1,48 @@
+"""What the service says of itself: operators, limits and the proof of exactness."""
+
+from __future__ import annotations
+
+import asyncio
+
+from .. import documents
+from ..engine import digests
+from ..engine.engine import Engine
+from ..features import Feature, Site
+from ..routes.table import Row
+
+
+def feature(site: Site) -> Feature:
+    """``/operators`` and ``/conformance``."""
+    engine = site.engine
+    described: documents.Operators = {
+        **documents.catalog(site.deployment.limits),
+        "service": site.deployment.terms,
+        "execution": {"backend": engine.backend.name, "devices": [*engine.backend.devices]},
+    }
+    report: asyncio.Future[documents.Conformance] | None = None
+
+    async def list_operators() -> documents.Operators:
+        """Dialects, versions, modes, dtypes, effective limits, and how the service is deployed."""
+        return described
+
+    async def show_conformance() -> documents.Conformance:
+        """SHA-256 of the results for all bit patterns of every 8- and 16-bit type.
+
+        The backend computes them once; they are compared with the published digests.
+        """
+        nonlocal report
+        if report is None or (report.done() and report.exception()):
+            report = asyncio.ensure_future(_report(engine))
+        # Shielded: a client that disconnects must not cancel the report of other clients.
+        return await asyncio.shield(report)
+
+    return Feature(
+        rows=[
+            Row("/operators", list_operators, "Operators and limits", link="operators"),
+            Row("/conformance", show_conformance, "Proof of exactness", link="conformance"),
+        ]
+    )
+
+
+async def _report(engine: Engine) -> documents.Conformance:
+    return await engine.run(lambda: digests.report(engine.backend), 1 << 20)

@@ -1,0 +1,105 @@
+"""The span of a request, and the spans of its phases.
+
+Spans have no payloads, descriptors, keys or queries.
+"""
+
+from __future__ import annotations
+
+import time
+
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from ..content.sources import ClientDisconnected
+from ..engine.job import PHASES, Job, Observer
+from ..gate import Attributes
+from ..http1.head import TRACEPARENT, Head, traceparent_of, tracestate_of
+
+_CONTEXT = TraceContextTextMapPropagator()
+
+
+class RequestSpan:
+    """The span of a request, in its caller's trace; see :class:`~..gate.Span`.
+
+    A head without ``traceparent`` gets that of the span, for the log and problem documents.
+    """
+
+    def __init__(self, tracer: Tracer, head: Head, name: str, attributes: Attributes) -> None:
+        # All times of a span are by one clock: the two may be read some time apart.
+        started = time.time_ns()
+        self.tracer = tracer
+        #: What time.perf_counter_ns() is to be increased by, to become the time since 1970.
+        self.epoch = started - time.perf_counter_ns()
+        context = _CONTEXT.extract(_context_fields(head), Context())
+        self.span: Span = tracer.start_span(
+            name, context, SpanKind.SERVER, {**attributes}, start_time=started
+        )
+        if traceparent_of(head) is None:
+            fields: dict[str, str] = {}
+            _CONTEXT.inject(fields, set_span_in_context(self.span, Context()))
+            head.values[TRACEPARENT] = fields["traceparent"].encode()
+
+    def observing(self, observer: Observer, ends: tuple[Attributes, str] | None = None) -> Observer:
+        """See :class:`~..gate.Span`."""
+        if self.span.is_recording():
+            return _JobSpans(self, observer, ends)
+        if ends is not None:
+            self.end(*ends)
+        return observer
+
+    def end(self, attributes: Attributes, failure: str = "") -> None:
+        """See :class:`~..gate.Span`."""
+        self.span.set_attributes({**attributes})
+        if failure:
+            self.span.set_attribute("error.type", failure)
+            self.span.set_status(Status(StatusCode.ERROR))
+        self.span.end(self.epoch + time.perf_counter_ns())
+
+
+class _JobSpans:
+    """Observes the end of a job: makes the spans of its phases within that of its request.
+
+    The phases are laid end to end, by the seconds that were measured: what was rounded while the
+    body was being received counts as ``execute`` alone.
+    """
+
+    def __init__(
+        self, request: RequestSpan, observer: Observer, ends: tuple[Attributes, str] | None
+    ) -> None:
+        self._request = request
+        self._observer = observer
+        self._ends = ends
+
+    def job_ended(self, job: Job) -> None:
+        """See :class:`Observer`."""
+        self._observer.job_ended(job)
+        request, epoch = self._request, self._request.epoch
+        now = epoch + time.perf_counter_ns()
+        sending = epoch + int(job.sending_since * 1e9)
+        executing = sending - int(job.execute_seconds * 1e9)
+        queueing = executing - int(job.queue_seconds * 1e9)
+        receiving = queueing - int(job.receive_seconds * 1e9)
+        times = (receiving, queueing, executing, sending, now)
+        context = set_span_in_context(request.span, Context())
+        for name, start, end in zip(PHASES, times, times[1:], strict=False):
+            request.tracer.start_span(name, context, start_time=start).end(end)
+        request.span.set_attributes({**_job_attributes(job)})
+        if self._ends is not None:
+            attributes, failure = self._ends
+            request.end(attributes, failure if job.is_sent else ClientDisconnected.__qualname__)
+
+
+def _context_fields(head: Head) -> dict[str, str]:
+    """The lawful ones of the fields: OpenTelemetry logs a warning with what it cannot read."""
+    fields = {"traceparent": traceparent_of(head), "tracestate": tracestate_of(head)}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _job_attributes(job: Job) -> Attributes:
+    attributes: dict[str, str | int] = {"tensor_round.backend": job.executed_by}
+    if job.call is not None:  # it is None for /compare
+        attributes["tensor_round.dialect"], attributes["tensor_round.dtype"] = job.labels
+        attributes["tensor_round.rounding"] = job.call.rounding.value
+        attributes["tensor_round.element_count"] = job.call.input.element_count
+    return attributes

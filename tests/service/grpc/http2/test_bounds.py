@@ -1,0 +1,296 @@
+"""What a peer may have a session do for nothing is bounded: each flood ends in ENHANCE_YOUR_CALM.
+
+And each is done as often as a lawful client may do it, with nothing refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import hpack
+import pytest
+
+from support.http.http2_frames import CALL, block, data, opened, setting
+from support.http.http2_session import HEAD, TRAILERS, Peer, kinds
+from tensor_round_service.grpc.http2 import frames
+from tensor_round_service.grpc.http2.allowance import Allowance
+from tensor_round_service.grpc.http2.frames import (
+    END_HEADERS,
+    FIRST_WINDOW,
+    PADDED,
+    Code,
+    Kind,
+    Setting,
+    frame,
+)
+from tensor_round_service.grpc.http2.limits import Event, SessionLimits
+
+LIMITS = SessionLimits()
+AT_ONCE = int(LIMITS.idle_frames[0])
+
+
+def each(make: Callable[[int], bytes]) -> Iterator[bytes]:
+    """What ``make`` returns for each odd number."""
+    return (make(number) for number in itertools.count(3, 2))
+
+
+#: Floods of what brings nothing; stream 1 is open.
+FLOODS: dict[str, Callable[[], Iterator[bytes]]] = {
+    "PING": lambda: itertools.repeat(frame(Kind.PING, 0, 0, bytes(8))),
+    "acknowledged PING": lambda: itertools.repeat(frame(Kind.PING, 1, 0, bytes(8))),
+    "SETTINGS": lambda: itertools.repeat(setting(Setting.INITIAL_WINDOW_SIZE, 5)),
+    "empty SETTINGS": lambda: itertools.repeat(frames.settings({})),
+    "acknowledged SETTINGS": lambda: itertools.repeat(frame(Kind.SETTINGS, 1, 0)),
+    "WINDOW_UPDATE": lambda: itertools.repeat(frames.window_update(0, 1)),
+    "WINDOW_UPDATE of a stream": lambda: itertools.repeat(frames.window_update(1, 1)),
+    "empty DATA": lambda: itertools.repeat(data(1)),
+    "padding": lambda: itertools.repeat(frame(Kind.DATA, PADDED, 1, b"\x00")),
+    "padded DATA": lambda: itertools.repeat(frame(Kind.DATA, PADDED, 1, b"\x05a" + bytes(5))),
+    "PRIORITY": lambda: itertools.repeat(frame(Kind.PRIORITY, 0, 9, bytes(5))),
+    "unknown frames": lambda: itertools.repeat(frame(77, 0, 0, b"x")),
+    "GOAWAY": lambda: itertools.repeat(frame(Kind.GOAWAY, 0, 0, bytes(8))),
+    "empty HEADERS": lambda: each(
+        lambda n: frame(Kind.HEADERS, 0, n) + frame(Kind.CONTINUATION, END_HEADERS, n, block())
+    ),
+    "late HEADERS": lambda: itertools.chain(
+        [opened(3, ends=True), frames.rst_stream(3, Code.CANCEL)],
+        itertools.repeat(frame(Kind.HEADERS, END_HEADERS, 3, block())),
+    ),
+    # CVE-2023-44487, and what makes the service reset: CVE-2025-8671.
+    "resets": lambda: each(lambda n: opened(n, ends=True) + frames.rst_stream(n, Code.CANCEL)),
+    "resets of one stream": lambda: itertools.repeat(frames.rst_stream(1, Code.CANCEL)),
+    "heads of no request": lambda: each(
+        lambda n: frame(Kind.HEADERS, END_HEADERS, n, block(CALL[1:]))
+    ),
+    "wrong lengths": lambda: each(
+        lambda n: opened(n, ("content-length", "1")) + data(n, b"", ends=True)
+    ),
+    "trailers without an end": lambda: each(lambda n: opened(n) + opened(n)),
+    "streams over the limit": lambda: each(lambda n: opened(n, ends=True)),
+}
+
+
+def released(peer: Peer) -> None:
+    """End the handlers of the streams that were reset, as a connection does."""
+    for stream in [*peer.session.streams.values()]:
+        if stream.is_reset and stream.number != 1:
+            peer.session.release(stream)
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+def test_a_flood_ends_the_connection(flood: Callable[[], Iterator[bytes]]) -> None:
+    peer = Peer(opened(1))
+    sent = 0
+    for part in itertools.islice(flood(), 2 * AT_ONCE):
+        peer.receive(part)
+        peer.sent()
+        released(peer)
+        if peer.fault is not None:
+            break
+        sent += 1
+    assert peer.fault is Code.ENHANCE_YOUR_CALM
+    least = AT_ONCE if "nothing" in str(peer.session.fault) else LIMITS.resets[0]
+    assert least - 10 <= sent <= least + LIMITS.max_streams
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+def test_some_a_second_are_lawful(flood: Callable[[], Iterator[bytes]]) -> None:
+    peer = Peer(opened(1), idle_frames=(1000, 100))
+    for part in itertools.islice(flood(), 2000):
+        peer.receive(part)
+        peer.sent()
+        released(peer)
+        peer.now += 1 / 30
+    assert peer.fault is None
+
+
+def test_a_flood_in_one_read_is_answered_no_further() -> None:
+    peer = Peer()
+    peer.sent()
+    peer.receive(frame(Kind.PING, 0, 0, bytes(8)) * 15_000)
+    sent = kinds(peer.sent())
+    # Its SETTINGS count, too.
+    assert sent == {Kind.PING: AT_ONCE - 1, Kind.GOAWAY: 1}
+
+
+def test_who_reads_much_may_update_its_windows_often() -> None:
+    """A client that tells of each frame of 16 KiB, on the stream and on the connection."""
+    peer = Peer(opened(1, ends=True))
+    peer.sent()
+    stream, total = peer.stream(), 64 << 20
+    peer.session.send(stream, [bytes(total)], TRAILERS)
+    read = 0
+    while read < total:
+        for got in peer.sent():
+            if got.kind == Kind.DATA:
+                read += len(got.payload)
+                size = len(got.payload)
+                peer.receive(frames.window_update(0, size), frames.window_update(1, size))
+        assert peer.fault is None
+    assert peer.now == 0
+
+
+def test_who_sends_much_may_send_small_frames() -> None:
+    peer = Peer(opened(1))
+    for _ in range(40):
+        stream = peer.stream()
+        stream.fill(memoryview(bytearray(1 << 20)))
+        peer.session.open_window(stream)
+        for _ in range(16):
+            peer.receive(data(1, bytes(1 << 16)), frame(Kind.PING, 0, 0, bytes(8)) * 20)
+        peer.sent()
+    assert peer.fault is None
+
+
+def beside(number: int) -> bytes:
+    """What gRPC's clients send with a call or a message, however small it is."""
+    windows = frames.window_update(number, 1) + frames.window_update(0, 1)
+    return windows + frame(Kind.PING, 0, 0, bytes(8))
+
+
+def test_who_calls_often_may_update_its_windows_for_each_call() -> None:
+    peer = Peer()
+    for number in range(1, 3 * AT_ONCE, 2):
+        peer.receive(opened(number, ends=True), beside(number))
+        assert peer.fault is None, f"stream {number}"
+        stream = peer.stream(number)
+        peer.session.begin(stream, HEAD)
+        peer.session.send(stream, [b"x"], TRAILERS)
+        peer.sent()
+        peer.session.release(stream)
+    assert peer.now == 0
+
+
+def test_who_streams_much_may_update_its_windows_for_each_message() -> None:
+    peer = Peer(opened(1))
+    peer.session.begin(peer.stream(), HEAD)
+    for sent in range(AT_ONCE):
+        peer.receive(data(1, b"x"), beside(1))
+        assert peer.fault is None, f"message {sent}"
+        peer.session.send(peer.stream(), [b"x"], None)
+        peer.sent()
+    assert peer.now == 0
+
+
+def test_what_is_not_read_is_not_written_for_ever() -> None:
+    """Also what is earned by DATA."""
+    peer = Peer(opened(1), idle_frames=(1_000_000, 0.0))
+    count = 0
+    while peer.fault is None:
+        peer.receive(frame(Kind.PING, 0, 0, bytes(8)) * 100)
+        count += 100
+    assert peer.fault is Code.ENHANCE_YOUR_CALM
+    assert abs(17 * count - LIMITS.max_control_bytes) <= 1700
+    assert len(peer.session.outbox.control) < LIMITS.max_control_bytes + 4096
+
+
+def test_streams_keep_their_places_until_their_handlers_end() -> None:
+    numbers = range(1, 2 * LIMITS.max_streams, 2)
+    peer = Peer(*(opened(number) for number in numbers))
+    assert len(peer.session.streams) == LIMITS.max_streams
+    for number in numbers:
+        peer.receive(frames.rst_stream(number, Code.CANCEL))
+    peer.sent()
+    following = numbers.stop + 1
+    assert peer.receive(opened(following)) == []
+    (refused,) = peer.sent()
+    assert (refused.kind, refused.code) == (Kind.RST_STREAM, Code.REFUSED_STREAM)
+    peer.session.release(peer.stream(5))
+    assert peer.receive(opened(following + 2)) == [Event.OPENED]
+
+
+@pytest.mark.parametrize("size", [1, 16, 1000, 16384])
+def test_a_header_block_has_an_end(size: int) -> None:
+    """CONTINUATION that never ends the block: CVE-2024-27316 and its kin."""
+    peer = Peer(frame(Kind.HEADERS, 0, 1, bytes(size)))
+    parts = 1
+    while peer.fault is None:
+        peer.receive(frame(Kind.CONTINUATION, 0, 1, bytes(size)))
+        parts += 1
+    assert peer.fault is Code.ENHANCE_YOUR_CALM
+    assert parts <= LIMITS.max_continuations + 2
+    assert size * parts <= LIMITS.max_block_bytes + size
+
+
+def test_a_block_that_grows_when_it_is_decoded() -> None:
+    """One field of 4 KiB in the table, and then 16,000 times its index: 64 MiB in 16 KiB."""
+    large = hpack.Encoder().encode([("x", "y" * 4000)], huffman=False)
+    peer = Peer()
+    tracemalloc.start()
+    try:
+        first = frame(Kind.HEADERS, END_HEADERS, 1, block() + large)
+        bomb = frame(Kind.HEADERS, END_HEADERS, 3, block() + b"\xbe" * 16_000)
+        peer.receive(first, bomb)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peer.fault is None
+    assert [peer.stream(number).head.fault is not None for number in (1, 3)] == [False, True]
+    assert peak < 1 << 20
+
+
+def test_settings_in_one_frame() -> None:
+    values = bytes.fromhex("000400000005")
+    peer = Peer(frame(Kind.SETTINGS, 0, 0, values * 32))
+    assert peer.fault is None
+    peer.receive(frame(Kind.SETTINGS, 0, 0, values * 33))
+    assert peer.fault is Code.ENHANCE_YOUR_CALM
+
+
+def test_unread_bytes_of_all_streams_together() -> None:
+    """As many as one window has, over however many streams."""
+    peer = Peer(*(opened(number) for number in range(1, 257, 2)))
+    for number in range(1, 257, 2):
+        peer.receive(data(number, bytes(FIRST_WINDOW // 128)))
+        peer.session.open_window(peer.stream(number))
+    assert peer.fault is None
+    assert peer.session.credit.unread == FIRST_WINDOW // 128 * 128
+    peer.receive(data(1, bytes(FIRST_WINDOW // 128)))
+    assert peer.fault is Code.FLOW_CONTROL_ERROR
+
+
+def test_a_part_of_a_frame_has_a_number() -> None:
+    """By which the connection knows whether it is still the same one that has not come whole."""
+    peer = Peer(opened(1))
+    assert peer.session.incomplete is None
+    ping = frame(Kind.PING, 0, 0, bytes(8))
+    peer.receive(ping[:5])
+    first = peer.session.incomplete
+    peer.receive(ping[5:9])
+    assert peer.session.incomplete == first is not None
+    peer.receive(ping[9:] + ping[:3])
+    assert peer.session.incomplete not in (first, None)
+    peer.receive(ping[3:] + frame(Kind.HEADERS, 0, 3, block()[:5]))
+    begun = peer.session.incomplete
+    peer.receive(frame(Kind.CONTINUATION, 0, 3, block()[5:9]))
+    assert peer.session.incomplete == begun is not None
+    peer.receive(frame(Kind.CONTINUATION, END_HEADERS, 3, block()[9:]))
+    assert peer.session.incomplete is None
+    peer.receive(frame(Kind.DATA, 0, 3, bytes(100))[:50])
+    assert peer.session.incomplete is None
+
+
+def test_an_allowance() -> None:
+    now = 0.0
+    allowance = Allowance(3, 2, lambda: now)
+    assert [allowance.spend() for _ in range(4)] == [True, True, True, False]
+    now = 1.5
+    assert [allowance.spend() for _ in range(3)] == [True, True, False]
+    now = 100.0
+    assert [allowance.spend() for _ in range(4)] == [True, True, True, False]
+    allowance.earn(2.5)
+    assert [allowance.spend() for _ in range(2)] == [True, False]
+
+
+def test_a_response_ends_a_stream_whose_peer_still_sends() -> None:
+    """The service's own resets, which no peer has caused, are not counted."""
+    peer = Peer()
+    for number in range(1, 2 * 1200, 2):
+        peer.receive(opened(number))
+        stream = peer.stream(number)
+        peer.session.begin(stream, HEAD + TRAILERS, ends=True)
+        peer.session.release(stream)
+        peer.sent()
+    assert peer.fault is None

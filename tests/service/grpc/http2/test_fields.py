@@ -1,0 +1,133 @@
+"""Header blocks: the decoder says what the hpack package says, and refuses what it refuses."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import hpack
+import pytest
+from hpack.huffman_constants import REQUEST_CODES_LENGTH
+from hpack.table import HeaderTable
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_round_service.grpc.http2 import huffman
+from tensor_round_service.grpc.http2.fields import STATIC, Decoder, MalformedBlock, encoded
+
+NO_LIMIT = 1 << 20
+NAMES = st.sampled_from([b":path", b"te", b"cookie", b"x", b"grpc-timeout"]) | st.binary(
+    max_size=40
+)
+FIELDS = st.lists(st.tuples(NAMES, st.binary(max_size=300)), max_size=8)
+
+
+def decoder(max_list_bytes: int = NO_LIMIT, max_fields: int = NO_LIMIT) -> Decoder:
+    return Decoder(max_list_bytes, max_fields)
+
+
+def other() -> hpack.Decoder:
+    return hpack.Decoder(max_header_list_size=NO_LIMIT)
+
+
+def theirs(of: hpack.Decoder, block: bytes) -> object:
+    try:
+        return [(bytes(name), bytes(value)) for name, value in of.decode(block, raw=True)]
+    except hpack.HPACKError:
+        return None
+
+
+def ours(of: Decoder, block: bytes) -> object:
+    try:
+        return of.decode(block)
+    except MalformedBlock:
+        return None
+
+
+def test_the_tables_are_theirs() -> None:
+    assert [(bytes(n), bytes(v)) for n, v in HeaderTable.STATIC_TABLE] == STATIC[1:]
+    assert list(huffman.LENGTHS) == list(REQUEST_CODES_LENGTH)
+
+
+@given(st.lists(st.tuples(FIELDS, st.booleans(), st.sampled_from([None, 0, 100, 4096]))))
+def test_blocks_of_one_connection(
+    blocks: list[tuple[list[tuple[bytes, bytes]], bool, object]],
+) -> None:
+    encoder, reader = hpack.Encoder(), decoder()
+    for fields, is_coded, size in blocks:
+        if size is not None:
+            encoder.header_table_size = size
+        assert reader.decode(encoder.encode(fields, huffman=is_coded)) == fields
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_bytes_mean_the_same_or_are_refused_by_both(seed: int) -> None:
+    rng = random.Random(seed)
+    refused = 0
+    for _ in range(2500):
+        block = rng.randbytes(rng.randrange(1, 24))
+        own = ours(decoder(), block)
+        refused += own is None
+        assert own == theirs(other(), block), block.hex()
+    assert 500 < refused < 2500
+
+
+@given(st.binary(max_size=60))
+def test_strings_in_the_huffman_code(encoded_string: bytes) -> None:
+    block = b"\x00\x01x" + bytes((0x80 | len(encoded_string),)) + encoded_string
+    assert ours(decoder(), block) == theirs(other(), block)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"\x80",  # field 0
+        b"\xbe",  # no field in the table
+        b"\xff",  # an integer that is cut off
+        b"\xff\x80\x80\x80\x80\x01",  # one that is too long
+        b"\x00\x05ab",  # a string that is cut off
+        b"\x00\x01a\x81\x00",  # padding of zeros
+        b"\x00\x01a\x82\xff\xff",  # eight ones are too many
+        b"\x00\x01a\x84\xff\xff\xff\xff",  # the end of a string within one
+        b"\x3f\xe2\x1f",  # a table of 4097 bytes
+        b"\x82\x20",  # a table's size behind a field
+    ],
+    ids=lambda block: block.hex(),
+)
+def test_what_is_no_block(block: bytes) -> None:
+    with pytest.raises(MalformedBlock):
+        decoder().decode(block)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: decoder(max_list_bytes=200), lambda: decoder(max_fields=3)],
+    ids=["bytes", "fields"],
+)
+def test_a_list_over_its_limit_is_cut_and_the_table_kept(make: Callable[[], Decoder]) -> None:
+    encoder, reader = hpack.Encoder(), make()
+    fields = [(b"a%d" % number, b"x" * 20) for number in range(10)]
+    assert reader.decode(encoder.encode(fields)) == fields[:3]
+    assert reader.is_cut
+    assert reader.decode(encoder.encode(fields[5:7])) == fields[5:7]
+    assert not reader.is_cut
+
+
+def test_the_table_keeps_what_fits() -> None:
+    encoder, reader = hpack.Encoder(), decoder()
+    for number in range(200):
+        fields = [(b"n%d" % (number % 7), b"v" * (number * 13 % 5000))]
+        assert reader.decode(encoder.encode(fields)) == fields
+
+
+@given(FIELDS)
+def test_what_is_written_is_read(fields: list[tuple[bytes, bytes]]) -> None:
+    block = encoded(*fields)
+    assert decoder().decode(block) == fields
+    assert theirs(other(), block) == fields
+
+
+def test_a_long_value_is_written() -> None:
+    for length in (126, 127, 128, 254, 255, 400, 20_000):
+        field = b"grpc-message", b"x" * length
+        assert theirs(other(), encoded(field)) == [field]

@@ -1,0 +1,398 @@
+"""A session's frames and streams: what a peer may do, and what ends a stream or the connection."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from support.http.http2_frames import CALL, HELLO, block, data, opened, setting
+from support.http.http2_session import HEAD, TRAILERS, Peer, kinds
+from tensor_round.contract.errors import HeadersTooLarge
+from tensor_round_service.grpc.http2 import frames
+from tensor_round_service.grpc.http2.fields import encoded
+from tensor_round_service.grpc.http2.frames import (
+    ACK,
+    DEFAULT_WINDOW,
+    END_HEADERS,
+    END_STREAM,
+    FIRST_WINDOW,
+    MAX_WINDOW,
+    PADDED,
+    PREFACE,
+    PRIORITIZED,
+    Code,
+    Kind,
+    Setting,
+    frame,
+)
+from tensor_round_service.grpc.http2.limits import Event
+from tensor_round_service.grpc.http2.settings import read_settings
+
+CONTENT = bytes(range(256)) * 40
+
+
+def test_it_begins_with_settings() -> None:
+    hello, update = Peer(hello=b"").sent()
+    assert read_settings(hello.payload, 4) == {
+        Setting.MAX_CONCURRENT_STREAMS: 100,
+        Setting.INITIAL_WINDOW_SIZE: FIRST_WINDOW,
+        Setting.MAX_FRAME_SIZE: (1 << 24) - 1,
+        Setting.MAX_HEADER_LIST_SIZE: 16 << 10,
+    }
+    assert (update.kind, update.stream) == (Kind.WINDOW_UPDATE, 0)
+    assert DEFAULT_WINDOW + int.from_bytes(update.payload) == FIRST_WINDOW
+
+
+SCRIPT = b"".join(
+    [
+        HELLO,
+        opened(1),
+        data(1, CONTENT),
+        frame(Kind.DATA, PADDED, 1, b"\x03abc\0\0\0"),
+        frame(Kind.PING, 0, 0, b"12345678"),
+        frame(Kind.PRIORITY, 0, 7, bytes(5)),
+        frame(99, 3, 5, b"unknown"),
+        frame(Kind.HEADERS, END_STREAM, 3, block()[:10]),
+        frame(Kind.CONTINUATION, END_HEADERS, 3, block()[10:]),
+        frame(
+            Kind.HEADERS,
+            PADDED | PRIORITIZED | END_HEADERS,
+            5,
+            b"\x02\0\0\0\0\0" + block() + b"\0\0",
+        ),
+        frame(Kind.RST_STREAM, 0, 5, struct.pack(">I", Code.CANCEL)),
+        data(1, b"", ends=True),
+    ]
+)
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 1 << 20])
+def test_a_script_in_pieces(size: int) -> None:
+    peer = Peer(hello=b"")
+    for begin in range(0, len(SCRIPT), size):
+        peer.receive(SCRIPT[begin : begin + size])
+    assert peer.fault is None
+    first, second, third = (peer.stream(number) for number in (1, 3, 5))
+    assert bytes(first.unread) == CONTENT + b"abc"
+    assert [each.is_ended for each in (first, second, third)] == [True, True, False]
+    assert [each.is_reset for each in (first, second, third)] == [False, False, True]
+    assert [e for e, s in peer.events if e is not Event.ARRIVED] == [Event.OPENED] * 3 + [
+        Event.RESET
+    ]
+    assert second.head.path == "/a.Service/Method"
+    sent = peer.sent()
+    assert [each.payload for each in sent if each.kind == Kind.PING] == [b"12345678"]
+    assert [each.flags for each in sent if each.kind == Kind.SETTINGS] == [0, ACK]
+
+
+def test_a_response() -> None:
+    peer = Peer(opened(1, ends=True))
+    peer.sent()
+    session, stream = peer.session, peer.stream()
+    session.begin(stream, HEAD)
+    session.send(stream, [b"one", memoryview(b"two")], None)
+    session.send(stream, [b"three"], TRAILERS)
+    session.release(stream)
+    sent = peer.sent()
+    assert [each.kind for each in sent] == [Kind.HEADERS, Kind.DATA, Kind.DATA, Kind.HEADERS]
+    assert [each.ends for each in sent] == [False, False, False, True]
+    assert sent[0].payload == HEAD
+    assert b"".join(each.payload for each in sent[1:3]) == b"onetwothree"
+    assert sent[3].payload == TRAILERS
+    assert not session.streams
+
+
+def test_a_response_before_the_end_of_a_request() -> None:
+    peer = Peer(opened(1), data(1, b"begin"))
+    peer.sent()
+    peer.session.begin(peer.stream(), HEAD + TRAILERS, ends=True)
+    sent = peer.sent()
+    assert [(each.kind, each.code) for each in sent[1:]] == [(Kind.RST_STREAM, Code.NO_ERROR)]
+    assert sent[0].ends
+    peer.session.release(peer.stream())
+    # What the client had sent before it knew is dropped, and the connection goes on.
+    assert peer.receive(data(1, bytes(1000), ends=True), opened(3)) == [Event.OPENED]
+
+
+def test_a_stream_without_a_response_is_reset() -> None:
+    peer = Peer(opened(1, ends=True))
+    peer.sent()
+    peer.session.release(peer.stream())
+    (reset,) = peer.sent()
+    assert (reset.kind, reset.stream, reset.code) == (Kind.RST_STREAM, 1, Code.INTERNAL_ERROR)
+
+
+def test_a_long_head_is_continued() -> None:
+    peer = Peer(opened(1, ends=True))
+    peer.sent()
+    long = HEAD + bytes(40_000)
+    peer.session.begin(peer.stream(), long, ends=True)
+    sent = peer.sent()
+    assert [each.kind for each in sent] == [Kind.HEADERS, Kind.CONTINUATION, Kind.CONTINUATION]
+    assert b"".join(each.payload for each in sent) == long
+    assert [bool(each.flags & END_HEADERS) for each in sent] == [False, False, True]
+
+
+def test_a_smaller_table_is_acknowledged_in_the_next_block() -> None:
+    peer = Peer(setting(Setting.HEADER_TABLE_SIZE, 0), opened(1, ends=True), opened(3, ends=True))
+    peer.sent()
+    for number in (1, 3):
+        peer.session.begin(peer.stream(number), HEAD, ends=True)
+    assert [each.payload for each in peer.sent()] == [b"\x20" + HEAD, HEAD]
+
+
+FAULTS = {
+    "another protocol": (b"GET / HTTP/1.1\r\n\r\n", Code.PROTOCOL_ERROR, b""),
+    "no settings": (frame(Kind.PING, 0, 0, bytes(8)), Code.PROTOCOL_ERROR, PREFACE),
+    "an acknowledgement first": (frame(Kind.SETTINGS, ACK, 0), Code.PROTOCOL_ERROR, PREFACE),
+    "DATA on no stream": (data(0, b"x"), Code.PROTOCOL_ERROR),
+    "DATA on an idle stream": (data(1, b"x"), Code.PROTOCOL_ERROR),
+    "DATA on an even stream": (opened(3) + data(2, b"x"), Code.PROTOCOL_ERROR),
+    "DATA behind the end": (opened(1, ends=True) + data(1, b"x"), Code.STREAM_CLOSED),
+    "padding as long as its frame": (
+        opened(1) + frame(Kind.DATA, PADDED, 1, b"\x02ab"[:2]),
+        Code.PROTOCOL_ERROR,
+    ),
+    "padding in an empty frame": (opened(1) + frame(Kind.DATA, PADDED, 1), Code.PROTOCOL_ERROR),
+    "HEADERS on no stream": (opened(0), Code.PROTOCOL_ERROR),
+    "HEADERS on an even stream": (opened(2), Code.PROTOCOL_ERROR),
+    "padding in empty HEADERS": (
+        frame(Kind.HEADERS, PADDED | END_HEADERS, 1),
+        Code.PROTOCOL_ERROR,
+    ),
+    "padding longer than HEADERS": (
+        frame(Kind.HEADERS, PADDED | END_HEADERS, 1, b"\xff" + block()),
+        Code.PROTOCOL_ERROR,
+    ),
+    "no block": (frame(Kind.HEADERS, END_HEADERS, 1, b"\x80"), Code.COMPRESSION_ERROR),
+    "a block that is not finished": (
+        frame(Kind.HEADERS, 0, 1, block()) + frame(Kind.PING, 0, 0, bytes(8)),
+        Code.PROTOCOL_ERROR,
+    ),
+    "a block continued on another stream": (
+        frame(Kind.HEADERS, 0, 1, block()) + frame(Kind.CONTINUATION, 4, 3),
+        Code.PROTOCOL_ERROR,
+    ),
+    "CONTINUATION alone": (frame(Kind.CONTINUATION, 4, 1, block()), Code.PROTOCOL_ERROR),
+    "SETTINGS on a stream": (frame(Kind.SETTINGS, 0, 1), Code.PROTOCOL_ERROR),
+    "SETTINGS of 5 bytes": (frame(Kind.SETTINGS, 0, 0, bytes(5)), Code.FRAME_SIZE_ERROR),
+    "values in an acknowledgement": (
+        frame(Kind.SETTINGS, ACK, 0, bytes(6)),
+        Code.FRAME_SIZE_ERROR,
+    ),
+    "push of 2": (setting(Setting.ENABLE_PUSH, 2), Code.PROTOCOL_ERROR),
+    "small frames": (setting(Setting.MAX_FRAME_SIZE, 16383), Code.PROTOCOL_ERROR),
+    "large frames": (setting(Setting.MAX_FRAME_SIZE, 1 << 24), Code.PROTOCOL_ERROR),
+    "a first window over 2**31": (
+        setting(Setting.INITIAL_WINDOW_SIZE, 1 << 31),
+        Code.FLOW_CONTROL_ERROR,
+    ),
+    "settings that overflow a window": (
+        opened(1) + frames.window_update(1, 1) + setting(Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW),
+        Code.FLOW_CONTROL_ERROR,
+    ),
+    "a window of 0 more": (frames.window_update(0, 0), Code.PROTOCOL_ERROR),
+    "a stream's window of 0 more": (opened(1) + frames.window_update(1, 0), Code.PROTOCOL_ERROR),
+    "an overflowing window": (frames.window_update(0, MAX_WINDOW), Code.FLOW_CONTROL_ERROR),
+    "a stream's overflowing window": (
+        opened(1) + frames.window_update(1, MAX_WINDOW),
+        Code.FLOW_CONTROL_ERROR,
+    ),
+    "a window of an idle stream": (frames.window_update(1, 1), Code.PROTOCOL_ERROR),
+    "WINDOW_UPDATE of 3 bytes": (frame(Kind.WINDOW_UPDATE, 0, 0, bytes(3)), Code.FRAME_SIZE_ERROR),
+    "PING of 7 bytes": (frame(Kind.PING, 0, 0, bytes(7)), Code.FRAME_SIZE_ERROR),
+    "PING on a stream": (frame(Kind.PING, 0, 1, bytes(8)), Code.PROTOCOL_ERROR),
+    "GOAWAY on a stream": (frame(Kind.GOAWAY, 0, 1, bytes(8)), Code.PROTOCOL_ERROR),
+    "GOAWAY of 7 bytes": (frame(Kind.GOAWAY, 0, 0, bytes(7)), Code.FRAME_SIZE_ERROR),
+    "RST_STREAM of an idle stream": (frames.rst_stream(1, Code.CANCEL), Code.PROTOCOL_ERROR),
+    "RST_STREAM of no stream": (frames.rst_stream(0, Code.CANCEL), Code.PROTOCOL_ERROR),
+    "RST_STREAM of 5 bytes": (frame(Kind.RST_STREAM, 0, 1, bytes(5)), Code.FRAME_SIZE_ERROR),
+    "PRIORITY of 4 bytes": (frame(Kind.PRIORITY, 0, 1, bytes(4)), Code.FRAME_SIZE_ERROR),
+    "PRIORITY of no stream": (frame(Kind.PRIORITY, 0, 0, bytes(5)), Code.PROTOCOL_ERROR),
+    "PUSH_PROMISE": (frame(Kind.PUSH_PROMISE, 4, 1, bytes(4)), Code.PROTOCOL_ERROR),
+    "a long frame of control": (frame(Kind.PING, 0, 0, bytes(16385)), Code.FRAME_SIZE_ERROR),
+    "a long unknown frame": (frame(77, 0, 0, bytes(16385)), Code.FRAME_SIZE_ERROR),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS.values(), ids=FAULTS)
+def test_what_ends_a_connection(case: tuple[bytes, Code] | tuple[bytes, Code, bytes]) -> None:
+    received, code, *hello = case
+    peer = Peer(hello=hello[0] if hello else HELLO)
+    peer.receive(received)
+    assert peer.fault is code
+    last = peer.sent()[-1]
+    assert (last.kind, last.code) == (Kind.GOAWAY, code)
+    assert all(each.is_reset for each in peer.session.streams.values())
+    assert peer.receive(opened(99), data(99, b"more")) == []
+    assert not peer.sent()
+
+
+BAD_HEADS = {
+    "no method": CALL[1:],
+    "no path": [CALL[0], CALL[1]],
+    "an empty path": [*CALL[:2], (":path", "")],
+    "a method twice": [CALL[0], *CALL],
+    "an unknown pseudo-field": [(":protocol", "x"), *CALL],
+    "a pseudo-field behind others": [*CALL, (":authority", "x")],
+    "a name in capitals": [*CALL, ("Te", "trailers")],
+    "a name with a line end": [*CALL, ("a\nb", "x")],
+    "an empty name": [*CALL, ("", "x")],
+    "a value with a line end": [*CALL, ("a", "x\ny")],
+    "a value with NUL": [*CALL, ("a", "x\0y")],
+    "a value behind a space": [*CALL, ("a", " x")],
+    "a value before a tab": [*CALL, ("a", "x\t")],
+    "connection": [*CALL, ("connection", "close")],
+    "transfer-encoding": [*CALL, ("transfer-encoding", "chunked")],
+    "te": [*CALL, ("te", "gzip")],
+    "another host": [*CALL, (":authority", "a"), ("host", "b")],
+    "two hosts": [*CALL, ("host", "a"), ("host", "a")],
+    "two lengths": [*CALL, ("content-length", "1"), ("content-length", "2")],
+    "a length that is no number": [*CALL, ("content-length", "+1")],
+}
+
+
+@pytest.mark.parametrize("fields", BAD_HEADS.values(), ids=BAD_HEADS)
+def test_what_is_no_head_of_a_request(fields: list[tuple[str, str]]) -> None:
+    peer = Peer()
+    peer.sent()
+    assert peer.receive(frame(Kind.HEADERS, END_HEADERS, 1, block(fields))) == []
+    (reset,) = peer.sent()
+    assert (reset.kind, reset.stream, reset.code) == (Kind.RST_STREAM, 1, Code.PROTOCOL_ERROR)
+    assert peer.receive(opened(3)) == [Event.OPENED]
+
+
+def test_streams_wait_until_they_may_be_opened() -> None:
+    peer = Peer()
+    trailers = frame(Kind.HEADERS, END_HEADERS | END_STREAM, 1, block([("a", "b")]))
+    calls = [opened(3), data(3, b"x", ends=True), trailers, opened(5, ends=True)]
+    sent = b"".join([opened(1), data(1, b"y"), *calls, frame(Kind.PING, 0, 0, bytes(8)), b"cut"])
+    came: list[list[tuple[Event, int]]] = []
+    for received in (sent, b"off", b""):
+        peer.session.receive(memoryview(received), may_open=1)
+        came.append([(event, stream.number) for event, stream in peer.session.events])
+        peer.take_events()
+        is_last = len(came) == 3
+        assert peer.session.is_waiting is not is_last
+        assert (peer.session.incomplete is not None) is is_last
+        assert bool(kinds(peer.sent())[Kind.PING]) is is_last
+    assert came == [
+        [(Event.OPENED, 1), (Event.ARRIVED, 1)],
+        [(Event.OPENED, 3), (Event.ARRIVED, 3), (Event.ARRIVED, 1)],
+        [(Event.OPENED, 5)],
+    ]
+    assert peer.stream(1).is_ended
+    assert peer.fault is None
+
+
+def test_streams_that_are_reset_at_once_leave_their_turn_to_others() -> None:
+    peer = Peer()
+    reset = frames.rst_stream(1, Code.CANCEL)
+    sent = b"".join([opened(1), reset, opened(3), opened(5)])
+    peer.session.receive(memoryview(sent), may_open=1)
+    assert [*peer.session.streams] == [1, 3]
+    assert peer.session.is_waiting
+
+
+def test_what_a_head_says() -> None:
+    head = Peer(opened(1, ("a", "1"), ("b", "x"), ("a", "2"))).stream().head
+    assert (head.method, head.path) == ("POST", "/a.Service/Method")
+    assert head.authority == b"localhost"
+    assert head.values[b"a"] == b"1, 2"
+    assert head.repeated == {b"a"}
+    assert [name for name, _ in head.fields] == [b"te", b"content-type", b"a", b"b", b"a"]
+    assert head.length is None
+    assert head.fault is None
+
+
+def test_a_list_of_fields_over_its_limit_is_told() -> None:
+    many = [(f"x{number}", "y") for number in range(100)]
+    peer = Peer(opened(1, *many, ends=True), opened(3, ends=True))
+    assert isinstance(peer.stream(1).head.fault, HeadersTooLarge)
+    assert peer.stream(3).head.fault is None
+
+
+@pytest.mark.parametrize(
+    ("length", "sent", "is_right"),
+    [("3", b"abc", True), ("2", b"abc", False), ("4", b"abc", False)],
+)
+def test_a_stated_length_must_hold(length: str, sent: bytes, is_right: bool) -> None:
+    peer = Peer(opened(1, ("content-length", length)), data(1, sent, ends=True))
+    assert peer.stream().is_reset is not is_right
+
+
+def test_trailers_of_a_request_end_it() -> None:
+    trailers = frame(Kind.HEADERS, END_HEADERS | END_STREAM, 1, block([("a", "b")]))
+    peer = Peer(opened(1), data(1, b"abc"))
+    assert peer.receive(trailers) == [Event.ARRIVED]
+    assert peer.stream().is_ended
+    peer.sent()
+    assert peer.receive(trailers) == [Event.RESET]
+    assert [each.code for each in peer.sent()] == [Code.STREAM_CLOSED]
+
+
+@pytest.mark.parametrize(
+    ("flags", "fields"),
+    [
+        (END_HEADERS, [("a", "b")]),
+        (END_HEADERS | END_STREAM, [("A", "b")]),
+        (END_HEADERS | END_STREAM, [(":path", "/")]),
+    ],
+    ids=["no end", "no name", "a pseudo-field"],
+)
+def test_what_are_no_trailers(flags: int, fields: list[tuple[str, str]]) -> None:
+    peer = Peer(opened(1))
+    peer.sent()
+    assert peer.receive(frame(Kind.HEADERS, flags, 1, block(fields))) == [Event.RESET]
+    assert [each.code for each in peer.sent()] == [Code.PROTOCOL_ERROR]
+
+
+def test_late_frames_of_a_stream_that_is_over_are_ignored() -> None:
+    peer = Peer(opened(1, ends=True))
+    peer.session.begin(peer.stream(), HEAD + TRAILERS, ends=True)
+    peer.session.release(peer.stream())
+    peer.sent()
+    late = [
+        frames.window_update(1, 5),
+        frames.rst_stream(1, Code.CANCEL),
+        frame(Kind.HEADERS, END_HEADERS | END_STREAM, 1, block([("a", "b")])),
+        frame(Kind.GOAWAY, 0, 0, bytes(8)),
+    ]
+    assert peer.receive(*late) == []
+    assert peer.fault is None
+    assert not peer.sent()
+
+
+def test_a_long_header_block_goes_on_in_further_frames() -> None:
+    peer = Peer(opened(1, ends=True))
+    peer.sent()
+    long = HEAD + encoded((b"a", b"x" * 40_000))
+    peer.session.begin(peer.stream(), long, ends=True)
+    sent = peer.sent()
+    assert [each.kind for each in sent] == [Kind.HEADERS, Kind.CONTINUATION, Kind.CONTINUATION]
+    assert [each.flags for each in sent] == [END_STREAM, 0, END_HEADERS]
+    assert b"".join(each.payload for each in sent) == long
+
+
+def test_the_end_is_announced_and_then_meant() -> None:
+    peer = Peer(opened(1, ends=True))
+    peer.sent()
+    peer.session.announce_end()
+    assert peer.receive(opened(3, ends=True)) == [Event.OPENED]
+    peer.session.refuse_streams()
+    assert peer.receive(opened(5, ends=True)) == []
+    first, second, refused = peer.sent()
+    assert int.from_bytes(first.payload[:4]) == MAX_WINDOW
+    assert int.from_bytes(second.payload[:4]) == 3
+    assert first.code == second.code == Code.NO_ERROR
+    assert (refused.kind, refused.code) == (Kind.RST_STREAM, Code.REFUSED_STREAM)
+    assert kinds(peer.sent()) == {}
+
+
+def test_a_stream_that_was_refused_is_not_taken_for_served_later() -> None:
+    peer = Peer(opened(1, ends=True))
+    peer.session.refuse_streams()
+    peer.receive(opened(3, ends=True), frames.window_update(0, 0))
+    lasts = [int.from_bytes(e.payload[:4]) for e in peer.sent() if e.kind == Kind.GOAWAY]
+    assert lasts == [1, 1]

@@ -1,0 +1,239 @@
+"""Regions of shared memory: what may be registered, what a request may use of it, and when."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.parts import SIZE, contents, fill, full
+from support.segments import OBJECTS, PREFIX, Segment, segment
+from tensor_round.contract.errors import InvalidDescriptor, NotFound
+from tensor_round_service.oip import regions
+from tensor_round_service.oip.codec import Region
+from tensor_round_service.oip.posix_memory import PosixPart, PosixSharedMemory
+from tensor_round_service.oip.regions import Registry
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+@pytest.mark.parametrize(("offset", "size"), [(0, SIZE), (7, 100), (SIZE - 1, 1)])
+def test_a_region_is_the_objects_own_bytes(
+    memory: PosixSharedMemory, owned: Segment, slash: str, offset: int, size: int
+) -> None:
+    memory.register("r", slash + owned.key, offset, size)
+    assert contents(memory, "r", size) == owned.memory[offset : offset + size].tobytes()
+    fill(memory, "r", 255, 1, size - 1)
+    assert owned.memory[offset + size - 1] == 255
+
+
+def test_what_is_told_of_regions(memory: PosixSharedMemory, owned: Segment) -> None:
+    assert memory.registered() == []
+    memory.register("b", "/" + owned.key, 3, 5)
+    memory.register("a", owned.key, 0, SIZE)
+    told = [(r.name, r.key, r.offset, r.byte_size) for r in memory.registered()]
+    assert told == [("b", "/" + owned.key, 3, 5), ("a", owned.key, 0, SIZE)]
+    assert [region.name for region in memory.registered("a")] == ["a"]
+    with pytest.raises(NotFound, match='"c"'):
+        memory.registered("c")
+
+
+WRONG_BOUNDS: dict[str, tuple[int, int]] = {
+    "one-too-many": (0, SIZE + 1),
+    "offset": (1, SIZE),
+    "offset-at-the-end": (SIZE, 1),
+    "beyond-32-bits": (2**32, 1),
+    "sum-beyond-64-bits": (2**63, 2**63),
+    "sum-wraps-64-bits": (2**64 - 1, 2),
+    "beyond-everything": (0, 10**30),
+}
+
+
+@pytest.mark.parametrize(("offset", "size"), WRONG_BOUNDS.values(), ids=WRONG_BOUNDS)
+def test_bounds_at_registration(
+    memory: PosixSharedMemory, owned: Segment, offset: int, size: int
+) -> None:
+    with pytest.raises(InvalidDescriptor, match="4096 bytes"):
+        memory.register("r", owned.key, offset, size)
+    assert memory.registered() == []
+
+
+@pytest.mark.parametrize(("offset", "size"), WRONG_BOUNDS.values(), ids=WRONG_BOUNDS)
+def test_bounds_at_use(memory: PosixSharedMemory, owned: Segment, offset: int, size: int) -> None:
+    memory.register("r", owned.key, 0, SIZE)
+    with pytest.raises(InvalidDescriptor, match="4096 bytes"):
+        memory.part(Region("r", size, offset), 1)
+
+
+def test_a_region_smaller_than_its_object(memory: PosixSharedMemory, owned: Segment) -> None:
+    memory.register("r", owned.key, 100, 50)
+    assert contents(memory, "r", 50) == owned.memory[100:150].tobytes()
+    for offset, size in ((0, 51), (1, 50), (50, 1)):
+        with pytest.raises(InvalidDescriptor, match="50 bytes"):
+            memory.part(Region("r", size, offset), size)
+
+
+def test_no_bytes_at_the_very_end(memory: PosixSharedMemory, owned: Segment) -> None:
+    memory.register("r", owned.key, 0, SIZE)
+    assert contents(memory, "r", 0, SIZE) == b""
+    fill(memory, "r", 255, 0, SIZE)
+    assert owned.path.stat().st_size == SIZE
+
+
+def link() -> str:
+    """The key of a symbolic link to a file elsewhere."""
+    key = PREFIX + secrets.token_hex(8)
+    (OBJECTS / key).symlink_to("/etc/hostname")
+    return key
+
+
+def pipe() -> str:
+    """The key of a named pipe."""
+    key = PREFIX + secrets.token_hex(8)
+    os.mkfifo(OBJECTS / key)
+    return key
+
+
+@pytest.mark.parametrize("make", [link, pipe])
+def test_only_plain_objects(memory: PosixSharedMemory, make: Any) -> None:
+    key = make()
+    try:
+        with pytest.raises(InvalidDescriptor, match="shared memory object"):
+            memory.register("r", key, 0, 1)
+    finally:
+        (OBJECTS / key).unlink()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "/",
+        "other",
+        "/other",
+        "//" + PREFIX,
+        "../shm/" + PREFIX,
+        PREFIX + "/../x",
+        PREFIX + "a/b",
+        "/" + PREFIX + "a/",
+        PREFIX[:-1],
+        PREFIX.upper() + "x",
+        " " + PREFIX,
+        PREFIX + "\0x",
+        PREFIX + "does-not-exist",
+        PREFIX + "x" * 300,
+    ],
+)
+def test_keys_outside_the_prefix_or_of_nothing(memory: PosixSharedMemory, key: str) -> None:
+    with pytest.raises(InvalidDescriptor):
+        memory.register("r", key, 0, 1)
+
+
+def test_a_name_is_taken_once(memory: PosixSharedMemory, owned: Segment) -> None:
+    memory.register("r", owned.key, 0, 8)
+    with segment(SIZE) as other, pytest.raises(InvalidDescriptor, match="already") as caught:
+        memory.register("r", other.key, 0, 8)
+    assert owned.key not in caught.value.detail
+    memory.unregister("r")
+    memory.register("r", owned.key, 0, 16)
+    assert memory.registered("r")[0].byte_size == 16
+
+
+def test_unregistering(memory: PosixSharedMemory, owned: Segment) -> None:
+    for name in "abc":
+        memory.register(name, owned.key, 0, 8)
+    memory.unregister("b")
+    memory.unregister("b")
+    memory.unregister("never there")
+    assert [region.name for region in memory.registered()] == ["a", "c"]
+    memory.unregister()
+    assert memory.registered() == []
+    with pytest.raises(NotFound, match='"a"'):
+        contents(memory, "a", 1)
+
+
+def test_a_part_outlives_its_registration(memory: PosixSharedMemory, owned: Segment) -> None:
+    memory.register("r", owned.key, 0, SIZE)
+    with memory.part(Region("r", 8, 0), 8) as part:
+        memory.unregister()
+        with segment(SIZE) as other:
+            memory.register("r", other.key, 0, SIZE)
+            contents(memory, "r", 8)
+        part.write(0, full(8, 9))
+    assert (owned.memory[:8] == 9).all()
+
+
+def test_pieces_of_a_part(memory: PosixSharedMemory, owned: Segment) -> None:
+    memory.register("r", owned.key, 100, 200)
+    before = owned.memory.copy()
+    with memory.part(Region("r", 50, 10), 40) as part:
+        found = full(7, 0)
+        part.read(30, found)
+        assert found.tobytes() == before[140:147].tobytes()
+        part.write(33, full(7, 255))
+    assert (owned.memory[143:150] == 255).all()
+    owned.memory[143:150] = before[143:150]
+    np.testing.assert_array_equal(owned.memory, before)
+
+
+def test_regions_are_bounded(
+    memory: PosixSharedMemory, owned: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regions, "MAX_REGIONS", 3)
+    for name in "abc":
+        memory.register(name, owned.key, 0, 1)
+    with pytest.raises(InvalidDescriptor, match="3 regions"):
+        memory.register("d", owned.key, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "overlaps", "lies_on"),
+    [
+        (("r", 0, 8), ("r", 0, 8), True, True),
+        (("r", 0, 8), ("r", 8, 8), False, False),
+        (("r", 0, 8), ("r", 7, 8), True, False),
+        (("r", 4, 8), ("r", 0, 16), True, False),
+        (("r", 4, 0), ("r", 0, 8), False, False),
+        (("r", 0, 0), ("r", 0, 0), False, True),
+        (("r", 0, 8), ("elsewhere", 0, 8), False, False),
+        (("r", 100, 8), ("from-100", 0, 8), True, True),
+        (("r", 100, 8), ("from-100", 8, 8), False, False),
+        (("r", 100, 8), ("from-100", 7, 8), True, False),
+    ],
+)
+def test_overlaps(
+    memory: PosixSharedMemory,
+    owned: Segment,
+    one: tuple[str, int, int],
+    other: tuple[str, int, int],
+    overlaps: bool,
+    lies_on: bool,
+) -> None:
+    def part(name: str, offset: int, nbytes: int) -> PosixPart:
+        return memory.part(Region(name, nbytes, offset), nbytes)
+
+    with segment(SIZE) as another:
+        memory.register("r", owned.key, 0, SIZE)
+        memory.register("from-100", owned.key, 100, 100)
+        memory.register("elsewhere", another.key, 0, SIZE)
+        with part(*one) as a, part(*other) as b:
+            assert a.range.overlaps(b.range) is b.range.overlaps(a.range) is overlaps
+            assert (a.range == b.range) is lies_on
+
+
+def test_workers_share_registrations(tmp_path: Path, owned: Segment) -> None:
+    first, second = (PosixSharedMemory(PREFIX, Registry(tmp_path / "regions")) for _ in range(2))
+    first.register("r", owned.key, 0, SIZE)
+    assert contents(second, "r", SIZE) == owned.memory.tobytes()
+    with pytest.raises(InvalidDescriptor, match="already"):
+        second.register("r", owned.key, 0, 8)
+    second.unregister("r")
+    with pytest.raises(NotFound):
+        contents(first, "r", 8)
+    with segment(SIZE) as other:
+        second.register("r", other.key, 8, 8)
+        assert contents(first, "r", 8) == bytes(8)
+        assert first.registered() == second.registered()

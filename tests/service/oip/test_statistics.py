@@ -1,0 +1,127 @@
+"""Counters of models: one process's, and the sum over several."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.small_disk import small_disk
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.counters import PIECE_BYTES
+from tensor_round_service.engine.job import Job
+from tensor_round_service.engine.memory import Memory
+from tensor_round_service.oip.models import MODELS, find
+from tensor_round_service.oip.statistics import Statistics
+
+ROUND, NEWEST = find("round"), find("directml_element_wise_round")
+
+
+def job(queue: int, receive: int, execute: int) -> Job:
+    """A job whose phases took so many nanoseconds."""
+    done = Job(Memory(NumpyBackend().allocate, 0))
+    done.queue_seconds, done.receive_seconds = queue / 1e9, receive / 1e9
+    done.execute_seconds = execute / 1e9
+    return done
+
+
+def test_nothing_yet() -> None:
+    for model in MODELS:
+        told = Statistics().describe(model)
+        assert (told["name"], told["version"]) == (model.name, model.version)
+        assert told["last_inference"] == told["inference_count"] == told["execution_count"] == 0
+        assert set(told["inference_stats"]) == {
+            "success", "fail", "queue", "compute_input", "compute_infer", "compute_output",
+            "cache_hit", "cache_miss",
+        }  # fmt: skip
+        assert all(entry == {"count": 0, "ns": 0} for entry in told["inference_stats"].values())
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_counting(tmp_path: Path, shared: bool) -> None:
+    counts = Statistics(tmp_path if shared else None)
+    began = time.time_ns() // 1_000_000
+    counts.succeeded(ROUND, job(1, 20, 300), 4321)
+    counts.succeeded(ROUND, job(1, 20, 300), 4321)
+    counts.failed(ROUND, 7)
+    told = counts.describe(ROUND)
+    assert told["inference_count"] == told["execution_count"] == 2
+    assert began <= told["last_inference"] <= time.time_ns() // 1_000_000
+    expected = {
+        "success": (2, 8642), "fail": (1, 7), "queue": (2, 2), "compute_input": (2, 40),
+        "compute_infer": (2, 600), "compute_output": (2, 8000),
+    }  # fmt: skip
+    for name, (count, nanoseconds) in expected.items():
+        assert told["inference_stats"][name] == {"count": count, "ns": nanoseconds}
+    assert counts.describe(NEWEST)["inference_count"] == 0
+
+
+def test_workers_are_summed(tmp_path: Path) -> None:
+    workers = [Statistics(tmp_path) for _ in range(3)]
+    for number, worker in enumerate(workers, 1):
+        for _ in range(number):
+            worker.succeeded(NEWEST, job(0, 1, 2), 6)
+    told = {str(worker.describe(NEWEST)) for worker in workers}
+    assert len(told) == 1
+    last = workers[0].describe(NEWEST)
+    assert last["inference_count"] == 6
+    assert last["inference_stats"]["success"] == {"count": 6, "ns": 36}
+
+
+def test_what_a_worker_counted_outlives_it(tmp_path: Path) -> None:
+    Statistics(tmp_path).failed(ROUND, 5)
+    after = Statistics(tmp_path).describe(ROUND)
+    assert after["inference_stats"]["fail"] == {"count": 1, "ns": 5}
+
+
+def test_a_full_disk_is_one_line_and_counting_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with small_disk(tmp_path) as disk:
+        first = Statistics(disk.folder)
+        first.failed(ROUND, 5)
+        with disk.full():
+            second = Statistics(disk.folder)
+            (record,) = caplog.records
+            assert (record.levelno, "statistics" in record.getMessage()) == (logging.WARNING, True)
+            for worker in (first, second):
+                worker.failed(ROUND, 7)
+        sizes = sorted(file.stat().st_size for file in disk.folder.glob("*"))
+        assert sizes == [0, PIECE_BYTES], "nothing half written stays"
+        told = [worker.describe(ROUND)["inference_stats"]["fail"] for worker in (first, second)]
+        # Nobody else knows of what the second counted.
+        assert told == [{"count": 2, "ns": 12}, {"count": 3, "ns": 19}]
+        assert Statistics(disk.folder).describe(ROUND)["inference_stats"]["fail"]["count"] == 2
+
+
+def test_what_is_mapped_is_there_when_the_disk_gets_full(tmp_path: Path) -> None:
+    """The first access to a page that is not there yet would end the process."""
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from tensor_round_service.oip.models import find\n"
+        "from tensor_round_service.oip.statistics import Statistics\n"
+        "counts = Statistics(Path(sys.argv[1]))\n"
+        "print(flush=True)\n"
+        "input()\n"
+        "counts.failed(find('round'), 1)\n"
+    )
+    with small_disk(tmp_path) as disk:
+        if not disk.is_mounted:
+            pytest.skip("no disk may be mounted here, and no limit on files stands for a full one")
+        worker = subprocess.Popen(
+            [sys.executable, "-c", code, disk.folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert worker.stdout is not None
+        worker.stdout.readline()
+        with disk.full():
+            worker.communicate("\n", timeout=30)
+        assert worker.returncode == 0, signal.Signals(-worker.returncode)

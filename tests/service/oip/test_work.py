@@ -1,0 +1,121 @@
+"""What an inference in shared memory takes of the service's own memory, and how it is rounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.http.inference_form import binary, document, tensor
+from support.segments import PREFIX, Segment, segment
+from tensor_round.contract.call import RoundCall
+from tensor_round_service.backends import Bytes
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.content import Parts
+from tensor_round_service.engine.engine import Engine
+from tensor_round_service.engine.job import Job
+from tensor_round_service.oip import codec
+from tensor_round_service.oip.executor import PIECE_BYTES, SHARED_BYTES, InferenceExecutor
+from tensor_round_service.oip.models import find
+from tensor_round_service.oip.plan import plan
+from tensor_round_service.oip.posix_memory import PosixSharedMemory
+from tensor_round_service.oip.regions import Registry
+
+SIZE = SHARED_BYTES + 4096
+SIZES = (0, 8, PIECE_BYTES, PIECE_BYTES + 8, SHARED_BYTES, SIZE)
+
+
+class Watched(NumpyBackend):
+    """Tells what it was asked for. ``device_from``: where a device would be worth it."""
+
+    def __init__(self, device_from: int | None = None) -> None:
+        super().__init__()
+        self._device_from = device_from
+        self.allocated: list[int] = []
+        self.rounded: list[int] = []
+
+    @property
+    def inline_bytes(self) -> int:
+        return super().inline_bytes if self._device_from is None else self._device_from - 1
+
+    def allocate(self, nbytes: int) -> Bytes:
+        self.allocated.append(nbytes)
+        return super().allocate(nbytes)
+
+    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+        self.rounded.append(target.size)
+        return super().round(call, source, target)
+
+
+@pytest.fixture
+def owned() -> Iterator[Segment]:
+    with segment(2 * SIZE) as made:
+        made.memory.view("<f4")[:] = 0.75
+        yield made
+
+
+@pytest.fixture(params=[None, 8], ids=["host", "device"])
+def backend(request: pytest.FixtureRequest) -> Watched:
+    return Watched(request.param)
+
+
+@pytest.fixture
+def engine(backend: Watched) -> Iterator[Engine]:
+    made = Engine(backend)
+    yield made
+    made.close()
+
+
+def at(nbytes: int, offset: int) -> dict[str, Any]:
+    return {
+        "shared_memory_region": "r",
+        "shared_memory_byte_size": nbytes,
+        "shared_memory_offset": offset,
+    }
+
+
+def request(form: str, nbytes: int) -> dict[str, Any]:
+    inside = tensor("FP32", [nbytes // 4], parameters=at(nbytes, 0))
+    outside = binary("FP32", [nbytes // 4], nbytes)
+    if form == "out":
+        return document(inside, parameters={"binary_data_output": True})
+    to = {"in-place": 0}.get(form, SIZE)
+    outputs = [{"name": "Y", "parameters": at(nbytes, to)}]
+    return document(outside if form == "in" else inside, outputs=outputs)
+
+
+@pytest.mark.parametrize("nbytes", SIZES)
+@pytest.mark.parametrize("form", ["in-place", "elsewhere", "out", "in"])
+def test_all_memory_is_counted_and_a_device_has_tensors_whole(
+    engine: Engine, backend: Watched, owned: Segment, form: str, nbytes: int
+) -> None:
+    memory = PosixSharedMemory(PREFIX, Registry())
+    memory.register("r", owned.key, 0, 2 * SIZE)
+    work = InferenceExecutor(engine, memory)
+    planned = plan(find("round"), codec.read_request(json.dumps(request(form, nbytes)).encode()))
+    job = Job(engine.memory)
+    received = job.allocate(nbytes) if form == "in" else None
+    if received is not None:
+        received.view("<f4")[:] = 0.75
+    parts = work.run(planned, received, job)
+    check(parts, owned, form, nbytes, job)
+    job.end(reusable=True)
+    assert sum(backend.allocated) == work.buffer_bytes(planned)
+    by_pieces = backend.inline_bytes >= nbytes and form != "in"
+    assert sum(backend.rounded) == nbytes
+    assert max(backend.rounded) == (min(nbytes, PIECE_BYTES) if by_pieces else nbytes)
+
+
+def check(parts: Parts, owned: Segment, form: str, nbytes: int, job: Job) -> None:
+    """The tensor is rounded where it shall be, and nothing else is touched."""
+    expected = np.full(SIZE // 2, 0.75, "<f4")
+    start = {"in-place": 0, "elsewhere": SIZE, "in": SIZE}.get(form)
+    if start is None:
+        assert bytes(parts[0]) == np.ones(nbytes // 4, "<f4").tobytes()
+    else:
+        expected[start // 4 : (start + nbytes) // 4] = 1
+    assert owned.memory.tobytes() == expected.tobytes()
+    assert job.executed_by == "numpy"
