@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels prove gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray bench-ray bench-ray-serve test-openapi test-deploy chromium test-web screenshots bench bench-peers bench-report scaling docs site release clean
+.PHONY: help serve check test kernels prove gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray test-openapi test-deploy chromium test-web screenshots bench bench-peers bench-report docs site release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -82,7 +82,7 @@ test-pythons: ## Run the whole suite on each supported Python that is found (PYT
 	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py $(MAKE) --no-print-directory test ARGS="$(FOUR)"
 
 # What a request, a client and a stop go through, and what lies on asyncio.
-IMAGE_TESTS := $(addprefix tests/service/,http1 http2 grpc engine) \
+IMAGE_TESTS := $(addprefix tests/service/,http1 grpc engine) \
 	$(addprefix tests/e2e/,rounding v2 sdk process)
 test-image-python: ## Run the end-to-end, connection and engine tests on the images' Python, if it is found and is not PYTHON
 	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py --image \
@@ -146,9 +146,9 @@ mutants: $(VENV)/.test ## Judge the tests by changes of the code that they must 
 	$(TOOLS) -m mutants $(ARGS)
 
 NGINX := PATH="$$PATH:/usr/sbin:/usr/local/sbin" command -v nginx >/dev/null
-test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx and on a Unix socket (7 minutes)
+test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx, HAProxy and on a Unix socket (8 minutes)
 	@$(NGINX) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light; } || true
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light haproxy; } || true
 	@$(NGINX) || { echo "test-edge: nginx is not installed; on Debian: apt-get install nginx-light" >&2; exit 1; }
 	$(BIN)/pytest tests/e2e tests/interop/edge --front all $(ARGS)
 
@@ -236,23 +236,11 @@ test-kserve: $(PEERS)/.peers ## Test with KServe's clients, REST and gRPC; part 
 RAY := .venvs/ray
 $(RAY)/.ray: $(RAY)/pyvenv.cfg pyproject.toml tests/interop/ray/requirements.txt
 	$(RAY)/bin/pip install -q --upgrade 'pip>=25.1'
-	$(RAY)/bin/pip install -q -e '.[service,cli,compiled,ray]' --group test -r tests/interop/ray/requirements.txt
+	$(RAY)/bin/pip install -q -e '.[service,cli,compiled]' --group test -r tests/interop/ray/requirements.txt
 	@touch $@
 
-test-ray: $(RAY)/.ray ## Test fleets on a Ray cluster of three nodes, Ray Data and dask (900 MB, 6 minutes)
+test-ray: $(RAY)/.ray ## Test deploy/ray on a local Ray cluster, and Ray Data (900 MB, 3 minutes)
 	$(RAY)/bin/pytest tests/interop/ray $(ARGS)
-
-bench-ray: $(RAY)/.ray build/load ## Measure a replica of a fleet beside the plain service (3 minutes)
-	$(RAY)/bin/python -m bench.measuring.fleet
-
-# Serve's extras warn of what they themselves deprecate, which the tests forbid: a venv of its own.
-RAY_SERVE := .venvs/ray-serve
-$(RAY_SERVE)/.serve: $(RAY_SERVE)/pyvenv.cfg pyproject.toml
-	$(RAY_SERVE)/bin/pip install -q -e '.[service,compiled]' 'ray[serve]>=2.50,<3'
-	@touch $@
-
-bench-ray-serve: $(RAY_SERVE)/.serve build/load ## Measure Ray Serve's proxy beside the plain service (2 minutes, 600 MB)
-	$(RAY_SERVE)/bin/python -m bench.measuring.ray_serve
 
 OPENAPI := .venvs/openapi
 OPENAPI_SOURCES := $(addprefix tests/interop/openapi/,requirements.txt generator.txt package.json)
@@ -302,9 +290,6 @@ screenshots: $(VENV)/.service web/node_modules/.installed chromium ## Write the 
 
 bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install the bench's peers: Triton, torch, ONNX Runtime (2 GB)
 
-scaling: $(VENV)/.test ## Write the tables of docs/scaling.md; measures real services in network namespaces (root, 12 minutes)
-	$(TOOLS) -m scaling $(or $(ARGS),--check)
-
 bench-report: $(VENV)/.service ## Write the latest results to docs/performance.md and docs/bench.svg
 	$(BIN)/python -m bench.report
 
@@ -318,7 +303,7 @@ lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=
 	$(LOCK) pyproject.toml --extra service --extra cli --extra compiled --group test --group lint -o locks/ci.txt
 	$(LOCK) --group build -c locks/ci.txt -o locks/build.txt
 	$(LOCK) --group site -o locks/site.txt
-	for extra in service telemetry compiled ray cuda12 cuda13; do \
+	for extra in service telemetry compiled cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
 .PHONY: test-uvx
@@ -392,7 +377,7 @@ $(COMPOSE)/.compose: $(COMPOSE)/pyvenv.cfg
 	$(COMPOSE)/bin/pip install -q 'podman-compose>=1.5,<2'
 	@touch $@
 
-TRIMMED_TESTS := tests/client tests/service tests/verify tests/cli tests/e2e/rounding tests/e2e/cli tests/e2e/v2 tests/e2e/process
+TRIMMED_TESTS := tests/client tests/service tests/verify tests/e2e/rounding tests/e2e/cli tests/e2e/v2 tests/e2e/process
 test-images: $(VENV)/.test $(if $(filter podman,$(ENGINE)),$(COMPOSE)/.compose) $(if $(ARGS),,$(TRIMMED)/.trimmed) ## Test the images of `make images`, and the suite in an environment like theirs
 	CONTAINER_ENGINE=$(ENGINE) COMPOSE="$(if $(filter podman,$(ENGINE)),$(abspath $(COMPOSE))/bin/podman-compose,docker compose)" \
 		$(BIN)/pytest tests/interop/images $(ARGS)
@@ -499,4 +484,4 @@ release: ## Build wheel, sdist, SBOM and images; check them, and use the wheel i
 
 clean: ## Remove all files that the recipes made
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
-	rm -rf web/node_modules service/tensor_round_service/web/client/types
+	rm -rf web/node_modules service/tensor_round_service/pages/web/client/types

@@ -33,7 +33,7 @@ ASKED = {
     **{
         extra: [*OWN, *asked]
         for extra, asked in EXTRAS.items()
-        if extra not in ("engine", "cli", "bulk", "all")
+        if extra not in ("engine", "cli", "all")
     },
 }
 

@@ -25,10 +25,7 @@ from .errors import print_error, print_file_error
 #: The default timeout: so many seconds, and one more for each so many bytes.
 BASE_TIMEOUT, TIMEOUT_BYTES_PER_SECOND = 30.0, 1 << 20
 
-_URL = (
-    "http://, https:// or unix:///path, or several with commas; ray:// or "
-    "rays://host:port; local: for none."
-)
+_URL = "http://, https:// or unix:///path; local: for none."
 Url = Annotated[str, typer.Option(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 UrlArgument = Annotated[str, typer.Argument(metavar="URL", envvar="TENSOR_ROUND_URL", help=_URL)]
 Connections = Annotated[

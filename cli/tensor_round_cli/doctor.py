@@ -30,7 +30,6 @@ from tensor_round.contract.digests import DIGESTS, differing
 from tensor_round.contract.quoting import one_line, printable
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.version import __version__
-from tensor_round.transport.address import Address, is_spread
 
 from .connecting import DEFAULT_URL, AsJson, Connection, UrlArgument, connects
 
@@ -319,9 +318,6 @@ def doctor(
     The exit code is 1 if a check finds a fault.
     """
     with connection.client(as_json) as client:
-        if is_spread(Address.parse_all(url)):
-            why = "doctor examines one service, so give one URL"
-            raise typer.BadParameter(why, param_hint="URL")
         report = examine(client, url)
     typer.echo(json.dumps(report.as_data()) if as_json else str(report))
     if not report.is_healthy:

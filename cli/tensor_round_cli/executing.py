@@ -16,7 +16,7 @@ from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, Tenso
 from tensor_round.contract.host import Array
 from tensor_round.contract.operators.importers.dxdispatch import parsed_document
 
-from .bulk import npy_files
+from . import npy_files
 from .connecting import AsJson, Connection, Digest, Progress, connects
 from .files import check_target, of_a_model
 

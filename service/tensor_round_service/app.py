@@ -103,12 +103,12 @@ def create_app(
     )
     features = load(site)
     rows = [
-        Row("/openapi.json", None, link="openapi", is_open=True),
         round_row(serving, settings.max_tensor_bytes),
+        Row("/openapi.json", None, link="openapi", is_open=True),
         *health_rows(serving, site.readiness),
         *(row for feature in features for row in feature.rows),
     ]
-    rows.insert(0, service_row(rows, [f.home for f in features if f.home]))
+    rows.append(service_row(rows, [f.home for f in features if f.home]))
     metrics = _metrics(site, rows, features)
     is_elsewhere = settings.metrics_port is not None
     rows.append(moved_metrics_row() if is_elsewhere else metrics_row(metrics))
@@ -129,7 +129,10 @@ def create_app(
     cors = Cors.of(settings, [name for feature in features for name in feature.fields])
     table.add_to(app)
     add_refusal_handlers(app, refusals)
-    app.dispatcher = Dispatcher(app.framework, table, serving.memory, app.gate, refusals, cors)
+    changing = [feature.folder for feature in features if feature.changes]
+    app.dispatcher = Dispatcher(
+        app.framework, table, serving.memory, app.gate, refusals, cors, changing
+    )
     app.metrics_dispatcher = _metrics_dispatcher(metrics, serving.memory, check_host)
     descriptions = [(f.folder, f.description) for f in features if f.description]
     describe(app, table, descriptions, has_keys=app.keys is not None)

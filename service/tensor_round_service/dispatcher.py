@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from time import perf_counter
 
 from .auth.api_keys import CREDENTIALS
@@ -55,6 +56,7 @@ class Dispatcher:
         gate: Gate,
         refusals: Refusals,
         cors: Cors | None = None,
+        changing: Iterable[str] = (),
     ) -> None:
         self._framework = framework
         self._tensor_routes = table.tensor_routes
@@ -63,6 +65,8 @@ class Dispatcher:
         self._gate = gate
         self._refusals = refusals
         self._cors = cors
+        #: Folders whose requests change something, which pages of other origins may not.
+        self._changing = tuple(f"{folder}/" for folder in changing)
         self.logs_access = gate.logs_access
         self._listed_origins = cors.origins if cors else frozenset()
         self._preallocated = {
@@ -87,7 +91,8 @@ class Dispatcher:
             elif route is not None:
                 response = await route(request)
             else:
-                check_origin(head, self._listed_origins)
+                if head.path.startswith(self._changing):
+                    check_origin(head, self._listed_origins)
                 job = Job(self._memory, request)
                 response = await respond_by_asgi(self._framework, request, job, CREDENTIALS)
         except (ClientDisconnected, MalformedRequest) as error:

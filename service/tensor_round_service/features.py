@@ -57,6 +57,8 @@ class Feature:
     tasks: Collection[Callable[[], Coroutine[Any, Any, None]]] = ()
     #: The folder of its paths, which metrics count together; empty for none.
     folder: str = ""
+    #: Whether requests to its folder change something, which pages of other origins may not.
+    changes: bool = False
     #: The form of the errors in its folder; None for problem documents.
     error_form: ErrorForm | None = None
     #: Paths besides those of its rows that metrics count by their names.

@@ -14,7 +14,7 @@ VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["
 
 
 @pytest.mark.parametrize(
-    "path", ["web/package.json", "service/tensor_round_service/web/client/package.json"]
+    "path", ["web/package.json", "service/tensor_round_service/pages/web/client/package.json"]
 )
 def test_the_packages_have_one_version(path: str) -> None:
     assert json.loads((ROOT / path).read_text())["version"] == VERSION

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLACE = "service/tensor_round_service/web"
+PLACE = "service/tensor_round_service/pages/web"
 MADE = ("client/types/index.d.ts", "client/tensor-round-0.1.0.tgz", "client/node_modules/x/x.js")
 BACKEND = """
 import sys

@@ -32,11 +32,6 @@ async def awaited(x: Floats) -> Floats:
         return await client.round(x, rounding="ties_to_even")
 
 
-def spread(urls: list[str]) -> tuple[tr.Client, tr.AsyncClient]:
-    """By several services."""
-    return tr.Client(urls), tr.AsyncClient(("http://a", "unix:///b"))
-
-
 assert_type(tr.__version__, str)
 
 # What type checkers must refuse.
@@ -48,7 +43,7 @@ client.round(zeros, 2)  # type: ignore[arg-type]  # pyright: ignore
 print(client.settings)  # type: ignore[attr-defined]  # pyright: ignore
 tr.Client("local:", timeout="5")  # type: ignore[arg-type]  # pyright: ignore
 tr.Client("local:", tiemout=5)  # type: ignore[call-arg]  # pyright: ignore
-tr.Client(["http://a", 8000])  # type: ignore[list-item]  # pyright: ignore
+tr.Client(["http://a"])  # type: ignore[arg-type]  # pyright: ignore
 tr.Client("local:", retries=None)  # type: ignore[arg-type]  # pyright: ignore
 tr.IEEE754Round("up")  # type: ignore[arg-type]  # pyright: ignore
 tr.OnnxRound(opset_version=10)  # type: ignore[arg-type]  # pyright: ignore

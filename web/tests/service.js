@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 /** The repository, the folder of what tests the page, and those of the page and of the client. */
 export const TREE = fileURLToPath(new URL("../../", import.meta.url));
 export const WEB = `${TREE}web/`;
-export const PAGE = `${TREE}service/tensor_round_service/web/`;
+export const PAGE = `${TREE}service/tensor_round_service/pages/web/`;
 export const CLIENT = `${PAGE}client`;
 
 /** A service that is ready. */

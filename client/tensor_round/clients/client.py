@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
@@ -35,7 +35,7 @@ class BaseClient:
         """Make the session; nothing is connected yet."""
         options = arguments.options
         transport = client_transport(
-            Address.parse_all(arguments.url),
+            Address.parse(arguments.url),
             headers_from(options["api_key"], options["headers"]),
             arguments.transport,
             waits,
@@ -75,11 +75,8 @@ class Client(BaseClient):
     """Rounds arrays through a service; threads may share it.
 
     ``url`` is ``http://``, ``https://``, ``unix://`` with a socket's path, or ``local:`` for the
-    service's engine in this process. Several URLs, in a sequence or separated by commas, are
-    used as one service; ``ray://HOST:PORT`` gets them from the directory of a fleet, ``rays://``
-    over TLS. All of them get the API key; a directory without TLS gets it into no other network
-    than its own. ``url`` defaults to the environment variable TENSOR_ROUND_URL, and without it to
-    http://127.0.0.1:8000; ``api_key`` defaults to TENSOR_ROUND_API_KEY.
+    service's engine in this process. It defaults to the environment variable TENSOR_ROUND_URL, and
+    without it to http://127.0.0.1:8000; ``api_key`` defaults to TENSOR_ROUND_API_KEY.
 
     ``verify`` selects the trusted certificates: True for the system's, a file, a folder or an
     ``ssl.SSLContext``; False turns verification off. ``cert`` is the client's own certificate: a
@@ -88,9 +85,10 @@ class Client(BaseClient):
     ``timeout`` limits a whole call in seconds, tiles and retries included; None is no limit.
     ``retries`` is the number of times that a request (each tile is one) is sent again after a
     connection error, a response cut short, or a busy service (408, 429, 502, 503, 504; its
-    Retry-After is respected). A service that has answered before and refuses connections is waited
-    for as long as ``timeout`` allows, unless ``retries`` is 0. ``connections`` is the most
-    connections to an address, and so the most tiles under way there. Arrays of more than
+    Retry-After is respected). After a first answer, the client waits for a service that refuses
+    connections, or whose gateway answers 502, 503 or 504, for as long as ``timeout`` allows, unless
+    ``retries`` is 0. ``connections`` is the most connections, and so the most tiles under way.
+    Arrays of more than
     ``tile_bytes`` bytes are cut into tiles.
 
     ``digest`` verifies every payload end to end by SHA-256 (RFC 9530). ``headers`` are added to
@@ -106,7 +104,7 @@ class Client(BaseClient):
     @names_options
     def __init__(
         self,
-        url: str | Sequence[str] | None = None,
+        url: str | None = None,
         *,
         transport: httpx2.BaseTransport | None = None,
         **options: Unpack[Options],
@@ -241,7 +239,7 @@ class AsyncClient(BaseClient):
     @names_options
     def __init__(
         self,
-        url: str | Sequence[str] | None = None,
+        url: str | None = None,
         *,
         transport: httpx2.AsyncBaseTransport | None = None,
         **options: Unpack[Options],

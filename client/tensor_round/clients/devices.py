@@ -129,8 +129,6 @@ class DeviceRounder:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        #: Whether requests go to several services: none of them has the registrations of all.
-        self._is_spread = session.transport.addresses != 1
         #: False once the service has failed to open this process's GPU memory.
         self._can_share = True
 
@@ -167,8 +165,6 @@ class DeviceRounder:
         if not self._can_share:
             return False
         try:
-            if self._is_spread:
-                raise CannotShare("the client has several addresses")
             gpu = cuda_driver.open_driver()
             gpu.wait(source)
             exports = [gpu.export(address) for address in (source, target)]

@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -88,7 +88,7 @@ DEFAULTS: Options = {
 }
 #: The types of each argument, and their description. A ``bool`` is not accepted as a number.
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
-    "url": ((str,), "a string, or a sequence of strings"),
+    "url": ((str,), "a string: put a balancer in front of several services (docs/deploy.md)"),
     "api_key": ((str, type(None)), "a string"),
     "verify": ((bool, str, Path, ssl.SSLContext), "True, False, a path or an ssl.SSLContext"),
     "cert": ((str, Path, tuple, type(None)), "a path, or a tuple of two and perhaps a password"),
@@ -105,7 +105,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 class Arguments:
     """The arguments of a client, checked and complete.
 
-    ``url`` is one URL, or several separated by commas. ``transport`` is an httpx2 transport,
+    ``transport`` is an httpx2 transport,
     blocking or asynchronous as the client is; None for the client's own.
     """
 
@@ -114,7 +114,7 @@ class Arguments:
     transport: Any
 
     @classmethod
-    def of(cls, url: str | Sequence[str] | None, transport: Any, given: Options) -> Arguments:
+    def of(cls, url: str | None, transport: Any, given: Options) -> Arguments:
         """The arguments of a call, with the defaults of options that are not given.
 
         Raises :class:`InvalidArgument`, which is an :class:`InvalidArgumentType` for a wrong type.
@@ -175,17 +175,8 @@ def names_options(init: F) -> F:
     return init
 
 
-def with_environment(
-    url: str | Sequence[str] | None, api_key: str | None
-) -> tuple[str, str | None]:
-    """Both arguments, with the defaults TENSOR_ROUND_URL and TENSOR_ROUND_API_KEY.
-
-    URLs in a sequence are joined by commas.
-    """
-    if isinstance(url, Sequence) and not isinstance(url, str | bytes):
-        for each in url:
-            _check("url", each)
-        url = ",".join(url) or ","
+def with_environment(url: str | None, api_key: str | None) -> tuple[str, str | None]:
+    """Both arguments, with the defaults TENSOR_ROUND_URL and TENSOR_ROUND_API_KEY."""
     found = url or os.environ.get("TENSOR_ROUND_URL") or DEFAULT_URL
     key = os.environ.get("TENSOR_ROUND_API_KEY") or None if api_key in (None, "") else api_key
     return found, key

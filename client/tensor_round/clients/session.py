@@ -106,25 +106,27 @@ class Retries:
     def knock(self, error: TensorRoundError, knocks: int, deadline: Deadline) -> float | None:
         """Seconds to wait before connecting again; None if ``error`` is another matter.
 
-        A service that has answered before and refuses connections is being replaced. Connecting
-        again does not load it, so this is limited by the deadline alone, and spends no retry. The
-        wait doubles with each of the ``knocks`` made so far, up to :data:`LONGEST_KNOCK`.
+        A service that has answered before and is not there now is being replaced. Connecting again
+        does not load it, so this is limited by the deadline alone, and spends no retry. The wait
+        doubles with each of the ``knocks`` made so far, up to :data:`LONGEST_KNOCK`, or is a
+        gateway's Retry-After.
         """
-        is_expected = self.has_answered and self._limit
-        if not (error.is_refused_connection and is_expected) or error.can_fail_over:
+        if not (error.is_unavailable and self.has_answered and self._limit):
             return None
         if not deadline.is_limited and knocks * LONGEST_KNOCK > PATIENCE:
             return None
         seconds = min(FIRST_PAUSE * 2.0 ** min(knocks, 16), LONGEST_KNOCK)
         seconds *= random.uniform(0.5, 1)
+        if isinstance(error, RequestRefused) and error.retry_after is not None:
+            seconds += error.retry_after
         return seconds if deadline.allows(seconds) else None
 
     def backoff(self, error: TensorRoundError, retries: int, deadline: Deadline) -> float:
         """Seconds to wait before the next try; raises ``error`` if there must be no further try.
 
         The wait doubles with each of the ``retries`` made so far, from :data:`FIRST_PAUSE`, with
-        random jitter of up to one half. The service's Retry-After is added. Another address is
-        tried at once. There is no next try that the deadline does not allow.
+        random jitter of up to one half. The service's Retry-After is added. There is no next try
+        that the deadline does not allow.
         """
         if not self._is_transient(error) or retries >= self._limit:
             raise error
@@ -132,20 +134,16 @@ class Retries:
         seconds *= random.uniform(0.5, 1)
         if isinstance(error, RequestRefused) and error.retry_after is not None:
             seconds += error.retry_after
-        if error.can_fail_over:
-            seconds = 0.0
         if not deadline.allows(seconds) or not self.budget.spend():
             raise error
         return seconds
 
     def _is_transient(self, error: TensorRoundError) -> bool:
         garbled = self._verified and isinstance(error, DigestMismatch | ProtocolViolation)
-        return error.transient or error.can_fail_over or garbled
+        return error.transient or garbled
 
 
 T = TypeVar("T")
-#: The most tiles under way at several addresses, unless ``connections`` is more.
-MAX_PARTS = 16
 #: From this size on, computing a digest takes longer than starting a thread for it.
 LARGE_DIGEST_BYTES = 256 << 10
 
@@ -240,20 +238,17 @@ class Session:
         return await self.send(lambda: get_request(path), document_reader, deadline)
 
     async def ready(self) -> bool:
-        """Whether a service is reachable and ready, by one request to each, without retries."""
+        """Whether a service is reachable and ready, by one request without retries."""
         deadline = self._start()
-        tries = 0
-        while tries < max(1, self.transport.addresses):  # the first try may read them
-            tries += 1
-            try:
-                await self._send_once(get_request("/readyz"), document_reader, deadline)
-                return True
-            except (ConnectionFailed, DeadlineExceeded):
-                continue
-            except (ProtocolViolation, RequestRefused) as error:
-                if not error.transient and self.transport.addresses == 1:
-                    raise
-        return False
+        try:
+            await self._send_once(get_request("/readyz"), document_reader, deadline)
+        except (ConnectionFailed, DeadlineExceeded):
+            return False
+        except (ProtocolViolation, RequestRefused) as error:
+            if not error.transient:
+                raise
+            return False
+        return True
 
     async def close(self) -> None:
         """Close the transport; further calls of this method do nothing."""
@@ -302,11 +297,7 @@ class Session:
 
     async def for_each(self, work: Work[T], items: Iterator[T], deadline: Deadline) -> None:
         """Work on every item, several at a time; the first error cancels the rest."""
-        connections = self._connections
-        most = max(connections, MAX_PARTS)
-        # The number of addresses is 0 while it is not known.
-        workers = min(connections * self.transport.addresses or most, most)
-        await self.concurrency.for_each(work, items, workers, deadline)
+        await self.concurrency.for_each(work, items, self._connections, deadline)
 
     def _round_tile(self, tile: Tile, deadline: Deadline) -> Awaitable[None]:
         digest, can_tear = self.digest, not self.transport.is_in_process
@@ -377,14 +368,10 @@ class Session:
             await response.receive(reader, deadline)
             return reader.finish()
         except TensorRoundError as error:
-            url = self.transport.record_failure(response, error)
             if isinstance(error, NotFound):
-                error.restate(f"{error.detail}{_where(url or self._url, request.path)}")
+                error.restate(f"{error.detail}{_where(self._url, request.path)}")
             if error.is_foreign:
-                url = url or self._url
-                error.restate(f"no tensor-round service answers at {url}: {error.detail}")
-            elif url is not None:
-                error.restate(f"{url}: {error.detail}")
+                error.restate(f"no tensor-round service answers at {self._url}: {error.detail}")
             raise
         finally:
             await response.close()

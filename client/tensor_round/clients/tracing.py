@@ -13,7 +13,7 @@ from ..contract.errors import RequestRefused, TensorRoundError
 from ..contract.operators import RoundOperator
 from ..contract.progress import ProgressCallback
 from ..contract.version import __version__
-from ..transport.address import LOCAL, Address, is_spread
+from ..transport.address import LOCAL, Address
 from ..transport.concurrency import Concurrency, Deadline
 from ..transport.exchange import Request
 from ..transport.http import Transport
@@ -140,10 +140,9 @@ def _kind(error: BaseException) -> str:
 
 
 def server_attributes(url: str) -> dict[str, str | int]:
-    """The attributes of the service's address; none for several services, or this process."""
-    addresses = Address.parse_all(url)
-    address = addresses[0]
-    if is_spread(addresses) or address.scheme == LOCAL:
+    """The attributes of the service's address; none for this process."""
+    address = Address.parse(url)
+    if address.scheme == LOCAL:
         return {}
     if address.uds is not None:
         return {"server.address": address.uds}

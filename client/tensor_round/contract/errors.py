@@ -84,14 +84,9 @@ class TensorRoundError(Exception):
     #: Whether the response does not look like one of a tensor-round service.
     is_foreign: bool = False
 
-    #: Whether the same request may be sent to another address at once.
-    can_fail_over: bool = False
-
-    #: Whether any byte of the request may have been sent.
-    was_sent: bool = True
-
-    #: Whether nobody listens at the address now, as while a service is replaced.
-    is_refused_connection: bool = False
+    #: Whether no service is behind the address now, as while it is replaced: the connection is
+    #: refused, or a gateway says so.
+    is_unavailable: bool = False
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -109,6 +104,8 @@ class ConnectionFailed(TensorRoundError):
     """The service could not be reached, or the connection broke before the response's end."""
 
     transient = True
+    #: Whether a connection was made.
+    is_connected: bool = True
 
 
 class DeadlineExceeded(TensorRoundError):

@@ -1,4 +1,4 @@
-"""Addresses: URLs with http, https, unix, ray or rays, and ``local:``.
+"""Addresses: URLs with http, https or unix, and ``local:``.
 
 Host names are resolved in a thread of its own: ``getaddrinfo`` has no timeout. No call waits for
 the thread beyond its deadline, and the process can exit while the thread still runs.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -19,16 +19,16 @@ from ..contract.errors import InvalidArgument
 
 #: The scheme of the engine in this process.
 LOCAL = "local"
-#: The schemes of a fleet's directory, each with the one by which it is read.
-FLEETS = {"ray": "http", "rays": "https"}
 _PORTS = {"http": 80, "https": 443}
 #: The characters of a path and a host name that are sent as they are.
 _PLAIN = re.compile(r"[!-~]*", re.ASCII)
+#: A host, perhaps with a port and a path: a URL without its scheme.
+_HOST = re.compile(r"(?!\w+:[^0-9])[\w.-]+(:[0-9]{1,5})?(/[!-~]*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Of a service or directory; with ``uds``, a Unix socket's path, host and port are unused.
+    """Of a service; with ``uds``, a Unix socket's path, host and port are unused.
 
     ``prefix`` is put before every path, for a service below ``/numerics``, say.
     """
@@ -40,18 +40,13 @@ class Address:
     uds: str | None = None
 
     @classmethod
-    def parse_all(cls, urls: str) -> list[Address]:
-        """The addresses in one URL or several with commas; raises :class:`InvalidArgument`."""
-        found = [cls.parse(url.strip()) for url in urls.split(",")]
-        if len(found) > 1 and any(
-            a.scheme in (LOCAL, *FLEETS) or found.count(a) > 1 for a in found
-        ):
-            raise InvalidArgument("several URLs must be http, https or unix URLs, each only once")
-        return found
-
-    @classmethod
     def parse(cls, url: str) -> Address:
         """The address in a URL; raises :class:`InvalidArgument`."""
+        if "," in url or url.startswith(("ray:", "rays:")):
+            raise InvalidArgument(
+                "a client has one URL: put a balancer in front of several services "
+                "(docs/deploy.md)"
+            )
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -67,14 +62,12 @@ class Address:
             if not hasattr(socket, "AF_UNIX"):
                 raise InvalidArgument("this Python has no Unix sockets: use http://host:port")
             return cls("http", "localhost", 80, uds=unquote(parts.path))
-        if parts.scheme not in (*_PORTS, *FLEETS) or not parts.hostname:
+        if parts.scheme not in _PORTS or not parts.hostname:
+            hint = f"did you mean http://{url}? " if _HOST.fullmatch(url) else ""
             raise InvalidArgument(
-                "the URL must be http://host, https://host, unix:///path, ray://host:port, "
-                "rays://host:port or local:, or each of several, separated by commas, one of the "
-                "first three"
+                f"the URL has no scheme of a service: {hint}It must be http://host, "
+                "https://host, unix:///path or local:"
             )
-        if parts.scheme in FLEETS and port is None:
-            raise InvalidArgument("a ray or rays URL must have a port")
         if parts.query or parts.fragment or parts.username is not None:
             raise InvalidArgument("the URL must have no query, no fragment and no user name")
         if not (_PLAIN.fullmatch(parts.path) and _PLAIN.fullmatch(parts.hostname)):
@@ -101,11 +94,6 @@ class Address:
     def url(self) -> str:
         """The URL."""
         return f"unix://{quote(self.uds)}" if self.uds else self.origin + self.prefix
-
-
-def is_spread(addresses: Sequence[Address]) -> bool:
-    """Whether requests are spread over several services: these, or those of a directory."""
-    return len(addresses) > 1 or addresses[0].scheme in FLEETS
 
 
 #: Address family and address, as :mod:`socket` defines them.

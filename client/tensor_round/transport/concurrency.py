@@ -8,15 +8,11 @@ import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Protocol, TypeVar
 
-from ..contract.errors import ConnectionFailed, DeadlineExceeded
+from ..contract.errors import DeadlineExceeded
 
 #: The longest uninterrupted wait in seconds, so that a call that failed in one thread soon ends in
 #: the others.
 LONGEST_WAIT = 0.25
-
-
-class CallAbandoned(DeadlineExceeded):
-    """The call has failed in another of its threads; no service was late."""
 
 
 class Deadline:
@@ -32,7 +28,7 @@ class Deadline:
         """Seconds left, more than 0; None without a limit. Raises :class:`DeadlineExceeded`."""
         left = self._at - time.monotonic()
         if left == float("-inf"):
-            raise CallAbandoned("the call has failed")
+            raise DeadlineExceeded("the call has failed")
         if left <= 0:
             raise DeadlineExceeded(f"the call was not over within {self._seconds} seconds")
         return None if left == float("inf") else left
@@ -111,25 +107,6 @@ class Concurrency(Protocol):
         self, work: Work[T], items: Iterator[T], workers: int, deadline: Deadline
     ) -> None:
         """Work on every item, ``workers`` at a time; the first error cancels the rest."""
-
-
-async def within(
-    seconds: float,
-    deadline: Deadline,
-    concurrency: Concurrency,
-    work: Callable[[Deadline], Coroutine[Any, Any, T]],
-) -> T:
-    """The result of work that may take so many seconds, and a quarter of the remaining time.
-
-    Raises :class:`ConnectionFailed` if it takes longer, and the errors of the work.
-    """
-    left = deadline.remaining()
-    limit = seconds if left is None else min(seconds, left / 4)
-    part = Deadline(limit)
-    try:
-        return await concurrency.within(part, lambda: work(part))
-    except (DeadlineExceeded, TimeoutError) as error:
-        raise ConnectionFailed(f"no response within {limit:.2g} seconds") from error
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -36,6 +36,8 @@ MAX_PROBLEM_BYTES = 64 << 10
 _MAX_PROBLEM_VALUES = 2048
 #: Statuses that load balancers, gateways and authenticators in front of a service send.
 _GATEWAY = frozenset({401, 403, 407, 408, 413, 414, 421, 425, 429, 431, 500, 502, 503, 504, 511})
+#: Those of a gateway that reaches no service.
+_UNAVAILABLE = frozenset({502, 503, 504})
 #: The longest Retry-After that is believed, in seconds.
 _MAX_RETRY_AFTER = 86_400.0
 
@@ -56,7 +58,9 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> RequestRefu
     if isinstance(error, errors.MethodNotAllowed):
         error.allow = one_line(headers.get("allow", ""))
     error.request_id = printable(headers.get("x-request-id"))
-    if not (error.code or isinstance(document.get("detail"), str) or status in _GATEWAY):
+    is_the_services = bool(error.code) or isinstance(document.get("detail"), str)
+    error.is_unavailable = status in _UNAVAILABLE and not is_the_services
+    if not (is_the_services or status in _GATEWAY):
         error.is_foreign = True
         if location := headers.get("location"):
             error.restate(f"{error.detail}, to {shown(location)}")

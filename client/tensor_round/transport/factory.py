@@ -1,18 +1,15 @@
-"""Makes a client's transport: its own, for one address or several, the engine's, or httpx2's."""
+"""Makes a client's transport: its own, the engine's, or httpx2's."""
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ..contract.errors import InvalidArgument
-from .address import FLEETS, LOCAL, Address, is_spread
+from .address import LOCAL, Address
 from .exchange import Headers
-from .http import Connection, HTTPTransport, Transport, Waits, bounded
+from .http import Connection, HTTPTransport, Transport, Waits
 
 #: As in httpx and requests: True, False, a file or folder of certificates, or a context.
 Verify = bool | str | Path | ssl.SSLContext
@@ -51,7 +48,7 @@ def tls_context(verify: Verify, cert: Cert | None) -> ssl.SSLContext:
 
 
 def client_transport(
-    addresses: Sequence[Address],
+    address: Address,
     common: Headers,
     given: Any,  # an httpx2 transport of the client's kind, whose signature says so
     waits: Waits,
@@ -60,40 +57,21 @@ def client_transport(
     verify: Verify,
     cert: Cert | None,
 ) -> Transport:
-    """A client's transport: ``given``, or one for the addresses.
+    """A client's transport: ``given``, or one for the address.
 
     ``common`` are the headers of all requests.
     """
-    first, has_several = addresses[0], is_spread(addresses)
     if given is not None:
-        if has_several or first.scheme == LOCAL:
-            raise InvalidArgument("with a transport, url must be one http, https or unix URL")
+        if address.scheme == LOCAL:
+            raise InvalidArgument("with a transport, url must be an http, https or unix URL")
         # Imported only here: the import of httpx2 takes as long as NumPy's.
         from .httpx2_transport import Httpx2Transport, Requests
 
-        return Httpx2Transport(given, Requests(first, common), is_async=waits.is_async)
-    if first.scheme == LOCAL:
+        return Httpx2Transport(given, Requests(address, common), is_async=waits.is_async)
+    if address.scheme == LOCAL:
         from .local_transport import LocalTransport
 
         return LocalTransport(is_async=waits.is_async)
-    opener, concurrency = waits.open_stream, waits.concurrency
-    if has_several:
-        opener = bounded(opener, concurrency)
-    tls = cache(lambda: tls_context(verify, cert))
-
-    def connect(address: Address) -> Transport:
-        context = tls() if address.scheme == "https" else None
-        pool = waits.make_pool(lambda: Connection(address, context, opener), connections)
-        return HTTPTransport(address, common, pool)
-
-    if not has_several:
-        return connect(first)
-    from .several import Directory, SeveralTransport
-
-    if first.scheme in FLEETS:
-        # A caller's own headers may be secrets as the API key is.
-        has_secrets = any(name != b"User-Agent" for name, _ in common)
-        read_by = connect(replace(first, scheme=FLEETS[first.scheme]))
-        directory = Directory(first, read_by, has_secrets=has_secrets)
-        return SeveralTransport([], connect, concurrency, directory)
-    return SeveralTransport(addresses, connect, concurrency)
+    context = tls_context(verify, cert) if address.scheme == "https" else None
+    pool = waits.make_pool(lambda: Connection(address, context, waits.open_stream), connections)
+    return HTTPTransport(address, common, pool)

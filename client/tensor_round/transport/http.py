@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from ..contract.errors import ConnectionFailed, DeadlineExceeded, TensorRoundError
+from ..contract.errors import ConnectionFailed, DeadlineExceeded
 from ..contract.wire import http1
 from .address import Address
-from .concurrency import Concurrency, Deadline, within
+from .concurrency import Concurrency, Deadline
 from .exchange import Headers, Request, ResponseReader
 
 
@@ -37,7 +37,7 @@ class Response(Protocol):
 
 
 class Transport(Protocol):
-    """Sends requests to one service, or to several interchangeable ones.
+    """Sends requests to a service.
 
     Its methods raise :class:`ConnectionFailed`, :class:`DeadlineExceeded`,
     :class:`ProtocolViolation` and :class:`InvalidArgument`; in process also
@@ -47,17 +47,8 @@ class Transport(Protocol):
     #: Whether responses come from this process, so that none can be cut off or garbled.
     is_in_process: bool = False
 
-    @property
-    def addresses(self) -> int:
-        """The number of services; 0 if it is not known yet."""
-        return 1
-
     async def send(self, request: Request, deadline: Deadline) -> Response:
         """Send a request, and receive the head of its response."""
-
-    def record_failure(self, response: Response, error: TensorRoundError) -> str | None:
-        """Record the error that a response ended in; its service's URL, if there are several."""
-        return None
 
     async def close(self) -> None:
         """Close every connection."""
@@ -82,25 +73,6 @@ class Stream(Protocol):
 #: Connects to an address, with TLS if a context is given; raises OSError, or ValueError for an
 #: invalid host name.
 Opener = Callable[[Address, ssl.SSLContext | None, Deadline], Awaitable[Stream]]
-#: The most seconds of a :func:`bounded` opener: a host that drops packets refuses nothing.
-CONNECT_SECONDS = 2.0
-
-
-def bounded(opener: Opener, concurrency: Concurrency) -> Opener:
-    """The opener, which raises OSError after :data:`CONNECT_SECONDS`."""
-
-    async def open_stream(
-        address: Address, tls: ssl.SSLContext | None, deadline: Deadline
-    ) -> Stream:
-        async def connect(part: Deadline) -> Stream:
-            return await opener(address, tls, part)
-
-        try:
-            return await within(CONNECT_SECONDS, deadline, concurrency, connect)
-        except ConnectionFailed as error:
-            raise OSError(error.detail) from error
-
-    return open_stream
 
 
 def coalesce(parts: list[memoryview], limit: int) -> list[memoryview]:
@@ -241,8 +213,8 @@ class Connection:
                 # The deadline's; the kernel's ETIMEDOUT has a number.
                 raise DeadlineExceeded(f"{where} was not connected to in time") from error
             failure = ConnectionFailed(f"cannot connect to {where}: {error}{_advice(error)}")
-            failure.was_sent = False
-            failure.is_refused_connection = isinstance(error, _REFUSALS)
+            failure.is_connected = False
+            failure.is_unavailable = isinstance(error, _REFUSALS)
             # The service's certificate will be the same at the next try.
             failure.transient = not isinstance(error, ssl.SSLCertVerificationError)
             raise failure from error
@@ -319,7 +291,7 @@ class HTTPTransport(Transport):
 
     def _may_be_encrypted(self, error: ConnectionFailed, connection: Connection) -> bool:
         """Whether a service that never answered closed a connection without a word."""
-        is_silent = error.was_sent and not (connection.has_received or self._has_answered)
+        is_silent = error.is_connected and not (connection.has_received or self._has_answered)
         return self._is_plain and is_silent
 
     async def close(self) -> None:

@@ -44,6 +44,7 @@ def feature(site: Site) -> Feature:
         ],
         tasks=[counts.share],
         folder="/v2",
+        changes=True,
         error_form=_error,
         fields=[codec.HEADER_LENGTH],
         description=Description(

@@ -60,6 +60,20 @@ def test_urls_that_name_no_service(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "url", ["http://a,http://b", "ray://a:1", "rays://a:1", ["http://a"], ("http://a", "http://b")]
+)
+def test_several_urls_are_rejected_with_the_page_on_balancers(url: Any) -> None:
+    with pytest.raises(tr.InvalidArgument, match=r"docs/deploy\.md"):
+        tr.Client(url)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "localhost", "gpu-host:8000/numerals"])
+def test_a_url_without_a_scheme_gets_the_one_it_lacks(url: str) -> None:
+    with pytest.raises(tr.InvalidArgument, match=f"did you mean http://{url}\\?"):
+        tr.Client(url)
+
+
 def test_the_environment_says_where_and_by_which_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TENSOR_ROUND_URL", raising=False)
     with tr.Client() as client:

@@ -14,6 +14,7 @@ from tensor_round.clients.session import (
     RetryBudget,
 )
 from tensor_round.transport.concurrency import Deadline
+from tensor_round.transport.exchange import refusal
 
 NEVER = Deadline(None)
 
@@ -69,21 +70,6 @@ def test_no_wait_outlasts_the_deadline() -> None:
     assert Retries(1, verified=False).backoff(error, 0, Deadline(60)) > 7
 
 
-@pytest.mark.parametrize("error", [tr.Overloaded("x", retry_after=7.0), tr.ProtocolViolation("x")])
-def test_another_address_is_tried_at_once_within_the_same_limits(
-    error: tr.TensorRoundError,
-) -> None:
-    error.can_fail_over = True
-    retries = Retries(2, verified=False)
-    assert [retries.backoff(error, tried, Deadline(0.5)) for tried in (0, 1)] == [0, 0]
-    with pytest.raises(type(error)):
-        retries.backoff(error, 2, NEVER)
-    while retries.budget.spend():
-        pass
-    with pytest.raises(type(error)):
-        retries.backoff(error, 0, NEVER)
-
-
 def test_tries_are_counted() -> None:
     retries = Retries(2, verified=False)
     for tried in (0, 1):
@@ -96,7 +82,7 @@ def test_tries_are_counted() -> None:
 
 def refused() -> tr.ConnectionFailed:
     error = tr.ConnectionFailed("x")
-    error.is_refused_connection = True
+    error.is_unavailable = True
     return error
 
 
@@ -116,13 +102,19 @@ def test_a_service_that_has_answered_is_connected_to_until_the_deadline() -> Non
     assert retries.knock(refused(), int(PATIENCE / LONGEST_KNOCK) + 1, NEVER) is None
 
 
-def test_other_errors_other_addresses_and_no_retries_are_no_outage() -> None:
+def test_a_gateway_s_retry_after_is_waited_for() -> None:
+    retries = Retries(1, verified=False)
+    retries.has_answered = True
+    error = refusal(503, {"retry-after": "2"}, b"<html>no server is available</html>")
+    seconds = retries.knock(error, 0, Deadline(30))
+    assert seconds is not None
+    assert 2 < seconds <= 2 + FIRST_PAUSE
+
+
+def test_other_errors_and_no_retries_are_no_outage() -> None:
     retries = Retries(3, verified=False)
     retries.has_answered = True
     assert retries.knock(tr.ConnectionFailed("x"), 0, NEVER) is None
-    elsewhere = refused()
-    elsewhere.can_fail_over = True
-    assert retries.knock(elsewhere, 0, NEVER) is None
     never = Retries(0, verified=False)
     never.has_answered = True
     assert never.knock(refused(), 0, NEVER) is None

@@ -190,8 +190,7 @@ def test_an_error_says_its_detail_and_can_be_restated() -> None:
 
 def test_what_is_known_of_an_error_before_anybody_says_more() -> None:
     for kind in (TensorRoundError, ConnectionFailed, DeadlineExceeded, RequestRefused):
-        assert (kind.is_foreign, kind.can_fail_over, kind.was_sent) == (False, False, True)
-        assert not kind.is_refused_connection
+        assert (kind.is_foreign, kind.is_unavailable) == (False, False)
         assert kind.transient == (kind is ConnectionFailed)
 
 

@@ -71,13 +71,7 @@ def test_ping(service: Service) -> None:
     assert json.loads(good("ping", "--json", url=service.url).stdout)["ready"] is True
 
 
-def test_several_services(service: Service) -> None:
-    dead = "http://127.0.0.1:9"
-    for urls in (f"{service.url},{dead}", f"{dead},{service.url}"):
-        assert b"is ready" in good("ping", url=urls).stdout
-        assert b"is ready" in good("ping", TENSOR_ROUND_URL=urls).stdout
-    bad(2, "separated by commas", "ping", url=f"{service.url},x")
-    bad(2, "examines one service", "doctor", f"{service.url},{dead}")
+
 
 
 REFUSAL = json.dumps(

@@ -87,7 +87,7 @@ def test_a_progress_bar_when_asked_for(service: Service, tmp_path: Path) -> None
     np.save(tmp_path / "in.npy", np.zeros(1000, "<f4"))
     files = (tmp_path / "in.npy", tmp_path / "out.npy")
     assert b"rounding" in good("round", *files, "--progress", url=service.url).stderr
-    assert good("round", *files, "--overwrite", url=service.url).stderr == b""
+    assert good("round", *files, url=service.url).stderr == b""
 
 
 def test_a_file_larger_than_memory_allows(service: Service, tmp_path: Path) -> None:
@@ -120,8 +120,7 @@ def test_half_a_file_is_never_left(service: Service, tmp_path: Path) -> None:
     np.save(tmp_path / "in.npy", patterns("float32", 1000))
     (tmp_path / "out.npy").write_bytes(b"what was there")
     with Proxy(service.address, lambda _: Fault(cut_down=2000)) as proxy:
-        bad(1, "closed the", "round", tmp_path / "in.npy", tmp_path / "out.npy", "--overwrite",
-            url=proxy.url)  # fmt: skip
+        bad(1, "closed the", "round", tmp_path / "in.npy", tmp_path / "out.npy", url=proxy.url)
     assert (tmp_path / "out.npy").read_bytes() == b"what was there"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "out.npy"]
 

@@ -153,17 +153,6 @@ def test_a_service_without_shared_memory_gets_copies(
         assert "CUDA_SHARED_MEMORY" in copies_once(client, pool, caplog)
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
-def test_several_services_get_copies(
-    kind: type[AnyClient], sharing: Service, pool: SharedPool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """None of them has all registrations of a call."""
-    other = sharing.url.replace("127.0.0.1", "localhost")
-    with kind([sharing.url, other]) as client:
-        assert "several addresses" in copies_once(client, pool, caplog)
-    assert regions(sharing) == []
-
-
 def test_a_service_that_cannot_open_a_handle_gets_copies(
     client: AnyClient,
     pool: SharedPool,

@@ -55,14 +55,6 @@ def test_a_restart_is_waited_for(kind: type[AnyClient], place: str, tmp_path: Pa
             assert time.monotonic() - began > OUTAGE
 
 
-def test_several_services_that_are_all_gone_are_waited_for(kind: type[AnyClient]) -> None:
-    with Service() as first, Service() as second, kind([first.url, second.url]) as client:
-        client.round(X)
-        assert (first.stop(), second.stop()) == (0, 0)
-        with back_after(OUTAGE, "--port", str(second.port)):
-            assert client.round(X).tobytes() == np.rint(X).tobytes()
-
-
 def test_the_timeout_is_the_limit(kind: type[AnyClient]) -> None:
     with Service() as service, kind(service.url, timeout=1.5) as client:
         client.round(X)

@@ -24,7 +24,7 @@ MOST_REQUIRED = 14
 X = np.array([0.5, 1.5, -2.5], np.float32)
 EVEN, DESCRIPTOR = X.round(), '{"operator":"ties_to_even","dtype":"float32","shape":[3]}'
 #: Modules that an extra alone brings.
-OF_EXTRAS = {"service": "fastapi", "cli": "typer", "bulk": "zarr", "compiled": "llvmlite"}
+OF_EXTRAS = {"service": "fastapi", "cli": "typer", "compiled": "llvmlite"}
 
 
 @pytest.fixture(scope="session")
@@ -104,14 +104,6 @@ def test_the_command_line_rounds_a_file(cli: Environment, service: Service, tmp_
     done = cli.run("tensor-round", "round", str(source), str(target), "--url", service.url)
     assert done.returncode == 0, done.stderr
     assert np.array_equal(np.load(target), EVEN)
-
-
-def test_the_command_line_names_the_extra_for_zarr(cli: Environment, tmp_path: Path) -> None:
-    (tmp_path / "x.zarr").mkdir()
-    (tmp_path / "x.zarr" / "zarr.json").write_text("{}")
-    done = cli.run("tensor-round", "round", str(tmp_path / "x.zarr"), str(tmp_path / "y.zarr"))
-    assert done.returncode != 0
-    assert "pip install 'tensor-round[bulk]'" in " ".join(done.stderr.split())
 
 
 def test_verification_judges_a_function_of_numpy(plain: Environment) -> None:

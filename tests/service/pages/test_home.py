@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensor_round_service.pages.pages import wants_html
+from tensor_round_service.pages import wants_html
 
 CHROMIUM = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
 PROGRAMS = ["", "*/*", "application/json", "application/json, text/plain, */*", "image/png"]

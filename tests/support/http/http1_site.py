@@ -290,7 +290,7 @@ async def serving(
     handler, state, failures = Handler(respond), Server(), list[Any]()
     loop.set_exception_handler(lambda _, failure: failures.append(failure))
     protocol = HTTPProtocol(handler, limits, successor)
-    tls = server_context(SERVER, http2=True) if encrypted else None
+    tls = server_context(SERVER, alpn="h2") if encrypted else None
 
     def connection() -> Connection:
         return protocol(server_state=state)

@@ -226,7 +226,7 @@ async def serving(
     loop = asyncio.get_running_loop()
     handler, state = handler or Handler(), Server()
     protocol = HTTPProtocol(Http1(), ConnectionLimits(**limits), Successor(handler, session))
-    ours = server_context(SERVER, http2=True) if encrypted else None
+    ours = server_context(SERVER, alpn="h2") if encrypted else None
     theirs = caller_context() if encrypted else None
     if theirs is not None:
         theirs.set_alpn_protocols(["h2"])

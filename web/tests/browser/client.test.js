@@ -7,7 +7,7 @@ import { CLIENT, Service, serving } from "../service.js";
 import { launch } from "./browser.js";
 
 /** @import { Browser, Page } from "playwright-core" */
-/** @typedef {typeof import("../../../service/tensor_round_service/web/client/index.js")} TensorRound */
+/** @typedef {typeof import("../../../service/tensor_round_service/pages/web/client/index.js")} TensorRound */
 
 const ELSEWHERE = '<!DOCTYPE html><script type="module">import * as tr from "/client/index.js"; globalThis.tr = tr;</script>';
 /** @type {Awaited<ReturnType<typeof serving>>} */

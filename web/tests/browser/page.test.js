@@ -12,7 +12,7 @@ import { CLIENT, PAGE, Service, TREE, WEB } from "../service.js";
 import { launch, Watched } from "./browser.js";
 
 /** @import { Browser } from "playwright-core" */
-/** @import { Catalog } from "../../../service/tensor_round_service/web/catalog.js" */
+/** @import { Catalog } from "../../../service/tensor_round_service/pages/web/catalog.js" */
 
 const START = ["-2.5", "-1.5", "-0.5", "-0.3", "0.5", "1.5", "2.5", "NaN"];
 const folder = mkdtempSync(join(tmpdir(), "page-"));

@@ -20,10 +20,10 @@ import {
   RequestRefused,
   TensorRoundError,
   Unauthorized,
-} from "../../../service/tensor_round_service/web/client/index.js";
+} from "../../../service/tensor_round_service/pages/web/client/index.js";
 import { Service, serving } from "../service.js";
 
-/** @import { Descriptor, DType, Operator } from "../../../service/tensor_round_service/web/client/index.js" */
+/** @import { Descriptor, DType, Operator } from "../../../service/tensor_round_service/pages/web/client/index.js" */
 
 const X = Float32Array.of(-2.5, -0.3, 0.5, 1.5, 2.5);
 const KEY = "s3cret-of-alice";

@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { test } from "node:test";
-import { atOrdinal, format, FORMATS, isNaNPattern, nearest, NotANumber, numberOf, ordinal, parse, parts } from "../../../service/tensor_round_service/web/numbers.js";
+import { atOrdinal, format, FORMATS, isNaNPattern, nearest, NotANumber, numberOf, ordinal, parse, parts } from "../../../service/tensor_round_service/pages/web/numbers.js";
 import { TREE } from "../service.js";
 
-/** @import { DType } from "../../../service/tensor_round_service/web/client/index.js" */
+/** @import { DType } from "../../../service/tensor_round_service/pages/web/client/index.js" */
 
 const DTYPES = /** @type {DType[]} */ (Object.keys(FORMATS));
 const FLOATS = DTYPES.filter((name) => FORMATS[name].kind === "float");

@@ -2,13 +2,13 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readNpy, tensorOf, withTensor } from "../../../service/tensor_round_service/web/npy.js";
-import { numberOf, ordinal } from "../../../service/tensor_round_service/web/numbers.js";
-import { fragmentOf, shapeOf, START, stateOf } from "../../../service/tensor_round_service/web/state.js";
-import { heldRange, levels, sample, ticks } from "../../../service/tensor_round_service/web/staircase.js";
-import { fromText, indexAt, notes, patternAt } from "../../../service/tensor_round_service/web/tensor.js";
+import { readNpy, tensorOf, withTensor } from "../../../service/tensor_round_service/pages/web/npy.js";
+import { numberOf, ordinal } from "../../../service/tensor_round_service/pages/web/numbers.js";
+import { fragmentOf, shapeOf, START, stateOf } from "../../../service/tensor_round_service/pages/web/state.js";
+import { heldRange, levels, sample, ticks } from "../../../service/tensor_round_service/pages/web/staircase.js";
+import { fromText, indexAt, notes, patternAt } from "../../../service/tensor_round_service/pages/web/tensor.js";
 
-/** @import { State } from "../../../service/tensor_round_service/web/state.js" */
+/** @import { State } from "../../../service/tensor_round_service/pages/web/state.js" */
 
 /**
  * The content of a .npy file.

@@ -104,18 +104,13 @@ def create_file(path: str, header: bytes, length: int) -> Iterator[Array]:
         temporary.unlink(missing_ok=True)
 
 
-def read_header(
-    prefix: bytes, size: int | None, dtype_name: str | None
-) -> tuple[npy.NpyHeader, DType]:
-    """The header of a file of ``size`` bytes, and its dtype; raises as :func:`read_npy`.
-
-    With ``size`` None there is no file, but a header that names the dtype of other data.
-    """
+def read_header(prefix: bytes, size: int, dtype_name: str | None) -> tuple[npy.NpyHeader, DType]:
+    """The header of a file of ``size`` bytes, and its dtype; raises as :func:`read_npy`."""
     header = npy.read_header(prefix)
     if header is None:
         raise MalformedNpy("the file ends within its .npy header")
     expected = header.header_length + header.data_length
-    if size not in (expected, None):
+    if size != expected:
         raise MalformedNpy(f"the .npy header calls for a file of {expected} bytes, got {size}")
     try:
         return header, npy.resolve_dtype(header, dtype_name)
@@ -137,13 +132,10 @@ def mapped(file: BinaryIO, offset: int, length: int, mode: Literal["r", "r+"]) -
     return data
 
 
-def shaped(
-    flat: Array, header: npy.NpyHeader, dtype: DType, shape: tuple[int, ...] | None = None
-) -> Array:
-    """The bytes of a file, or a run of them with another shape, as elements."""
+def shaped(flat: Array, header: npy.NpyHeader, dtype: DType) -> Array:
+    """The bytes of a file as elements."""
     stored = dtype.numpy.newbyteorder(">") if header.byte_order == "big" else dtype.numpy
-    shape = header.shape if shape is None else shape
-    return flat.view(stored).reshape(shape, order="F" if header.fortran_order else "C")
+    return flat.view(stored).reshape(header.shape, order="F" if header.fortran_order else "C")
 
 
 def reserve(file: BinaryIO, size: int) -> None:
