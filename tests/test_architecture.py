@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.cases.every import every
+from tensor_round_service.features import FEATURES
 
 ROOT = Path(__file__).parent.parent
 CLIENT = ROOT / "client" / "tensor_round"
@@ -51,11 +52,14 @@ LIBRARIES: dict[str, set[str]] = {
     "service": {
         *("numpy", "pydantic", "pydantic_core", *WEB, "httptools", "pydantic_settings"),
         *("prometheus_client", "typing_extensions"),
-        *("llvmlite", "cupy", "cupyx", "ray", "opentelemetry"),
+        *("llvmlite", "cupy", "cupyx", "opentelemetry"),
     },
     "verify": {"numpy", "onnx"},
-    "cli": {"numpy", "ml_dtypes", "typer", "zarr", "numcodecs"},
+    "cli": {"numpy", "ml_dtypes", "typer"},
 }
+
+#: What features may use.
+CORE = {"routes", "metrics", "openapi", "http1", "auth", "engine", "backends", "codec", "content"}
 
 #: The rooms of each package, each with those that it may import beside the root's modules.
 ARROWS: dict[Path, dict[str, set[str]]] = {
@@ -71,23 +75,15 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
         "wire": set(),
     },
     SERVICE: {
-        "fleet": {"process", "routes", "engine", "http1"},
-        "process": {"auth", "engine", "backends", "http1", "http2", "grpc", "routes", "content"},
-        "routes": {
-            *("metrics", "auth", "openapi", "http1", "inference", "engine", "backends", "codec"),
-            "content",
-        },
-        "grpc": {
-            *("metrics", "auth", "http1", "http2", "inference", "engine", "backends", "codec"),
-            "content",
-        },
-        "openapi": {"inference", "engine", "codec"},
+        "process": {"auth", "engine", "backends", "http1", "routes", "content"},
+        **{name: set(CORE) for name in FEATURES},
+        "grpc": {*CORE, "oip"},
+        "routes": CORE - {"routes"},
+        "openapi": {"engine", "codec", "routes"},
         "metrics": {"engine"},
-        "auth": {"http1", "codec"},
-        "inference": {"engine", "backends", "codec", "content"},
+        "auth": {"http1"},
         "engine": {"backends", "content"},
         "http1": {"content"},
-        "http2": {"http1", "content"},
         "content": set(),
         "backends": set(),
         "codec": set(),
@@ -98,15 +94,18 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
         "runtimes": {"conversions"},
         "conversions": set(),
     },
-    CLI: {"bulk": set()},
+    CLI: {},
 }
 #: Modules at a root that belong to no room: who alone may import them.
 TOPS: dict[Path, dict[str, set[str]]] = {
     CLIENT: {name: set() for name in ("__main__", "conformance", "specifications", "digests")},
     CONTRACT: {},
     SERVICE: {
-        **{name: set() for name in ("__main__", "dispatcher", "local", "refusals")},
-        "app": {"process", "fleet"},
+        **{name: set() for name in ("__main__", "dispatcher", "local")},
+        "features": {*FEATURES, "process"},
+        "gate": {*FEATURES},
+        "refusals": set(),
+        "app": {"process"},
     },
     VERIFY: {name: set() for name in ("onnx_backend", "specifications", "comparison")},
     CLI: {name.stem: set() for name in CLI.glob("*.py") if name.stem != "__init__"},
@@ -252,7 +251,7 @@ def test_the_reference_shares_nothing_with_the_product(name: str) -> None:
     assert not uses(path, {"ml_dtypes", *IO})
 
 
-@pytest.mark.parametrize("package", ["engine", "backends", "inference", "codec", "content"])
+@pytest.mark.parametrize("package", ["engine", "backends", "codec", "content"])
 def test_what_rounds_knows_no_http(package: str) -> None:
     for path in files(SERVICE / package):
         assert not uses(path, WEB), path
@@ -263,7 +262,7 @@ def test_routes_know_no_server() -> None:
 
 
 def test_http_knows_no_tensor_and_no_framework() -> None:
-    every(_knows_http_alone, [*files(SERVICE / "http1"), *files(SERVICE / "http2")])
+    every(_knows_http_alone, [*files(SERVICE / "http1"), *files(SERVICE / "grpc" / "http2")])
 
 
 def _knows_http_alone(path: Path) -> None:
@@ -297,18 +296,13 @@ def test_the_table_of_rooms_has_every_folder() -> None:
     assert sorted(rows) == sorted({relative(m.parent).partition("/")[2] for m in modules})
 
 
-def test_only_the_controller_and_its_actors_know_ray() -> None:
-    known = {path.stem for path in files(SERVICE) if uses(path, {"ray"})}
-    assert known == {"command", "controller", "leadership", "replica"}
-
-
-def test_engine_and_inference_import_without_http() -> None:
+def test_the_engine_imports_without_http() -> None:
     closed = [*sorted(WEB), *("httptools", "tensor_round_service.http1")]
     closed.append("tensor_round_service.routes")
     code = (
         "import sys\n"
         f"for name in {closed!r}: sys.modules[name] = None\n"
         "import tensor_round_service.engine, tensor_round_service.backends.select\n"
-        "import tensor_round_service.local, tensor_round_service.oip.inference\n"
+        "import tensor_round_service.local\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

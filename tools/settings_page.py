@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from settings.py and fleet/options.py; ``--check`` only compares."""
+"""Writes docs/settings.md from settings.py; ``--check`` only compares."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 from annotated_types import Ge, Gt, Le
 from pydantic import ByteSize
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings
 
-from tensor_round_service.fleet.options import RAY_PREFIX, FleetOptions
 from tensor_round_service.settings import PREFIX, Settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
@@ -37,17 +35,7 @@ which is no valid port. Set `enableServiceLinks: false` in the pod, or give `--p
 The effective limits may be lower than the settings. They are in the line `running on ...` of the
 log, and in `GET /operators`. `tensor-round-service --version` prints the version.
 
-This page is made from `settings.py` and `fleet/options.py` by `make docs`.
-
-| option | variable | type | default | meaning |
-|---|---|---|---|---|
-"""
-
-RAY_HEAD = """
-## Options of tensor-round-service ray
-
-[`tensor-round-service ray`](ray.md) keeps replicas on a Ray cluster. It passes the settings above
-to them.
+This page is made from `settings.py` by `make docs`.
 
 | option | variable | type | default | meaning |
 |---|---|---|---|---|
@@ -58,17 +46,13 @@ _NAMES = {str: "text", int: "integer", float: "number", Path: "path", ByteSize: 
 
 def page() -> str:
     """The whole page, as Markdown."""
-    return HEAD + _rows(Settings, PREFIX) + RAY_HEAD + _rows(FleetOptions, RAY_PREFIX)
+    return HEAD + "".join(_row(*item) for item in Settings.model_fields.items())
 
 
-def _rows(model: type[BaseSettings], prefix: str) -> str:
-    return "".join(_row(name, field, prefix) for name, field in model.model_fields.items())
-
-
-def _row(name: str, field: FieldInfo, prefix: str) -> str:
+def _row(name: str, field: FieldInfo) -> str:
     cells = (
         f"`--{name.replace('_', '-')}`",
-        f"`{prefix}{name.upper()}`",
+        f"`{PREFIX}{name.upper()}`",
         _type(field),
         _default(field),
         " ".join(str(field.description).split()),

@@ -29,7 +29,6 @@ class Settings(BaseSettings):
     --max-tensor-bytes is TENSOR_ROUND_MAX_TENSOR_BYTES. An option overrides its
     variable. A size is a number of bytes, or has a unit: 64MiB, 1GiB.
 
-    tensor-round-service ray keeps replicas of the service on a Ray cluster.
     """
 
     model_config = SettingsConfigDict(

@@ -44,8 +44,7 @@ class Address:
         """The address in a URL; raises :class:`InvalidArgument`."""
         if "," in url or url.startswith(("ray:", "rays:")):
             raise InvalidArgument(
-                "a client has one URL: put a balancer in front of several services "
-                "(docs/deploy.md)"
+                "a client has one URL: put a balancer in front of several services (docs/deploy.md)"
             )
         try:
             parts = urlsplit(url)

@@ -71,9 +71,6 @@ def test_ping(service: Service) -> None:
     assert json.loads(good("ping", "--json", url=service.url).stdout)["ready"] is True
 
 
-
-
-
 REFUSAL = json.dumps(
     {"code": "unauthorized", "detail": "no valid key", "status": 401, "errors": []}
 ).encode()

@@ -10,12 +10,11 @@ from support.pages import blocks
 from support.programs import EXAMPLES, OUTPUT, PAGE, PROGRAMS, Program, python
 from support.services.server import Service
 
-#: Run by tests/interop/oracles/test_howto.py and tests/interop/ray/test_engines.py: what they need
+#: Run by tests/interop/oracles/test_howto.py and tests/interop/ray/test_ray_data.py: what they need
 #: is not light.
 ELSEWHERE = {
     "torch_tensor.py": "torch",
     "onnx_graph.py": "onnx",
-    "zarr_tiles.py": "zarr",
     "ray_data.py": "ray[data]",
     "dask_blocks.py": "dask",
 }

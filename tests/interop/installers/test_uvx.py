@@ -26,5 +26,5 @@ def test_the_readme_s_line_runs_the_service_with_all_extras(tmp_path: Path) -> N
 
     assert said("tensor-round-service", "--version").split()[-1] == version("tensor-round")
     assert said("tensor-round", "--version") == version("tensor-round")
-    extras = "import fastapi, llvmlite, opentelemetry, typer, zarr; print('all')"
+    extras = "import fastapi, llvmlite, opentelemetry, typer; print('all')"
     assert said("python", "-c", extras) == "all"

@@ -22,7 +22,7 @@ def service() -> Iterator[Service]:
         yield running
 
 
-@pytest.mark.parametrize("page", ["directml-to-onnx", "find-the-wrong-runtime"])
+@pytest.mark.parametrize("page", ["directml-to-onnx", "find-the-wrong-runtime", "large-arrays"])
 def test_a_page_with_its_runtimes(page: str, tmp_path: Path, service: Service) -> None:
     ran = 0
     with Reader(tmp_path, Path(sys.executable).parent) as reader:
@@ -61,10 +61,3 @@ def test_onnx(tmp_path: Path, service: Service) -> None:
     printed = python("onnx_graph.py", tmp_path, service.url)
     assert printed.startswith("quantize [")
     assert printed.endswith("] right\n")
-
-
-def test_zarr(tmp_path: Path, service: Service) -> None:
-    assert python("zarr_tiles.py", tmp_path, service.url).splitlines() == [
-        "6 chunks, 150,000 elements",
-        "True",
-    ]
