@@ -84,9 +84,9 @@ test-pythons: ## Run the whole suite on each supported Python that is found (PYT
 # What a request, a client and a stop go through, and what lies on asyncio.
 IMAGE_TESTS := $(addprefix tests/service/,http1 grpc engine) \
 	$(addprefix tests/e2e/,rounding v2 sdk process)
-test-image-python: ## Run the end-to-end, connection and engine tests on the images' Python, if it is found and is not PYTHON
+test-image-python: ## Check types, and run the end-to-end, connection and engine tests, on the images' Python, if it is found and is not PYTHON
 	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py --image \
-		$(MAKE) --no-print-directory test ARGS="$(FOUR) $(IMAGE_TESTS)"
+		$(MAKE) --no-print-directory types test ARGS="$(FOUR) $(IMAGE_TESTS)"
 
 KERNELS := .venvs/kernels
 $(KERNELS)/.kernels: $(KERNELS)/pyvenv.cfg pyproject.toml

@@ -30,7 +30,8 @@ class Row:
     method: str = "GET"
     #: Name of its link in the document at ``/``.
     link: str = ""
-    #: Whether it needs no API key. Open paths are compared exactly.
+    #: Whether it needs no API key. Paths are compared once they are decoded and, of GET, HEAD and
+    #: OPTIONS, without a trailing slash: /livez%2f is /livez.
     is_open: bool = False
     #: Whether metrics count it by its name, and not by that of its folder.
     is_counted: bool = True

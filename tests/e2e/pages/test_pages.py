@@ -71,10 +71,6 @@ ELSEWHERE = [
     ("docs/howto/directml-to-onnx.md", "onnx, onnxruntime and openvino"),
     ("docs/howto/find-the-wrong-runtime.md", "onnx, onnxruntime and openvino"),
     ("docs/howto/find-the-wrong-runtime.md", "onnxruntime and openvino"),
-    (
-        "docs/deploy.md",
-        "HAProxy, two services on ports 8000 and 8001, and the clone",
-    ),  # make test-edge
     *[
         ("docs/howto/large-arrays.md", f"dask and zarr: pip install 'dask[{extra}]' 'zarr>=3'")
         for extra in ("array", "array,distributed", "array")

@@ -42,11 +42,19 @@ class MalformedBlock(ValueError):
     """The bytes are no header block; the table is lost, and with it the connection."""
 
 
+class ExcessiveBlock(ValueError):
+    """The list of fields is far over its limits, so the rest of the block is not decoded."""
+
+
+#: A list of fields may exceed its limits by this factor before its block is given up.
+_EXCESS = 4
+
+
 class Decoder:
     """Decodes the header blocks of one connection, one after another.
 
     A list of fields over ``max_list_bytes`` or ``max_fields`` is cut there, and the table is kept
-    right.
+    right. Beyond four times a limit decoding ends: each byte may refer to a field of 4 KiB.
     """
 
     def __init__(self, max_list_bytes: int, max_fields: int) -> None:
@@ -62,7 +70,7 @@ class Decoder:
         self.has_changed = False
 
     def decode(self, block: bytes) -> list[Field]:
-        """The fields of a block; raises :class:`MalformedBlock`."""
+        """The fields of a block; raises :class:`MalformedBlock` and :class:`ExcessiveBlock`."""
         self.has_changed = False
         try:
             return self._decode(block)
@@ -109,6 +117,8 @@ class Decoder:
             size += len(field[0]) + len(field[1]) + FIELD_BYTES
             if size <= self._max_list_bytes and count <= self._max_fields:
                 fields.append(field)
+            elif size > _EXCESS * self._max_list_bytes or count > _EXCESS * self._max_fields:
+                raise ExcessiveBlock("a header block has far too many fields")
         self.is_cut = len(fields) < count
         return fields
 

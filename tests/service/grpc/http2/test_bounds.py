@@ -16,6 +16,7 @@ from support.http.http2_frames import CALL, block, data, opened, setting
 from support.http.http2_session import HEAD, TRAILERS, Peer, kinds
 from tensor_round_service.grpc.http2 import frames
 from tensor_round_service.grpc.http2.allowance import Allowance
+from tensor_round_service.grpc.http2.fields import Decoder, ExcessiveBlock
 from tensor_round_service.grpc.http2.frames import (
     END_HEADERS,
     FIRST_WINDOW,
@@ -226,9 +227,19 @@ def test_a_block_that_grows_when_it_is_decoded() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peer.fault is None
-    assert [peer.stream(number).head.fault is not None for number in (1, 3)] == [False, True]
+    assert peer.fault is Code.ENHANCE_YOUR_CALM
+    assert peer.stream(1).head.fault is None
     assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("references", [3_900, 401])
+def test_a_block_far_over_its_limits_costs_the_decoding_of_a_few_fields(references: int) -> None:
+    """Each of many blocks refers thousands of times to one field: its rest is not decoded."""
+    reader = Decoder(LIMITS.max_list_bytes, LIMITS.max_fields)
+    reader.decode(hpack.Encoder().encode([("x", "y" * 10)], huffman=False))
+    with pytest.raises(ExcessiveBlock):
+        # What is behind the fields that are decoded is no block at all.
+        reader.decode(b"\xbe" * references + b"\x80" * 10)
 
 
 def test_settings_in_one_frame() -> None:
