@@ -23,7 +23,8 @@ WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in ROOT.glob("
 def test_the_oldest_is_what_the_package_requires_and_tools_check_for() -> None:
     oldest = VERSIONS[0]
     assert PROJECT["project"]["requires-python"] == f">={oldest}"
-    assert PROJECT["tool"]["mypy"]["python_version"] == oldest
+    # Types are checked for the Python that checks them: stubs of newer libraries need theirs.
+    assert "python_version" not in PROJECT["tool"]["mypy"]
     assert PROJECT["tool"]["ruff"]["target-version"] == "py" + oldest.replace(".", "")
 
 

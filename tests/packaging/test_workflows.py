@@ -59,7 +59,7 @@ def test_a_job_runs_recipes_alone(workflow: dict[Any, Any], job: dict[str, Any])
 def test_where_there_is_no_make_pytest_runs_folders_of_the_suite() -> None:
     _, pytest_command = commands(WORKFLOWS["ci"]["jobs"]["client"])
     folders = re.findall(r"tests/\S+", pytest_command)
-    assert len(folders) == 4
+    assert len(folders) == 3
     assert all((ROOT / folder).is_dir() for folder in folders)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from support.services.server import Service
+from support.services.server import Service, started
 from tensor_round_service.features import FEATURES
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +23,12 @@ ON = {"oip": {"grpc"}}
 #: A path of each feature that has one.
 PATHS = {"status": "/operators", "compare": "/compare", "oip": "/v2", "pages": "/docs"}
 X = np.array([-2.5, -0.3, 0.5, 1.5], np.float32)
+
+
+class Copy(Service):
+    """A service of another tree: a process that has not imported this one."""
+
+    launch = staticmethod(started)
 
 
 def taken_away(feature: str, tree: Path) -> set[str]:
@@ -50,7 +56,7 @@ def taken_away(feature: str, tree: Path) -> set[str]:
 def without(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[set[str], Service]]:
     left = taken_away(request.param, tmp_path)
     folders = os.pathsep.join(str(tmp_path / name) for name in PACKAGES)
-    with Service(environment={"PYTHONPATH": folders}) as service:
+    with Copy(environment={"PYTHONPATH": folders}) as service:
         yield left, service
 
 

@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 from ..arrays.tiles import DirectSink, StagedSink, StridedSink, TensorSink
 from ..contract.call import RoundCall, wrong_size
 from ..contract.errors import InvalidArgument
-from ..contract.host import Array, bits, check_writable, strided_view
+from ..contract.host import Array, bits, check_writable, is_masked, strided_view
 from ..contract.kinds import read_array, read_out
 from ..contract.layout import Layout
 
@@ -191,7 +191,7 @@ def _single_bytes(x: Exporter, layout: Layout) -> Bytes | None:
 
 
 def _array(x: Exporter, name: str, layout: Layout, side: str) -> Array:
-    if isinstance(x, np.ma.MaskedArray):
+    if is_masked(x):
         raise InvalidArgument(f"{name} is masked, and a descriptor has no mask: give {name}.data")
     operand = read_out(x) if name == "out" else read_array(x, name)
     if operand.dtype != layout.dtype.name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -27,9 +28,15 @@ def empty_like(array: Array) -> Array:
     return np.empty_like(array, order="K", subok=False)
 
 
+def is_masked(x: Any) -> bool:
+    """Whether this is a masked array; ``numpy.ma``, which NumPy imports late, is not imported."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(x, masked.MaskedArray)
+
+
 def refuse_loss_of_mask(x: Any, out: Any) -> None:
     """Raise :class:`InvalidArgument` for an ``out`` that would lose the mask of ``x``."""
-    if out is not x and any(isinstance(array, np.ma.MaskedArray) for array in (x, out)):
+    if out is not x and (is_masked(x) or is_masked(out)):
         raise InvalidArgument("a masked array is rounded into itself or a fresh one: out must be x")
 
 

@@ -141,6 +141,6 @@ def _end_span(span: Span, end: RequestRefused | ClientDisconnected | None) -> No
         return
     status = Status.OK if end is None else status_of(end)
     attributes: dict[str, str | int] = {"rpc.grpc.status_code": int(status)}
-    if end is not None:
+    if end is not None and end.code:
         attributes["tensor_round.code"] = end.code
     span.end(attributes, status.name if status in _FAILURES else "")

@@ -16,7 +16,7 @@ import pytest
 
 from support.services.server import Reply, Service
 
-WEB = Path(__file__).parents[3] / "service" / "tensor_round_service" / "web"
+WEB = Path(__file__).parents[3] / "service" / "tensor_round_service" / "pages" / "web"
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 SWAGGER = "/docs/swagger-ui-bundle.js"

@@ -300,7 +300,7 @@ def test_a_queue_of_no_spans_ends_the_start_with_one_line() -> None:
 
 
 def test_when_it_is_off_a_request_takes_the_same_path() -> None:
-    """The service's handler is not wrapped, and OpenTelemetry not imported."""
+    """The gate makes no spans, and OpenTelemetry's SDK is not imported."""
     off: list[dict[str, str]] = [
         {},
         {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_SDK_DISABLED": "true"},
@@ -308,9 +308,11 @@ def test_when_it_is_off_a_request_takes_the_same_path() -> None:
         {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://x"},
     ]
     code = (
-        "import sys\nfrom tensor_round_service.telemetry.tracing import traced\n"
+        "import sys\nfrom tensor_round_service.gate import Gate\n"
+        "from tensor_round_service.telemetry.tracing import exported_traces\n"
         f"for environment in {off!r}:\n"
-        "    with traced(sys, None, str, environment) as handler: assert handler is sys\n"
-        "assert 'opentelemetry' not in sys.modules"
+        "    gate = Gate()\n"
+        "    with exported_traces(gate, environment): assert gate.begin_span is None\n"
+        "assert 'opentelemetry.sdk' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

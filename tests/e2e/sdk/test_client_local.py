@@ -201,7 +201,7 @@ def test_urls_that_are_not_it(url: str) -> None:
 def test_it_takes_no_transport() -> None:
     with (
         httpx2.HTTPTransport() as transport,
-        pytest.raises(tr.InvalidArgument, match="one http, https or unix URL"),
+        pytest.raises(tr.InvalidArgument, match="an http, https or unix URL"),
     ):
         tr.Client("local:", transport=transport)
 

@@ -81,13 +81,13 @@ def ids(number: int) -> str:
 
 KINDS = {
     "first of its kind": Kind(lambda n: request(SHAPES[n]), 130, requests=len(SHAPES) - WARM_UP),
-    "later": Kind(lambda _: request([256]), 41),
+    "later": Kind(lambda _: request([256]), 42),
     "X-API-Key": Kind(lambda _: request([256], f"X-API-Key: {KEY}"), 50, has_keys=True),
     "Bearer": Kind(lambda _: request([256], f"Authorization: Bearer {KEY}"), 50, has_keys=True),
     "x-request-id": Kind(lambda n: request([256], f"x-request-id: {n:016x}"), 50),
     "traceparent": Kind(lambda n: request([256], ids(n)), 50),
-    "no origin": Kind(lambda _: request([256]), 42, cors_origins="http://page.example"),
-    "inference": Kind(lambda _: inference(), 58),
+    "no origin": Kind(lambda _: request([256]), 43, cors_origins="http://page.example"),
+    "inference": Kind(lambda _: inference(), 59),
     "chunked": Kind(lambda _: chunked([256]), 65),
 }
 

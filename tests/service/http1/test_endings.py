@@ -362,6 +362,9 @@ async def test_who_leaves_within_a_response_frees_its_memory() -> None:
 class Successor:
     """Takes connections over, and closes them."""
 
+    alpn = "h2"
+    first_bytes = PREFACE
+
     def __init__(self) -> None:
         self.received: list[bytes] = []
 
