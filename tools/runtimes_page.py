@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from suites.node_cases import SUITE, Found, node_cases, run
+from tensor_round_verify.conversions.blocks.formats import RULES
 
 PAGE = Path(__file__).parents[1] / "docs" / "runtimes.md"
 OPERATORS = {
     "round": "Rounding",
     "cast": "Casts to 16 and 8 bits",
     "quantize_linear": "Linear quantization",
+    "block_quantize": "Quantization into blocks",
+    "block_dequantize": "Numbers of blocks",
 }
 RUNTIMES = {
     "round": (
@@ -30,6 +33,8 @@ RUNTIMES = {
     ),
     "cast": ("onnxruntime", "onnx-reference", "openvino", "torch", "jax", "stablehlo", "numpy"),
     "quantize_linear": ("onnxruntime", "onnx-reference", "torch"),
+    "block_quantize": tuple(f"torchao --scale {rule}" for rule in RULES),
+    "block_dequantize": ("torchao",),
 }
 HEAD = """\
 # How runtimes round
@@ -85,7 +90,8 @@ def main() -> int:
 
 
 def _verified(runtime: str, operator: str) -> Any:
-    command = [sys.executable, "-m", "tensor_round", "verify", runtime, "--operator", operator]
+    command = [sys.executable, "-m", "tensor_round", "verify", *runtime.split()]
+    command += ["--operator", operator]
     command += [] if operator != "round" else ["--nans", "bits"]
     done = subprocess.run([*command, "--json"], capture_output=True, text=True)
     if done.returncode not in (0, 1):
@@ -179,7 +185,8 @@ def _command(name: str, operator: str, verdict: Any) -> str:
     source, _, target = verdict["dtype"].partition(",")[0].partition(" to ")
     dtypes = "".join(f" --dtype {dtype}" for dtype in (source, target) if dtype)
     asked = " --nans bits" if operator == "round" else f" --operator {operator}"
-    return f"tensor-round verify {name}{asked}{dtypes} --rounding {verdict['rounding']}"
+    direction = "" if operator.startswith("block") else f" --rounding {verdict['rounding']}"
+    return f"tensor-round verify {name}{asked}{dtypes}{direction}"
 
 
 def _right(report: Any) -> str:

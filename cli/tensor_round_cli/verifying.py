@@ -24,6 +24,8 @@ from tensor_round_verify import (
     junit_xml,
     verify,
 )
+from tensor_round_verify.conversions.blocks.formats import FORMATS, FormatName
+from tensor_round_verify.conversions.blocks.formats import RULES as SCALE_RULES
 from tensor_round_verify.runtimes import TIMEOUT
 from tensor_round_verify.verifying.nans import told
 from tensor_round_verify.verifying.rounding import NANS, Nans
@@ -81,8 +83,8 @@ def verify_runtime(
         typer.Option(
             "--dtype",
             metavar="NAME",
-            autocompletion=lambda: list(WIDTHS),
-            help="The data type; may be repeated.",
+            autocompletion=lambda: [*WIDTHS, *FORMATS],
+            help="The data type, or the block format; may be repeated.",
             show_default="all that the runtime has",
         ),
     ] = None,
@@ -94,6 +96,15 @@ def verify_runtime(
             autocompletion=lambda: list(ROUNDINGS),
             help=f"{', '.join(ROUNDINGS)}; may be repeated.",
             show_default="all that the runtime has",
+        ),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE",
+            autocompletion=lambda: list(SCALE_RULES),
+            help=f"The rule of the scales of blocks: {', '.join(SCALE_RULES)}.",
+            show_default="the specification's",
         ),
     ] = None,
     every: Annotated[
@@ -135,7 +146,8 @@ def verify_runtime(
     Exit code 0: no fault, or only those of the baseline. 1: another fault, or a
     fault of the baseline that is fixed. 2: no verdict.
     """
-    _check(dtypes or (), tuple(WIDTHS), "--dtype")
+    _check(dtypes or (), (*WIDTHS, *FORMATS), "--dtype")
+    _check([scale] if scale else [], SCALE_RULES, "--scale")
     _check(roundings or (), ROUNDINGS, "--rounding")
     _check([nans] if nans else [], NANS, "--nans")
     _check([operator], OPERATORS, "--operator")
@@ -157,8 +169,9 @@ def verify_runtime(
             report = verify(
                 runtime,
                 operator=cast(Operator, operator),
-                dtypes=cast(list[DTypeName], dtypes or []),
+                dtypes=cast(list[DTypeName | FormatName], dtypes or []),
                 roundings=cast(list[RoundingName], roundings or []),
+                scale=scale,
                 every=every,
                 nans=cast(Nans | None, nans),
                 progress=sys.stderr.isatty() if progress is None else progress,

@@ -95,6 +95,7 @@ ELSEWHERE = [
     ("docs/sdk.md", "torch"),  # make test-oracles
     ("docs/verify.md", "a release; until then, in a clone: pip install '.[cli]' onnxruntime"),
     ("docs/verify.md", "a model, onnx, onnxruntime and openvino"),
+    ("docs/verify.md", "torchao"),  # make test-oracles
     ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_verify_page.py
     ("docs/verify.md", "openvino"),  # make test-oracles
     ("docs/web.md", "the clone, node (20 or newer) and npm"),  # make test-web

@@ -18,7 +18,7 @@ from suites.node_cases import SUITE, Found, NodeCase, run
 from suites.published import SUITES, Suite, numbers
 from suites.score import score
 from suites.vectors import write
-from tensor_round_verify.conversions.deviations import deviated
+from tensor_round_verify.conversions.deviation import deviated
 from tensor_round_verify.reference import bits_type
 from tensor_round_verify.runtimes import open_runtime
 

@@ -9,6 +9,8 @@ import numpy as np
 from tensor_round.contract.differences.classes import Codes, PatternClass, classify
 
 from ..reference import FLOATS, Bits, is_nan, rounded
+from .blocks.quantization import BlockQuantization
+from .patterns import Operands
 from .reference import (
     Integers,
     decoded,
@@ -37,6 +39,8 @@ class ConversionClass(IntEnum):
     SUBNORMAL_RESULT = 7
     REPRESENTABLE = 8
     OTHER = 9
+    #: Of blocks: no element, but what all of a block share.
+    SCALE = 10
 
     @property
     def label(self) -> str:
@@ -59,6 +63,7 @@ _PLURALS = {
     ConversionClass.SUBNORMAL_RESULT: "other numbers with a subnormal result",
     ConversionClass.REPRESENTABLE: "numbers that the target has",
     ConversionClass.OTHER: "other numbers",
+    ConversionClass.SCALE: "scales",
 }
 
 
@@ -103,6 +108,24 @@ def of_product(integers: Integers, scales: Bits, source: str) -> Codes:
     codes[nearest.tie] = ConversionClass.EXACT_TIE
     codes[nearest.pattern > largest(source)] = ConversionClass.BEYOND_THE_LARGEST
     codes[integers == 0] = ConversionClass.POSITIVE_ZERO
+    return codes
+
+
+def of_block(how: BlockQuantization, operands: Operands) -> Codes:
+    """The class of each operand of a quantization into blocks, by the scale of its block."""
+    numbers, x = how.format.numbers, how.values(operands.bits)
+    table = numbers.table
+    units = how.format.scales[np.maximum(operands.zero_points, 0)] * how.tensor_scale
+    units = np.where(units > 0, units, 1.0)  # of scales alone
+    quotients = np.abs(x) / units
+    ties = (table[1:] + table[:-1]) / 2
+    codes = np.full(x.shape, ConversionClass.OTHER, np.uint8)
+    codes[quotients < numbers.smallest_normal] = ConversionClass.SUBNORMAL_RESULT
+    codes[np.isin(quotients, table)] = ConversionClass.REPRESENTABLE
+    codes[quotients > table[-1]] = ConversionClass.BEYOND_THE_LARGEST
+    codes[np.isin(quotients, ties)] = ConversionClass.EXACT_TIE
+    codes = _with_specials(codes, operands.bits, how.source)
+    codes[operands.zero_points < 0] = ConversionClass.SCALE
     return codes
 
 

@@ -7,8 +7,7 @@ another aspect. ``source`` is as in the models of misbehaviour.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,10 @@ import numpy.typing as npt
 from tensor_round.contract.dtypes import BY_NAME
 
 from ..reference import FLOATS, Bits, bits_type
+from .blocks.deviations import fitting
 from .conversion import Cast, How, Quantization, Quotient
+from .deviation import NO_REPORT, AnyHow, Deviation, deviated
 from .reference import cast, divided
-
-_NO_REPORT = "no report known"
 
 
 def _by_reciprocal(bits: Bits, scales: Bits, dtype: str) -> tuple[Bits, str]:
@@ -48,29 +47,7 @@ def _narrowed_to(narrow: str) -> Quotient:
     return quotient
 
 
-@dataclass(frozen=True, slots=True)
-class Deviation:
-    """One wrong way to convert: its name, its effect in words, and where it was found.
-
-    ``changes`` are the fields of the conversion that it sets. A runtime has at most one deviation
-    of each ``aspect``.
-    """
-
-    name: str
-    aspect: str
-    about: str
-    source: str
-    changes: Mapping[str, Any] = field(repr=False)  # a value of each field's own type
-
-    def changes_nothing(self, how: How) -> bool:
-        """Whether the conversion has these values already."""
-        return all(getattr(how, name) == value for name, value in self.changes.items())
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def _rounds(name: str, rounding: str, source: str = _NO_REPORT) -> Deviation:
+def _rounds(name: str, rounding: str, source: str = NO_REPORT) -> Deviation:
     about = f"rounds {rounding}, whatever is asked for"
     return Deviation(name, "rounding", about, source, {"rounding": rounding})
 
@@ -94,7 +71,7 @@ ROUNDINGS = (
 CASTS = (
     *ROUNDINGS,
     _through("float32", "gh:ROCm/rocm-libraries#11787, ml_dtypes' float64"),
-    _through("float16", _NO_REPORT),
+    _through("float16", NO_REPORT),
     _through("bfloat16", "gh:flashinfer-ai/flashinfer#5128"),
     Deviation(
         "half added to odd patterns alone",
@@ -121,7 +98,7 @@ CASTS = (
     Deviation(
         *("infinities saturate", "overflow"),
         "gives the largest number for infinities, but not for finite numbers",
-        *(_NO_REPORT, {"infinities_saturate": True}),
+        *(NO_REPORT, {"infinities_saturate": True}),
     ),
     Deviation(
         *("flush subnormals", "zeros", "treats subnormal operands as zeros of the same sign"),
@@ -146,19 +123,19 @@ QUANTIZATIONS = (
     ),
     _quotient(
         *("double rounding through float16", "rounds the quotient to float16 first"),
-        *(_NO_REPORT, _narrowed_to("float16")),
+        *(NO_REPORT, _narrowed_to("float16")),
     ),
     _quotient(
         *("double rounding through bfloat16", "rounds the quotient to bfloat16 first"),
-        *(_NO_REPORT, _narrowed_to("bfloat16")),
+        *(NO_REPORT, _narrowed_to("bfloat16")),
     ),
     _quotient(
         *("quotient in float32", "divides in float32, whatever the scale's type"),
-        *(_NO_REPORT, _quotient_in("float32")),
+        *(NO_REPORT, _quotient_in("float32")),
     ),
     _quotient(
         *("quotient in float64", "divides in float64, whatever the scale's type"),
-        *(_NO_REPORT, _quotient_in("float64")),
+        *(NO_REPORT, _quotient_in("float64")),
     ),
     Deviation(
         *("zero point inside", "zero point", "adds the zero point before it rounds"),
@@ -176,7 +153,7 @@ QUANTIZATIONS = (
     ),
     Deviation(
         *("no saturation", "overflow", "keeps the last bits of numbers beyond the largest"),
-        *(_NO_REPORT, {"wraps": True}),
+        *(NO_REPORT, {"wraps": True}),
     ),
 )
 
@@ -196,26 +173,23 @@ def _fits(deviation: Deviation, how: How) -> bool:
     return deviation.aspect != "overflow" or has_saturation
 
 
-def combinations(how: How) -> Iterator[tuple[Deviation, ...]]:
-    """Every combination of deviations that can occur together, those with the fewest first."""
-    table = CASTS if isinstance(how, Cast) else QUANTIZATIONS
-    fitting = [deviation for deviation in table if _fits(deviation, how)]
+def combinations(how: AnyHow) -> Iterator[tuple[Deviation, ...]]:
+    """Up to three deviations that can occur together, those with the fewest first."""
+    if isinstance(how, Cast | Quantization):
+        table = CASTS if isinstance(how, Cast) else QUANTIZATIONS
+        possible = [deviation for deviation in table if _fits(deviation, how)]
+    else:
+        possible = fitting(how)
     for count in (1, 2, 3):
-        for some in itertools.combinations(fitting, count):
+        for some in itertools.combinations(possible, count):
             if len({deviation.aspect for deviation in some}) == count and _agree(how, some):
                 yield some
 
 
-def _agree(how: How, some: Iterable[Deviation]) -> bool:
+def _agree(how: AnyHow, some: Iterable[Deviation]) -> bool:
     # The formula on bits is for float32 only.
     other = deviated(how, some)
     return (
         not (isinstance(other, Cast) and other.half_for_odd)
         or (other.via or other.source) == "float32"
     )
-
-
-def deviated(how: How, deviations: Iterable[Deviation]) -> How:
-    """The conversion, changed by these deviations."""
-    changes = {name: value for found in deviations for name, value in found.changes.items()}
-    return replace(how, **changes)

@@ -112,6 +112,12 @@ RUNTIMES = (
         "wgpu",
     ),
     RuntimeName(
+        *("torchao", "", False, "torchao's to_mx and nvfp4_quantize, of blocks"),
+        _imported("blocks", "open_torchao"),
+        "torchao",
+        converts=True,
+    ),
+    RuntimeName(
         *("python", "MODULE:FUNCTION", True, "a function that gets and returns a NumPy array"),
         open_function,
         converts=True,

@@ -17,11 +17,20 @@ import numpy as np
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
+from ..conversions.blocks.quantization import Array, BlockQuantization, Blocks
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import FLOATS, ROUNDINGS, Bits, bits_type
 from .forms import Arrays, Form, one_dimensional
-from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, TimedOut, values
+from .runtime import (
+    Adapter,
+    NotTaken,
+    QuantizeBits,
+    QuantizeBlocks,
+    RoundBits,
+    TimedOut,
+    values,
+)
 
 #: Placeholders in the command line for the dtype's and the direction's name.
 DTYPE, ROUNDING = "{dtype}", "{rounding}"
@@ -93,6 +102,28 @@ class Program(Adapter):
 
         return convert
 
+    def block_quantize(self, how: BlockQuantization) -> QuantizeBlocks:
+        """The program, which reads whole blocks; it writes all scales, then all elements."""
+        fmt = how.format
+        words = self._filled(
+            source=(how.source, "float32"),
+            format=(how.target, None),
+            scale=(how.rounding, fmt.rules[0]),
+            tensor_scale=(repr(how.tensor_scale), "1.0"),
+        )
+
+        def quantize(x: Array) -> Blocks:
+            *rows, columns = x.shape
+            if columns % fmt.size:
+                raise CannotVerify(f"{self.name} is given whole blocks", "a program has no shapes")
+            count = x.size // fmt.size
+            written = self._all_written(words, x.tobytes(), count + x.size, how.source)
+            found = np.frombuffer(written, np.uint8)
+            scales = found[:count].reshape(*rows, columns // fmt.size)
+            return self._blocks((scales, found[count:].reshape(x.shape)), fmt, x.shape)
+
+        return quantize
+
     def _filled(self, **told: tuple[str, str | None]) -> list[str]:
         """The command line with these values; one without a placeholder must be its default."""
         words = self._words
@@ -106,12 +137,16 @@ class Program(Adapter):
         """The program's results, an element of the target type for each operand."""
         own = bits_type(target)
         size = bits.size * own.itemsize
-        written = self._written(words, bits.tobytes(), size)
+        return np.frombuffer(self._all_written(words, bits.tobytes(), size, source), own)
+
+    def _all_written(self, words: list[str], given: bytes, size: int, source: str) -> bytes:
+        """What the program writes; raises :class:`CannotVerify` for other than ``size`` bytes."""
+        written = self._written(words, given, size)
         if len(written) != size:
             more = "more than " if len(written) > size else ""
             count = f"{more}{min(len(written), size):,}"
             raise CannotVerify(f"{self.name} wrote {count} bytes for {size:,} of {source}")
-        return np.frombuffer(written, own)
+        return written
 
     def _written(self, words: list[str], given: bytes, size: int) -> bytes:
         """What the program writes, at most one byte more than ``size``."""

@@ -16,10 +16,25 @@ import numpy.typing as npt
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
+from ..conversions.blocks.quantization import (
+    BlockDequantization,
+    BlockHow,
+    BlockQuantization,
+    Blocks,
+)
 from ..conversions.conversion import Cast, Quantization
-from ..reference import FLOATS, ROUNDINGS
+from ..reference import FLOATS, ROUNDINGS, Bits
 from .forms import ANY, Arrays, Values
-from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, TimedOut, first_line
+from .runtime import (
+    Adapter,
+    DequantizeBlocks,
+    NotTaken,
+    QuantizeBits,
+    QuantizeBlocks,
+    RoundBits,
+    TimedOut,
+    first_line,
+)
 
 #: A function of arrays; see :class:`PythonFunction`.
 Function = Callable[..., npt.NDArray[Any]]
@@ -28,7 +43,8 @@ Function = Callable[..., npt.NDArray[Any]]
 class PythonFunction(Adapter):
     """A function ``(x)`` that rounds, ``(x, dtype)`` that casts, or one that quantizes.
 
-    The last is ``(x, scale, zero_point)``. A function may have further parameters: ``rounding``,
+    The last is ``(x, scale, zero_point)``, or for blocks ``(x, format, scale)`` and
+    ``(scales, codes, format, dtype)``. A function may have further parameters: ``rounding``,
     ``saturate`` and ``axis``. Without them it must round ties to even and saturate types of 8
     bits, and is not verified per axis.
     """
@@ -82,6 +98,33 @@ class PythonFunction(Adapter):
             lambda trial: self._called(how.source, *how.arrays(trial), **more), how
         )
 
+    def block_quantize(self, how: BlockQuantization) -> QuantizeBlocks:
+        """The function ``(x, format, scale)``, which returns the codes of scales and elements."""
+        more = self._scaled(how)
+
+        def quantize(x: Values) -> Blocks:
+            found = self._called(how.source, x.copy(), how.target, how.rounding, **more)
+            return self._blocks(found, how.format, x.shape)
+
+        return quantize
+
+    def block_dequantize(self, how: BlockDequantization) -> DequantizeBlocks:
+        """The function ``(scales, codes, format, dtype)``, which returns numbers of the type."""
+        more, own = self._scaled(how), BY_NAME[how.target].numpy
+
+        def dequantize(blocks: Blocks) -> Bits:
+            scales, codes = (part.copy() for part in blocks)
+            found = self._called(how.source, scales, codes, how.source, own, **more)
+            return self._converted(found, how.target, codes.size)
+
+        return dequantize
+
+    def _scaled(self, how: BlockHow) -> dict[str, object]:
+        """The argument of the tensor's scale, if the function has a parameter for it."""
+        if how.tensor_scale != 1 and "tensor_scale" not in self._parameters:
+            raise NotTaken("it has no parameter tensor_scale")
+        return self._named(tensor_scale=np.float32(how.tensor_scale))
+
     def _named(self, **asked: object) -> dict[str, object]:
         """Those of the arguments that the function has a parameter for."""
         return {name: value for name, value in asked.items() if name in self._parameters}
@@ -89,6 +132,8 @@ class PythonFunction(Adapter):
     def _called(self, dtype: str, *arguments: object, **more: object) -> object:
         """The function's result; raises :class:`CannotVerify` if the function raises."""
         result = self._returned(arguments, more)
+        if isinstance(result, NotImplementedError):
+            raise NotTaken(first_line(result))
         if isinstance(result, BaseException):
             raise self._failed(dtype, result) from result
         return result

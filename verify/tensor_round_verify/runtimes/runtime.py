@@ -12,6 +12,8 @@ import numpy as np
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
+from ..conversions.blocks.formats import BlockFormat
+from ..conversions.blocks.quantization import BlockDequantization, BlockQuantization, Blocks
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import Bits, bits_type
@@ -22,6 +24,9 @@ from .tensors import Array, Tensor
 RoundBits = Callable[[Bits], Bits]
 #: Quantizes one tensor.
 QuantizeBits = Callable[[Trial], Bits]
+#: Quantizes an array into blocks; the other decodes them.
+QuantizeBlocks = Callable[[Values], Blocks]
+DequantizeBlocks = Callable[[Blocks], Bits]
 
 
 class TimedOut(CannotVerify):
@@ -97,6 +102,14 @@ class Adapter:
         """The function that quantizes by each tensor's scales and zero points."""
         raise NotTaken("it has no quantize_linear here")
 
+    def block_quantize(self, how: BlockQuantization) -> QuantizeBlocks:
+        """The function that quantizes arrays, whose last dimension has blocks."""
+        raise NotTaken("it has no block_quantize here")
+
+    def block_dequantize(self, how: BlockDequantization) -> DequantizeBlocks:
+        """The function that decodes scales and elements, as patterns of the target type."""
+        raise NotTaken("it has no block_dequantize here")
+
     def run_onnx(
         self, model: bytes, given: Mapping[str, Array], names: Sequence[str]
     ) -> dict[str, Tensor]:
@@ -140,6 +153,27 @@ class Adapter:
             return self._converted(result, how.target, trial.bits.size)
 
         return quantize
+
+    def _blocks(self, result: object, fmt: BlockFormat, shape: tuple[int, ...]) -> Blocks:
+        """The codes of scales and elements, of which two may share a byte.
+
+        Raises :class:`CannotVerify` for other shapes.
+        """
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise CannotVerify(f"{self.name} returned no pair of scales and codes")
+        scales, codes = (np.ascontiguousarray(part) for part in result)
+        *rows, columns = shape
+        expected = (*rows, -(-columns // fmt.size))
+        if scales.shape != expected or scales.itemsize != 1:
+            told = f"scales {scales.dtype} of shape {scales.shape}"
+            raise CannotVerify(f"{self.name} returned {told}, not bytes of shape {expected}")
+        if fmt.bits == 4 and codes.shape == (*rows, -(-columns // 2)):
+            low = codes.view(np.uint8)
+            codes = np.stack([low & 15, low >> 4], -1).reshape(*rows, -1)[..., :columns]
+        if codes.shape != shape or codes.itemsize != 1:
+            told = f"codes {codes.dtype} of shape {codes.shape}"
+            raise CannotVerify(f"{self.name} returned {told} for {fmt.name} of shape {shape}")
+        return scales.view(np.uint8), codes.view(np.uint8)
 
     def _patterns(self, result: object, bits: Bits, dtype: str) -> Bits:
         """The patterns of a result; raises :class:`CannotVerify` for another dtype or shape."""

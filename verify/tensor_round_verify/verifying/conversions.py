@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -11,35 +12,68 @@ import numpy.typing as npt
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
-from ..conversions.classes import ConversionClass, of_cast, of_quotient
-from ..conversions.conversion import Cast, How, Quantization
-from ..conversions.deviations import combinations, deviated
+from ..conversions.blocks.deviations import SOURCES_OF_LAYOUTS
+from ..conversions.blocks.formats import FORMATS
+from ..conversions.blocks.operands import (
+    LAYOUTS,
+    block_operands,
+    coded_blocks,
+    decoded_operands,
+    quantized_operands,
+)
+from ..conversions.blocks.quantization import (
+    Array,
+    BlockDequantization,
+    BlockHow,
+    BlockQuantization,
+    Blocks,
+)
+from ..conversions.classes import ConversionClass, of_block, of_cast, of_quotient
+from ..conversions.conversion import Cast, Quantization
+from ..conversions.deviation import NO_REPORT, AnyHow, Deviation, deviated
+from ..conversions.deviations import combinations
 from ..conversions.patterns import Operands, cast_operands, trials
 from ..conversions.reference import cast, quantized
 from ..explain import FEW, Explanation
 from ..reference import FLOATS, ROUNDINGS, Bits, Flags, is_nan
-from ..runtimes.runtime import Adapter
-from .results import Effect, Example, Verdict
+from ..runtimes.runtime import Adapter, QuantizeBlocks
+from .results import CallFault, Effect, Example, Verdict
 from .tally import Block, Tally
 
-ConversionOperator = Literal["cast", "quantize_linear"]
+ConversionOperator = Literal["cast", "quantize_linear", "block_quantize", "block_dequantize"]
 #: From the place of an operand to its index in a tensor.
 IndexOf = Callable[[int], tuple[int, ...]]
 
 #: The types that each operator converts from, and those that it converts to.
-SOURCES = {"cast": ("float32", "float64"), "quantize_linear": ("float32", "float16", "bfloat16")}
+_NARROW = ("float32", "float16", "bfloat16")
+SOURCES = {
+    "cast": ("float32", "float64"),
+    "quantize_linear": _NARROW,
+    "block_quantize": _NARROW,
+    "block_dequantize": tuple(FORMATS),
+}
 TARGETS = {
     "cast": ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
     "quantize_linear": ("int8", "uint8", "int16", "uint16"),
+    "block_quantize": tuple(FORMATS),
+    "block_dequantize": _NARROW,
 }
+#: A scale of the tensor that is no power of two, for NVFP4.
+TENSOR_SCALE = float(np.float32(0.0123))
+
+_STOCHASTIC = "the same array gives other results in another call: rounding is stochastic"
 
 
 def conversions(
-    operator: ConversionOperator, dtypes: Sequence[str], roundings: Sequence[str]
-) -> list[How]:
+    operator: ConversionOperator,
+    dtypes: Sequence[str],
+    roundings: Sequence[str],
+    scale: str | None = None,
+) -> list[AnyHow]:
     """The conversions to verify.
 
-    ``dtypes`` names types of operands, types of results, or both. Raises :class:`CannotVerify`.
+    ``dtypes`` names types of operands, types of results, or both; ``scale`` is the rule of the
+    scales of blocks, by default each format's own. Raises :class:`CannotVerify`.
     """
     sources, targets, named = SOURCES[operator], TARGETS[operator], set(dtypes)
     asked = [
@@ -48,15 +82,26 @@ def conversions(
         if source in named or not named & set(sources)
         for target in targets
         if target in named or not named & set(targets)
-        for how in _between(source, target, operator)
+        for how in _between(source, target, operator, scale)
         if not roundings or how.rounding in roundings
     ]
     if not asked or named - {*sources, *targets}:
-        raise CannotVerify(f"{operator} is verified of {', '.join((*sources, *targets))} alone")
+        of = f" by {scale}" if scale and not named - {*sources, *targets} else ""
+        raise CannotVerify(f"{operator} is verified of {', '.join((*sources, *targets))} alone{of}")
     return asked
 
 
-def _between(source: str, target: str, operator: str) -> Iterator[How]:
+def _between(source: str, target: str, operator: str, scale: str | None) -> Iterator[AnyHow]:
+    if operator == "block_quantize":
+        rule = scale or FORMATS[target].rules[0]
+        if rule in FORMATS[target].rules:
+            for tensor_scale in (1.0, TENSOR_SCALE)[: 1 + FORMATS[target].is_nv]:
+                yield BlockQuantization(source, target, rule, tensor_scale)
+        return
+    if operator == "block_dequantize":
+        for tensor_scale in (1.0, TENSOR_SCALE)[: 1 + FORMATS[source].is_nv]:
+            yield BlockDequantization(source, target, tensor_scale=tensor_scale)
+        return
     if operator == "quantize_linear":
         yield from (Quantization(source, target, per_axis) for per_axis in (False, True))
         return
@@ -64,11 +109,24 @@ def _between(source: str, target: str, operator: str) -> Iterator[How]:
         yield from (Cast(source, target, rounding, saturate) for rounding in ROUNDINGS)
 
 
-def conversion_verdict(runtime: Adapter, how: How, done: Callable[[int], None]) -> Verdict:
+def conversion_verdict(runtime: Adapter, how: AnyHow, done: Callable[[int], None]) -> Verdict:
     """The verdict on a conversion by a runtime; raises :class:`NotTaken`.
 
     ``done`` is called with 1 at the end.
     """
+    verdict = _verdict(runtime, how)
+    done(1)
+    return verdict
+
+
+@np.errstate(all="ignore")  # what deviations compute may overflow
+def _verdict(runtime: Adapter, how: AnyHow) -> Verdict:
+    if isinstance(how, BlockQuantization):
+        return _block_verdict(runtime, how)
+    if isinstance(how, BlockDequantization):
+        blocks = coded_blocks(how.format)
+        got = runtime.block_dequantize(how)(blocks)
+        return _laid_out(how, blocks, lambda some: (decoded_operands(how.format, some), got))
     if isinstance(how, Cast):
         converted = runtime.cast(how)
         bits = cast_operands(how.source, how.target)
@@ -78,12 +136,73 @@ def conversion_verdict(runtime: Adapter, how: How, done: Callable[[int], None]) 
         tensors = list(trials(how.source, how.target, per_axis=how.per_axis))
         got = np.concatenate([convert(trial) for trial in tensors])
         operands = Operands.joined([trial.operands() for trial in tensors])
-    verdict = verdict_on(how, operands, got)
-    done(1)
+    return verdict_on(how, operands, got)
+
+
+def _block_verdict(runtime: Adapter, how: BlockQuantization) -> Verdict:
+    quantize, x = runtime.block_quantize(how), block_operands(how)
+    found = quantize(x)
+    verdict = _laid_out(how, found, lambda some: quantized_operands(how, x, some))
+    if not all(map(np.array_equal, found, quantize(x))):
+        return replace(verdict, calls=(CallFault(_STOCHASTIC),))
+    others = list(_of_other_arrays(quantize, x))
+    return replace(
+        verdict,
+        calls=tuple(other for other in others if isinstance(other, CallFault)),
+        refused=tuple(other for other in others if isinstance(other, str)),
+        specials=tuple(_of_specials(how, quantize, x)),
+    )
+
+
+def _laid_out(
+    how: BlockHow, blocks: Blocks, judged: Callable[[Blocks], tuple[Operands, Bits]]
+) -> Verdict:
+    """The verdict on blocks; if they lie wrongly, they are explained as they should lie."""
+    verdict = verdict_on(how, *judged(blocks))
+    if verdict.explanation.complete:
+        return verdict
+    for name, mended in LAYOUTS.items():
+        if name != "nibbles swapped" or how.format.bits == 4:
+            other = verdict_on(how, *judged(mended(blocks)))
+            if other.wrong < verdict.wrong and other.explanation.numbers is not None:
+                layout = Deviation(
+                    name, "layout", name, SOURCES_OF_LAYOUTS.get(name, NO_REPORT), {}
+                )
+                found = (layout, *other.explanation.numbers)
+                return replace(verdict, explanation=Explanation(found, ()))
     return verdict
 
 
-def verdict_on(how: How, operands: Operands, got: Bits, index: IndexOf | None = None) -> Verdict:
+def _of_other_arrays(quantize: QuantizeBlocks, x: Array) -> Iterator[CallFault | str]:
+    """Faults with arrays that are no rows of whole blocks, and their refusals in words."""
+    rows = x[:12]
+    part = rows[:, :-3]
+    padded = np.concatenate([part, np.zeros((12, 3), x.dtype)], axis=1)
+    for array, whole in ((rows.reshape(-1), rows), (rows.reshape(3, 4, -1), rows), (part, padded)):
+        try:
+            scales, codes = quantize(array)
+        except CannotVerify as error:
+            yield f"an array of shape {array.shape}: {error.reason}"
+            continue
+        right = quantize(whole)
+        same = right[1][:, : array.shape[-1]].reshape(codes.shape)
+        if (scales.reshape(-1) != right[0].reshape(-1)).any() or (codes != same).any():
+            yield CallFault(f"an array of shape {array.shape} has other results than its rows")
+
+
+def _of_specials(how: BlockQuantization, quantize: QuantizeBlocks, x: Array) -> Iterator[str]:
+    """The scale of a block with a NaN, and of one with infinity, of which there is no rule."""
+    for special in (np.nan, np.inf):
+        block = x[:1].copy()
+        block[0, 1] = special
+        try:
+            scale = how.format.scale_value(int(quantize(block)[0][0, 0]))
+            yield f"{how.target}: the scale of a block with {special} is {scale}"
+        except CannotVerify as error:
+            yield f"{how.target}: a block with {special} is refused: {error.reason}"
+
+
+def verdict_on(how: AnyHow, operands: Operands, got: Bits, index: IndexOf | None = None) -> Verdict:
     """The verdict on the results of a conversion for these operands.
 
     ``index`` tells where in a tensor an operand is, for those that are one's elements.
@@ -92,6 +211,12 @@ def verdict_on(how: How, operands: Operands, got: Bits, index: IndexOf | None = 
         bits = operands.bits
         want = cast(bits, how.source, how.target, how.rounding, saturate=how.saturate)
         codes = of_cast(bits, how.source, how.target)
+    elif isinstance(how, BlockQuantization):
+        want, codes = how.results(operands), of_block(how, operands)
+    elif isinstance(how, BlockDequantization):
+        want = how.results(operands)
+        codes = np.full(want.shape, ConversionClass.REPRESENTABLE, np.uint8)
+        codes[is_nan(how.target, want)] = ConversionClass.NAN
     else:
         each = (operands.bits, operands.scales, operands.zero_points, how.source, how.target)
         want, codes = quantized(*each), of_quotient(*each)
@@ -103,9 +228,11 @@ def verdict_on(how: How, operands: Operands, got: Bits, index: IndexOf | None = 
     tally.add(Block(codes, places, x, y, z, effects(y, z)))
 
     def example(place: int, x: int, got: int, want: int) -> Example:
-        given = _given(how.source, operands, place)
+        given, to = _given(how, operands, place), how.target
+        if isinstance(how, BlockQuantization) and operands.zero_points[place] < 0:
+            to = f"scale of {how.target}"
         where = None if index is None else index(place)
-        return Example(how.source, x, got, want, to=how.target, given=given, index=where)
+        return Example(how.source, x, got, want, to=to, given=given, index=where)
 
     explanation = _explained(how, operands, got, wrong)
     return tally.verdict((how.name, how.rounding), tuple(ConversionClass), explanation, example)
@@ -119,9 +246,9 @@ def differs(got: Bits, want: Bits, target: str) -> Flags:
     return wrong
 
 
-def _explained(how: How, operands: Operands, got: Bits, wrong: Flags) -> Explanation:
+def _explained(how: AnyHow, operands: Operands, got: Bits, wrong: Flags) -> Explanation:
     """The simplest deviations that predict every result."""
-    nan = is_nan(how.source, operands.bits)
+    nan = is_nan(how.source, operands.bits) if how.source in FLOATS else np.zeros_like(wrong)
     nans = None if (wrong & nan).any() else ()
     places = np.flatnonzero(wrong & ~nan)
     if not places.size:
@@ -146,8 +273,17 @@ def effects(got: Bits, want: Bits) -> npt.NDArray[np.uint8]:
     return np.where(by_one, Effect.OFF_BY_ONE, Effect.OTHER).astype(np.uint8)
 
 
-def _given(source: str, operands: Operands, place: int) -> str:
+def _given(how: AnyHow, operands: Operands, place: int) -> str:
     if not operands.scales.size:
         return ""
-    scale = operands.scales[place : place + 1].view(BY_NAME[source].numpy)[0]
-    return f"by scale {scale} and zero point {operands.zero_points[place]}"
+    point = int(operands.zero_points[place])
+    if isinstance(how, Cast | Quantization):
+        scale = operands.scales[place : place + 1].view(BY_NAME[how.source].numpy)[0]
+        return f"by scale {scale} and zero point {point}"
+    by = "" if how.tensor_scale == 1 else f" and the tensor's {how.tensor_scale:.9g}"
+    if isinstance(how, BlockDequantization):
+        return f"by {how.format.scale_value(point)}{by}"
+    if point < 0:
+        return f"as amax{by and ' by'}{by[4:]}"
+    amax = how.values(operands.scales[place : place + 1])[0]
+    return f"by {how.format.scale_value(point)}{by} of amax {amax:.9g}"

@@ -16,6 +16,7 @@ from tensor_round.contract.differences.classes import PatternClass
 from tensor_round.contract.differences.document import Value
 from tensor_round.contract.dtypes import BY_NAME
 
+from ..conversions.blocks.formats import FORMATS
 from ..conversions.classes import ConversionClass
 from ..explain import Explanation
 from ..reference import FLOATS, Bits, is_nan
@@ -79,6 +80,15 @@ def _values(bits: Bits, dtype: str) -> npt.NDArray[np.float64]:
     return bits.view(BY_NAME[dtype].numpy).astype(np.float64)
 
 
+def _value(dtype: str, bits: int) -> Value:
+    """The value of a pattern of a dtype, of an element of a block format, or of its scale."""
+    if dtype in FORMATS:
+        return FORMATS[dtype].element_value(bits)
+    if dtype.startswith("scale of "):
+        return FORMATS[dtype.removeprefix("scale of ")].scale_value(bits)
+    return Value.of(dtype, bits)
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """One wrong result: the patterns of operand ``x``, result ``got`` and right result ``want``."""
@@ -96,7 +106,7 @@ class Example:
     def _values(self) -> dict[str, Value]:
         to = self.to or self.dtype
         rows = (("x", self.dtype, self.x), ("got", to, self.got), ("want", to, self.want))
-        return {name: Value.of(dtype, bits) for name, dtype, bits in rows}
+        return {name: _value(dtype, bits) for name, dtype, bits in rows}
 
     def __str__(self) -> str:
         x, got, want = (f"{each.value} ({each.bits})" for each in self._values().values())
@@ -164,6 +174,8 @@ class Verdict:
     nans: NanBits | None = None
     calls: tuple[CallFault, ...] = ()
     refused: tuple[str, ...] = ()
+    #: Of blocks: what became of those with a NaN or infinity, which no rule tells.
+    specials: tuple[str, ...] = ()
 
     @property
     def right(self) -> bool:
@@ -223,6 +235,7 @@ class Verdict:
             "nans": self.nans and self.nans.as_data(),
             "calls": [fault.as_data() for fault in self.calls],
             "refused": list(self.refused),
+            "specials": list(self.specials),
             "sentence": str(self),
             "sha256": self.digest,
         }
@@ -277,6 +290,7 @@ class Report:
             lines += [f"  {example}" for example in examples]
         lines += _of_nans(self)
         lines += _apart(dict.fromkeys(f"refused: {r}" for v in self.verdicts for r in v.refused))
+        lines += _apart(dict.fromkeys(told for v in self.verdicts for told in v.specials))
         rows = _grouped(self.lacking, lambda row: (row.dtype, row.why))
         lines += _apart(f"{_named(some)}: not supported: {some[0].why}" for some in rows)
         return "\n".join([*lines, *_apart(self.notes)])

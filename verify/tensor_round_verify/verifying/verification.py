@@ -13,6 +13,7 @@ from tensor_round.contract.errors import CannotVerify, InvalidArgument
 from tensor_round.contract.progress import ProgressCallback, counted
 from tensor_round.contract.rounding import Rounding, RoundingName
 
+from ..conversions.blocks.formats import FORMATS, RULES, FormatName
 from ..patterns import pattern_count
 from ..reference import ROUNDINGS, WIDTHS, bits_type
 from ..runtimes import TIMEOUT, Adapter, NotTaken, PythonFunction, Runtime, open_runtime
@@ -22,7 +23,7 @@ from .results import Lacking, Pair, Report, Verdict
 from .rounding import NANS, Judges, Nans
 
 #: What may be verified.
-Operator = Literal["round", "cast", "quantize_linear"]
+Operator = Literal["round", "cast", "quantize_linear", "block_quantize", "block_dequantize"]
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 Progress = bool | ProgressCallback
 #: A dtype and direction, how much of the progress it is, and the function that judges it.
@@ -33,8 +34,9 @@ def verify(
     runtime: str | Function | Runtime,
     *,
     operator: Operator = "round",
-    dtypes: Sequence[DTypeName] = (),
+    dtypes: Sequence[DTypeName | FormatName] = (),
     roundings: Sequence[RoundingName | Rounding] = (),
+    scale: str | None = None,
     every: bool = False,
     nans: Nans | None = None,
     progress: Progress = False,
@@ -45,6 +47,10 @@ def verify(
     With the ``operator`` ``cast`` or ``quantize_linear`` it is verified in these instead, at
     every tie and every number of the target. There any NaN is right for a NaN, and ``every`` has
     no effect.
+
+    With ``block_quantize`` or ``block_dequantize`` the ``dtypes`` are block formats, such as
+    ``mxfp4_e2m1``, and types of operands; ``scale`` is the rule of scales: ``floor``, which is
+    the specification's, ``ceil``, ``rceil`` or ``even``.
 
     ``runtime`` is a name as on the command line (``onnxruntime``, ``cmd:./kernel``), or a function
     from NumPy array to NumPy array. ``dtypes`` and ``roundings`` default to all that it supports.
@@ -59,8 +65,9 @@ def verify(
     a value of another form, or supports nothing of what is asked for.
     """
     _check("operator", [operator], OPERATORS)
-    _check("dtypes", dtypes, tuple(WIDTHS))
+    _check("dtypes", dtypes, (*WIDTHS, *FORMATS))
     _check("roundings", roundings, ROUNDINGS)
+    _check("scale", [scale] if scale else [], RULES)
     _check("nans", [nans] if nans else [], NANS)
     names = [str(rounding) for rounding in roundings]
     if operator == "round" and isinstance(runtime, Runtime):
@@ -73,7 +80,7 @@ def verify(
         opened = PythonFunction(runtime, timeout)
     if operator == "round":
         return _verify_rounding(opened, dtypes, names, every, nans, progress)
-    return _verify_conversions(opened, operator, dtypes, names, progress)
+    return _verify_conversions(opened, operator, dtypes, names, scale, progress)
 
 
 def _verify_rounding(
@@ -113,10 +120,11 @@ def _verify_conversions(
     operator: ConversionOperator,
     dtypes: Sequence[str],
     roundings: Sequence[str],
+    scale: str | None,
     progress: Progress,
 ) -> Report:
     with contextlib.closing(runtime):
-        asked = conversions(operator, dtypes, roundings)
+        asked = conversions(operator, dtypes, roundings, scale)
         with counted(progress, len(asked), "verifying") as done:
             trials = (
                 ((how.name, how.rounding), 1, partial(conversion_verdict, runtime, how, done))

@@ -1,0 +1,88 @@
+"""Named deviations of block formats; ``source`` is as in the other tables of deviations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..deviation import NO_REPORT, Deviation
+from .formats import RULES
+from .quantization import E1M2, BlockHow, BlockQuantization
+
+
+def _deviation(aspect: str, name: str, source: str = NO_REPORT, **changes: Any) -> Deviation:
+    return Deviation(name, aspect, name, source, changes)
+
+
+_TE = "gh:NVIDIA/TransformerEngine#3262"
+_TT = "gh:tenstorrent/tt-metal#51971"
+_RECIPROCALS = "gh:radixark/miles#1261, gh:RobTand/prismaquant#567, gh:arch-hdl-lang/arch-com#905"
+_RULES = {"floor": "gh:ROCm/aiter#3212", "ceil": "gh:vllm-project/vllm#43557"}
+QUANTIZATIONS = (
+    _deviation("rounding", "ties away", "gh:ROCm/aiter#2247", element_rounding="ties_to_away"),
+    _deviation("rounding", "ties toward zero", "modelopt", element_rounding="ties_to_zero"),
+    _deviation("rounding", "truncation", element_rounding="toward_zero"),
+    *(_deviation("rule", f"scale by {r}", _RULES.get(r, NO_REPORT), rounding=r) for r in RULES),
+    _deviation("amax", "amax in bfloat16", amax_in="bfloat16"),
+    _deviation("amax", "amax in float16", amax_in="float16"),
+    _deviation("least", "least scales raised to normal ones", "torchao", least_stored="normal"),
+    _deviation("divisor", "2^-126 for 2^-127", "gh:pytorch/ao#4725", least_divisor="normal"),
+    _deviation("divisor", "1 for 2^-127", f"torchao, {_TE}", least_divisor="one"),
+    *(_deviation("divisor", f"by the scale of {r}", "gh:kekzl/imp#250", divisor=r) for r in RULES),
+    _deviation("divisor", "by the scale before it was rounded", divisor="unrounded"),
+    _deviation("steps", "scale in float32 steps", "torchao", scale_in_float32=True),
+    _deviation("steps", "log2 in float32", "torchao", scale_in_float32=True),
+    _deviation("quotient", "reciprocal", _RECIPROCALS, quotient="reciprocal"),
+    _deviation("quotient", "reciprocal by parts", "torchao", quotient="reciprocal by parts"),
+    _deviation("quotient", "quotient in float32", quotient="float32"),
+    _deviation("quotient", "quotient in bfloat16", quotient="bfloat16"),
+    _deviation("quotient", "quotient in float16", quotient="float16"),
+    _deviation("overflow", "no saturation", saturated=False),
+    _deviation("subnormals", "subnormal elements flushed", subnormals="flushed"),
+    _deviation("subnormals", "subnormal elements truncated", subnormals="truncated"),
+    _deviation("subnormals", "subnormal elements a binade too small", _TT, subnormals="halved"),
+    _deviation("zeros", "zero's sign lost", zeros="positive"),
+    _deviation("zeros", "every zero negative", "modelopt", zeros="negative"),
+    _deviation("elements", "elements of E1M2", numbers=E1M2),
+)
+DEQUANTIZATIONS = (
+    _deviation("least", "2^-127 as 2^-126", "gh:pytorch/ao#4725", least="normal"),
+    _deviation("least", "2^-127 as zero", _TE, least="zero"),
+    _deviation("nan", "scale 255 as infinity", _TE, nan=float("inf")),
+    _deviation("nan", "scale 255 as 2^128", nan=2.0**128),
+    _deviation("scale", "scale rounded to the result's type", "torchao", scale_in_result=True),
+    _deviation("product", "product in bfloat16", product_in="bfloat16"),
+    _deviation("product", "product in float16", product_in="float16"),
+    _deviation("subnormals", "subnormal elements flushed", subnormals=0.0),
+    _deviation("subnormals", "subnormal elements a binade too small", _TT, subnormals=0.5),
+    _deviation("zeros", "zero's sign lost", zeros="positive"),
+    _deviation("elements", "elements of E1M2", numbers=E1M2),
+)
+#: Of what lies at a wrong place, by the names of :data:`~.operands.LAYOUTS`.
+SOURCES_OF_LAYOUTS = {"nibbles swapped": "gh:triton-lang/triton#11668"}
+#: The formats that a deviation, or an aspect, is possible in; without an entry all.
+_FLOATS = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4_e2m1", "nvfp4")
+_MX = (*_FLOATS[:5], "mxint8")
+_FORMATS = {
+    **dict.fromkeys(("zeros", "subnormals"), _FLOATS),
+    **dict.fromkeys(("2^-126 for 2^-127", "1 for 2^-127", "log2 in float32"), _MX),
+    **dict.fromkeys(("scale by rceil", "by the scale of rceil"), _MX),
+    **dict.fromkeys(("2^-127 as 2^-126", "2^-127 as zero", "nan"), _MX),
+    **dict.fromkeys(("reciprocal", "quotient in float32", "product in bfloat16"), ("nvfp4",)),
+    **dict.fromkeys(("reciprocal by parts", "scale in float32 steps"), ("nvfp4",)),
+    "by the scale before it was rounded": ("nvfp4",),
+    "elements": ("mxfp4_e2m1", "nvfp4"),
+}
+
+
+def fitting(how: BlockHow) -> list[Deviation]:
+    """The deviations that are possible here."""
+    quantizes = isinstance(how, BlockQuantization)
+    same = {"by the scale of " + how.rounding}
+    if how.tensor_scale == 1:
+        same.add("reciprocal by parts")
+    return [
+        row
+        for row in (QUANTIZATIONS if quantizes else DEQUANTIZATIONS)
+        if how.format.name in (_FORMATS.get(row.name) or _FORMATS.get(row.aspect) or _MX + _FLOATS)
+        if row.name not in same and not row.changes_nothing(how)
+    ]

@@ -1,0 +1,196 @@
+"""Quantization into blocks, and back, as values: their rules, and the results that they give.
+
+The defaults are right; a deviation changes them. All arithmetic is in float64, and exact but where
+a deviation rounds: a product of scales and a middle between two elements has at most 32 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensor_round.contract.dtypes import BY_NAME
+
+from ...reference import Bits
+from ..patterns import Operands
+from ..reference import as_bits
+from .formats import FORMATS, BlockFormat, Codes, Doubles, Numbers, Wide, mx_scales, nearest
+
+Array = npt.NDArray[Any]
+#: The codes of scales, [rows, blocks], and of elements, [rows, elements].
+Blocks = tuple[Codes, Codes]
+
+#: The other split of 4 bits, which no format has.
+E1M2 = Numbers(2, 1, 7)
+#: How amax / 6 is rounded to E4M3 by the rules of scales.
+_NV_RULES = {"even": "ties_to_even", "floor": "toward_zero", "ceil": "toward_positive"}
+
+
+@dataclass(frozen=True, slots=True)
+class BlockQuantization:
+    """A quantization into blocks: of each operand, and of the amax of each block.
+
+    Operands have amax in ``scales``, and the code of the stored scale in ``zero_points``: -1 where
+    that scale itself is the result. ``rounding`` is the rule of scales. With ``tensor_scale`` the
+    scales of NVFP4 are relative to a float32 of the tensor.
+    """
+
+    source: str
+    target: str
+    rounding: str
+    tensor_scale: float = 1.0
+    element_rounding: str = "ties_to_even"
+    amax_in: str = ""
+    scale_in_float32: bool = False
+    #: "normal" if lesser scales are raised to the least normal number, of E8M0 to 2^-126.
+    least_stored: str = ""
+    least_divisor: str = ""
+    #: By what elements are divided: the scale of another rule, or one that is not rounded.
+    divisor: str = ""
+    quotient: str = "exact"
+    saturated: bool = True
+    subnormals: str = "kept"
+    zeros: str = "kept"
+    numbers: Numbers | None = None
+
+    @property
+    def format(self) -> BlockFormat:
+        """The format of the results."""
+        return FORMATS[self.target]
+
+    @property
+    def name(self) -> str:
+        """The name in reports: the types, and whether there is a scale of the tensor."""
+        more = "" if self.tensor_scale == 1 else ", with a tensor scale"
+        return f"{self.source} to {self.target}{more}"
+
+    def results(self, operands: Operands) -> Bits:
+        """The codes for these operands."""
+        amax, stored = self.values(operands.scales), operands.zero_points
+        scales = self.scales(amax, self.rounding)
+        if self.least_stored:
+            scales = np.maximum(scales, self.format.normal_scale)
+        elements = self._elements(self.values(operands.bits), self._divisors(amax, stored))
+        return np.where(stored < 0, scales, elements).astype(np.uint8)
+
+    def values(self, bits: Bits) -> Doubles:
+        """The numbers of operands' patterns."""
+        return bits.view(BY_NAME[self.source].numpy).astype(np.float64)
+
+    def scales(self, amax: Doubles, rule: str) -> Wide:
+        """The codes of the scales of blocks with these largest magnitudes; 0 for that of zeros."""
+        fmt, some = self.format, np.where(amax > 0, amax, 1.0)
+        if self.amax_in:
+            some = some.astype(BY_NAME[self.amax_in].numpy).astype(np.float64)
+        if not fmt.is_nv:
+            numbers = self.numbers or fmt.numbers
+            found = mx_scales(rule, some, numbers, by_log2=self.scale_in_float32)
+        else:
+            unit = self.tensor_scale * fmt.numbers.largest
+            if self.scale_in_float32:
+                steps = some.astype(np.float32) / np.float32(fmt.numbers.largest)
+                some, unit = (steps / np.float32(self.tensor_scale)).astype(np.float64), 1.0
+            how = _NV_RULES.get(rule, rule)
+            found = nearest(some, np.full(some.shape, unit), fmt.scales, how)
+        return np.where(amax > 0, found, 0)
+
+    def _divisors(self, amax: Doubles, stored: Wide) -> Doubles:
+        if self.divisor == "unrounded":
+            found: Doubles = amax / self.format.numbers.largest
+            return found
+        codes = self.scales(amax, self.divisor) if self.divisor else np.maximum(stored, 0)
+        if self.least_divisor == "normal":
+            codes = np.maximum(codes, self.format.normal_scale)
+        divisors = self.format.scales[codes] * self.tensor_scale
+        return np.where(codes == 0, 1.0, divisors) if self.least_divisor == "one" else divisors
+
+    def _elements(self, values: Doubles, unit: Doubles) -> Codes:
+        fmt, numbers = self.format, self.numbers or self.format.numbers
+        # Codes beyond the largest keep their last bits; those of FP8 are its NaNs and infinity.
+        table = numbers.values(range(numbers.top + 1 if self.saturated else 4 * numbers.top))
+        x, unit = np.abs(values), np.where(unit > 0, unit, 1.0)
+        if self.quotient != "exact":
+            x, unit = self._quotients(x, unit), np.ones(x.shape)
+        subnormal = x < numbers.smallest_normal * unit
+        if self.subnormals == "halved":
+            x = np.where(subnormal, x / 2, x)
+        found = nearest(x, unit, table, self.element_rounding)
+        if self.subnormals == "flushed":
+            found = np.where(found < 1 << numbers.fraction_bits, 0, found)
+        if self.subnormals == "truncated":
+            found = np.where(subnormal, nearest(x, unit, table, "toward_zero"), found)
+        found &= (1 << (fmt.bits - 1)) - 1
+        negative = np.signbit(values)
+        if self.zeros != "kept":
+            is_zero = values == 0 if self.zeros == "negative" else found == 0
+            negative = np.where(is_zero, self.zeros == "negative", negative)
+        return fmt.signed(found, negative)
+
+    def _quotients(self, x: Doubles, unit: Doubles) -> Doubles:
+        """The quotients as they are rounded before they are rounded to elements."""
+        if self.quotient in ("float16", "bfloat16"):
+            return (x / unit).astype(BY_NAME[self.quotient].numpy).astype(np.float64)
+        one, narrow, by = np.float32(1), x.astype(np.float32), unit.astype(np.float32)
+        if self.quotient == "float32":
+            return (narrow / by).astype(np.float64)
+        reciprocal = one / by
+        if self.quotient == "reciprocal by parts":
+            tensor = np.float32(self.tensor_scale)
+            reciprocal = (one / tensor) / (unit / self.tensor_scale).astype(np.float32)
+        return (narrow * reciprocal).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDequantization:
+    """The numbers of blocks: ``source`` is their format, ``target`` the type of the results.
+
+    Operands have the codes of elements in ``bits``, and those of their scales in ``scales``.
+    """
+
+    source: str
+    target: str
+    rounding: str = "ties_to_even"
+    tensor_scale: float = 1.0
+    least: str = ""
+    nan: float = np.nan
+    scale_in_result: bool = False
+    product_in: str = ""
+    subnormals: float = 1.0
+    zeros: str = "kept"
+    numbers: Numbers | None = None
+
+    @property
+    def format(self) -> BlockFormat:
+        """The format of the operands."""
+        return FORMATS[self.source]
+
+    @property
+    def name(self) -> str:
+        """The name in reports: the types, and whether there is a scale of the tensor."""
+        more = "" if self.tensor_scale == 1 else ", with a tensor scale"
+        return f"{self.source} to {self.target}{more}"
+
+    def results(self, operands: Operands) -> Bits:
+        """The patterns of the numbers."""
+        fmt = self.format
+        values = fmt.decoded(operands.bits, self.numbers)
+        subnormal = np.abs(values) < (self.numbers or fmt.numbers).smallest_normal
+        values = np.where(subnormal, values * self.subnormals, values)
+        if self.zeros == "positive":
+            values += 0.0
+        units = np.append(fmt.scales, self.nan)
+        if self.least:
+            units[0] = units[1] if self.least == "normal" else 0.0
+        units *= self.tensor_scale
+        if self.scale_in_result:
+            units = units.astype(BY_NAME[self.target].numpy).astype(np.float64)
+        found = values * units[operands.scales]
+        if self.product_in:
+            found = found.astype(BY_NAME[self.product_in].numpy).astype(np.float64)
+        return as_bits(found, self.target)
+
+
+BlockHow = BlockQuantization | BlockDequantization

@@ -1,0 +1,106 @@
+"""``torchao``: quantization into blocks and back, on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..conversions.blocks.quantization import Array, BlockDequantization, BlockQuantization
+from .function import Function, PythonFunction
+from .runtime import Adapter, DequantizeBlocks, QuantizeBlocks, version
+
+#: A tensor of PyTorch, which this package has no annotations of.
+Tensor = Any
+
+
+class BlockLibrary(Adapter):
+    """A library with a function that quantizes and one that decodes."""
+
+    concurrent = False
+
+    def __init__(self, name: str, quantize: Function, dequantize: Function) -> None:
+        self.name = name
+        self._quantize = PythonFunction(quantize, 600, name)
+        self._dequantize = PythonFunction(dequantize, 600, name)
+
+    def block_quantize(self, how: BlockQuantization) -> QuantizeBlocks:
+        """The function that quantizes."""
+        return self._quantize.block_quantize(how)
+
+    def block_dequantize(self, how: BlockDequantization) -> DequantizeBlocks:
+        """The function that decodes."""
+        return self._dequantize.block_dequantize(how)
+
+
+def open_torchao(_: str) -> BlockLibrary:
+    """Torchao's ``to_mx``, ``nvfp4_quantize`` and their inverses."""
+    import torch
+    import torchao
+    from torchao.prototype.mx_formats import mx_tensor as mx
+    from torchao.prototype.mx_formats import nvfp4_tensor as nv
+
+    types = {
+        "mxfp8_e4m3": torch.float8_e4m3fn,
+        "mxfp8_e5m2": torch.float8_e5m2,
+        "mxfp6_e2m3": "fp6_e2m3",
+        "mxfp6_e3m2": "fp6_e3m2",
+        "mxfp4_e2m1": torch.float4_e2m1fn_x2,
+    }
+
+    def quantize(x: Array, fmt: str, scale: str, tensor_scale: float = 1.0) -> Any:
+        if x.dtype == np.float16 or fmt == "mxint8":
+            raise NotImplementedError(f"it does not quantize {x.dtype} to {fmt}")
+        if fmt == "nvfp4":
+            by = None if tensor_scale == 1 else torch.tensor(tensor_scale)
+            return _bytes(nv.nvfp4_quantize(_tensor(x), 16, by), x.shape)
+        mode = mx.ScaleCalculationMode[scale.upper()]
+        return _bytes(mx.to_mx(_tensor(x), types[fmt], 32, mode), x.shape)
+
+    def dequantize(
+        scales: Array, codes: Array, fmt: str, dtype: Any, tensor_scale: float = 1.0
+    ) -> Array:
+        if fmt == "mxint8":
+            raise NotImplementedError("it has no mxint8")
+        own, packed = getattr(torch, dtype.name), torch.from_numpy(_packed(codes, fmt))
+        if fmt == "nvfp4":
+            by = None if tensor_scale == 1 else torch.tensor(tensor_scale)
+            scale = torch.from_numpy(scales).view(torch.float8_e4m3fn)
+            found = nv.NVFP4Tensor(packed, scale, 16, own, by).dequantize(own)
+        else:
+            elements = packed.view(types[fmt]) if fmt.startswith("mxfp8") else packed
+            scale = torch.from_numpy(scales).view(torch.float8_e8m0fnu)
+            found = mx.to_dtype(elements, scale, types[fmt], 32, own)
+        return _numbers(found, dtype)
+
+    return BlockLibrary(f"torchao {version(torchao)}", quantize, dequantize)
+
+
+def _tensor(x: Array) -> Tensor:
+    import torch
+
+    signed = torch.from_numpy(x.view(f"<i{x.itemsize}"))
+    return signed.view(getattr(torch, x.dtype.name))
+
+
+def _bytes(parts: tuple[Tensor, Tensor], shape: tuple[int, ...]) -> tuple[Array, Array]:
+    import torch
+
+    scales, codes = (part.contiguous().view(torch.uint8).numpy() for part in parts)
+    return scales.reshape(*shape[:-1], -1), codes.reshape(*shape[:-1], -1)
+
+
+def _packed(codes: Array, fmt: str) -> Array:
+    """The codes, of 4 bits two in a byte, the first in its low bits."""
+    if fmt not in ("mxfp4_e2m1", "nvfp4"):
+        return codes
+    pairs: Array = codes[..., ::2] | codes[..., 1::2] << 4
+    return pairs
+
+
+def _numbers(found: Tensor, dtype: Any) -> Array:
+    import torch
+
+    signed = getattr(torch, f"int{8 * dtype.itemsize}")
+    numbers: Array = found.contiguous().view(signed).numpy().view(dtype)
+    return numbers
