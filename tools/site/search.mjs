@@ -20,7 +20,7 @@ const WANTED = {
   ],
   "docs/howto/large-arrays.html": ["kill -9", "larger than memory", "resume"],
   "docs/howto/other-languages.html": ["curl", "rust"],
-  "docs/howto/verify-in-ci.html": ["ci", "verify in CI"],
+  "docs/verify.html": ["ci", "verify in CI", "compare arrays"],
   "docs/cli.html": ["exit code", "exit codes"],
   "docs/gpu.html": ["gpu"],
   "docs/http.html": ["CORS"],

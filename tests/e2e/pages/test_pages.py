@@ -70,6 +70,7 @@ ELSEWHERE = [
     ("docs/deploy.md", "nginx, root, and the clone"),
     ("docs/deploy.md", "nginx before the service"),
     ("docs/deploy.md", "HAProxy, two services on ports 8000 and 8001, and the clone"),
+    *[("docs/exactness.md", "the clone")] * 2,  # tests/tools/proof
     ("docs/gpu.md", "an NVIDIA GPU"),
     ("docs/gpu.md", "Docker, and an NVIDIA GPU"),
     ("docs/gpu.md", "an NVIDIA GPU, and pip install 'tritonclient[http]' cuda-python"),
@@ -88,28 +89,26 @@ ELSEWHERE = [
     *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
     ("docs/open-inference.md", "grpcio: pip install 'tritonclient[grpc]'"),  # make test-interop
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
-    *[("docs/proof.md", "the clone")] * 2,  # tests/tools/proof
     ("docs/published-suites.md", "the clone"),  # make test-oracles
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
     ("docs/verify.md", "a release; until then, in a clone: pip install '.[cli]' onnxruntime"),
-    ("docs/verify.md", "a model, onnx, onnxruntime and openvino"),
     ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_verify_page.py
-    ("docs/verify.md", "openvino"),  # make test-oracles
+    ("docs/verify.md", "a model, onnx, onnxruntime and openvino"),
     ("docs/web.md", "the clone, node (20 or newer) and npm"),  # make test-web
 ]
 #: Blocks that are no code: figures, and signatures in sdk.md's reference (test_sdk_page.py).
 NO_CODE = {
     ("docs/architecture.md", "text"): 3,
     ("docs/deploy.md", "nginx"): 1,
-    ("docs/exactness.md", "text"): 2,
+    ("docs/exactness.md", "text"): 1,
     **{("docs/howto/other-languages.md", name): 1 for name in ("c", "js", "rust", "go", "csharp")},
-    ("docs/howto/verify-in-ci.md", "yaml"): 1,  # test_howto.py
     ("docs/containers.md", "yaml"): 2,
     ("docs/operations.md", "text"): 1,
     ("docs/verify.md", ""): 2,
     ("docs/verify.md", "text"): 1,
     ("docs/verify.md", "c"): 1,  # test_verify_page.py
+    ("docs/verify.md", "yaml"): 1,  # test_howto.py
     ("docs/web.md", "js"): 1,  # make test-web
 }
 
