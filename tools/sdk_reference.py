@@ -46,7 +46,7 @@ def reference() -> str:
     parts += [_described("###", "AsyncClient", tr.AsyncClient)]
     parts += [_described("###", kind.__name__, kind) for kind in OPERATORS]
     parts += [_described("###", "RoundOperator.descriptor", tr.RoundOperator.descriptor)]
-    parts += [_described("###", kind.__name__, kind) for kind in DESCRIPTORS]
+    parts += ["### Descriptors\n\n| descriptor | meaning |\n|---|---|\n" + _descriptors()]
     parts += [f"### Output\n\n{_prose(tr.Output)}\n"]
     parts += [f"#### Output.{name}\n\n{_prose(member)}\n" for name, member in _members(tr.Output)]
     parts += [f"### {kind.__name__}\n\n{_prose(kind)}\n" for kind in COMPARED]
@@ -64,8 +64,13 @@ def _members(kind: type) -> list[tuple[str, object]]:
 
 
 def _described(level: str, name: str, thing: Callable[..., Any]) -> str:
+    return f"{level} {name}\n\n```text\n{name}{_signature(thing)}\n```\n\n{_prose(thing)}\n"
+
+
+def _signature(thing: Callable[..., Any]) -> inspect.Signature:
+    """The parameters with their defaults, without types."""
     signature = inspect.signature(thing)
-    bare = signature.replace(
+    return signature.replace(
         parameters=[
             p.replace(annotation=p.empty)
             for p in signature.parameters.values()
@@ -73,7 +78,14 @@ def _described(level: str, name: str, thing: Callable[..., Any]) -> str:
         ],
         return_annotation=signature.empty,
     )
-    return f"{level} {name}\n\n```text\n{name}{bare}\n```\n\n{_prose(thing)}\n"
+
+
+def _descriptors() -> str:
+    """A row for each descriptor and each of its parts: the call, and what it describes."""
+    return "".join(
+        f"| `{kind.__name__}{_signature(kind)}` | {_prose(kind).splitlines()[0]} |\n"
+        for kind in DESCRIPTORS
+    )
 
 
 def _errors() -> str:

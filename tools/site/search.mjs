@@ -11,7 +11,6 @@ import { Worker } from "node:worker_threads";
 
 /** What people type, by the page that they look for. */
 const WANTED = {
-  "docs/howto/behind-nginx.html": ["nginx", "behind nginx"],
   "docs/howto/directml-to-onnx.html": ["port DirectML to ONNX", "port a model"],
   "docs/howto/find-the-wrong-runtime.html": [
     "off by one",
@@ -20,16 +19,13 @@ const WANTED = {
     "wrong runtime",
   ],
   "docs/howto/large-arrays.html": ["kill -9", "larger than memory", "resume"],
-  "docs/howto/on-one-host.html": ["systemd", "roll back", "new certificates"],
   "docs/howto/other-languages.html": ["curl", "rust"],
-  "docs/howto/upgrade.html": ["upgrade"],
-  "docs/howto/verify-in-ci.html": ["ci", "verify in CI"],
+  "docs/verify.html": ["ci", "verify in CI", "compare arrays"],
   "docs/cli.html": ["exit code", "exit codes"],
   "docs/gpu.html": ["gpu"],
   "docs/http.html": ["CORS"],
-  "docs/images.html": ["docker", "podman"],
-  "docs/kubernetes.html": ["kubernetes"],
-  "docs/ray.html": ["ray cluster"],
+  "docs/containers.html": ["docker", "podman", "kubernetes"],
+  "docs/deploy.html": ["nginx", "behind nginx", "systemd", "roll back", "upgrade", "ray"],
   "docs/security.html": ["TLS"],
 };
 

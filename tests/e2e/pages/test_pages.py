@@ -58,14 +58,23 @@ ELSEWHERE = [
     ("README.md", "onnxruntime, and a kernel of yours"),  # make test-oracles
     ("bench/README.md", "the clone, and minutes of a quiet machine"),
     ("docs/api-policy.md", "a release, and GitHub's command line"),
+    ("docs/containers.md", "Docker or podman, and the clone"),  # make test-images
+    ("docs/containers.md", "Docker or podman, and the images"),  # make test-images
+    ("docs/containers.md", "a cluster, the clone, and the image where the cluster finds it"),
+    ("docs/containers.md", "a cluster, and keys.txt, tls.crt and tls.key"),
+    ("docs/containers.md", "a cluster with Prometheus, Helm, and the clone"),
+    # test_stops.py and tests/packaging/test_systemd.py test what they do.
+    ("docs/deploy.md", "systemd, root, and the clone"),
+    ("docs/deploy.md", "the units"),
     # make test-edge
+    ("docs/deploy.md", "nginx, root, and the clone"),
+    ("docs/deploy.md", "nginx before the service"),
     ("docs/deploy.md", "HAProxy, two services on ports 8000 and 8001, and the clone"),
+    *[("docs/exactness.md", "the clone")] * 2,  # tests/tools/proof
     ("docs/gpu.md", "an NVIDIA GPU"),
     ("docs/gpu.md", "Docker, and an NVIDIA GPU"),
     ("docs/gpu.md", "an NVIDIA GPU, and pip install 'tritonclient[http]' cuda-python"),
     ("docs/gpu.md", "an NVIDIA GPU"),
-    ("docs/howto/behind-nginx.md", "nginx, root, and the clone"),  # make test-edge
-    ("docs/howto/behind-nginx.md", "nginx before the service"),
     # Run by tests/interop/oracles/test_howto.py.
     ("docs/howto/directml-to-onnx.md", "onnx and onnxruntime"),
     ("docs/howto/directml-to-onnx.md", "onnx, onnxruntime and openvino"),
@@ -76,41 +85,31 @@ ELSEWHERE = [
         for extra in ("array", "array,distributed", "array")
     ],
     *[("docs/howto/on-a-gpu-host.md", needs) for needs in GPU],
-    # test_stops.py and tests/packaging/test_systemd.py test what they do.
-    ("docs/howto/on-one-host.md", "systemd, root, and the clone"),
-    *[("docs/howto/on-one-host.md", "the units")] * 4,
     # Run by test_examples.py.
     *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
-    ("docs/images.md", "Docker or podman, and the clone"),  # make test-images
-    ("docs/images.md", "Docker or podman, and the images"),  # make test-images
-    ("docs/kubernetes.md", "a cluster, the clone, and the image where the cluster finds it"),
-    ("docs/kubernetes.md", "a cluster with Prometheus, Helm, and the clone"),
-    ("docs/kubernetes.md", "a cluster, and keys.txt, tls.crt and tls.key"),
     ("docs/open-inference.md", "grpcio: pip install 'tritonclient[grpc]'"),  # make test-interop
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
-    *[("docs/proof.md", "the clone")] * 2,  # tests/tools/proof
     ("docs/published-suites.md", "the clone"),  # make test-oracles
-    ("docs/ray.md", "ray[data]"),  # make test-ray
     ("docs/sdk.md", "a release; until then, in a clone: pip install ."),
     ("docs/sdk.md", "torch"),  # make test-oracles
     ("docs/verify.md", "a release; until then, in a clone: pip install '.[cli]' onnxruntime"),
+    ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_verify_page.py
     ("docs/verify.md", "a model, onnx, onnxruntime and openvino"),
     ("docs/verify.md", "torchao"),  # make test-oracles
-    ("docs/verify.md", "a C compiler, and the program above as kernel.c"),  # test_verify_page.py
-    ("docs/verify.md", "openvino"),  # make test-oracles
     ("docs/web.md", "the clone, node (20 or newer) and npm"),  # make test-web
 ]
 #: Blocks that are no code: figures, and signatures in sdk.md's reference (test_sdk_page.py).
 NO_CODE = {
-    ("docs/architecture.md", "text"): 6,
+    ("docs/architecture.md", "text"): 3,
     ("docs/deploy.md", "nginx"): 1,
-    ("docs/exactness.md", "text"): 2,
+    ("docs/exactness.md", "text"): 1,
     **{("docs/howto/other-languages.md", name): 1 for name in ("c", "js", "rust", "go", "csharp")},
-    ("docs/howto/verify-in-ci.md", "yaml"): 1,  # test_howto.py
-    ("docs/kubernetes.md", "yaml"): 2,
+    ("docs/containers.md", "yaml"): 2,
+    ("docs/operations.md", "text"): 1,
     ("docs/verify.md", ""): 2,
     ("docs/verify.md", "text"): 1,
     ("docs/verify.md", "c"): 1,  # test_verify_page.py
+    ("docs/verify.md", "yaml"): 1,  # test_howto.py
     ("docs/web.md", "js"): 1,  # make test-web
 }
 

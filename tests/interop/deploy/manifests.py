@@ -25,7 +25,7 @@ FOLDER = ROOT / "deploy" / "kubernetes"
 HOME = Path(os.environ["DEPLOY_HOME"]).absolute()
 SCRIPTS = Path(sys.executable).parent
 
-#: The overlays, and one as in docs/kubernetes.md: of one's own, with all components.
+#: The overlays, and one as in docs/containers.md: of one's own, with all components.
 OWN = "own"
 OVERLAYS = [*sorted(path.name for path in (FOLDER / "overlays").iterdir()), OWN]
 #: Those that have pods.
@@ -45,8 +45,8 @@ def render(folder: Path) -> list[Resource]:
 
 
 def own_overlay(folder: Path) -> Path:
-    """The overlay whose parts docs/kubernetes.md shows, beside this tree."""
-    text = "".join(block.text for block in blocks("docs/kubernetes.md") if block.language == "yaml")
+    """The overlay whose parts docs/containers.md shows, beside this tree."""
+    text = "".join(block.text for block in blocks("docs/containers.md") if block.language == "yaml")
     text = text.replace("../tensor-round", os.path.relpath(ROOT, folder.resolve()))
     (folder / "kustomization.yaml").write_text(text)
     return folder

@@ -45,7 +45,7 @@ def node_cases() -> list[NodeCase]:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Print the ledger as the table that ``docs/exactness.md`` sums up."""
+    """Print the ledger as the table that ``docs/runtimes.md`` sums up."""
     if LEDGER in config.stash:
         terminalreporter.section("how the oracles answered")
         for line in (*HEADING, *(entry.row() for entry in config.stash[LEDGER].entries)):

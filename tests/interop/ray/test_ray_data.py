@@ -1,4 +1,4 @@
-"""Ray Data and dask with the engine in their processes, as docs/ray.md shows it."""
+"""Ray Data and dask with the engine in their processes, as docs/deploy.md advises."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from support.pages import blocks
 from support.programs import EXAMPLES
 
 
@@ -28,6 +27,3 @@ def test_an_engine(example: str, printed: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed
-    # On the page, without the docstring.
-    _, _, code = program.read_text().partition("\n\n")
-    assert code in {block.text for block in blocks("docs/ray.md")}

@@ -241,7 +241,7 @@ def test_cutting_grace_forgives_nothing() -> None:
 
 LIMITS = ConnectionLimits()
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = "".join((DOCS / page).read_text() for page in ("architecture.md", "reliability.md"))
+PAGES = "".join((DOCS / page).read_text() for page in ("architecture.md", "operations.md"))
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ TOLD = {
     "linger_seconds": (2, "are discarded | 2 s |"),
     "rate_interval": (1, "| each second: MIN_RECEIVE_RATE; then 408 |"),
     "first_grace": (1, "A new connection has a second to send its first request,"),
-    "drain_grace": (0.25, "idle one, which has sent requests before, a quarter of a second."),
+    "drain_grace": (0.25, "an idle connection a quarter of a second."),
 }
 
 

@@ -58,6 +58,6 @@ def test_the_table_is_by_the_locked_versions() -> None:
 
 
 def test_the_page_of_the_proof_counts_right() -> None:
-    text = (ROOT / "docs" / "proof.md").read_text()
+    text = (ROOT / "docs" / "exactness.md").read_text()
     assert f"has {len(FAULTS)} of them" in text
     assert f"{30 * 2 * len(architectures())} texts for four architectures" in text
