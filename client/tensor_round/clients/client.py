@@ -86,9 +86,9 @@ class Client(BaseClient):
     ``retries`` is the number of times that a request (each tile is one) is sent again after a
     connection error, a response cut short, or a busy service (408, 429, 502, 503, 504; its
     Retry-After is respected). After a first answer, the client waits for a service that refuses
-    connections, or whose gateway answers 502, 503 or 504, for as long as ``timeout`` allows, unless
-    ``retries`` is 0. ``connections`` is the most connections, and so the most tiles under way.
-    Arrays of more than
+    connections, or whose gateway answers 500, 502, 503 or 504, for as long as ``timeout`` allows,
+    unless ``retries`` is 0. ``connections`` is the most connections, and so the most tiles under
+    way. Arrays of more than
     ``tile_bytes`` bytes are cut into tiles.
 
     ``digest`` verifies every payload end to end by SHA-256 (RFC 9530). ``headers`` are added to

