@@ -320,6 +320,7 @@ docs: $(VENV)/.service ## Write the generated pages of docs/, and the Prometheus
 	$(BIN)/python tools/specifications_page.py
 	PYTHONPATH=tools $(BIN)/python -m suites
 	$(BIN)/python tools/staircase.py
+	$(BIN)/python tools/parts.py
 	$(BIN)/python tools/prometheus_rule.py
 
 .PHONY: grpc-descriptors

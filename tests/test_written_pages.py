@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
         "settings_page.py",
         "specifications_page.py",
         "staircase.py",
+        "parts.py",
         "prometheus_rule.py",
     ],
 )

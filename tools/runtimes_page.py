@@ -39,17 +39,14 @@ RUNTIMES = {
 HEAD = """\
 # How runtimes round
 
-What `tensor-round verify` found on {day}, on {machine}.
-Each row is a fault: what is wrong, of how many results, which
-[model of misbehaviour](verify.md#models-of-misbehaviour) or
+Each row is an error that `tensor-round verify` found on {day}, on {machine}: how many
+results are wrong, which [model of misbehaviour](verify.md#models-of-misbehaviour) or
 [deviation](verify.md#casts-and-quantization) predicts every one of them, the first wrong result,
-and a command that repeats it. Further tables list what is right. A runtime is verified only with
-the directions and the saturation that it has.
+and a command that repeats it. Further tables list the right results.
 
-`make runtimes` writes this page again. Vulkan (wgpu) is Mesa's lavapipe, a driver for CPUs: its
-own functions, and the expression of ggml's Vulkan shader for ROUND. There was no GPU, so CuPy was
-not run, and no Core ML. TensorFlow stands here as LiteRT, its runtime on devices. StableHLO is its
-interpreter, the reference of that specification.
+`make runtimes` writes this page. `verify` tries only the directions and the saturation that a
+runtime has. wgpu runs on Mesa's lavapipe, a Vulkan driver for CPUs. LiteRT is TensorFlow's runtime
+on devices; StableHLO is its reference interpreter. CuPy and Core ML were not run.
 """
 #: Those that run models of ONNX.
 MODEL_RUNTIMES = ("onnxruntime", "onnx-reference", "openvino")

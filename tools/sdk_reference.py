@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +44,15 @@ def reference() -> str:
     parts = [_described("###", "Client", tr.Client)]
     parts += [_described("####", f"Client.{name}", member) for name, member in _calls(tr.Client)]
     parts += [_described("###", "AsyncClient", tr.AsyncClient)]
-    parts += [_described("###", kind.__name__, kind) for kind in OPERATORS]
+    parts += [
+        "### Operator classes\n\n| operator | meaning |\n|---|---|\n" + _rows(OPERATORS, whole=True)
+    ]
     parts += [_described("###", "RoundOperator.descriptor", tr.RoundOperator.descriptor)]
-    parts += ["### Descriptors\n\n| descriptor | meaning |\n|---|---|\n" + _descriptors()]
+    parts += [
+        "### Descriptor classes\n\n| descriptor | meaning |\n|---|---|\n" + _rows(DESCRIPTORS)
+    ]
     parts += [f"### Output\n\n{_prose(tr.Output)}\n"]
-    parts += [f"#### Output.{name}\n\n{_prose(member)}\n" for name, member in _members(tr.Output)]
+    parts += ["| member | meaning |\n|---|---|\n" + _output()]
     parts += [f"### {kind.__name__}\n\n{_prose(kind)}\n" for kind in COMPARED]
     parts += [_described("###", function.__name__, function) for function in FUNCTIONS]
     parts += ["### Errors\n\n| error | status | what it means |\n|---|---|---|\n" + _errors()]
@@ -80,12 +84,19 @@ def _signature(thing: Callable[..., Any]) -> inspect.Signature:
     )
 
 
-def _descriptors() -> str:
-    """A row for each descriptor and each of its parts: the call, and what it describes."""
-    return "".join(
-        f"| `{kind.__name__}{_signature(kind)}` | {_prose(kind).splitlines()[0]} |\n"
-        for kind in DESCRIPTORS
-    )
+def _rows(kinds: Sequence[type], *, whole: bool = False) -> str:
+    """A row for each class: the call, and the docstring's first line or all of it."""
+    rows = []
+    for kind in kinds:
+        first, *further = filter(None, _prose(kind).splitlines())
+        text = " ".join([first, *further] if whole else [first])
+        rows.append(f"| `{kind.__name__}{_signature(kind)}` | {text} |\n")
+    return "".join(rows)
+
+
+def _output() -> str:
+    members = _members(tr.Output)
+    return "".join(f"| `{name}` | {' '.join(_prose(m).split())} |\n" for name, m in members)
 
 
 def _errors() -> str:

@@ -19,23 +19,24 @@ PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = f"""\
 # Settings
 
-Each setting of `tensor-round-service` is an option, and an environment variable; an option
-overrides its variable. A size is a number of bytes, or has a unit: `64MiB`, `1GiB`. The items of
-a list are separated by commas.
+Each setting is an option and an environment variable; the option wins:
 
-A variable that begins with `{PREFIX}` and is no setting gives a warning in the log, which names
-the nearest setting. The client's variables `{PREFIX}URL` and `{PREFIX}API_KEY` give no warning.
-With a setting that it cannot use, the service does not start, and prints one line. The exit code
-is 2 for an invalid value, and 1 if the file, the address or the device that it names cannot be
-used.
+```sh
+{PREFIX}WORKERS=2 tensor-round-service --max-tensor-bytes 256MiB
+```
 
-In Kubernetes a Service named `tensor-round` sets `{PREFIX}PORT` in every container to a URL,
-which is no valid port. Set `enableServiceLinks: false` in the pod, or give `--port`.
+A size is a number of bytes, or has a unit: `64MiB`, `1GiB`. Separate the items of a list by commas.
+The line `running on ...` of the log and `GET /operators` show the effective limits, which may be
+lower.
 
-The effective limits may be lower than the settings. They are in the line `running on ...` of the
-log, and in `GET /operators`. `tensor-round-service --version` prints the version.
+An unknown variable with the prefix `{PREFIX}` gives a warning that names the nearest setting.
+With an unusable setting the service prints one line and exits: with 2 for an invalid value, with 1
+if the file, address or device cannot be used.
 
-This page is made from `settings.py` by `make docs`.
+In Kubernetes, a Service named `tensor-round` sets `{PREFIX}PORT` to a URL: set
+`enableServiceLinks: false` in the pod, or pass `--port`.
+
+`make docs` makes this page from `settings.py`.
 
 | option | variable | type | default | meaning |
 |---|---|---|---|---|

@@ -12,17 +12,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "specifications.md"
 HEAD = """\
 # Rounding in specifications
 
-For each operator the table has the rule for halves, the types, and the rules for the sign of
-zero and for NaN, as its specification states them, and the place where they were read. "silent"
-means that the specification states nothing. The service has an operator of a row with a dialect,
-by that [descriptor](descriptors.md). An operator without an exact definition has no dialect,
-because no result can be called wrong.
+`tensor-round specs` prints this table, and `tensor-round specs stablehlo` the rows of one family.
+"Silent" means that the specification states nothing. If a row has a dialect, the service executes
+it by a [descriptor](descriptors.md); operators without an exact definition have none.
+[Verify](verify.md) tests whether programs follow their specifications.
 
-`tensor-round specs` prints the table, and `tensor-round specs stablehlo` the rows of one family;
-`--json` prints them as JSON. In Python they are `tensor_round_verify.specifications`. Whether
-programs follow their specifications: [verify.md](verify.md).
-
-This page is made from `specifications.py` by `make docs`.
+`make docs` makes this page from `specifications.py`.
 
 | operator | halves | | types | ranks | zero's sign | NaN | read in | dialect |
 |---|---|---|---|---|---|---|---|---|

@@ -21,7 +21,9 @@ SIDE, GAP, UNIT, REACH = 180, 20, 30, 3
 STYLE = (
     "text{font:12px sans-serif;fill:#222}.grid{stroke:#ddd}.axis{stroke:#888}"
     ".step{stroke:#3949ab;stroke-width:3}.at{fill:#3949ab}"
-    ".off{fill:#fff;stroke:#3949ab;stroke-width:1.5}"
+    ".off{fill:#fff;stroke:#3949ab;stroke-width:1.5}.paper{fill:#fff}"
+    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.grid{stroke:#30363d}.axis{stroke:#8b949e}"
+    ".step{stroke:#8c9eff}.at{fill:#8c9eff}.off{fill:#0d1117;stroke:#8c9eff}.paper{fill:#0d1117}}"
 )
 
 
@@ -47,7 +49,7 @@ def picture() -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {SIDE + 60}" role="img">',
         "<title>The five rounding directions as staircases from -3 to 3</title>",
-        f'<style>{STYLE}</style><rect width="{width}" height="{SIDE + 60}" fill="#fff"/>',
+        f'<style>{STYLE}</style><rect class="paper" width="{width}" height="{SIDE + 60}"/>',
     ]
     with tr.Client("local:") as client:
         for number, rounding in enumerate(PANELS):

@@ -13,7 +13,7 @@ from pathlib import Path
 from support.pages import ROOT, blocks
 
 EXAMPLES = ROOT / "examples"
-PAGE = "docs/howto/other-languages.md"
+PAGE = "examples/README.md"
 
 
 @dataclass(frozen=True)

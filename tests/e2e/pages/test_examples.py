@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.pages import blocks
-from support.programs import EXAMPLES, OUTPUT, PAGE, PROGRAMS, Program, python
+from support.programs import EXAMPLES, OUTPUT, PROGRAMS, Program, python
 from support.services.server import Service
 
 #: Run by tests/interop/oracles/test_howto.py and tests/interop/ray/test_ray_data.py: what they need
@@ -54,8 +53,3 @@ def test_every_example_is_short_and_in_the_table() -> None:
     for path in programs():
         assert len(path.read_text().splitlines()) <= 60, path
         assert f"| [{path.name}]({path.name}) | " in table, path
-
-
-def test_the_page_on_other_languages_shows_the_examples() -> None:
-    shown = {block.text for block in blocks(PAGE) if block.language not in ("sh", "text")}
-    assert shown == {(EXAMPLES / program.source).read_text() for program in PROGRAMS}

