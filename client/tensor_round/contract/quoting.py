@@ -12,6 +12,16 @@ from .rounding import rounding_named
 
 #: Longer texts are cut, so that no caller can make a response large.
 SHOWN_CHARACTERS = 40
+#: What arrays of NumPy's other dtypes hold, by the beginning of the dtype's name.
+_NO_NUMBERS = {
+    "str": "strings",
+    "bytes": "byte strings",
+    "object": "Python objects",
+    "complex": "complex numbers",
+    "datetime": "dates",
+    "timedelta": "durations",
+    "void": "records",
+}
 #: Longer texts of a server or a runtime are cut.
 LINE_CHARACTERS = 1000
 
@@ -33,6 +43,15 @@ def shown(value: object) -> str:
     if isinstance(value, dict):
         return "an object"
     return f"a Python {type(value).__name__}"
+
+
+def shown_dtype(value: object) -> str:
+    """A dtype of a document; one without numbers is named, too, as ``strings ("str32")``."""
+    if isinstance(value, str):
+        for prefix, held in _NO_NUMBERS.items():
+            if value.startswith(prefix):
+                return f"{held} ({shown(value)})"
+    return shown(value)
 
 
 def shown_key(key: str) -> str:

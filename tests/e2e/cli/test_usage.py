@@ -31,7 +31,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
                        ("round", "f4.npy", "out.npy", "--rounding", "up")),
     "wrong-operator": ("directml:MODE (HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY",
                        ("round", "f4.npy", "out.npy", "--operator", "directml")),
-    "no-operator": ("must be one of ties_to_even",
+    "no-operator": ("accepted: ties_to_even",
                     ("round", "f4.npy", "out.npy", "--operator", "")),
     "wrong-mode": ("takes HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY, TOWARD_ZERO",
                    ("round", "f4.npy", "out.npy", "--operator", "directml:UP")),

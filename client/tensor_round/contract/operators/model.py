@@ -29,7 +29,7 @@ from pydantic_core import (
 from ..call import RoundCall
 from ..errors import Fault, InvalidDescriptor
 from ..layout import SIZE_LIMIT
-from ..quoting import shown, shown_key, suggestion
+from ..quoting import shown, shown_dtype, shown_key, suggestion
 from ..wire import strictjson
 
 #: Further faults are counted, not listed, so that a response stays small.
@@ -145,7 +145,7 @@ class OneOf:
                 raise _error(self.rejected[value])
         canonical = dict.fromkeys(self.spellings.values())
         hint = suggestion(value, canonical)
-        raise _error(f"{self.title} takes {', '.join(canonical)}, got {shown(value)}{hint}")
+        raise _error(f"{self.title} takes {', '.join(canonical)}, got {shown_dtype(value)}{hint}")
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler

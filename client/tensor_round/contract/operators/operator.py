@@ -16,7 +16,7 @@ import numpy as np
 from ..call import RoundCall
 from ..dtypes import BY_NAME, AnyDType, DTypeName, dtype_name
 from ..errors import InvalidArgument, InvalidDescriptor
-from ..quoting import shown
+from ..quoting import shown, suggestion
 from ..rounding import Rounding, RoundingName
 from ..wire import native
 
@@ -163,6 +163,9 @@ def as_operator(
     if rounding is not None:
         if operator is not None:
             raise InvalidArgument("an operator has its own rounding: give one of the two")
+        if isinstance(rounding, str) and rounding not in _DIRECTIONS:
+            rule = f"must be one of {', '.join(Rounding)}, got {shown(rounding)}"
+            raise InvalidDescriptor.at(("rounding",), rule + suggestion(rounding, Rounding))
         operator = rounding
     if operator is None:
         operator = "ties_to_even"

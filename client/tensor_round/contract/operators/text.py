@@ -29,6 +29,18 @@ SPELLINGS = "; ".join(
     )
 )
 
+#: The same without the values of attributes, for error messages.
+_SHORT_SPELLINGS = ", ".join(
+    (
+        *Rounding,
+        *(
+            next(dialect.words.spellings(dialect.name)).partition(" ")[0]
+            for dialect in DIALECTS.values()
+            if dialect.words is not None
+        ),
+    )
+)
+
 #: The operators of the other dialects in each of their modes, as ``compare`` lists them.
 WORDS = tuple(
     word
@@ -53,9 +65,17 @@ def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> Round
     except InvalidDescriptor as error:
         faults = [Fault(loc, fault.msg) for fault in error.faults]
     except LookupError:
-        rule = f"must be one of {SPELLINGS}, got {shown(text)}"
-        faults = [Fault(loc, rule + suggestion(text, (*Rounding, *DIALECTS, *WORDS)))]
+        faults = [Fault(loc, _rule(text, dialect))]
     raise InvalidDescriptor.of(faults)
+
+
+def _rule(text: str, dialect: str) -> str:
+    """What is wrong with a text, what was probably meant, and what is allowed."""
+    got = f"got {shown(text)}"
+    if dialect in DIALECTS and (words := DIALECTS[dialect].words):
+        return f"{got}; write {' or '.join(words.spellings(dialect))}"
+    meant = suggestion(text, (*Rounding, *(word.partition(":")[0] for word in WORDS), *WORDS))
+    return f"{got}{meant}{' Accepted' if meant else '; accepted'}: {_SHORT_SPELLINGS}"
 
 
 def operators_on(dtype: str, shape: tuple[int, ...]) -> dict[str, tuple[str, ...]]:

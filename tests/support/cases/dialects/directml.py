@@ -445,7 +445,7 @@ CASES = DialectCases(
         "directml": "directml:MODE (HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY, TOWARD_ZERO)",
         "directml:up": 'takes HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY, TOWARD_ZERO, got "up"',
         "directml:TOWARD_ZERO:1_0": "introduced in feature level 2_1",
-        "directml:1:2:3": "must be one of",
+        "directml:1:2:3": "write directml:MODE",
     },
     spelling="directml:MODE (HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY, TOWARD_ZERO) "
     "or directml:MODE:FEATURE_LEVEL",

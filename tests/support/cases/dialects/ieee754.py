@@ -245,12 +245,12 @@ CASES = DialectCases(
         "complex": (
             lambda: tr.IEEE754Round().prepare("complex64", (2,)),
             ("input", "dtype"),
-            'got "complex64"',
+            'got complex numbers ."complex64"',
         ),
         "rank": (lambda: tr.IEEE754Round().prepare("int8", (1,) * 33), ("input", "shape"), "32"),
     },
     words={rounding.value: tr.IEEE754Round(rounding) for rounding in Rounding},
-    wrong_words={"ieee754": "must be one of", "ties_to_even:2": "must be one of"},
+    wrong_words={"ieee754": "; accepted: ties", "ties_to_even:2": "did you mean ties_to_even?"},
     spelling="ties_to_even, ties_to_away, toward_zero, toward_positive, toward_negative",
     fields=(
         *("dialect", "rounding", "input", "input.dtype", "input.shape", "input.strides"),

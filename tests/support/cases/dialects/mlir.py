@@ -93,9 +93,9 @@ CASES = DialectCases(
         "mlir:math.roundeven": tr.MLIRRound(),
     },
     wrong_words={
-        "mlir": "must be one of",
+        "mlir": "write mlir:OP",
         "mlir:round": 'math.ceil, math.floor, got "round"',
-        "mlir:math.round:f32": "must be one of",
+        "mlir:math.round:f32": "write mlir:OP",
     },
     spelling="mlir:OP (math.roundeven, math.round, math.trunc, math.ceil, math.floor)",
     fields=("dialect", "op", "element_type", "shape"),

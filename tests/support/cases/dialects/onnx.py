@@ -151,7 +151,7 @@ CASES = DialectCases(
         "onnx:x": "onnx:OPSET (11 to 28)",
         "onnx:10": "introduced in opset 11, got 10",
         "onnx:29": "newest opset known here is 28, got 29",
-        "onnx:22:x": "must be one of",
+        "onnx:22:x": "write onnx or onnx:OPSET",
     },
     spelling="onnx or onnx:OPSET (11 to 28)",
     fields=("dialect", "op_type", "opset_version", "input", "input.elem_type", "input.shape"),

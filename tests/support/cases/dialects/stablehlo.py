@@ -96,7 +96,7 @@ CASES = DialectCases(
         "stablehlo:stablehlo.round_nearest_even": tr.StableHLORound(),
     },
     wrong_words={
-        "stablehlo": "must be one of",
+        "stablehlo": "write stablehlo:OP",
         "stablehlo:floor": 'takes round_nearest_even, round_nearest_afz, got "floor"',
     },
     spelling="stablehlo:OP (round_nearest_even, round_nearest_afz)",

@@ -69,7 +69,7 @@ CASES = DialectCases(
         ),
     },
     words={"webnn": tr.WebNNRoundEven()},
-    wrong_words={"webnn:roundEven": "must be one of"},
+    wrong_words={"webnn:roundEven": "write webnn"},
     spelling="webnn",
     fields=("dialect", "op", "input", "input.dataType", "input.shape"),
     model=MODEL,
