@@ -10,7 +10,7 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,33 @@ def _named(verdicts: list[Any]) -> str:
     alike: dict[str, list[str]] = {}
     for dtype, roundings in directions.items():
         alike.setdefault(", ".join(roundings), []).append(dtype)
-    return "<br>".join(f"{'; '.join(dtypes)}: {roundings}" for roundings, dtypes in alike.items())
+    return "<br>".join(f"{_joined(dtypes)}: {roundings}" for roundings, dtypes in alike.items())
+
+
+def _joined(names: Iterable[str]) -> str:
+    """Conversions, those that share sources, targets and options together; types as they are."""
+    options: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        types, _, option = name.partition(", ")
+        source, _, target = types.partition(" to ")
+        options.setdefault((source, target), []).append(option)
+    targets: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (source, target), found in options.items():
+        targets.setdefault((source, tuple(found)), []).append(target)
+    sources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (source, found), into in targets.items():
+        sources.setdefault((", ".join(into), found), []).append(source)
+    return "; ".join(
+        ", ".join(own) + (f" to {into}" if into else "") + _options(found)
+        for (into, found), own in sources.items()
+    )
+
+
+def _options(found: tuple[str, ...]) -> str:
+    named = ", ".join(option for option in found if option)
+    if not named:
+        return ""
+    return f" (also {named})" if "" in found else f" ({named})"
 
 
 def _example(verdict: Any) -> str:
@@ -190,7 +216,7 @@ def _right(report: Any) -> str:
     right = [verdict for verdict in report["verdicts"] if not verdict["wrong"]]
     lacking = sorted({row["dtype"].partition(",")[0] for row in report["lacking"]})
     supported = {verdict["dtype"].partition(",")[0] for verdict in report["verdicts"]}
-    missing = ", ".join(name for name in lacking if name not in supported)
+    missing = _joined(name for name in lacking if name not in supported)
     return f"| {report['runtime']} | {_named(right)} | {missing} |\n"
 
 

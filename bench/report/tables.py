@@ -63,11 +63,11 @@ def render(results: dict[str, Any]) -> str:
     sections += [
         ("Many connections: requests a second", pivot(results["load"], load_of, rate)),
         (
-            "What is deployed: 1 KiB, one core: a round trip",
+            "Kinds of requests, 1 KiB, one core: a round trip",
             deployed([row for row in small if row["connections"] == 1], seconds),
         ),
         (
-            "What is deployed: 1 KiB, 64 connections: requests a second",
+            "Kinds of requests, 1 KiB, 64 connections: requests a second",
             deployed([row for row in small if row["connections"] > 1], whole),
         ),
         ("gRPC, the service beside Triton: a call, and the server's core time", beside(grpc)),

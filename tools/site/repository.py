@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"\]\(([^)#?\s]+)")
@@ -28,6 +29,12 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     return Files(
         [*theme, *(_file(path, config) for path in sorted(found | copied | (linked - found)))]
     )
+
+
+def on_page_markdown(_text: str, *, page: Page, **_context: object) -> None:
+    """Rank the search's hits in docs/ above those in notes, changes and rules."""
+    if not page.file.src_uri.startswith(("docs/", "README.md")):
+        page.meta["search"] = {"boost": 0.3}
 
 
 def _paths(nav: object) -> Iterator[str]:
