@@ -10,10 +10,19 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python that finds tools and what they share with tests and bench, from any folder.
 TOOLS := PYTHONPATH=$(CURDIR):$(CURDIR)/tests:$(CURDIR)/tools $(CURDIR)/$(BIN)/python
 
-.PHONY: help serve check test kernels prove gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray test-openapi test-deploy chromium test-web screenshots bench bench-peers bench-report docs site release clean
+.PHONY: help serve check test kernels prove gpu-check lint types format lock exhaustive fuzz stress test-edge test-oracles runtimes test-interop test-ray test-openapi test-deploy chromium test-web bench docs site release clean
 
+# Every recipe, by what people want.
+RUN := help serve
+CHANGE := check test test-slow test-pythons lint types format docs site pictures lock clean
+PROVE := prove exhaustive gpu-check fuzz stress mutants runtimes test-edge test-web test-oracles test-interop test-ray \
+	test-openapi test-deploy test-monitoring test-install
+MEASURE := bench
+SHIP := images test-images check-images supply lint-deploy push release
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@for group in "Run: $(RUN)" "Change: $(CHANGE)" "Prove: $(PROVE)" "Measure: $(MEASURE)" "Release: $(SHIP)"; do \
+		echo "$${group%%:*}"; for recipe in $${group#*:}; do \
+		sed -nE "s|^$$recipe:.*## |  $$recipe\t|p" $(firstword $(MAKEFILE_LIST)); done; done | expand -t 18
 
 # With LOCKED=1, as .ci/run has it, exactly the versions of locks/, by their hashes; else what
 # pyproject.toml allows. $(call install,BIN,OPTIONS,LOCK)
@@ -61,7 +70,7 @@ serve: $(VENV)/.service ## Serve on HOST:PORT (127.0.0.1:8000), on a GPU where t
 
 check: $(VENV)/.test $(VENV)/.lint ## Run what CI runs: lint, types, the whole suite; every change must pass it
 	@$(MAKE) --no-print-directory --jobs 2 lint types collected
-	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test test-slow
 
 # Each of the suite's processes imports all tests. In a fresh clone each would compile them, too:
 # here one does, beside mypy, which takes one core. What it finds wrong, the suite says.
@@ -73,20 +82,21 @@ collected: $(VENV)/.test
 # found, the long files are not the last.
 # Processes are started by the hundred, so bytecode is kept, also where it commonly is not.
 FOUR := --numprocesses 4 --dist loadfile --no-loadscope-reorder
-test: $(VENV)/.test ## Run the whole test suite, or the part that ARGS selects
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(or $(ARGS),$(FOUR))
+test: $(VENV)/.test ## Run the test suite, or the part that ARGS selects (--account: what each test costs)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(or $(ARGS),$(FOUR) -m "not slow")
 	@$(if $(ARGS),,$(MAKE) --no-print-directory kernels)
 
-.PHONY: test-pythons test-image-python
-test-pythons: ## Run the whole suite on each supported Python that is found (PYTHONS="/path/of/python3.14")
-	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py $(MAKE) --no-print-directory test ARGS="$(FOUR)"
+.PHONY: test-slow
+test-slow: $(VENV)/.test ## Run the tests that repeat, or wait for real limits to pass (4 minutes)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(FOUR) -m slow $(ARGS)
 
+.PHONY: test-pythons
 # What a request, a client and a stop go through, and what lies on asyncio.
 IMAGE_TESTS := $(addprefix tests/service/,http1 grpc engine) \
 	$(addprefix tests/e2e/,rounding v2 sdk process)
-test-image-python: ## Check types, and run the end-to-end, connection and engine tests, on the images' Python, if it is found and is not PYTHON
-	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py --image \
-		$(MAKE) --no-print-directory types test ARGS="$(FOUR) $(IMAGE_TESTS)"
+test-pythons: ## Run the whole suite on each supported Python that is found (PYTHONS="/path/of/python3.14"); with IMAGE=1 types, end-to-end, connection and engine tests on the images' alone
+	PYTHONS="$(PYTHONS)" $(PYTHON) tools/pythons.py $(if $(IMAGE),--image) $(MAKE) --no-print-directory \
+		$(if $(IMAGE),types test ARGS="$(FOUR) -m 'not slow' $(IMAGE_TESTS)",test ARGS="$(FOUR)")
 
 KERNELS := .venvs/kernels
 $(KERNELS)/.kernels: $(KERNELS)/pyvenv.cfg pyproject.toml
@@ -94,7 +104,8 @@ $(KERNELS)/.kernels: $(KERNELS)/pyvenv.cfg pyproject.toml
 	@touch $@
 
 # NVRTC and CuPy are made for Linux and Windows alone.
-kernels: ## Compile the GPU kernels for every architecture, without a GPU (150 MB)
+# A part of `test`: the GPU kernels for every architecture, compiled without a GPU (150 MB).
+kernels:
 ifeq ($(shell uname -s),Darwin)
 	@echo "kernels: not compiled, there is no NVRTC for macOS"
 else
@@ -152,7 +163,7 @@ test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx, HAProxy and o
 	@$(NGINX) || { echo "test-edge: nginx is not installed; on Debian: apt-get install nginx-light" >&2; exit 1; }
 	$(BIN)/pytest tests/e2e tests/interop/edge --front all $(ARGS)
 
-.PHONY: prometheus test-monitoring dashboard-image
+.PHONY: prometheus test-monitoring pictures
 PROMETHEUS := command -v prometheus >/dev/null && command -v promtool >/dev/null
 prometheus:
 	@$(PROMETHEUS) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
@@ -161,10 +172,6 @@ prometheus:
 
 test-monitoring: $(VENV)/.test prometheus ## Test dashboard and alerts with a real Prometheus (1 minute)
 	$(BIN)/pytest tests/interop/monitoring $(ARGS)
-
-dashboard-image: $(VENV)/.test prometheus ## Draw docs/images/dashboard.png from a real Prometheus (2 minutes)
-	$(BIN)/pip install -q 'matplotlib>=3.10,<4'
-	$(TOOLS) tools/dashboard_image.py docs/images/dashboard.png
 
 ORACLES := .venvs/oracles
 $(ORACLES)/.oracles: $(ORACLES)/pyvenv.cfg pyproject.toml tests/interop/oracles/requirements.txt
@@ -175,14 +182,11 @@ $(ORACLES)/.oracles: $(ORACLES)/pyvenv.cfg pyproject.toml tests/interop/oracles/
 test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT, PyTorch, JAX, StableHLO; frames (2.5 GB)
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
-.PHONY: suites
-suites: $(ORACLES)/.oracles ## Write the operands that published suites lack to build/suites, in their formats
-	PYTHONPATH=tools $(ORACLES)/bin/python -m suites --write build/suites
-
 VULKAN := /usr/share/vulkan/icd.d
-runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles, and write docs/runtimes.md (6 minutes)
+runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles: docs/runtimes.md, and build/suites, the operands that published suites lack (6 minutes)
 	@ls $(VULKAN)/* >/dev/null 2>&1 || { echo "runtimes: no Vulkan driver; on Debian: apt-get install mesa-vulkan-drivers" >&2; exit 1; }
 	$(ORACLES)/bin/python tools/runtimes_page.py
+	PYTHONPATH=tools $(ORACLES)/bin/python -m suites --write build/suites
 
 # An interpreter that was optimized by a profile, as the images' is, if one is here and none is named.
 BENCH := .venvs/bench
@@ -195,7 +199,7 @@ $(BENCH)/.bench: $(BENCH)/pyvenv.cfg pyproject.toml
 	$(call install,$(BENCH)/bin,-e '.[service]' -e '.[cli]' -e '.[compiled]',ci)
 	@touch $@
 
-bench: $(BENCH)/.bench build/load ## Measure the service and its peers (12 minutes; ARGS=--quick)
+bench: $(BENCH)/.bench build/load $(if $(PEERS),$(TRITON)/.triton $(ORACLES)/.oracles) ## Measure the service and its peers (12 minutes; ARGS=--quick; PEERS=1 installs 2 GB of peers first)
 	$(BENCH)/bin/python -m bench $(ARGS)
 
 TRITON := .venvs/triton
@@ -207,31 +211,28 @@ $(TRITON)/.triton: bench/servers/triton/requirements.txt $(TRITON)/pyvenv.cfg
 	cp $$from/python_backend_stubs/$$version/triton_python_backend_stub $(TRITON)/backends/python/
 	@touch $@
 
-PEERS := .venvs/peers
-$(PEERS)/.peers: $(PEERS)/pyvenv.cfg pyproject.toml tests/interop/peers/requirements.txt $(TRITON)/.triton
-	$(PEERS)/bin/pip install -q --upgrade 'pip>=25.1'
-	$(PEERS)/bin/pip install -q -e '.[service,cli]' --group test -r tests/interop/peers/requirements.txt
+PEER_TESTS := .venvs/peers
+$(PEER_TESTS)/.peers: $(PEER_TESTS)/pyvenv.cfg pyproject.toml tests/interop/peers/requirements.txt $(TRITON)/.triton
+	$(PEER_TESTS)/bin/pip install -q --upgrade 'pip>=25.1'
+	$(PEER_TESTS)/bin/pip install -q -e '.[service,cli]' --group test -r tests/interop/peers/requirements.txt
 	@# The last client that brings perf_analyzer; two libraries that it needs come with Triton.
-	$(PEERS)/bin/pip install -q --no-deps --upgrade --target $(PEERS)/perf_analyzer tritonclient==2.47.0
-	mkdir -p $(PEERS)/perf_analyzer/lib && cd $(PEERS)/perf_analyzer/lib && \
+	$(PEER_TESTS)/bin/pip install -q --no-deps --upgrade --target $(PEER_TESTS)/perf_analyzer tritonclient==2.47.0
+	mkdir -p $(PEER_TESTS)/perf_analyzer/lib && cd $(PEER_TESTS)/perf_analyzer/lib && \
 	ln -sf $(abspath $(TRITON))/lib/python3*/site-packages/nvidia_pytriton.libs/libb64-*.so.0d libb64.so.0d && \
 	ln -sf $(abspath $(TRITON))/lib/python3*/site-packages/nvidia_pytriton.libs/libcudart-*.so.12* libcudart.so.12
 	@touch $@
 
-.PHONY: h2load test-kserve
+.PHONY: h2load
 h2load:
 	@command -v h2load >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends nghttp2-client; } || true
 	@command -v h2load >/dev/null || { echo "h2load is not installed; on Debian: apt-get install nghttp2-client" >&2; exit 1; }
 
-test-interop: $(PEERS)/.peers h2load ## Test with Triton, its clients, KServe's, h2load, ONNX's suite (1.5 GB)
-	TRITON_HOME=$(TRITON) PERF_ANALYZER=$(PEERS)/perf_analyzer/bin/perf_analyzer \
-	$(PEERS)/bin/pytest $(or $(ARGS),tests/interop/peers tests/e2e/v2/tritonclient)
-	@$(if $(ARGS),,$(MAKE) --no-print-directory test-kserve)
-
-# A run of its own: KServe's messages and tritonclient's have the same names.
-test-kserve: $(PEERS)/.peers ## Test with KServe's clients, REST and gRPC; part of test-interop
-	$(PEERS)/bin/pytest $(or $(ARGS),tests/interop/kserve)
+# KServe's messages and tritonclient's have the same names: two runs.
+test-interop: $(PEER_TESTS)/.peers h2load ## Test with Triton, its clients, KServe's, h2load, ONNX's suite (1.5 GB)
+	TRITON_HOME=$(TRITON) PERF_ANALYZER=$(PEER_TESTS)/perf_analyzer/bin/perf_analyzer \
+	$(PEER_TESTS)/bin/pytest $(or $(ARGS),tests/interop/peers tests/e2e/v2/tritonclient)
+	$(if $(ARGS),,$(PEER_TESTS)/bin/pytest tests/interop/kserve)
 
 RAY := .venvs/ray
 $(RAY)/.ray: $(RAY)/pyvenv.cfg pyproject.toml tests/interop/ray/requirements.txt
@@ -285,13 +286,10 @@ chromium:
 test-web: $(VENV)/.test web/node_modules/.installed chromium ## Check the web page and the JavaScript client: types, node, Chromium (4 minutes)
 	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent test
 
-screenshots: $(VENV)/.service web/node_modules/.installed chromium ## Write the screenshots in docs/images
+pictures: $(VENV)/.test web/node_modules/.installed chromium prometheus ## Draw the screenshots and the dashboard in docs/images (3 minutes)
 	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent screenshots
-
-bench-peers: $(TRITON)/.triton $(ORACLES)/.oracles ## Install the bench's peers: Triton, torch, ONNX Runtime (2 GB)
-
-bench-report: $(VENV)/.service ## Write the latest results to docs/performance.md and docs/bench.svg
-	$(BIN)/python -m bench.report
+	$(BIN)/pip install -q 'matplotlib>=3.10,<4'
+	$(TOOLS) tools/dashboard_image.py docs/images/dashboard.png
 
 LOCKS := .venvs/locks
 $(LOCKS)/bin/uv: $(LOCKS)/pyvenv.cfg
@@ -306,13 +304,9 @@ lock: $(LOCKS)/bin/uv ## Lock the versions that CI and the images install (ARGS=
 	for extra in service telemetry compiled cuda12 cuda13; do \
 		$(LOCK) pyproject.toml --extra $$extra -c locks/ci.txt -o locks/$$extra.txt || exit 1; done
 
-.PHONY: test-uvx
-test-uvx: $(VENV)/.test $(LOCKS)/bin/uv ## Run README's line for uvx on a clone (60 packages)
-	UVX=$(abspath $(LOCKS))/bin/uvx $(BIN)/pytest tests/interop/installers/test_uvx.py $(ARGS)
-
-.PHONY: test-extras
-test-extras: $(VENV)/.test ## Test each package where only its own extra is installed (1 minute)
-	$(BIN)/pytest tests/interop/installers/test_extras.py $(ARGS)
+.PHONY: test-install
+test-install: $(VENV)/.test $(LOCKS)/bin/uv ## Test each package with its own extra alone, and README's line for uvx on a clone (1 minute)
+	UVX=$(abspath $(LOCKS))/bin/uvx $(BIN)/pytest $(or $(ARGS),tests/interop/installers)
 
 docs: $(VENV)/.service ## Write the generated pages of docs/, and the PrometheusRule
 	$(BIN)/python tools/sdk_reference.py
@@ -322,11 +316,7 @@ docs: $(VENV)/.service ## Write the generated pages of docs/, and the Prometheus
 	$(BIN)/python tools/staircase.py
 	$(BIN)/python tools/parts.py
 	$(BIN)/python tools/prometheus_rule.py
-
-.PHONY: grpc-descriptors
-grpc-descriptors: $(VENV)/.test ## Write the stored descriptors of the gRPC services, from their packages
-	$(BIN)/pip install -q --no-deps --upgrade --target build/grpc grpcio-health-checking grpcio-reflection
-	$(BIN)/python tools/grpc_descriptors.py $(VENV)/lib/python3*/site-packages build/grpc
+	$(BIN)/python -m bench.report
 
 SITE := .venvs/site
 $(SITE)/.site: $(SITE)/pyvenv.cfg pyproject.toml
@@ -352,7 +342,8 @@ format: $(VENV)/.lint ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.PHONY: images test-images check-images push-images push-manifests wheels audit sbom lint-deploy
+.PHONY: wheels audit sbom
+.PHONY: images test-images check-images push supply lint-deploy
 ENGINE ?= $(notdir $(firstword $(shell command -v podman docker)))
 # podman's own format has no health checks.
 export BUILDAH_FORMAT := docker
@@ -407,16 +398,16 @@ SUPPORTED = $(shell sed -n 's/.*Python :: \(3\.[0-9]*\)",/\1/p' pyproject.toml)
 # $(call UV_FOR,PROCESSOR,PYTHON)
 UV_FOR = $(SUPPLY)/bin/uv pip install --quiet --python-version $(2) \
 	--python-platform $(1)-manylinux_2_28 --only-binary :all: --require-hashes
-wheels: $(SUPPLY)/.supply ## Check that every locked version has wheels for each Python on both processors, by hash
+wheels: $(SUPPLY)/.supply
 	for python in $(SUPPORTED); do for lock in $(filter-out build,$(basename $(notdir $(wildcard locks/*.txt)))); do \
 		$(call UV_FOR,x86_64,$$python) --dry-run --target build/wheels -r locks/$$lock.txt && \
 		$(call UV_FOR,aarch64,$$python) --dry-run --target build/wheels -r locks/$$lock.txt && \
 		echo "locks/$$lock.txt: wheels for Python $$python on linux/amd64 and linux/arm64" || exit 1; done; done
 
-audit: $(SUPPLY)/.supply ## Look every locked version up among known vulnerabilities (ARGS="-s osv" for OSV)
+audit: $(SUPPLY)/.supply
 	@# --strict: a version that cannot be looked up is a failure, too.
 	failed=0; for lock in locks/*.txt; do echo "$$lock"; \
-		$(SUPPLY)/bin/pip-audit --strict --disable-pip --require-hashes -r $$lock $(ARGS) || failed=1; done; exit $$failed
+		$(SUPPLY)/bin/pip-audit --strict --disable-pip --require-hashes -r $$lock $(AUDIT) || failed=1; done; exit $$failed
 
 # $(call sbom,IMAGE,LOCKS): what uv installs for the image's platform is seen by a Python that has nothing else.
 define sbom
@@ -426,21 +417,20 @@ define sbom
 	$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --validate \
 		--output-reproducible --output-file dist/tensor-round-$(1).cdx.json build/sbom/$(1)/python/bin/python
 endef
-sbom: $(SUPPLY)/.supply ## Write what is in the images to dist/*.cdx.json (CycloneDX)
+supply: $(or $(ARGS),wheels audit sbom) ## Check what is shipped: ARGS=wheels on each platform, audit for vulnerabilities, sbom to dist/*.cdx.json
+
+sbom: $(SUPPLY)/.supply
 	mkdir -p dist
 	$(call sbom,cpu,service)
 	$(call sbom,gpu,service cuda13)
 
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 ARCH ?= $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(shell uname -m)))
-push-images: ## Push the images of this machine's architecture to REGISTRY
-	for target in cpu gpu; do \
-		$(ENGINE) tag tensor-round:$$target $(REGISTRY):$(VERSION)-$$target-$(ARCH) && \
-		$(ENGINE) push $(REGISTRY):$(VERSION)-$$target-$(ARCH) || exit 1; done
-
-push-manifests: ## Push a list of both architectures' images to REGISTRY, under one tag for each target
-	for target in cpu gpu; do name=$(REGISTRY):$(VERSION)-$$target; case $(ENGINE) in \
-		podman) podman manifest create $$name $$name-amd64 $$name-arm64 && \
+push: ## Push the images of this machine's architecture to REGISTRY, or with MANIFESTS=1 lists of both architectures
+	for target in cpu gpu; do name=$(REGISTRY):$(VERSION)-$$target; case $(ENGINE)$(MANIFESTS) in \
+		*docker | podman) $(ENGINE) tag tensor-round:$$target $$name-$(ARCH) && \
+			$(ENGINE) push $$name-$(ARCH) ;; \
+		podman1) podman manifest create $$name $$name-amd64 $$name-arm64 && \
 			podman manifest push --all $$name docker://$$name ;; \
 		*) $(ENGINE) buildx imagetools create --tag $$name $$name-amd64 $$name-arm64 ;; esac || exit 1; done
 

@@ -137,7 +137,7 @@ def over_grpc(found: dict[str, Any], arena: Arena, missing: dict[str, str], *, q
 def kernels(missing: dict[str, str]) -> list[dict[str, Any]]:
     """The kernel table, with the other stacks where they are installed."""
     if not ORACLES.exists():
-        missing["other stacks' kernels"] = "not installed: make bench-peers"
+        missing["other stacks' kernels"] = "not installed: make bench PEERS=1"
     python = str(ORACLES) if ORACLES.exists() else sys.executable
     program = "import json; from bench.measuring import kernels; print(json.dumps(kernels.rows()))"
     done = subprocess.run([python, "-c", program], capture_output=True, text=True)

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 NEEDED = ("Makefile", "pyproject.toml", "tools/environment.sh", "tools/cuda_extra.py")
 

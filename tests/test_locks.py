@@ -30,11 +30,7 @@ ASKED = {
     ],
     "site": GROUPS["site"],
     # An extra that is others is locked under their names. No image has the command line.
-    **{
-        extra: [*OWN, *asked]
-        for extra, asked in EXTRAS.items()
-        if extra not in ("engine", "cli", "all")
-    },
+    **{extra: [*OWN, *asked] for extra, asked in EXTRAS.items() if extra not in ("cli", "all")},
 }
 
 
@@ -61,10 +57,6 @@ def test_a_lock_has_what_is_asked_for(name: str) -> None:
         versions = [v for (n, _), (v, _) in locked.items() if n == canonicalize_name(asked.name)]
         assert versions, f"make lock: {text}"
         assert all(version in asked.specifier for version in versions), f"make lock: {text}"
-
-
-def test_the_engine_is_what_is_compiled() -> None:
-    assert EXTRAS["engine"] == ["tensor-round[compiled]"]
 
 
 def test_every_file_is_of_this_table() -> None:

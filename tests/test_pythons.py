@@ -52,7 +52,7 @@ def test_workflows_use_the_images_python_elsewhere() -> None:
 def test_ci_covers_the_images_python() -> None:
     assert pythons.image_version() in VERSIONS
     script = (ROOT / ".ci/run").read_text().splitlines()
-    assert "make test-image-python LOCKED=1" in script
+    assert "make test-pythons IMAGE=1 LOCKED=1" in script
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/api-policy.md"])

@@ -19,6 +19,8 @@ from tensor_round_verify.reference import (
     rounded,
 )
 
+pytestmark = pytest.mark.slow
+
 HALF = Fraction(1, 2)
 
 

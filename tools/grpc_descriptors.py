@@ -1,6 +1,8 @@
 """Writes the descriptors of the gRPC services, as the service stores and serves them.
 
-They are those in the modules that protoc has made for tritonclient, grpcio-health-checking and
+To run it: ``pip install --no-deps --target build/grpc grpcio-health-checking grpcio-reflection``,
+then ``python tools/grpc_descriptors.py .venv/lib/python3.11/site-packages build/grpc``. They are
+those in the modules that protoc has made for tritonclient, grpcio-health-checking and
 grpcio-reflection, whose folders are the arguments; the modules are read, not imported. Of the
 reflection service, version v1 is v1alpha under another name.
 """

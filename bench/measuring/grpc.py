@@ -121,7 +121,7 @@ def measure(
     if PYTHON.exists():
         clients[TRITONCLIENT] = by_tritonclient
     else:
-        missing[TRITONCLIENT] = "not installed: make bench-peers"
+        missing[TRITONCLIENT] = "not installed: make bench PEERS=1"
     there = [target for target in OVER_GRPC if target in targets]
     found: list[dict[str, Any]] = []
     for load in LOADS:

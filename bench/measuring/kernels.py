@@ -4,7 +4,7 @@ The backend takes part twice: with the kernels that LLVM compiles, and with NumP
 
     python -m bench.measuring.kernels
 
-Whatever of those is installed takes part: ``make bench-peers`` makes an environment
+Whatever of those is installed takes part: ``make bench PEERS=1`` makes an environment
 with all of them. Everybody rounds the same numbers, in memory that was just written, as
 a received tensor's is, on all cores; in place, but for ONNX Runtime and OpenVINO, which
 cannot. torch takes part a second time on one thread, as the backend does below 16 MiB. They

@@ -39,7 +39,7 @@ class Program:
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: What must be there; `make bench-peers` sees to it.
+    #: What must be there; `make bench PEERS=1` sees to it.
     needs: Path = HERE
     #: Files to write before it is started.
     files: Mapping[Path, str] = field(default_factory=dict)
@@ -207,7 +207,7 @@ def servers(names: Collection[str]) -> Iterator[tuple[dict[str, Server], dict[st
             if name not in names:
                 continue
             if not program.needs.exists():
-                missing[name] = "not installed: make bench-peers"
+                missing[name] = "not installed: make bench PEERS=1"
                 continue
             for path, text in program.files.items():
                 path.parent.mkdir(parents=True, exist_ok=True)

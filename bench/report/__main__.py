@@ -16,7 +16,7 @@ from . import plot, results, tables
 
 PICTURE = Path("docs/bench.svg")
 PAGE = Path("docs/performance.md")
-BEGIN = "<!-- the tables: written by make bench-report -->"
+BEGIN = "<!-- the tables: written by make docs -->"
 END = "<!-- the end of the tables -->"
 
 

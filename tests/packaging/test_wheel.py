@@ -8,6 +8,8 @@ import pytest
 
 from support.environments import Environment, build_wheel
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:

@@ -16,6 +16,8 @@ import tensor_round as tr
 from support.services.server import Service, started
 from tensor_round_service.features import FEATURES
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("client", "service", "verify", "cli")
 #: The features that stand on another one, and go with it.

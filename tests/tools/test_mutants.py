@@ -11,6 +11,8 @@ from mutants.__main__ import LISTED, ROOT, beside, modules
 from mutants.judging import Order, Room
 from mutants.mutations import Mutant, mutants
 
+pytestmark = pytest.mark.slow
+
 BEFORE = '''
 """A docstring with 1."""
 from __future__ import annotations

@@ -114,9 +114,15 @@ def test_codes_are_those_of_exact_fractions(format: str) -> None:
                 assert code == fmt.signed(np.array([want]), np.array([np.signbit(x)]))[0]
 
 
-@pytest.mark.parametrize(
-    ("format", "scale"), [(name, rule) for name, fmt in FORMATS.items() for rule in fmt.rules]
-)
+#: The longest, whose elements are of 8 bits, are verified by one rule here.
+RIGHT = [
+    pytest.param(name, rule, marks=pytest.mark.slow if fmt.bits == 8 and rule != "floor" else ())
+    for name, fmt in FORMATS.items()
+    for rule in fmt.rules
+]
+
+
+@pytest.mark.parametrize(("format", "scale"), RIGHT)
 def test_right_quantizers_pass(format: str, scale: str) -> None:
     kernel = quantizer()
     report = conformance.verify(kernel, operator="block_quantize", dtypes=[format], scale=scale)
@@ -138,13 +144,14 @@ def test_wrong_quantizers_are_named(deviation: Any) -> None:
         # With no scale of the tensor its reciprocal is 1.
         assert found - {"reciprocal"} == {deviation.name} - {"reciprocal"}, format
         tried += 1
+        break
     # The scale of floor is what an MX format has when nothing is said.
     assert tried or deviation.changes in ({"rounding": "floor"}, {"divisor": "floor"})
 
 
 def test_two_deviations_are_named_together() -> None:
     kernel = quantizer(element_rounding="ties_to_away", least_divisor="normal")
-    assert named(kernel, "mxfp8_e4m3", "floor") == {"ties away + 2^-126 for 2^-127"}
+    assert named(kernel, "mxfp6_e3m2", "floor") == {"ties away + 2^-126 for 2^-127"}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -23,6 +23,7 @@ from tensor_round_verify.runtimes.runtime import RoundBits
 UNSTEADY = {"second-call", "every-third-call"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn"])
 @pytest.mark.parametrize("kind", SUBTLE)
 def test_a_subtle_fault_has_one_true_cause(kind: str, dtype: str) -> None:
@@ -117,6 +118,7 @@ def program(folder: Path, body: str) -> str:
     return f"cmd:{sys.executable} {path}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "causes"),
     [

@@ -32,6 +32,7 @@ def test_quick_is_the_reference(dtype: str, rounding: str) -> None:
     np.testing.assert_array_equal(quick(x, dtype, rounding), rounded(x, dtype, rounding))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "dtype", "asked", "names"),
     [*PLANTED.values(), *IDIOMS.values()],
@@ -234,6 +235,7 @@ def test_rules_that_do_the_same_are_told() -> None:
     assert tr.compare(zeros, abs(zeros)).sentence.endswith(" more would do the same")
 
 
+@pytest.mark.slow
 def test_what_comes_late_is_seen() -> None:
     """Padding says nothing of the rule; what does lies behind a million elements."""
     a = np.zeros(1_300_000, np.float32)

@@ -14,6 +14,8 @@ from support.cases.wrong_kernels import PLANTED, Array, half_added, nans_as, rig
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round_verify import MODELS, ROUNDINGS, is_nan, rounded, samples, verify
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("kernel", "dtype", "rounding", "names"),

@@ -50,6 +50,7 @@ def program(folder: Path, code: str) -> str:
     return f"cmd:{sys.executable} {path}"
 
 
+@pytest.mark.slow
 def test_a_right_program_is_right_in_every_direction(tmp_path: Path) -> None:
     runtime = program(tmp_path, TABLE) + " {dtype} {rounding}"
     patterns = np.arange(1 << 16, dtype=np.uint16)
@@ -63,6 +64,7 @@ def test_a_right_program_is_right_in_every_direction(tmp_path: Path) -> None:
     assert open_runtime(runtime).dtypes == tuple(FLOATS)
 
 
+@pytest.mark.slow
 def test_a_program_without_placeholders_rounds_float32_ties_to_even(tmp_path: Path) -> None:
     report = verify(program(tmp_path, AWAY), timeout=30)
     (verdict,) = report.verdicts
@@ -70,6 +72,7 @@ def test_a_program_without_placeholders_rounds_float32_ties_to_even(tmp_path: Pa
     assert str(verdict.explanation) == "this is half away from zero"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
 def test_javascripts_math_round(tmp_path: Path) -> None:
     """A runtime of the language whose rule the model is named after."""
@@ -115,6 +118,7 @@ def test_a_program_that_fails_gets_no_verdict(tmp_path: Path, code: str, why: st
     assert time.monotonic() - began < 50  # half of what those take that hang
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sessions are POSIX's")
 @pytest.mark.parametrize("waits", [True, False], ids=["waits", "ends"])
 def test_a_child_with_a_session_of_its_own_delays_no_end(tmp_path: Path, waits: bool) -> None:

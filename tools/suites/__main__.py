@@ -1,6 +1,6 @@
 """Writes docs/published-suites.md; ``--check`` only compares, ``--write FOLDER`` writes vectors.
 
-``make docs`` and ``make suites`` run it. ONNX's vectors need the onnx package.
+``make docs`` and ``make runtimes`` run it. ONNX's vectors need the onnx package.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ TAIL = """
 
 ```sh
 # needs the clone
-make suites
+make runtimes
 ```
 
 This writes the operands, also those of types that a suite lacks, with their right results to

@@ -57,7 +57,8 @@ def open_engine() -> Engine:
         module = importlib.import_module("tensor_round_service.local")
     except ModuleNotFoundError as error:
         raise InvalidArgument(
-            f"local: needs the engine: pip install 'tensor-round[engine]' ({error.name} is missing)"
+            "local: needs the engine: pip install 'tensor-round[compiled]' "
+            f"({error.name} is missing)"
         ) from error
     engine: Engine = module.open_engine()
     return engine

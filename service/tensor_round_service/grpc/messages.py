@@ -21,7 +21,7 @@ from tensor_round.contract.quoting import shown
 from ..oip import codec
 from .protobuf import CutOff, Malformed, Message, Schema, fields, read_varint, varint
 
-#: What ``make grpc-descriptors`` has stored: the messages and services of Triton's protocol, of
+#: What ``tools/grpc_descriptors.py`` has stored: the messages and services of Triton's protocol, of
 #: health checks and of reflection.
 DESCRIPTORS = resources.files(__package__).joinpath("descriptors.bin").read_bytes()
 SCHEMA = Schema(DESCRIPTORS)

@@ -147,6 +147,7 @@ app.main()
 """
 
 
+@pytest.mark.slow
 def test_files_larger_than_memory_allows(tmp_path: Path) -> None:
     """Private memory may grow by less than half of either file."""
     size = 24 << 18

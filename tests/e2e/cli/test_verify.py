@@ -80,6 +80,7 @@ def test_a_right_function_is_silent_and_0(folder: Path) -> None:
     assert done.stderr == "python:kernels:right: 1,128,214 results, right\n"
 
 
+@pytest.mark.slow
 def test_a_right_program_is_silent_and_0(folder: Path) -> None:
     kernel = f"cmd:{sys.executable} kernels.py right <f4"
     done = run(folder, kernel, "--dtype", "float32", "--rounding", "ties_to_even")
@@ -124,12 +125,14 @@ def test_a_fault_of_calls_is_told_and_1(folder: Path) -> None:
     assert done.stderr == "python:kernels:tail: 65,536 results, 0 wrong, 1 fault of calls\n"
 
 
+@pytest.mark.slow
 def test_a_program_is_told_what_it_is_fed(folder: Path) -> None:
     done = run(folder, f"cmd:{sys.executable} kernels.py right <f4")
     assert done.returncode == 0
     assert "was fed float32: name another type with --dtype" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_program_with_the_fault_is_told_alike(folder: Path) -> None:
     kernel = f"cmd:{sys.executable} kernels.py away <f2"
     done = run(folder, kernel, *AWAY[1:])
@@ -201,6 +204,7 @@ NO_VERDICT: dict[str, tuple[list[str], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "why"), NO_VERDICT.values(), ids=NO_VERDICT)
 def test_bad_input_is_one_line_and_2(folder: Path, arguments: list[str], why: str) -> None:
     done = run(folder, *arguments)
@@ -236,6 +240,7 @@ def test_what_a_function_prints_is_not_in_the_report(folder: Path) -> None:
     assert "rounding 65536" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_real_service_is_right(folder: Path, service: Service) -> None:
     done = run(folder, f"service:{service.url}")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr

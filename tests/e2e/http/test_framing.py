@@ -165,6 +165,7 @@ def test_a_head_that_is_not_read_yet_is_not_late() -> None:
             assert file.read().count(b"HTTP/1.1 200 ") == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "requested",
     [

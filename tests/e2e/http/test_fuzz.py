@@ -12,6 +12,7 @@ from fuzz.mixes import run
 from support.services.server import Service, tracebacks
 
 
+@pytest.mark.slow
 def test_mutated_input_gets_documented_errors_soon() -> None:
     found = parsers.fuzz(count=20_000, seed=2)
     assert not found.faults, "\n".join(found.faults[:5])
@@ -36,6 +37,7 @@ def test_mutated_frames_of_http2_mean_what_another_library_says() -> None:
     assert found.outcomes["h2: served / served"] > 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
 def test_every_response_of_a_mix_comes_and_nothing_is_held(encrypted: bool) -> None:
     found = run.mixed(2, range(300), encrypted=encrypted, warm_up=50, shutdown=3.0)

@@ -16,6 +16,8 @@ from support.http.inference_form import Answer, binary, document, infer, infer_p
 from support.http.native_form import ieee754, post
 from support.services.server import Service
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 #: Of the service, for all requests together.
 BUDGET = 64 * MIB

@@ -63,6 +63,7 @@ def cut_off(service: Service) -> int:
     return sum("slow reader" in line for line in service.log)
 
 
+@pytest.mark.slow
 def test_who_takes_nothing_is_cut_off_and_gives_its_memory_back(hasty: Service) -> None:
     before = cut_off(hasty)
     with contextlib.closing(narrow(hasty)) as plug:
@@ -93,6 +94,7 @@ def test_who_takes_a_little_is_cut_off(hasty: Service) -> None:
             time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_who_takes_it_at_a_fair_pace_has_all(hasty: Service) -> None:
     x = LARGE[: 3 * MIB]
     with contextlib.closing(narrow(hasty)) as plug:
@@ -123,6 +125,7 @@ def sockets_of(service: Service) -> int:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", ["", "Connection: close\r\n"], ids=["kept", "closed"])
 def test_a_connection_ends_whatever_is_left_in_it(tmp_path: Path, last: str) -> None:
     """A Unix socket holds some 200 KiB: these end before it is full, beyond that, between."""
@@ -140,6 +143,7 @@ def test_a_connection_ends_whatever_is_left_in_it(tmp_path: Path, last: str) -> 
     assert "Traceback" not in "".join(service.log)
 
 
+@pytest.mark.slow
 def test_an_answer_under_tls_is_waited_for_as_long_as_without(tmp_path: Path) -> None:
     """Longer than the farewell of TLS lasts, which ends what is still in its buffers."""
     x = np.full(120 << 10, 1.5, "<f4")
@@ -167,6 +171,7 @@ def test_a_service_that_leaves_does_not_wait_for_it_beyond_its_time() -> None:
     assert "ASGI" not in log
 
 
+@pytest.mark.slow
 def test_who_takes_it_steadily_above_the_minimum_has_all() -> None:
     """The kernel takes megabytes at once, and then nothing for longer than the grace."""
     rate, seconds = 96 << 10, 12

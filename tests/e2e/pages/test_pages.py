@@ -187,6 +187,7 @@ def read(page: str, reader: Reader, plain: Service) -> int:
     return ran
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", IN_A_CLONE)
 def test_a_page_from_a_clone(page: str, clone: Path, plain: Service) -> None:
     before = files_of(clone)
@@ -217,6 +218,7 @@ def test_python_s_blocks_of_the_tutorial_need_no_earlier_terminal() -> None:
 WITH_CODE = [page for page in PAGES if page not in IN_A_CLONE and own_blocks(page)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_a_page_in_an_empty_folder(page: str, tmp_path: Path, plain: Service) -> None:
     runs = [b for b in own_blocks(page) if b.language in RUN and not b.needs]

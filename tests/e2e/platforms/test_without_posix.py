@@ -18,6 +18,8 @@ import pytest
 from support.pages import ROOT
 from support.services.server import Service
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import asyncio
 import sys

@@ -27,6 +27,7 @@ def rounded(service: DeviceService, x: np.ndarray, dtype: str = "float32") -> Re
     return reply
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_answers_say_what_rounded_them() -> None:
     with DeviceService("--backend", "auto", "--gpu-min-bytes", "1MiB") as service:
@@ -45,6 +46,7 @@ def test_answers_say_what_rounded_them() -> None:
         assert service.get("/readyz").json()["backend"] == "cupy"
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("backend", ["auto", "cupy"])
 def test_a_full_device_is_numpys_turn_or_a_503(backend: str) -> None:
@@ -71,6 +73,7 @@ def test_a_service_whose_device_is_lost_answers_drains_and_leaves() -> None:
     assert any("device lost: host device" in line for line in service.log)
 
 
+@pytest.mark.slow
 def test_cupy_without_a_device_fails_at_start_in_one_line() -> None:
     """Only where there is none, to be sure; where there is one, number 99 is missing."""
     command = [sys.executable, "-m", "tensor_round_service", "--backend", "cupy", "--devices", "99"]

@@ -147,6 +147,7 @@ def test_every_form_is_sound(hosted: HostedService, form: Form) -> None:
     assert (reply.status, reply.content) == (200, form.answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(("stage", "point"), POINTS)
 def test_a_stage_fails_once(
@@ -167,6 +168,7 @@ def test_a_stage_fails_once(
     assert struck
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(("stage", "point"), POINTS)
 def test_a_stage_fails_always(
@@ -203,6 +205,7 @@ def test_an_answer_that_can_never_be_made_is_503(
         assert form.send(hosted).content == form.answer
 
 
+@pytest.mark.slow
 def test_memory_that_the_system_refuses_is_503() -> None:
     """No injection here: the process may have no more address space than it has."""
     large = np.full(64 << 20, 1.5, "<f4")
@@ -221,6 +224,7 @@ def test_memory_that_the_system_refuses_is_503() -> None:
         assert post(service, descriptor, large.data.cast("B")).status == 200
 
 
+@pytest.mark.slow
 def test_failures_leave_no_memory_behind(service: HostedService) -> None:
     """A budget of a few tensors outlives a hundred failures of each stage."""
     before = service.engine.memory.in_use

@@ -62,6 +62,7 @@ def within(seconds: float, what: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.slow
 @ALONE_AND_TOGETHER
 @pytest.mark.timeout(60 + 20 * ROUNDS)
 def test_sigterm_under_load_loses_nothing(workers: str) -> None:
@@ -77,6 +78,7 @@ def test_sigterm_under_load_loses_nothing(workers: str) -> None:
     assert under_way >= ROUNDS, "nothing was under way that could have been lost"
 
 
+@pytest.mark.slow
 @ALONE_AND_TOGETHER
 def test_it_serves_on_for_the_delay_then_only_finishes(workers: str) -> None:
     with (
@@ -110,6 +112,7 @@ def test_it_serves_on_for_the_delay_then_only_finishes(workers: str) -> None:
         assert service.process.wait(20) == 0
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_is_told_so() -> None:
     with (
         Service("--workers", "2", "--drain-timeout", "0.5") as service,
@@ -141,6 +144,7 @@ def test_a_refused_sender_is_heard_out_while_the_service_leaves() -> None:
         assert service.process.wait(20) == 0
 
 
+@pytest.mark.slow
 def test_idle_callers_do_not_hold_up_the_end_under_tls() -> None:
     """Their side of TLS's goodbye would be waited for, and they do not know that it is due."""
     with TlsService() as service:
@@ -157,6 +161,7 @@ def test_idle_callers_do_not_hold_up_the_end_under_tls() -> None:
         assert time.monotonic() - began < usual + SHUTDOWN_SECONDS - 1
 
 
+@pytest.mark.slow
 @ALONE_AND_TOGETHER
 def test_a_second_signal_ends_it_at_once(workers: str) -> None:
     with Service("--workers", workers) as service, half_a_request(service):
@@ -190,6 +195,7 @@ def test_a_signal_to_the_whole_group_is_one_signal() -> None:
         assert service.process.wait(20) == 0
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_while_the_other_serves() -> None:
     with Service("--workers", "2") as service:
         within(20, lambda: serving(service) == 2)
@@ -230,6 +236,7 @@ def answers(service: Service) -> bool:
             return False
 
 
+@pytest.mark.slow
 @ALONE_AND_TOGETHER
 def test_where_it_cannot_listen_it_says_so_in_one_line(workers: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as plug:
@@ -267,6 +274,7 @@ def test_workers_do_not_outlive_their_supervisor_and_its_socket_is_taken_over(
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_a_successor_may_have_the_unix_socket_while_the_last_requests_end(tmp_path: Path) -> None:
     path = tmp_path / "round.sock"
     patient = ("--receive-timeout", "100", "--drain-timeout", "100")

@@ -80,6 +80,7 @@ def read_lines(read: int, last: str) -> list[str]:
     return content.decode().splitlines()
 
 
+@pytest.mark.slow
 @FORMATS
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_stalled_reader_stops_nothing(workers: str, log_format: str, tmp_path: Path) -> None:
@@ -91,6 +92,7 @@ def test_a_stalled_reader_stops_nothing(workers: str, log_format: str, tmp_path:
         wait_until(lambda: dropped(service) > 0)
 
 
+@pytest.mark.slow
 @FORMATS
 def test_a_reader_that_goes_on_is_told_what_it_lacks(log_format: str, tmp_path: Path) -> None:
     with (

@@ -21,6 +21,8 @@ from support.services.server import Reply, Service
 from support.services.workers import serving, workers_of
 from support.small_disk import small_disk
 
+pytestmark = pytest.mark.slow
+
 X = np.linspace(-9, 9, 256, dtype="<f4")
 FIELDS = {"Operator-Descriptor": ieee754("float32", [X.size])}
 

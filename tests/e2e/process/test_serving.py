@@ -109,6 +109,7 @@ def test_a_wrong_setting_is_named(
     assert "Value error" not in shown
 
 
+@pytest.mark.slow
 def test_cupy_without_a_device_is_one_clear_line() -> None:
     ended = start("--backend", "cupy")
     if ended.returncode == 0:  # there is a device, and the port was free
@@ -118,6 +119,7 @@ def test_cupy_without_a_device_is_one_clear_line() -> None:
     assert "cupy" in line.lower()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("each_started")
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_exit_code_0(signum: signal.Signals) -> None:
@@ -183,6 +185,7 @@ def test_a_supervisor_needs_no_framework() -> None:
     assert not {"fastapi", "uvicorn", "tensor_round_service.app"} & {*done.stdout.split()}
 
 
+@pytest.mark.slow
 def test_a_large_tensor_is_held_once(service: Service) -> None:
     # The service was used before: what it loads lazily is loaded.
     payload = np.full(64 << 20, 1.5, "<f4")
@@ -196,6 +199,7 @@ def test_a_large_tensor_is_held_once(service: Service) -> None:
     assert grown <= 1.15 * payload.nbytes, f"grew by {grown / payload.nbytes:.2f} payloads"
 
 
+@pytest.mark.slow
 def test_a_long_request_does_not_hold_up_the_others(service: Service) -> None:
     # A transposing copy of 256 MiB takes a second or so; health is asked meanwhile.
     side = 8192
@@ -239,6 +243,7 @@ def test_the_log_says_which_backend_serves() -> None:
         assert sum("backend: " in line for line in service.log) == 1
 
 
+@pytest.mark.slow
 def test_idle_connections_are_closed_after_keep_alive() -> None:
     with Service("--keep-alive", "0.4") as service, kept(service) as caller:
         began = time.monotonic()

@@ -31,6 +31,7 @@ X = np.array([0.5, 1.5, -2.5], "<f4")
 ROUNDED = np.rint(X).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "rounds"), [(1, 3), (3, 2)], ids=["alone", "workers"])
 def test_48_callers_that_open_a_connection_for_each_request_lose_none(
     workers: int, rounds: int
@@ -147,6 +148,7 @@ class Calls:
             time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "workers"), [("tcp", "1"), ("tcp", "2"), ("unix", "1")])
 @pytest.mark.timeout(120)
 def test_an_update_with_the_units_socket_loses_none_of_1000_calls(
@@ -174,6 +176,7 @@ def test_an_update_with_the_units_socket_loses_none_of_1000_calls(
     assert kind == "tcp" or (tmp_path / "socket").is_socket()
 
 
+@pytest.mark.slow
 def test_connections_wait_in_an_inherited_socket_for_the_successor() -> None:
     with held() as sock:
         with ActivatedService(sockets=[sock]) as first:

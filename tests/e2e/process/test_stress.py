@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stress import disconnects, grpc_stops, slow_clients
 from stress.network.run import network
 from stress.traffic.run import BAD, GOOD, traffic
+
+pytestmark = pytest.mark.slow
 
 
 def test_mixed_traffic_gets_right_responses_and_documented_refusals() -> None:

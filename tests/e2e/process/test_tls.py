@@ -226,6 +226,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "code", "says"), [c[1:] for c in FAULTS], ids=[c[0] for c in FAULTS]
 )

@@ -117,6 +117,7 @@ def is_probe(span: Span) -> bool:
     return span.attributes.get("url.path") == "/readyz"
 
 
+@pytest.mark.slow
 def test_retries_are_events_and_each_try_has_the_context() -> None:
     """Synchronous and asynchronous; a context of the caller's own wins; in this process there is
     only the span of the call.
@@ -286,6 +287,7 @@ def test_without_the_extra_one_line_says_so(tmp_path: Path) -> None:
     assert re.search(r"WARNING: .*pip install 'tensor-round\[telemetry\]'", line)
 
 
+@pytest.mark.slow
 def test_a_queue_of_no_spans_ends_the_start_with_one_line() -> None:
     variables = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",

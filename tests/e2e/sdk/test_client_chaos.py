@@ -21,6 +21,8 @@ from support.http.proxy import FAULTLESS, Fault, Proxy
 from support.services.server import Service
 from tensor_round.clients import session as retries
 
+pytestmark = pytest.mark.slow
+
 UNAVAILABLE = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 0\r\n"
     b"Content-Length: 4\r\nConnection: close\r\n\r\nbusy"

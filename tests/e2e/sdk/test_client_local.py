@@ -61,7 +61,7 @@ def test_without_the_engine_it_says_what_to_install() -> None:
         "    print(error)"
     )
     told = python(code)
-    assert told.startswith("local: needs the engine: pip install 'tensor-round[engine]'")
+    assert told.startswith("local: needs the engine: pip install 'tensor-round[compiled]'")
     assert len(told.splitlines()) == 1
 
 

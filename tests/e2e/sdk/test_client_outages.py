@@ -40,6 +40,7 @@ def back_after(seconds: float, *options: str) -> Iterator[None]:
             thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["tcp", "unix"])
 def test_a_restart_is_waited_for(kind: type[AnyClient], place: str, tmp_path: Path) -> None:
     uds = ("--uds", str(tmp_path / "socket"))

@@ -14,6 +14,8 @@ from tensor_round_service.backends.cpu import floats, narrow_floats
 from tensor_round_service.backends.cpu.backend import rounder
 from tensor_round_verify.reference import FLOATS, ROUNDINGS, WIDTHS
 
+pytestmark = pytest.mark.slow
+
 #: Bytes at which the NumPy backend cuts a run; another backend's cuts lie at powers of two as well.
 CUTS = {
     "least-for-16-bits": narrow_floats.MIN_BYTES,

@@ -3,12 +3,14 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
 from support.cases.backend_calls import run_flat, sample_pair
 from tensor_round_service.backends import Backend
 from tensor_round_verify.reference import FLOATS, ROUNDINGS
 
 
+@pytest.mark.slow
 def test_calls_from_several_threads_do_not_meet(backend: Backend) -> None:
     """Sizes on both sides of the point where a backend shares one call among its threads."""
     jobs = [

@@ -268,6 +268,7 @@ HOSTILE: list[tuple[str, str, str, str, bool]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("item", "name", "last", "sound"),
     [case[1:] for case in HOSTILE],
@@ -316,6 +317,7 @@ def test_the_longest_number_of_a_dtype(dtype: DType) -> None:
     assert max(map(len, numbers)) == jsontensor.longest_number(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["int8", "int64", "float64"])
 @pytest.mark.parametrize(
     "shape",

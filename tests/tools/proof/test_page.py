@@ -27,7 +27,7 @@ def stated() -> dict[str, str]:
 
 
 def architectures() -> list[int]:
-    """Those that ``make kernels`` compiles, which needs CuPy."""
+    """Those that ``tools/compile_kernels.py`` compiles, which needs CuPy."""
     tree = ast.parse((ROOT / "tools" / "compile_kernels.py").read_text())
     (value,) = (
         node.value

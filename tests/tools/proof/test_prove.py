@@ -20,6 +20,8 @@ from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.llvm_kernels import module_text
 from tensor_round_verify.reference import FLOATS
 
+pytestmark = pytest.mark.slow
+
 PTX = Path(__file__).parent / "ptx"
 #: Ways and dtypes whose proofs take longest: here in one direction, by ``make prove`` in all.
 #: Each way has other dtypes, of which every direction is proved here.

@@ -14,6 +14,7 @@ from support.http.responses import LARGE, Answers, inference, message, tensor
 from support.services.hosted import HostedService
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [0, 1, 500, -1])
 def test_a_body_may_come_behind_its_head(service: HostedService, cut: int) -> None:
     """As many clients send it: http.client writes head and body each by itself."""
@@ -55,6 +56,7 @@ def test_more_may_come_with_the_rest_of_a_request(service: HostedService) -> Non
             answers.expect(x, y, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", LARGE)
 @pytest.mark.parametrize("pause", [0.0, 0.02])
 def test_large_bodies(service: HostedService, size: int, pause: float) -> None:

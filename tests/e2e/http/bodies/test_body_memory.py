@@ -13,6 +13,8 @@ from support.http.responses import Answers, message, tensor
 from support.services.hosted import HostedService, filled
 from tensor_round_service.engine.job import Job
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_sender_may_go_within_a_body(service: HostedService) -> None:
     x = tensor(1 << 20)

@@ -42,6 +42,7 @@ def still_works(service: Service) -> None:
     assert post(service, ieee754("float32", [3]), X.tobytes()).content == np.rint(X).tobytes()
 
 
+@pytest.mark.slow
 def test_a_hundred_malformed_gzip_bodies_keep_no_memory(service: Service) -> None:
     whole = bytearray(gzip.compress(np.random.default_rng(1).bytes(MIB), 1))
     whole[-6] ^= 1  # its checksum, so that all of it is unpacked first
@@ -139,6 +140,7 @@ def test_an_undeclared_body_is_refused_at_the_limit(direct: Service) -> None:
     assert sent < 32 * MIB
 
 
+@pytest.mark.slow
 def test_a_million_chunks_of_one_byte(service: Service) -> None:
     x = np.arange(250_000, dtype="<f4")
     payload = x.tobytes()
@@ -204,6 +206,7 @@ def test_garbage_within_a_body_is_400(service: Service, target: str) -> None:
     assert not [line for line in service.log if "Traceback" in line]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["hang-up", "stall"])
 def test_bodies_that_end_early_keep_no_memory(end: str) -> None:
     """Their memory goes back at once, not whenever the garbage collector comes by."""

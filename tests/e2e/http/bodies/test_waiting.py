@@ -8,12 +8,14 @@ import signal
 import time
 
 import numpy as np
+import pytest
 
 from support.http.responses import Answers, inference, message, tensor
 from support.services.hosted import HostedService, filled
 from support.services.server import Service
 
 
+@pytest.mark.slow
 def test_who_stops_within_a_large_body_is_told_and_counted(service: HostedService) -> None:
     """Its memory is all taken by then, so it has a second's patience, not ten."""
 
@@ -60,6 +62,7 @@ def test_a_server_that_leaves_waits_for_a_large_body_and_then_no_more() -> None:
         assert running.process.wait(20) == 0
 
 
+@pytest.mark.slow
 def test_a_slow_body_is_refused() -> None:
     limits = ("--receive-timeout", "0.5")
     for x in (tensor(1024), tensor(1 << 20)):
@@ -92,6 +95,7 @@ def test_an_idle_connection_is_closed() -> None:
         assert 1 < time.monotonic() - last < 20
 
 
+@pytest.mark.slow
 def test_an_idle_connection_has_its_time_from_when_the_answer_was_taken() -> None:
     size, seconds = 100 << 10, 2.0
     with HostedService(keep_alive=seconds) as service:

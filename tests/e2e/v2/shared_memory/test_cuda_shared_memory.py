@@ -24,7 +24,7 @@ from support.v2.callers import Caller, Outcome
 from support.v2.regions import at, into, put, source
 from tensor_round_verify.reference import all_patterns, rounded
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
+pytestmark = [pytest.mark.skipif(compiler() is None, reason=NO_COMPILER), pytest.mark.slow]
 SIZE = 1 << 18
 
 

@@ -24,6 +24,8 @@ from support.services.small_shm_service import NBYTES, SmallShmService, may_moun
 from support.v2.callers import Caller, Outcome
 from support.v2.regions import into, register, source, unregister
 
+pytestmark = pytest.mark.slow
+
 SIZE = 8 << 20  # so that two threads share it
 GIVEN = np.tile(np.array([0.75, -1.5, 2.5, 1e9], "<f4"), SIZE // 16)
 RIGHT = np.rint(GIVEN)

@@ -29,7 +29,7 @@ from tensor_round_service.engine import digests
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
+pytestmark = [pytest.mark.skipif(compiler() is None, reason=NO_COMPILER), pytest.mark.slow]
 
 #: Several pieces, and a tail.
 COUNT = (3 << 20) // 4 + 5

@@ -1,7 +1,7 @@
 """The kernels' text, compiled for this CPU and run on every pattern.
 
 The arithmetic is IEEE 754 addition and integers, so that what holds here holds on a GPU;
-that its compiler makes the same of the text is `make kernels`' and `make gpu-check`'s to show.
+that its compiler makes the same of the text is for the end of `make test` and for `make gpu-check`.
 """
 
 from __future__ import annotations
