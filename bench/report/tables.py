@@ -54,7 +54,7 @@ def render(results: dict[str, Any]) -> str:
     for placement, where, what, cell in (
         (ONE_CORE, "client and server on one core", "a round trip", time),
         (ONE_CORE, "client and server on one core", "the server's core time", core),
-        (OWN_CORES, "client and server on cores of their own", "a round trip", time),
+        (OWN_CORES, "client and server on separate cores", "a round trip", time),
         (FREE, "on any core", "a round trip", time),
     ):
         rows = [row for row in results["latency"] if row["placement"] == placement]

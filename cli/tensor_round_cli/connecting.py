@@ -57,7 +57,7 @@ Progress = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The options by which a command reaches a service."""
+    """The options for the service that a command calls."""
 
     url: Url = DEFAULT_URL
     api_key_file: Annotated[

@@ -58,7 +58,7 @@ def _usage_errors(source: str, name: str) -> Iterator[None]:
 
 
 def of_a_model(path: str) -> str | None:
-    """What to do with a model; None if the path has not the name of one."""
+    """What to do with a model; None if the path does not name one."""
     # Not every .json is one.
     if PurePath(path).suffix.lower() not in (".onnx", ".xml"):
         return None

@@ -117,7 +117,7 @@ def verify_runtime(
             autocompletion=lambda: list(NANS),
             help="The right result for a NaN: the same bits; also the quiet NaN that IEEE 754 "
             f"requires; or any NaN ({', '.join(NANS)}).",
-            show_default="any, and other bits are told",
+            show_default="any, and other bits are reported",
         ),
     ] = None,
     baseline: Annotated[

@@ -1,6 +1,6 @@
 """Counters in memory that outlives the process that counts.
 
-Each worker counts in a file of its own in the folder of the workers, which it has mapped, and reads
+Each worker counts in its own file in the folder of the workers, which it has mapped, and reads
 those of the others. The counts of a worker that was killed remain: its replacement takes the file
 and goes on counting in it, so there are no more files than workers at a time. The worker of a file
 holds a lock on it, which the kernel releases however the worker ends.
@@ -126,7 +126,7 @@ class Counters:
         if not self._is_warned:
             self._is_warned = True
             why = os.strerror(error.errno or 0)
-            logger.warning("%s: %s; this worker has counts of its own for now", self._name, why)
+            logger.warning("%s: %s; this worker counts alone for now", self._name, why)
 
 
 class _File:

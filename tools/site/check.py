@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,6 +22,8 @@ _LOADED = {
 }  # fmt: skip
 #: Links by which a browser loads nothing.
 _FOLLOWED = {"canonical", "next", "prev", "alternate", "license"}
+#: At which people read technical text.
+WORDS_A_MINUTE = 230
 _FOREIGN = re.compile(r"(?:https?:)?//", re.I)
 _STYLE = re.compile(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')\s;]+)""", re.I)
 
@@ -59,10 +62,13 @@ def foreign(folder: Path) -> Iterator[str]:
         yield from (f"{path.relative_to(folder)}: {reference}" for reference in found)
 
 
-def searched(folder: Path) -> set[str]:
-    """The pages that the site's search knows."""
+def words(folder: Path) -> Counter[str]:
+    """The words of each page that the site's search knows."""
     index = json.loads((folder / "search" / "search_index.json").read_text())
-    return {entry["location"].partition("#")[0] for entry in index["docs"]}
+    found: Counter[str] = Counter()
+    for entry in index["docs"]:  # a page's, and one for each of its sections
+        found[entry["location"].partition("#")[0]] += len(entry["text"].split())
+    return found
 
 
 def main() -> int:
@@ -70,9 +76,12 @@ def main() -> int:
     folder = Path(sys.argv[1])
     faults = [f"from another host: {reference}" for reference in foreign(folder)]
     pages = {str(p.relative_to(folder)) for p in folder.rglob("*.html")} - {"404.html"}
-    faults += [f"not in the search: {page}" for page in sorted(pages - searched(folder))]
+    lengths = words(folder)
+    faults += [f"not in the search: {page}" for page in sorted(pages - lengths.keys())]
+    for page, count in lengths.most_common():
+        print(f"{count:6,} words {count / WORDS_A_MINUTE:3.0f} minutes  {page}")
     print(*faults, sep="\n", end="\n" if faults else "")
-    print(f"{folder}: {len(pages)} pages")
+    print(f"{folder}: {len(pages)} pages, {sum(lengths.values()) / WORDS_A_MINUTE:.0f} minutes")
     return 1 if faults or not pages else 0
 
 

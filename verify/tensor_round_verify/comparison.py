@@ -44,7 +44,7 @@ Progress = bool | ProgressCallback
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The rule by which ``b`` is ``a`` rounded, exactly or with the fewest differences.
+    """The rule that rounds ``a`` to ``b``, exactly or with the fewest differences.
 
     ``rounding`` is the nearest direction; None if the nearest rule is a formula without one.
     ``models`` are the models of misbehaviour in the rule. ``also`` are equally simple rules with

@@ -96,7 +96,7 @@ class Client(BaseClient):
     own, for a proxy, say. It is closed with the client; ``verify``, ``cert`` and ``connections``
     have no effect on it.
 
-    In a forked child the client opens connections of its own. A copied or unpickled client is a
+    In a forked child the client opens new connections. A copied or unpickled client is a
     new client with the same settings; a pickle contains the API key. A client with a
     ``transport`` can be neither copied nor pickled.
     """

@@ -153,7 +153,7 @@ class Arguments:
             )
         if self.transport is not None:
             raise InvalidArgumentType(
-                "a client with a transport of its own can be neither copied nor pickled"
+                "a client with a custom transport can be neither copied nor pickled"
             )
         return self.options
 

@@ -1,6 +1,6 @@
 """A caller's tensors for a descriptor: bytes in its layout, or arrays of its dtype and shape.
 
-An array has strides and a byte order of its own. No I/O here.
+An array has its own strides and byte order. No I/O here.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class RoundCall:
         )
 
     def check_sizes(self, limit_bytes: int) -> None:
-        """Raise :class:`TensorTooLarge` if the input or the output has more than so many bytes."""
+        """Raise :class:`TensorTooLarge` if the input or the output exceeds ``limit_bytes``."""
         check_size(self.input, limit_bytes, "input")
         check_size(self.output, limit_bytes, "output")
 

@@ -175,7 +175,7 @@ def span(shape: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def are_distinct(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether it is proven that a tensor, not an empty one, has each element at a place of its own.
+    """Whether it is proven that a tensor, not an empty one, has each element at a distinct place.
 
     It has if each stride, sorted, exceeds the distance that the smaller ones span. Otherwise, two
     elements share a place if and only if some differences of their indices, not all zero, weighted

@@ -1,6 +1,6 @@
 """Addresses: URLs with http, https or unix, and ``local:``.
 
-Host names are resolved in a thread of its own: ``getaddrinfo`` has no timeout. No call waits for
+Host names are resolved in a separate thread: ``getaddrinfo`` has no timeout. No call waits for
 the thread beyond its deadline, and the process can exit while the thread still runs.
 """
 

@@ -29,7 +29,7 @@ class Tasks:
             raise DeadlineExceeded("the call was not over in time") from error
 
     async def sleep(self, seconds: float, deadline: Deadline) -> None:
-        """Wait for so many seconds."""
+        """Wait for this many seconds."""
         await asyncio.sleep(seconds)
 
     async def compute(self, work: Callable[[], T]) -> T:

@@ -29,7 +29,7 @@ class Threads:
         return work()
 
     async def sleep(self, seconds: float, deadline: Deadline) -> None:
-        """Wait for so many seconds, or until the deadline expires."""
+        """Wait for this many seconds, or until the deadline expires."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             deadline.remaining()

@@ -16,7 +16,7 @@ LONGEST_WAIT = 0.25
 
 
 class Deadline:
-    """The time by which a call must end; shared by the call's threads."""
+    """The deadline of a call; shared by the call's threads."""
 
     __slots__ = ("_at", "_seconds")
 
@@ -98,7 +98,7 @@ class Concurrency(Protocol):
         """The result of the work; raises :class:`DeadlineExceeded`."""
 
     async def sleep(self, seconds: float, deadline: Deadline) -> None:
-        """Wait for so many seconds."""
+        """Wait for this many seconds."""
 
     async def compute(self, work: Callable[[], T]) -> T:
         """The result of CPU-bound work, which must not block the client's other work."""

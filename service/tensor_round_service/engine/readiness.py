@@ -85,7 +85,7 @@ class Readiness:
 
 
 class _Proof:
-    """One test of the backend, on a daemon thread of its own.
+    """One test of the backend, on a separate daemon thread.
 
     The engine's threads may all be busy, which does not make the process unready. The process
     must not wait for the thread at exit, because a hung device may block it for ever.

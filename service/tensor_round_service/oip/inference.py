@@ -52,7 +52,7 @@ class Inference:
         """Resolve a request, and check it against the rules of the model and of the service.
 
         Raises as :func:`.plan.plan` and :meth:`.InferencePlan.check_sizes`, and
-        :class:`NotOffered` for shared memory that the service has not.
+        :class:`NotOffered` for shared memory that the service does not have.
         """
         if request.uses_shared_memory and not self._executor.has_shared_memory:
             raise NotOffered(NO_SHARED_MEMORY)

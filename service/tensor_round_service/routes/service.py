@@ -79,11 +79,11 @@ def metrics_row(metrics: Metrics) -> Row:
 
 
 def moved_metrics_row() -> Row:
-    """The same path on the port of the service, if the metrics have a port of their own."""
+    """The same path on the port of the service, if the metrics have a separate port."""
 
     def refuse_metrics() -> None:
         raise NotFound(
-            "the metrics are on a port of their own (METRICS_PORT), without TLS and keys; the "
+            "the metrics are on a separate port (METRICS_PORT), without TLS and keys; the "
             "service's log says at its start which"
         )
 

@@ -103,7 +103,7 @@ class TensorHandlers(ABC):
 
     @abstractmethod
     def needed_bytes(self, call: RoundCall) -> int:
-        """The memory that a call needs; raises a refusal for a call that the route has not."""
+        """The memory that a call needs; raises a refusal for one that the route does not have."""
 
     @abstractmethod
     async def respond(self, plan: Plan, memory: Bytes, job: Job, received: float) -> Response:

@@ -141,7 +141,7 @@ class PythonFunction(Adapter):
     def _returned(self, arguments: tuple[object, ...], more: dict[str, object]) -> object:
         """The function's result, or the exception that it raises.
 
-        It runs in a thread of its own: a function that hangs cannot be ended, only left behind.
+        It runs in a separate thread: a function that hangs cannot be ended, only left behind.
         """
         results: list[object] = []
 

@@ -69,7 +69,7 @@ def _end(found: ByLength, what: str) -> str:
 
 
 def _rest(found: ByLength, what: str) -> str:
-    """All elements behind so many."""
+    """All elements behind the first few."""
     first = {int(wrong.places[0]) for wrong in found.values()}
     if len(first) == 1 and 0 not in first:
         (start,) = first

@@ -56,10 +56,11 @@ def verify(
     from NumPy array to NumPy array. ``dtypes`` and ``roundings`` default to all that it supports.
     ``every`` tries all 2^32 patterns of dtypes of 32 bits. ``nans`` is the required result for a
     NaN: the same ``bits``, a ``quiet`` NaN as IEEE 754 has it, or ``any`` NaN; without it any is
-    right, and what becomes of NaNs' bits is told. Beside patterns, a runtime's results must not
-    depend on the array's length, memory, strides, dimensions, or on the call. ``timeout``, in
-    seconds, limits each block of a program or function, and each call of a service. ``progress``
-    is True for a bar on stderr, or a function that is called with the bytes done and in total.
+    right, and the report says what becomes of NaNs' bits. Beside patterns, a runtime's results
+    must not depend on the array's length, memory, strides, dimensions, or on the call.
+    ``timeout``, in seconds, limits each block of a program or function, and each call of a
+    service. ``progress`` is True for a bar on stderr, or a function that is called with the bytes
+    done and in total.
 
     Raises :class:`CannotVerify` if no verdict is possible: the runtime is missing, fails, returns
     a value of another form, or supports nothing of what is asked for.

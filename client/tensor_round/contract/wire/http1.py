@@ -165,8 +165,8 @@ class BodyReader:
     """Removes the framing of one body.
 
     Call :meth:`read_into` for the bytes that are buffered. If it returns 0 and the body is not
-    whole, more must be received. Where :attr:`direct_bytes` is not 0, receive at most so many bytes
-    into the body's place and call :meth:`advance`. Else receive into any buffer and call
+    whole, more must be received. Where :attr:`direct_bytes` is not 0, receive at most that many
+    bytes into the body's place and call :meth:`advance`. Else receive into any buffer and call
     :meth:`feed`. ``buffered`` are the bytes behind the head; the reader owns them from then on.
 
     A chunk-size line has at most ``max_line_bytes``. So has the trailer section, which is dropped

@@ -5,7 +5,7 @@ The format is NEP 1: magic, version, header length, and a Python dict literal wi
 evaluates the literal and allocates the size that it states. This module matches the literal
 against the grammar that NumPy writes, and allocates nothing.
 
-The dtypes of ml_dtypes have no code of their own: NumPy stores bfloat16 as ``V2``, float8_e4m3fn
+The dtypes of ml_dtypes have no code: NumPy stores bfloat16 as ``V2``, float8_e4m3fn
 as ``V1`` and float8_e5m2 as ``f1`` (which it cannot load). Their names are given separately; see
 :func:`resolve_dtype`.
 """
