@@ -151,7 +151,8 @@ def test_wrong_quantizers_are_named(deviation: Any) -> None:
 
 def test_two_deviations_are_named_together() -> None:
     kernel = quantizer(element_rounding="ties_to_away", least_divisor="normal")
-    assert named(kernel, "mxfp6_e3m2", "floor") == {"ties away + 2^-126 for 2^-127"}
+    both = "ties away + divided by 2^-126 where the scale is 2^-127"
+    assert named(kernel, "mxfp6_e3m2", "floor") == {both}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

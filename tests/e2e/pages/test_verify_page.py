@@ -12,6 +12,9 @@ import pytest
 
 from support.pages import ROOT, blocks
 from tensor_round_verify import MODELS, RUNTIMES
+from tensor_round_verify.conversions.blocks import deviations as of_blocks
+from tensor_round_verify.conversions.blocks.operands import LAYOUTS
+from tensor_round_verify.conversions.deviation import NO_REPORT
 from tensor_round_verify.conversions.deviations import CASTS, QUANTIZATIONS
 
 PAGE = "docs/verify.md"
@@ -40,7 +43,8 @@ def test_the_program_is_told_as_on_the_page(tmp_path: Path, right: bool) -> None
 
 def rows(heading: str) -> list[list[str]]:
     """The rows of the table below a line."""
-    table = TEXT.partition(f"{heading}\n|---|---|---|\n")[2].partition("\n\n")[0]
+    below = "|---" * (heading.count("|") - 1) + "|"
+    table = TEXT.partition(f"{heading}\n{below}\n")[2].partition("\n\n")[0]
     return [re.split(r" \| ?", row.strip("| \n")) for row in table.splitlines()]
 
 
@@ -61,3 +65,10 @@ def test_the_table_of_runtimes_is_the_codes() -> None:
         [f"`{row}`", row.about, *([f"`pip install {row.package}`"] if row.package else [])]
         for row in RUNTIMES
     ]
+
+
+def test_the_table_of_deviations_of_blocks_is_the_codes() -> None:
+    found = rows("| deviation of blocks | found in |")
+    sources = {d.name: d.source for d in (*of_blocks.QUANTIZATIONS, *of_blocks.DEQUANTIZATIONS)}
+    sources |= {name: of_blocks.SOURCES_OF_LAYOUTS.get(name, NO_REPORT) for name in LAYOUTS}
+    assert found == [[f"`{name}`", source] for name, source in sources.items()]

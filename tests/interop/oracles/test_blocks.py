@@ -12,12 +12,14 @@ from gfloat import formats
 from tensor_round_verify import verify
 from tensor_round_verify.conversions.blocks.formats import FORMATS, RULES
 
+BY_2_126 = "divided by 2^-126 where the scale is 2^-127"
+NOT_DIVIDED = "not divided where the scale is 2^-127"
 #: What explains torchao's wrong results for float32, by the rule of scales; the rest is right.
 TORCHAO: dict[str, dict[str, set[str]]] = {
-    "floor": {"mx": {"2^-126 for 2^-127"}},
-    "ceil": {"mx": {"2^-126 for 2^-127"}},
-    "rceil": {"mx": {"1 for 2^-127", "log2 in float32"}},
-    "even": {"mx": {"2^-126 for 2^-127"}, "nv": {"least scales raised to normal ones"}},
+    "floor": {"mx": {BY_2_126}},
+    "ceil": {"mx": {BY_2_126}},
+    "rceil": {"mx": {NOT_DIVIDED, "log2 in float32"}},
+    "even": {"mx": {BY_2_126}, "nv": {"least scales raised to normal ones"}},
 }
 
 

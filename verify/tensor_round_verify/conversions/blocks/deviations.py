@@ -17,6 +17,8 @@ _TE = "gh:NVIDIA/TransformerEngine#3262"
 _TT = "gh:tenstorrent/tt-metal#51971"
 _RECIPROCALS = "gh:radixark/miles#1261, gh:RobTand/prismaquant#567, gh:arch-hdl-lang/arch-com#905"
 _RULES = {"floor": "gh:ROCm/aiter#3212", "ceil": "gh:vllm-project/vllm#43557"}
+_BY_2_126 = "divided by 2^-126 where the scale is 2^-127"
+_NOT_BY_2_127 = "not divided where the scale is 2^-127"
 QUANTIZATIONS = (
     _deviation("rounding", "ties away", "gh:ROCm/aiter#2247", element_rounding="ties_to_away"),
     _deviation("rounding", "ties toward zero", "modelopt", element_rounding="ties_to_zero"),
@@ -25,10 +27,13 @@ QUANTIZATIONS = (
     _deviation("amax", "amax in bfloat16", amax_in="bfloat16"),
     _deviation("amax", "amax in float16", amax_in="float16"),
     _deviation("least", "least scales raised to normal ones", "torchao", least_stored="normal"),
-    _deviation("divisor", "2^-126 for 2^-127", "gh:pytorch/ao#4725", least_divisor="normal"),
-    _deviation("divisor", "1 for 2^-127", f"torchao, {_TE}", least_divisor="one"),
-    *(_deviation("divisor", f"by the scale of {r}", "gh:kekzl/imp#250", divisor=r) for r in RULES),
-    _deviation("divisor", "by the scale before it was rounded", divisor="unrounded"),
+    _deviation("divisor", _BY_2_126, "gh:pytorch/ao#4725", least_divisor="normal"),
+    _deviation("divisor", _NOT_BY_2_127, f"torchao, {_TE}", least_divisor="one"),
+    *(
+        _deviation("divisor", f"divided by the scale of {r}", "gh:kekzl/imp#250", divisor=r)
+        for r in RULES
+    ),
+    _deviation("divisor", "divided by the scale before it was rounded", divisor="unrounded"),
     _deviation("steps", "scale in float32 steps", "torchao", scale_in_float32=True),
     _deviation("steps", "log2 in float32", "torchao", scale_in_float32=True),
     _deviation("quotient", "reciprocal", _RECIPROCALS, quotient="reciprocal"),
@@ -64,12 +69,12 @@ _FLOATS = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4_e2m1",
 _MX = (*_FLOATS[:5], "mxint8")
 _FORMATS = {
     **dict.fromkeys(("zeros", "subnormals"), _FLOATS),
-    **dict.fromkeys(("2^-126 for 2^-127", "1 for 2^-127", "log2 in float32"), _MX),
-    **dict.fromkeys(("scale by rceil", "by the scale of rceil"), _MX),
+    **dict.fromkeys((_BY_2_126, _NOT_BY_2_127, "log2 in float32"), _MX),
+    **dict.fromkeys(("scale by rceil", "divided by the scale of rceil"), _MX),
     **dict.fromkeys(("2^-127 as 2^-126", "2^-127 as zero", "nan"), _MX),
     **dict.fromkeys(("reciprocal", "quotient in float32", "product in bfloat16"), ("nvfp4",)),
     **dict.fromkeys(("reciprocal by parts", "scale in float32 steps"), ("nvfp4",)),
-    "by the scale before it was rounded": ("nvfp4",),
+    "divided by the scale before it was rounded": ("nvfp4",),
     "elements": ("mxfp4_e2m1", "nvfp4"),
 }
 
@@ -77,7 +82,7 @@ _FORMATS = {
 def fitting(how: BlockHow) -> list[Deviation]:
     """The deviations that are possible here."""
     quantizes = isinstance(how, BlockQuantization)
-    same = {"by the scale of " + how.rounding}
+    same = {f"divided by the scale of {how.rounding}"}
     if how.tensor_scale == 1:
         same.add("reciprocal by parts")
     return [
