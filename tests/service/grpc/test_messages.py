@@ -175,7 +175,10 @@ REFUSED = {
     "a region and a tensor": (in_region(raw_input_contents=[RAW]), "more raw_input_contents"),
     "FP16 as numbers": (typed("FP16", "fp32_contents", [1.0]), "has no typed contents"),
     "numbers of another type": (typed("FP32", "fp64_contents", [1.0]), "must be in one list"),
-    "numbers that a type has not": (typed("INT8", "int_contents", [128]), "that INT8 has not"),
+    "numbers that a type does not have": (
+        typed("INT8", "int_contents", [128]),
+        "that INT8 does not have",
+    ),
     "a negative size": (
         request(parameters={"timeout": {"int64_param": -1}}, raw_input_contents=[RAW]),
         "timeout",
