@@ -267,7 +267,6 @@ BLOCKS: Any = {"operator": "block_quantize"}
     [
         ({"scale": "up"}, InvalidArgument, "scale: 'up' is none of floor, ceil, rceil, even"),
         ({"dtypes": ["int8"]}, CannotVerify, "block_quantize is verified of float32, float16"),
-        ({"dtypes": ["nvfp4"], "scale": "floor"}, CannotVerify, "alone by floor"),
     ],
 )
 def test_what_cannot_be_asked_for(asked: Any, error: type[Exception], message: str) -> None:
@@ -299,6 +298,24 @@ def test_functions_without_a_format_are_not_judged_in_it() -> None:
     report = conformance.verify(kernel, operator="block_quantize", dtypes=["float32"])
     assert [verdict.dtype for verdict in report.verdicts] == ["float32 to mxfp4_e2m1"]
     assert {row.why for row in report.lacking} >= {"NotImplementedError: no mxint8"}
+
+
+def test_types_that_a_function_does_not_take_are_not_judged() -> None:
+    def kernel(x: Array, format: str, scale: str) -> Any:
+        if x.dtype == ml_dtypes.bfloat16:
+            raise TypeError("ufunc 'frexp' not supported for the input types")
+        return quantizer()(x, format, scale)
+
+    report = conformance.verify(kernel, operator="block_quantize", dtypes=["mxfp4_e2m1"])
+    assert [row.dtype for row in report.lacking] == ["bfloat16 to mxfp4_e2m1"]
+    assert len(report.verdicts) == 2
+
+
+def test_nvfp4_has_one_rule_whatever_is_asked_for() -> None:
+    asked: Any = {"dtypes": ["nvfp4", "float16"], "scale": "floor"}
+    report = conformance.verify(quantizer(), operator="block_quantize", **asked)
+    assert report.right
+    assert {verdict.rounding for verdict in report.verdicts} == {"even"}
 
 
 PROGRAM = """

@@ -103,7 +103,12 @@ class PythonFunction(Adapter):
         more = self._scaled(how)
 
         def quantize(x: Values) -> Blocks:
-            found = self._called(how.source, x.copy(), how.target, how.rounding, **more)
+            try:
+                found = self._called(how.source, x.copy(), how.target, how.rounding, **more)
+            except CannotVerify as error:
+                if isinstance(error.__cause__, TypeError):  # of a ufunc, without bfloat16, say
+                    raise NotTaken(error.reason) from error
+                raise
             return self._blocks(found, how.format, x.shape)
 
         return quantize

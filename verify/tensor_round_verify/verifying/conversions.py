@@ -86,17 +86,16 @@ def conversions(
         if not roundings or how.rounding in roundings
     ]
     if not asked or named - {*sources, *targets}:
-        of = f" by {scale}" if scale and not named - {*sources, *targets} else ""
-        raise CannotVerify(f"{operator} is verified of {', '.join((*sources, *targets))} alone{of}")
+        raise CannotVerify(f"{operator} is verified of {', '.join((*sources, *targets))} alone")
     return asked
 
 
 def _between(source: str, target: str, operator: str, scale: str | None) -> Iterator[AnyHow]:
     if operator == "block_quantize":
-        rule = scale or FORMATS[target].rules[0]
-        if rule in FORMATS[target].rules:
-            for tensor_scale in (1.0, TENSOR_SCALE)[: 1 + FORMATS[target].is_nv]:
-                yield BlockQuantization(source, target, rule, tensor_scale)
+        rules = FORMATS[target].rules
+        rule = scale if scale in rules else rules[0]  # NVFP4 has one
+        for tensor_scale in (1.0, TENSOR_SCALE)[: 1 + FORMATS[target].is_nv]:
+            yield BlockQuantization(source, target, rule, tensor_scale)
         return
     if operator == "block_dequantize":
         for tensor_scale in (1.0, TENSOR_SCALE)[: 1 + FORMATS[source].is_nv]:
