@@ -269,7 +269,7 @@ BLOCKS: Any = {"operator": "block_quantize"}
         ({"dtypes": ["int8"]}, CannotVerify, "block_quantize is verified of float32, float16"),
     ],
 )
-def test_unknown_rules_and_types_are_rejected(asked: Any, error: type[Exception], message: str) -> None:
+def test_unknown_rules_and_types_fail(asked: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         conformance.verify(quantizer(), **BLOCKS, **asked)
 
