@@ -21,7 +21,7 @@ def feature(site: Site) -> Feature:
     methods = {
         f"/{control.SERVICE}/ModelInfer": infer.infer,
         f"/{control.SERVICE}/ModelStreamInfer": infer.infer_stream,
-        **control.control_methods(offered, site.readiness.check),
+        **control.control_methods(offered.calls),
         **health.health_methods(site.readiness.check, lambda: site.lifecycle.draining),
         **reflection_methods(),
     }

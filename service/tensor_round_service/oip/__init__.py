@@ -12,12 +12,14 @@ from ..features import Feature, Site
 from ..openapi.document import Description
 from ..settings import Settings
 from . import codec
+from .calls import control_calls
 from .control import control_rows
 from .cuda_memory import CudaSharedMemory
 from .executor import InferenceExecutor
 from .infer import inference_rows
 from .inference import Inference, OpenInference
 from .operations import SCHEMAS, TAG, complete
+from .plan import NO_SHARED_MEMORY
 from .posix_memory import PosixSharedMemory
 from .regions import Registry
 from .statistics import Statistics
@@ -28,18 +30,17 @@ _DESCRIPTION = "The same operators as models, for tritonclient, KServe and other
 def feature(site: Site) -> Feature:
     """The paths under ``/v2``."""
     settings, engine = site.settings, site.engine
-    shared_memory = _shared_memory(settings, site.worker_folder)
-    cuda_memory = _cuda_memory(settings, engine, site.worker_folder)
-    executor = InferenceExecutor(
-        engine, shared_memory, None if isinstance(cuda_memory, str) else cuda_memory
-    )
+    system = _system_memory(settings, site.worker_folder)
+    cuda = _cuda_memory(settings, engine, site.worker_folder)
+    has_system, has_cuda = not isinstance(system, str), not isinstance(cuda, str)
+    executor = InferenceExecutor(engine, system, cuda)
     counts = Statistics(site.worker_folder)
     inference = Inference(engine, executor, counts, settings.max_tensor_bytes)
-    offered = OpenInference(inference, shared_memory, cuda_memory)
+    calls = control_calls(counts, system, cuda, site.readiness.check)
     origins = frozenset(origin.encode() for origin in settings.listed_origins)
     return Feature(
         rows=[
-            *control_rows(offered, site.readiness.check),
+            *control_rows(calls, has_system=has_system, has_cuda=has_cuda),
             *inference_rows(inference, origins),
         ],
         tasks=[counts.share],
@@ -52,7 +53,7 @@ def feature(site: Site) -> Feature:
             tag={"name": TAG, "description": _DESCRIPTION},
             complete=complete,
         ),
-        provides={"oip": offered},
+        provides={"oip": OpenInference(inference, calls)},
     )
 
 
@@ -62,9 +63,9 @@ def _error(refusal: RequestRefused, _traceparent: str | None) -> tuple[int, str,
     return status, native.JSON, codec.write_error(refusal.detail)
 
 
-def _shared_memory(settings: Settings, worker_folder: Path | None) -> PosixSharedMemory | None:
+def _system_memory(settings: Settings, worker_folder: Path | None) -> PosixSharedMemory | str:
     if settings.shared_memory_prefix is None:
-        return None
+        return NO_SHARED_MEMORY
     registry = Registry(None if worker_folder is None else worker_folder / "regions")
     return PosixSharedMemory(settings.shared_memory_prefix, registry)
 

@@ -44,12 +44,12 @@ class InferenceExecutor:
     def __init__(
         self,
         engine: Engine,
-        shared_memory: PosixSharedMemory | None,
-        cuda_memory: CudaSharedMemory | None = None,
+        shared_memory: PosixSharedMemory | str,
+        cuda_memory: CudaSharedMemory | str = "",
     ) -> None:
         self._engine = engine
-        self._shared_memory = shared_memory
-        self._cuda_memory = cuda_memory
+        self._shared_memory = None if isinstance(shared_memory, str) else shared_memory
+        self._cuda_memory = None if isinstance(cuda_memory, str) else cuda_memory
 
     @property
     def has_shared_memory(self) -> bool:

@@ -75,10 +75,8 @@ def inference_rows(inference: Inference, listed_origins: Set[bytes] = frozenset(
         find(name, model_version)
 
     unknown = partial(Row, endpoint=unknown_model, method="POST", is_counted=False)
-    of_model = partial(infer_operation, "infer", "Round a tensor", "name")
-    of_version = partial(
-        infer_operation, "infer_version", "Round a tensor by a version", "name", "model_version"
-    )
+    of_model = partial(infer_operation, "infer", "Round a tensor")
+    of_version = partial(infer_operation, "infer_version", "Round a tensor by a version")
     yield unknown("/v2/models/{name}/infer", operation=of_model)
     yield unknown("/v2/models/{name}/versions/{model_version}/infer", operation=of_version)
 

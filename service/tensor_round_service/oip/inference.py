@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
@@ -14,11 +15,10 @@ from ..content.sources import ByteSource, expect_end
 from ..engine.engine import Engine
 from ..engine.job import Job
 from . import codec
-from .cuda_memory import CudaSharedMemory
+from .calls import Call
 from .executor import InferenceExecutor
 from .models import Model
 from .plan import NO_SHARED_MEMORY, InferencePlan, plan
-from .posix_memory import PosixSharedMemory
 from .statistics import Statistics
 
 
@@ -27,10 +27,8 @@ class OpenInference:
     """What the transports of the protocol share."""
 
     inference: Inference
-    #: None if there is no shared memory.
-    shared_memory: PosixSharedMemory | None
-    #: The CUDA shared memory, or the reason why it is not offered.
-    cuda_memory: CudaSharedMemory | str
+    #: The calls without a tensor, by name.
+    calls: Mapping[str, Call]
 
 
 class Inference:

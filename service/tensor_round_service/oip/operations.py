@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import re
+from collections.abc import Iterable, Sequence
 
 from tensor_round.contract.wire import native
 
@@ -129,12 +129,13 @@ REFUSALS: dict[str, tuple[str, str]] = {
         EXAMPLES["overloaded"].detail,
     ),
 }
+_IN_PATH = re.compile(r"{(\w+)}")
 _ANYWHERE = ("421", "431", "503")
 _WITH_A_BODY = ("400", "403", "408", "413", "415")
 
 
-def infer_operation(name: str, summary: str, *in_path: str) -> Schema:
-    """The OpenAPI operation of an inference path with these parameters in it."""
+def infer_operation(name: str, summary: str) -> Schema:
+    """The OpenAPI operation of an inference path."""
     length = parameter(
         codec.HEADER_LENGTH,
         "header",
@@ -147,7 +148,7 @@ def infer_operation(name: str, summary: str, *in_path: str) -> Schema:
         "tags": [TAG],
         "operationId": name,
         "summary": summary,
-        "parameters": [*(parameter(n, "path", STRING, required=True) for n in in_path), length],
+        "parameters": [length],
         "requestBody": {
             "required": True,
             "content": {native.JSON: request, native.OCTET_STREAM: BINARY},
@@ -161,13 +162,12 @@ def infer_operation(name: str, summary: str, *in_path: str) -> Schema:
     }
 
 
-def control_body(required: Iterable[str] = (), **members: Schema) -> dict[str, Any]:
+def control_body(required: Sequence[str], members: Schema) -> Schema:
     """The part of an operation that describes its body, a JSON object with these members."""
-    required = [*required]
     schema = {
         "type": "object",
         "properties": members,
-        **({"required": required} if required else {}),
+        **({"required": [*required]} if required else {}),
     }
     return {
         "requestBody": {"content": {native.JSON: {"schema": schema}}, "required": bool(required)}
@@ -175,11 +175,20 @@ def control_body(required: Iterable[str] = (), **members: Schema) -> dict[str, A
 
 
 def complete(operation: Schema, path: str, method: str, *, is_open: bool) -> None:
-    """Add the refusals of an operation under ``/v2``, and the names of the models."""
-    if "/models/{name}" in path:
-        for found in operation["parameters"]:
-            if found["name"] == "name":
-                found["schema"] = ref("ModelName")
+    """Add the refusals of an operation under ``/v2``, and the parameters in its path."""
+    named = _IN_PATH.findall(path)
+    if named:
+        is_model = "/models/" in path
+        operation["parameters"] = [
+            *(
+                parameter(
+                    *(name, "path", ref("ModelName") if is_model and name == "name" else STRING),
+                    required=True,
+                )
+                for name in named
+            ),
+            *operation.get("parameters", ()),
+        ]
     statuses = [
         *(() if is_open else ("401",)),
         *(("404",) if "{" in path else ()),
