@@ -252,7 +252,7 @@ def test_the_reference_shares_nothing_with_the_product(name: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["engine", "backends", "codec", "content"])
-def test_what_rounds_knows_no_http(package: str) -> None:
+def test_engine_and_backends_import_no_http(package: str) -> None:
     for path in files(SERVICE / package):
         assert not uses(path, WEB), path
 

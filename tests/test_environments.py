@@ -223,7 +223,7 @@ def exits(*command: str | Path) -> int:
     return subprocess.run(command, capture_output=True).returncode
 
 
-def test_what_is_no_environment_is_left_alone(clone: Path) -> None:
+def test_folder_that_is_not_an_environment_is_left_alone(clone: Path) -> None:
     (clone / "work").mkdir()
     (clone / "work/thesis").touch()
     said = make(clone, "work/pyvenv.cfg", f"PYTHON={BASE}")

@@ -53,7 +53,7 @@ def checked(folder: Path, page: str, pages: tuple[str, ...] = ("index.html",)) -
         '<pre class="mermaid"></pre>',
     ],
 )
-def test_what_another_host_would_serve_is_found(foreign: str, tmp_path: Path) -> None:
+def test_content_from_another_host_is_found(foreign: str, tmp_path: Path) -> None:
     code, told = checked(tmp_path, f"<p>{foreign}</p>")
     assert code == 1
     assert "from another host: index.html: " in told

@@ -54,7 +54,7 @@ def test_the_first_descriptor_loads_its_own_dialect_alone() -> None:
     assert dialects == {"tensor_round.contract.operators.dialects.ieee754"}
 
 
-def test_what_it_shows_is_what_it_has() -> None:
+def test_dir_is_all() -> None:
     assert dir(tr) == tr.__all__
 
 

@@ -17,7 +17,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OWN = [name for name in SERVICES if name.startswith("tensor-round")]
 
 
-def test_what_starts_with_which_profile() -> None:
+def test_each_profile_starts_its_containers() -> None:
     profiles = {name: service.get("profiles") for name, service in SERVICES.items()}
     assert profiles == {
         "tensor-round": None,
@@ -66,7 +66,7 @@ def test_an_own_service_is_a_target_of_the_dockerfile(name: str) -> None:
     assert SERVICES[name]["image"] == f"tensor-round:{target}"
 
 
-def test_what_is_mounted_is_there_and_read_only() -> None:
+def test_mounted_files_exist_and_are_read_only() -> None:
     mounts = [mount for service in SERVICES.values() for mount in service.get("volumes", [])]
     files = [mount.split(":") for mount in mounts if mount.startswith(".")]
     assert len(files) == 4

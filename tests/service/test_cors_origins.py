@@ -27,7 +27,7 @@ def test_origins_are_taken_as_they_are(origin: str) -> None:
 
 
 @pytest.mark.parametrize("text", NONE)
-def test_what_no_browser_sends_is_refused(text: str) -> None:
+def test_origin_that_no_browser_sends_is_refused(text: str) -> None:
     with pytest.raises(ValidationError, match=r"origins as browsers send them.*got"):
         Settings(cors_origins=f"https://b.example,{text}")
 

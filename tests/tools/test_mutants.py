@@ -75,7 +75,7 @@ def test_each_mutant_has_one_change_and_a_name_of_its_own() -> None:
         ("b if a else c", ["not a"]),
     ],
 )
-def test_what_may_stand_for_what(line: str, changes: list[str]) -> None:
+def test_each_line_has_its_mutants(line: str, changes: list[str]) -> None:
     assert [name.partition(" -> ")[2] for name in names(line)] == changes
 
 

@@ -82,9 +82,7 @@ def test_a_report_is_its_own_baseline(tmp_path: Path) -> None:
     ],
     ids=["more", "fewer", "none", "elsewhere", "other-results"],
 )
-def test_what_is_not_as_the_baseline_is_complained_of(
-    now: Callable[[], Report], complaint: str
-) -> None:
+def test_change_from_the_baseline_is_reported(now: Callable[[], Report], complaint: str) -> None:
     found = complaints(now(), Baseline.of(three()))
     assert list(found) == [PAIR]
     assert found[PAIR].startswith(complaint)
@@ -152,7 +150,7 @@ def test_other_patterns_are_not_compared() -> None:
     ],
     ids=["cut", "deep", "list", "empty", "row", "number"],
 )
-def test_what_is_no_baseline_is_refused(tmp_path: Path, data: Any, why: str) -> None:
+def test_invalid_baseline_is_refused(tmp_path: Path, data: Any, why: str) -> None:
     with pytest.raises(CannotVerify) as caught:
         Baseline.read(saved(tmp_path, data))
     assert why in caught.value.detail

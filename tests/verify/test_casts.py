@@ -138,7 +138,7 @@ def test_two_deviations_at_once() -> None:
     assert ("through bfloat16", "saturates", "zero's sign lost") in names(report)
 
 
-def test_what_no_deviation_explains_is_said() -> None:
+def test_unexplained_verdict_says_so() -> None:
     def kernel(x: Array, dtype: Any) -> Array:
         return np.where(x == 3.5, dtype.type(1), x.astype(dtype))
 
@@ -184,7 +184,7 @@ def test_a_program(tmp_path: Path, rounding: str) -> None:
         ("cmd:true", {"dtypes": ["float8_e5m2"]}, "does not name {target}"),
     ],
 )
-def test_what_keeps_from_a_verdict(runtime: str, options: Any, why: str) -> None:
+def test_unverifiable_cast_gives_the_reason(runtime: str, options: Any, why: str) -> None:
     with pytest.raises(CannotVerify) as caught:
         conformance.verify(runtime, **{"operator": "cast", **options})
     assert why in caught.value.detail

@@ -171,7 +171,7 @@ def test_a_bit_of_a_nan_counts() -> None:
     assert found.rule == "ties_to_even and payload lost"
 
 
-def test_what_no_rule_explains() -> None:
+def test_unexplained_difference_names_the_nearest_rule() -> None:
     a = np.linspace(-40, 40, 1000, dtype=np.float64)
     found = tr.compare(a, a[::-1].copy())
     assert (found.explained, found.models) == (False, ())
@@ -236,7 +236,7 @@ def test_rules_that_do_the_same_are_told() -> None:
 
 
 @pytest.mark.slow
-def test_what_comes_late_is_seen() -> None:
+def test_differences_behind_long_padding_are_found() -> None:
     """Padding says nothing of the rule; what does lies behind a million elements."""
     a = np.zeros(1_300_000, np.float32)
     a[-1000:] = np.arange(-500, 500) / np.float32(4)
@@ -283,7 +283,7 @@ NOT_ALIKE: dict[str, tuple[Any, Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize(("a", "b", "kind", "why"), NOT_ALIKE.values(), ids=NOT_ALIKE)
-def test_what_cannot_be_compared(a: Any, b: Any, kind: type[Exception], why: str) -> None:
+def test_incomparable_arrays_are_refused(a: Any, b: Any, kind: type[Exception], why: str) -> None:
     with pytest.raises(kind) as caught:
         tr.compare(a, b)
     assert why in str(caught.value)

@@ -210,7 +210,7 @@ def test_several_inputs_need_names(model: Path) -> None:
         ("model.xml", "openvino", "is read by OpenVINO: .*; pip install openvino"),
     ],
 )
-def test_what_is_not_installed_is_told_with_the_command(
+def test_missing_package_is_named_with_its_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str, told: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)  # its import fails

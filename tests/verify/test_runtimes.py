@@ -104,7 +104,7 @@ def test_a_program_without_a_type_says_what_it_was_fed() -> None:
         ("service:http://127.0.0.1:1", "service:http://127.0.0.1:1: "),
     ],
 )
-def test_what_cannot_be_opened_is_told_in_a_line(runtime: str, why: str) -> None:
+def test_runtime_that_cannot_be_opened_is_reported_in_one_line(runtime: str, why: str) -> None:
     assert why in why_not(runtime, dtypes=["float16"], timeout=5)
 
 
@@ -146,7 +146,7 @@ def test_no_runtime_is_imported_before_it_is_named() -> None:
         ({"dtypes": ["float16", "int8"]}, "no verdict on int8"),
     ],
 )
-def test_what_is_asked_for_by_name_and_not_supported_gets_no_verdict(
+def test_unsupported_pair_asked_for_by_name_gets_no_verdict(
     asked: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(NotTaken, match=why):

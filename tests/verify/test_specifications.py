@@ -49,7 +49,7 @@ def test_names_are_distinct_and_every_dialect_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("name", ["coreml.round", "glsl.round", "onednn.eltwise_round"])
-def test_what_is_not_defined_is_no_dialect(name: str) -> None:
+def test_undefined_ties_have_no_dialect(name: str) -> None:
     (row,) = find(name)
     assert (row.ties, row.dialect) == ("not defined", None)
 

@@ -37,7 +37,9 @@ ERRORS: dict[str, tuple[tr.TensorRoundError, bool, bool]] = {
 
 
 @pytest.mark.parametrize(("error", "plain", "verified"), ERRORS.values(), ids=ERRORS)
-def test_what_is_tried_again(error: tr.TensorRoundError, plain: bool, verified: bool) -> None:
+def test_only_transient_errors_are_retried(
+    error: tr.TensorRoundError, plain: bool, verified: bool
+) -> None:
     for retries, again in (
         (Retries(1, verified=False), plain),
         (Retries(1, verified=True), verified),

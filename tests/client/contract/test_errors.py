@@ -145,7 +145,7 @@ FOREIGN: dict[str, tuple[dict[str, Any], int, str, bool]] = {
 
 
 @pytest.mark.parametrize(("document", "status", "code", "transient"), FOREIGN.values(), ids=FOREIGN)
-def test_what_is_not_known_keeps_its_status(
+def test_unknown_refusal_keeps_its_status(
     document: dict[str, Any], status: int, code: str, transient: bool
 ) -> None:
     refusal = from_problem(document, status=status)
@@ -188,7 +188,7 @@ def test_an_error_says_its_detail_and_can_be_restated() -> None:
     assert (str(error), error.detail) == ("it failed twice", "it failed twice")
 
 
-def test_what_is_known_of_an_error_before_anybody_says_more() -> None:
+def test_error_classes_have_defaults() -> None:
     for kind in (TensorRoundError, ConnectionFailed, DeadlineExceeded, RequestRefused):
         assert (kind.is_foreign, kind.is_unavailable) == (False, False)
         assert kind.transient == (kind is ConnectionFailed)

@@ -87,7 +87,7 @@ OTHERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("x", OTHERS.values(), ids=OTHERS)
-def test_what_has_no_kind_of_its_own_comes_back_as_numpy(x: Any) -> None:
+def test_other_exporters_come_back_as_numpy(x: Any) -> None:
     operand = read_array(x)
     assert operand.dtype == "float32"
     assert operand.array.tobytes() == VALUES.tobytes()
@@ -139,7 +139,7 @@ NO_ARRAYS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("x", "why"), NO_ARRAYS.values(), ids=NO_ARRAYS)
-def test_what_is_no_array_is_refused(x: Any, why: str) -> None:
+def test_value_that_is_not_an_array_is_refused(x: Any, why: str) -> None:
     with pytest.raises(InvalidArgument, match=why):
         read_array(x)
 
@@ -208,7 +208,7 @@ def test_a_masked_array_keeps_its_mask(mask: Any) -> None:
     assert np.array_equal(np.ma.getmaskarray(x), np.broadcast_to(mask, 3))
 
 
-def test_what_has_an_array_as_its_data_is_taken_as_one() -> None:
+def test_object_with_array_data_is_an_array() -> None:
     class Tensor:
         data = VALUES.copy()
 

@@ -148,7 +148,7 @@ def test_a_series_and_a_frame_of_pandas() -> None:
     assert read_array(frame).wrap(X).columns == ["a"]
 
 
-def test_what_pandas_has_and_no_array() -> None:
+def test_mixed_columns_of_pandas_are_refused() -> None:
     frame = DataFrame(X, columns=["a", "b"])
     frame.dtypes = [np.dtype("f4"), np.dtype("i8"), np.dtype("f4")]
     told = (
@@ -227,7 +227,7 @@ def test_a_tensor_of_openvino(own: str, dtype: str) -> None:
     assert read_array(OpenVINOTensor(Type("i4"), (3,))).dtype == "openvino.Type.i4"
 
 
-def test_what_is_told_the_call_that_works() -> None:
+def test_pandas_index_is_refused_with_the_call_that_works() -> None:
     index = type("Index", (), {"__module__": "pandas.core"})()
     with pytest.raises(InvalidArgumentType, match=r"^z is a pandas Index: pass z\.to_numpy\(\)$"):
         read_array(index, "z")
@@ -263,7 +263,7 @@ class Narrow(Standard):
         return X.astype(BY_NAME["bfloat16"].numpy)
 
 
-def test_what_dlpack_cannot_carry_is_had_as_an_array() -> None:
+def test_dtypes_beyond_dlpack_are_read_as_arrays() -> None:
     assert np.shares_memory(read_array(Standard()).array, X)
     for error in (BufferError, RuntimeError):
         assert read_array(Narrow(error)).dtype == "bfloat16"

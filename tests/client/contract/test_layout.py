@@ -140,7 +140,7 @@ def test_a_search_ends_after_its_steps() -> None:
     assert not are_distinct([16] * 5, strides)
 
 
-def test_what_takes_too_many_steps_or_dimensions_is_not_proven() -> None:
+def test_overlap_proof_is_bounded_in_steps_and_dimensions() -> None:
     primes = [10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079]
     began = time.process_time()
     assert not Layout.of(I8, [5000] * 8, primes).is_free_of_overlap
@@ -254,7 +254,7 @@ REFUSALS: dict[str, tuple[list[int], list[int] | None, int | None, list[Fault]]]
 @pytest.mark.parametrize(
     ("shape", "strides", "byte_length", "faults"), REFUSALS.values(), ids=REFUSALS
 )
-def test_what_is_no_layout_is_refused_in_the_dialects_names(
+def test_invalid_layout_is_refused_in_the_dialects_names(
     shape: list[int], strides: list[int] | None, byte_length: int | None, faults: list[Fault]
 ) -> None:
     with pytest.raises(InvalidDescriptor) as refused:

@@ -75,7 +75,7 @@ def test_any_text_is_one_line(text: str) -> None:
     assert line.isprintable()
 
 
-def test_what_is_printable_stays_and_the_rest_is_space() -> None:
+def test_printable_characters_stay_and_others_become_spaces() -> None:
     assert one_line("größe: 7 of 8") == "größe: 7 of 8"
     assert one_line("a\x1b]0;title\x07b\r\nc\x9b2Jd\u202ee\n") == "a ]0;title b c 2Jd e"
     assert one_line("x" * 1000) == "x" * 1000
@@ -106,7 +106,7 @@ def test_an_ordinary_key_is_shown_as_it_is() -> None:
         ("x" * 40, ("y", "x" * 39), "x" * 39),
     ],
 )
-def test_what_was_probably_meant_is_suggested(value: str, names: Any, meant: str) -> None:
+def test_nearest_name_is_suggested(value: str, names: Any, meant: str) -> None:
     assert suggestion(value, names) == f"; did you mean {meant}?"
 
 

@@ -45,7 +45,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_what_comes_goes_to_the_reader_s_memory() -> None:
+def test_received_bytes_go_to_the_readers_memory() -> None:
     async def test(wire: AsyncStream, peer: socket.socket) -> None:
         peer.sendall(b"abc")
         assert await received(wire, 10) == b"abc"
@@ -54,7 +54,7 @@ def test_what_comes_goes_to_the_reader_s_memory() -> None:
     with_peer(test)
 
 
-def test_what_comes_unasked_for_is_kept_in_order() -> None:
+def test_unrequested_bytes_are_kept_in_order() -> None:
     async def test(wire: AsyncStream, peer: socket.socket) -> None:
         sent = bytes(range(256)) * 1024  # four times what is kept aside
         sending = asyncio.get_running_loop().run_in_executor(None, peer.sendall, sent)
@@ -124,7 +124,7 @@ def test_the_end_is_no_bytes() -> None:
     with_peer(test)
 
 
-def test_what_came_before_the_end_is_still_there() -> None:
+def test_bytes_before_the_end_are_still_read() -> None:
     async def test(wire: AsyncStream, peer: socket.socket) -> None:
         peer.sendall(b"last words")
         peer.shutdown(socket.SHUT_WR)

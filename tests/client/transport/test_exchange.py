@@ -199,7 +199,7 @@ def test_a_refusal_keeps_what_the_service_said() -> None:
     ],
     ids=["html", "bare", "cut", "no-object", "redirect"],
 )
-def test_what_is_no_problem_document_is_a_refusal_all_the_same(
+def test_error_without_a_problem_document_is_a_refusal(
     status: int, headers: dict[str, str], body: bytes
 ) -> None:
     error = refusal(status, headers, body)

@@ -80,7 +80,7 @@ def test_waiting_for_one_ends_at_the_deadline() -> None:
     assert time.monotonic() - began < 30
 
 
-def test_who_waits_is_woken_by_what_is_given_back() -> None:
+def test_returned_connection_wakes_a_waiting_thread() -> None:
     """Not only by looking again, every quarter of a second."""
 
     def woken() -> float:

@@ -74,7 +74,7 @@ def settings(url: str, **service: Any) -> dict[str, Finding]:
     }
 
 
-def test_what_travels_to_other_hosts_without_tls_or_keys() -> None:
+def test_doctor_warns_of_missing_tls_or_keys() -> None:
     found = settings("http://10.0.0.1:8000", api_keys=True, tls=False)
     assert "and API keys with them" in found["encryption"].text
     assert "access" not in found

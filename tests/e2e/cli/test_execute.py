@@ -68,7 +68,7 @@ WRONG: dict[str, tuple[int, Document | str, bytes, str]] = {
 
 
 @pytest.mark.parametrize(("code", "document", "payload", "why"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_named(
+def test_each_mistake_is_named(
     tmp_path: Path, code: int, document: Document | str, payload: bytes, why: str
 ) -> None:
     done = execute(tmp_path, document, payload, "in.bin", "out.bin", "--json", url="local:")

@@ -179,7 +179,7 @@ def test_a_dialect_s_rules_hold(
     assert [path.name for path in tmp_path.iterdir()] == ["in.npy"]
 
 
-def test_what_is_wrong_with_a_file_is_json_too(service: Service, tmp_path: Path) -> None:
+def test_errors_of_a_file_are_json_too(service: Service, tmp_path: Path) -> None:
     np.save(tmp_path / "in.npy", np.zeros(1 << 20, "<f4"))
     done = subprocess.run(
         [sys.executable, "-m", "tensor_round", "round", "in.npy", "out.npy", "--json"],

@@ -233,7 +233,7 @@ def test_wrong_usage_is_2(folder: Path, arguments: list[str]) -> None:
     assert "Usage" in done.stderr
 
 
-def test_what_a_function_prints_is_not_in_the_report(folder: Path) -> None:
+def test_output_of_a_function_is_not_in_the_report(folder: Path) -> None:
     done = run(folder, "python:kernels:chatty", "--dtype", "float16", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["right"] is True

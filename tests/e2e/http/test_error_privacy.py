@@ -95,7 +95,7 @@ def test_a_refusal_tells_nothing_of_payload_or_inside(
 
 
 @pytest.mark.not_behind("nginx", reason="nothing of it comes to the service")
-def test_what_is_no_http_is_told_nothing(service: Service) -> None:
+def test_bytes_that_are_not_http_get_no_details(service: Service) -> None:
     for request in (b"\x16\x03\x01\x02\x00\x01", b"GET / kryptonite\r\n\r\n", b"A" * 40_000):
         with contextlib.closing(service.connect(timeout=15)) as plug:
             plug.sendall(request)

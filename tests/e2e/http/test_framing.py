@@ -73,14 +73,14 @@ AMBIGUOUS = [
 @pytest.mark.parametrize(
     ("fields", "body"), [case[1:] for case in AMBIGUOUS], ids=[case[0] for case in AMBIGUOUS]
 )
-def test_what_can_be_read_in_two_ways_is_the_last(
+def test_ambiguous_framing_is_refused_and_closes_the_connection(
     service: Service, fields: bytes, body: bytes, pieces: int
 ) -> None:
     (status,) = statuses(service, HEAD + fields + b"\r\n" + body, pieces)
     assert status in (400, 415)
 
 
-def test_who_sends_no_http_reads_so_while_it_sends_on(service: Service) -> None:
+def test_sender_of_bytes_that_are_not_http_reads_the_refusal(service: Service) -> None:
     for begin in (b"no HTTP\r\n\r\n", HEAD + CHUNKED + b"\r\n4\r\nno chunk"):
         with contextlib.closing(service.connect(timeout=20)) as plug:
             plug.sendall(begin)
@@ -99,7 +99,7 @@ UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Setting
 @pytest.mark.parametrize(
     ("framing", "form"), [(LENGTH, BODY), (CHUNKED, CHUNKS)], ids=["length", "chunked"]
 )
-def test_who_asks_for_another_protocol_is_served_in_this_one(
+def test_upgrade_request_is_served_in_http_1_1(
     service: Service, framing: bytes, form: bytes, pieces: int
 ) -> None:
     """As Java's HttpClient asks by default, and curl --http2."""
@@ -142,7 +142,7 @@ def test_trailers_are_no_header_fields(service: Service) -> None:
         pytest.param(b";", b"a" * 8, id="extension"),
     ],
 )
-def test_what_frames_a_body_has_an_end(service: Service, begin: bytes, more: bytes) -> None:
+def test_body_framing_is_limited(service: Service, begin: bytes, more: bytes) -> None:
     with contextlib.closing(service.connect(timeout=20)) as plug:
         plug.sendall(HEAD + CHUNKED + b"\r\n" + CHUNKS[:-4] + begin)
         with contextlib.suppress(ConnectionError):

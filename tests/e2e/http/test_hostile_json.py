@@ -128,7 +128,9 @@ def test_a_crowd_of_packed_documents_shares_the_budget(
 
 @pytest.mark.parametrize(("nbytes", "budget"), [(3 * MIB // 2, BUDGET), (6 * MIB, 256 * MIB)])
 @pytest.mark.parametrize("path", PATHS)
-def test_who_is_alone_is_not_told_to_come_again(path: str, nbytes: int, budget: int) -> None:
+def test_single_request_over_the_budget_is_not_told_to_retry(
+    path: str, nbytes: int, budget: int
+) -> None:
     numbers = ",".join(["1.5"] * (nbytes // 4))
     shape = [nbytes // 4]
     head = json.dumps({"descriptor": json.loads(ieee754("float32", shape)), "data": None})

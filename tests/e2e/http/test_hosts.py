@@ -220,7 +220,9 @@ def test_callers_and_own_pages_may_change_things(local: Service) -> None:
 
 @pytest.mark.parametrize("origin", ORIGINS)
 @pytest.mark.parametrize("kind", REQUESTS)
-def test_what_changes_nothing_is_for_any_page(local: Service, kind: str, origin: str) -> None:
+def test_requests_without_effect_are_open_to_any_page(
+    local: Service, kind: str, origin: str
+) -> None:
     method, path, fields, body = REQUESTS[kind]
     assert local.request(method, path, body, {**fields, "Origin": origin}).status == 200
     reply = local.request("POST", "/operators", b"", {"Origin": origin})

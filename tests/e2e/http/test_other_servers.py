@@ -130,7 +130,7 @@ def test_the_answer_is_that_of_our_own_server(other: OtherService, own: Service,
     assert other.settled()
 
 
-def test_what_is_asked_for_is_answered(other: OtherService) -> None:
+def test_other_servers_give_the_right_answers(other: OtherService) -> None:
     """Not only the same: right."""
     x = np.arange(-8, 8, dtype="<f4") / 2
     assert post(other, ieee754("float32", [16]), x.tobytes()).content == np.rint(x).tobytes()
@@ -171,7 +171,7 @@ def test_a_coding_that_is_not_undone_is_not_taken_for_numbers(other: OtherServic
 
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.parametrize("path", ["/round", infer_path("round"), "/v2/repository/index"])
-def test_who_hangs_up_leaves_nothing(
+def test_hang_up_leaves_nothing_behind(
     other: OtherService, path: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     head = (
@@ -188,7 +188,7 @@ def test_who_hangs_up_leaves_nothing(
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
 
 
-def test_who_does_not_take_the_answer_leaves_nothing(other: OtherService) -> None:
+def test_unread_answer_leaves_nothing_behind(other: OtherService) -> None:
     x = np.full(8 * MIB, 1.5, "<f4")
     with contextlib.closing(other.connect()) as plug:
         plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -108,7 +108,7 @@ def test_head_is_where_get_is(service: Service, path: str) -> None:
     assert int(reply.headers["Content-Length"]) == len(fetch(service, path, BROWSER).content)
 
 
-def test_who_does_not_read_a_file_takes_no_memory_for_it(tmp_path: Path) -> None:
+def test_unread_file_takes_no_memory(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text(f"{hashlib.sha256(b'secret').hexdigest()} alice\n")
     asked = f"GET {SWAGGER} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 8

@@ -216,7 +216,7 @@ def test_a_pipeline_that_ends_behind_a_packed_body_gives_the_budget_back(
     within(30, lambda: has_room(service))
 
 
-def test_who_hangs_up_within_a_control_request_is_no_failure(service: Service) -> None:
+def test_hang_up_within_a_control_request_is_not_an_error(service: Service) -> None:
     """What the log says of it is looked at behind each test, and when the service has ended."""
     json_type = "Content-Type: application/json"
     whole = post(b'{"ready": true}', json_type, path="/v2/repository/index")

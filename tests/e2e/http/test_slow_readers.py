@@ -64,7 +64,7 @@ def cut_off(service: Service) -> int:
 
 
 @pytest.mark.slow
-def test_who_takes_nothing_is_cut_off_and_gives_its_memory_back(hasty: Service) -> None:
+def test_slow_reader_is_aborted_and_frees_its_memory(hasty: Service) -> None:
     before = cut_off(hasty)
     with contextlib.closing(narrow(hasty)) as plug:
         plug.sendall(message(LARGE))
@@ -83,7 +83,7 @@ def receive(plug: socket.socket, nbytes: int) -> bytearray:
     return got
 
 
-def test_who_takes_a_little_is_cut_off(hasty: Service) -> None:
+def test_reader_below_the_minimum_rate_is_aborted(hasty: Service) -> None:
     before = cut_off(hasty)
     with contextlib.closing(narrow(hasty)) as plug:
         plug.sendall(message(LARGE))
@@ -95,7 +95,7 @@ def test_who_takes_a_little_is_cut_off(hasty: Service) -> None:
 
 
 @pytest.mark.slow
-def test_who_takes_it_at_a_fair_pace_has_all(hasty: Service) -> None:
+def test_reader_at_a_fair_rate_gets_the_whole_response(hasty: Service) -> None:
     x = LARGE[: 3 * MIB]
     with contextlib.closing(narrow(hasty)) as plug:
         plug.sendall(message(x, "Connection: close\r\n"))
@@ -106,7 +106,7 @@ def test_who_takes_it_at_a_fair_pace_has_all(hasty: Service) -> None:
     assert got.endswith(np.rint(x).tobytes())
 
 
-def test_who_asks_and_asks_and_takes_nothing_is_cut_off(hasty: Service) -> None:
+def test_pipelining_client_that_reads_nothing_is_aborted(hasty: Service) -> None:
     """Answers of the framework, each too small to be held back by itself."""
     before = cut_off(hasty)
     with contextlib.closing(narrow(hasty)) as plug:
@@ -172,7 +172,7 @@ def test_a_service_that_leaves_does_not_wait_for_it_beyond_its_time() -> None:
 
 
 @pytest.mark.slow
-def test_who_takes_it_steadily_above_the_minimum_has_all() -> None:
+def test_steady_reader_above_the_minimum_rate_gets_the_whole_response() -> None:
     """The kernel takes megabytes at once, and then nothing for longer than the grace."""
     rate, seconds = 96 << 10, 12
     x = np.full(12 * MIB // 4, 1.5, "<f4")

@@ -83,7 +83,7 @@ def test_a_head_request_is_refused_without_a_body(locked: Service) -> None:
         assert Reply.read(connection).status == 200
 
 
-def test_who_uploads_much_reads_why_not(locked: Service) -> None:
+def test_large_upload_without_a_key_reads_its_refusal(locked: Service) -> None:
     payload = memoryview(bytes(6 << 20))
     for _ in range(5):
         reply = post(locked, ieee754("uint8", [len(payload)]), payload)

@@ -28,7 +28,7 @@ def test_it_asks_at_the_unix_socket(tmp_path: Path) -> None:
     assert healthcheck(UDS=path) == 1
 
 
-def test_who_is_silent_is_not_well() -> None:
+def test_silent_server_is_unhealthy() -> None:
     with socket.create_server(("127.0.0.2", 0)) as silent:
         assert healthcheck(HOST="127.0.0.2", PORT=str(silent.getsockname()[1])) == 1
 

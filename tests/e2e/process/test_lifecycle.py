@@ -113,7 +113,7 @@ def test_it_serves_on_for_the_delay_then_only_finishes(workers: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_takes_too_long_is_told_so() -> None:
+def test_request_beyond_the_drain_timeout_gets_draining() -> None:
     with (
         Service("--workers", "2", "--drain-timeout", "0.5") as service,
         half_a_request(service) as slow,

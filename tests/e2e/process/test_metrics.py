@@ -99,7 +99,7 @@ def test_inferences_are_counted_by_their_model() -> None:
     assert value(found, "requests_total", route="/v2") == 1
 
 
-def test_whatever_is_asked_for_labels_have_few_values() -> None:
+def test_labels_have_few_values_for_any_request() -> None:
     """A thousand odd paths, methods and fields make no series that the first ones did not make."""
     fields = {"Operator-Descriptor": '{"dialect": "of-mine"}', "X-Request-ID": "odd"}
     with Service() as service, contextlib.closing(service.connection()) as connection:

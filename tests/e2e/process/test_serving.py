@@ -168,7 +168,7 @@ def test_several_workers_serve_one_port() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
-def test_what_serves_is_imported_once_for_all_workers() -> None:
+def test_service_is_imported_once_for_all_workers() -> None:
     """Each process that imports by itself says so: Python's variable has it."""
     with Service("--workers", "3", environment={"PYTHONPROFILEIMPORTTIME": "1"}) as service:
         while sum("serves" in line for line in service.log) < 3:

@@ -58,7 +58,7 @@ def numbers(count: int) -> bytes:
     return (head + ",".join(["0.5"] * count) + "]}").encode()
 
 
-def test_who_hangs_up_is_not_worked_for(service: Service) -> None:
+def test_work_ends_when_its_caller_hangs_up(service: Service) -> None:
     """Each closes its connection, as a process that ends does; nothing else tells the service."""
     document = numbers(700_000)
     began = service.busy_seconds()
@@ -83,7 +83,7 @@ def at_rest(service: Service) -> bool:
     return False
 
 
-def test_who_has_only_stopped_sending_is_worked_for(service: Service) -> None:
+def test_half_closed_caller_still_gets_its_work_done(service: Service) -> None:
     """It is asked by 100 Continue whether it still reads, however long the work takes."""
     document = numbers(700_000)
     with contextlib.closing(service.connect()) as sock:
@@ -172,7 +172,7 @@ def test_a_head_that_does_not_end_takes_its_length_at_most() -> None:
         assert sock.recv(1 << 10).startswith(b"HTTP/1.1 431 ")
 
 
-def test_what_is_collected_for_a_control_request_is_in_the_budget() -> None:
+def test_body_of_a_control_request_counts_in_the_budget() -> None:
     with HostedService() as service, contextlib.ExitStack() as stack:
         sock = stack.enter_context(contextlib.closing(socket.socket()))
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -52,7 +52,7 @@ def test_callers_at_a_unix_socket_lose_none(tmp_path: Path) -> None:
     assert fates.answered_late > 0
 
 
-def test_what_waits_at_a_stop_is_accepted_before_the_sockets_close() -> None:
+def test_stop_accepts_waiting_connections_before_closing_sockets() -> None:
     """Also if a connection is silent for a while."""
     with Service() as service, contextlib.ExitStack() as stack:
         # The stopped process cannot accept them.

@@ -142,7 +142,7 @@ ONCE: dict[str, Fault] = {
 
 @pytest.mark.parametrize("fault", ONCE.values(), ids=ONCE)
 @pytest.mark.parametrize("tile_bytes", [1 << 20, 2000], ids=["whole", "tiles"])
-def test_what_happens_once_is_got_over(
+def test_single_failure_is_retried(
     kind: type[AnyClient], service: Service, fault: Fault, tile_bytes: int
 ) -> None:
     x = patterns("float32", 2000)

@@ -34,7 +34,7 @@ def test_every_layout_whole_and_in_tiles(
             assert client.compare(x) == expected
 
 
-def test_what_no_operator_takes_is_refused_before_anything_is_sent(kind: type[AnyClient]) -> None:
+def test_uncomparable_values_are_refused_before_anything_is_sent(kind: type[AnyClient]) -> None:
     with kind("http://127.0.0.1:9", retries=0) as client:
         with pytest.raises(tr.InvalidDescriptor, match="complex128"):
             client.compare(np.zeros(3, complex))

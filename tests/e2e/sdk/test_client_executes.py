@@ -228,7 +228,7 @@ REFUSED: dict[str, tuple[Any, Any, Any, type[tr.TensorRoundError], str]] = {
 @pytest.mark.parametrize(
     ("descriptor", "data", "out", "error", "why"), REFUSED.values(), ids=REFUSED
 )
-def test_what_is_refused_before_anything_is_sent(
+def test_invalid_call_is_refused_before_anything_is_sent(
     kind: type[AnyClient],
     descriptor: Any,
     data: Any,

@@ -166,7 +166,7 @@ def test_a_payload_of_another_size_is_refused_as_the_service_does() -> None:
         local.open_engine().resolve(descriptor, 11)
 
 
-def test_what_fails_in_the_engine_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_failure_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = local.LocalEngine()
 
     def fail(call: RoundCall, source: object, target: object) -> str:

@@ -136,7 +136,7 @@ def test_kinds_come_back_as_what_they_were(client: AnyClient) -> None:
     ],
     ids=["complex", "bool", "onnx-integer", "dml-double", "dml-rank", "dml-empty"],
 )
-def test_what_an_operator_does_not_take(client: AnyClient, x: Any, operator: Any, why: str) -> None:
+def test_unsupported_array_is_refused(client: AnyClient, x: Any, operator: Any, why: str) -> None:
     with pytest.raises(tr.InvalidDescriptor, match=why):
         client.round(x, operator)
 

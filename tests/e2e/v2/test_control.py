@@ -64,7 +64,7 @@ def test_every_version(caller: Caller, model: str, version: str) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"name": "none"}, {"name": "\x01\n"}, {"name": "round", "version": "2"}]
 )
-def test_what_is_not_there_is_not_ready(caller: Caller, wrong: dict[str, str]) -> None:
+def test_unknown_model_is_not_ready(caller: Caller, wrong: dict[str, str]) -> None:
     outcome = caller.ask("ModelReady", **wrong)
     assert outcome.status in (200, 404)
     assert not outcome.is_ready

@@ -121,7 +121,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("x", "why"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_come_back_as_it_was_is_refused_with_the_call_that_works(
+def test_frames_that_cannot_be_rebuilt_are_refused_with_the_call_that_works(
     client: tr.Client, x: Any, why: str
 ) -> None:
     with pytest.raises((tr.InvalidArgument, tr.InvalidDescriptor), match=why):
@@ -143,7 +143,7 @@ def test_frames_are_not_filled(client: tr.Client) -> None:
     assert_is_rounded(labelled.to_numpy())
 
 
-def test_what_does_not_stay_lazy_is_told_how_to_compute() -> None:
+def test_lazy_frames_are_refused_with_the_call_that_computes() -> None:
     x = dask.array.from_array(X)
 
     async def call() -> None:

@@ -133,7 +133,9 @@ def test_every_fault_is_explained_by_the_models_it_is_known_by(
 
 
 @pytest.mark.parametrize("runtime", FAULTS)
-def test_what_it_lacks_is_said(runtime: str, report: Callable[[str], Report]) -> None:
+def test_report_names_the_dtypes_a_runtime_lacks(
+    runtime: str, report: Callable[[str], Report]
+) -> None:
     assert {row.dtype for row in report(runtime).lacking} == LACKING[runtime]
     assert all(row.why and "\n" not in row.why for row in report(runtime).lacking)
 

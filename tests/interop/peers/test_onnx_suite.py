@@ -75,7 +75,7 @@ def test_options_are_the_clients(service: Service, monkeypatch: pytest.MonkeyPat
     np.testing.assert_array_equal(y, np.rint(X))
 
 
-def test_what_it_takes() -> None:
+def test_backend_accepts_round_nodes_on_the_cpu_only() -> None:
     assert OnnxBackend.supports_device("CPU")
     assert not OnnxBackend.supports_device("CUDA")
     assert OnnxBackend.is_compatible(model(ROUND))

@@ -339,7 +339,7 @@ def test_writing_takes_no_more_than_is_reserved_for_it(name: str, shape: tuple[i
 
 
 @pytest.mark.parametrize(("rest", "arrays"), [((), 0), ((1,), 300_000)])
-def test_what_is_reserved_grows_by_the_longest_text(rest: tuple[int, ...], arrays: int) -> None:
+def test_reservation_grows_by_the_longest_text(rest: tuple[int, ...], arrays: int) -> None:
     """By no more than a byte above that for each array."""
     dtype, shapes = BY_NAME["int8"], [(300_000, *rest), (600_000, *rest)]
     short, long = (len(written(b"\x80" * shape[0], dtype, shape)) for shape in shapes)

@@ -95,7 +95,7 @@ def test_a_number_has_no_path() -> None:
 
 
 @each_shape
-def test_what_is_written_is_nested_as_the_shape(shape: tuple[int, ...]) -> None:
+def test_written_numbers_are_nested_as_the_shape(shape: tuple[int, ...]) -> None:
     data = nested(shape)
     if 0 in shape:
         assert json.loads(nesting.empty(shape)) == data

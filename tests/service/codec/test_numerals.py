@@ -167,7 +167,7 @@ def test_zeros_keep_their_sign(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FLOATS))
-def test_what_is_beyond_every_format_overflows(name: str) -> None:
+def test_numbers_beyond_every_format_overflow(name: str) -> None:
     texts = ["1e999999999", "9" * 5000, "1e309"]
     assert patterns(texts, name) == [OVERFLOW[name]] * 3
     assert patterns(["-" + t for t in texts], name) == [signed(OVERFLOW[name], name)] * 3

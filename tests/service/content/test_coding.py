@@ -78,7 +78,7 @@ ENCODED: dict[str, tuple[str, bytes, bytes]] = {
 
 @pytest.mark.parametrize(("coding", "encoded", "content"), ENCODED.values(), ids=ENCODED)
 @pytest.mark.parametrize("most", [1, 7, 1 << 20])
-def test_what_is_encoded_soundly(coding: str, encoded: bytes, content: bytes, most: int) -> None:
+def test_sound_encodings_decode(coding: str, encoded: bytes, content: bytes, most: int) -> None:
     for size in (1, 3, len(encoded)):
         assert decoded(coding, cut(encoded, size), most) == content
 
@@ -113,7 +113,7 @@ MALFORMED: dict[str, tuple[str, bytes]] = {
 
 
 @pytest.mark.parametrize(("coding", "encoded"), MALFORMED.values(), ids=MALFORMED)
-def test_what_is_encoded_wrongly(coding: str, encoded: bytes) -> None:
+def test_wrong_encodings_are_rejected(coding: str, encoded: bytes) -> None:
     for size in (1, 3, 1 << 20):
         with pytest.raises(MalformedEncoding):
             decoded(coding, cut(encoded, size))
@@ -122,7 +122,7 @@ def test_what_is_encoded_wrongly(coding: str, encoded: bytes) -> None:
 @pytest.mark.parametrize(
     "encoded", [gzip.compress(b"abc" * 9, mtime=0), gzip.compress(b"", mtime=0)]
 )
-def test_what_is_cut_is_not_whole(encoded: bytes) -> None:
+def test_truncated_encoding_is_rejected(encoded: bytes) -> None:
     for length in range(len(encoded)):
         with pytest.raises(MalformedEncoding):
             decoded("gzip", cut(encoded[:length], 5))
@@ -238,7 +238,7 @@ def test_long_work_has_pauses() -> None:
     assert 4 <= len(pauses) <= 16
 
 
-def test_what_needs_more_input_says_so() -> None:
+def test_decoder_that_needs_more_input_returns_nothing() -> None:
     steps = decoder()
     assert steps.decode(1) == b""
     steps.feed(gzip.compress(TEXT)[:12])

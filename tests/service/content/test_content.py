@@ -165,7 +165,7 @@ def test_no_bytes_have_a_digest_too() -> None:
 @pytest.mark.parametrize(
     "encoded", [gzip.compress(b"abc", mtime=0)[:-1], gzip.compress(b"abc", mtime=0) + b"d"]
 )
-def test_what_does_not_decode(encoded: bytes) -> None:
+def test_malformed_encoding_is_rejected(encoded: bytes) -> None:
     with pytest.raises(MalformedEncoding):
         run(drained(decoded(encoded), 2))
 

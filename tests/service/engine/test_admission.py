@@ -65,7 +65,7 @@ def test_a_large_one_reserves_most_of_it_once_its_body_has_begun(memory: Memory)
     asyncio.run(main())
 
 
-def test_what_has_no_room_is_refused_before_a_byte_is_read(memory: Memory) -> None:
+def test_call_without_room_is_refused_before_a_byte_is_read(memory: Memory) -> None:
     memory.reserve(BUDGET // 2, of=BUDGET // 2)
     for nbytes, refusal in ((BUDGET // 2, Overloaded), (BUDGET + 1, TensorTooLarge)):
         body = Body(memory)

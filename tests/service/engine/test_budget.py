@@ -80,7 +80,7 @@ def test_large_requests_leave_the_last_sixteenth_to_small_ones() -> None:
 
 @pytest.mark.parametrize("used", [0, 1, 3 * MIB])
 @pytest.mark.parametrize("pending", [0, 1, 2 * MIB])
-def test_what_is_pending_needs_room_to_the_byte_but_takes_none(used: int, pending: int) -> None:
+def test_pending_reservation_needs_room_to_the_byte_but_takes_none(used: int, pending: int) -> None:
     room = memory()
     room.reserve(used, of=used)
     left = LARGE - used - pending
@@ -91,7 +91,7 @@ def test_what_is_pending_needs_room_to_the_byte_but_takes_none(used: int, pendin
     assert room.in_use == used + left
 
 
-def test_what_is_released_is_free_again_to_the_byte() -> None:
+def test_released_memory_is_free_again_to_the_byte() -> None:
     room = memory()
     room.reserve(LARGE, of=LARGE)
     room.release(3, ())

@@ -75,7 +75,7 @@ def test_the_first_64_kib_are_reserved_before_the_rest(
     assert memory.in_use == 0
 
 
-def test_what_all_would_not_have_room_for_is_refused_before_its_first_part(memory: Memory) -> None:
+def test_call_over_the_whole_budget_is_refused_before_its_first_part(memory: Memory) -> None:
     other, job = Job(memory), Job(memory)
     other.reserve(2 * MIB)
     with pytest.raises(Overloaded):
@@ -87,7 +87,7 @@ def test_what_all_would_not_have_room_for_is_refused_before_its_first_part(memor
     assert (memory.in_use, job.other_bytes(), other.other_bytes()) == (LARGE, 2 * MIB, 28 * MIB)
 
 
-def test_what_no_budget_has_room_for_is_too_large(memory: Memory) -> None:
+def test_call_over_the_whole_budget_is_too_large(memory: Memory) -> None:
     job = Job(memory)
     with pytest.raises(TensorTooLarge):
         job.reserve_first(LARGE + 1)

@@ -55,14 +55,14 @@ def layout(
         ),
     ],
 )
-def test_what_suits(asked: RoundCall, suited: bool) -> None:
+def test_overlap_suits_large_contiguous_calls(asked: RoundCall, suited: bool) -> None:
     backend = NumpyBackend()
     assert is_worthwhile(backend, asked) is suited
     backend.close()
 
 
 @pytest.mark.parametrize(("limit", "suited"), [(MIN_BYTES, True), (MIN_BYTES - 1, False)])
-def test_what_would_wait_for_a_device_does_not_suit(limit: int, suited: bool) -> None:
+def test_overlap_does_not_suit_calls_that_wait_for_a_device(limit: int, suited: bool) -> None:
     backend = NumpyBackend(1)
     backend.inline_bytes = limit
     assert is_worthwhile(backend, call(layout())) is suited

@@ -195,7 +195,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(case: tuple[Any, str]) -> None:
+def test_invalid_request_is_refused_with_the_reason(case: tuple[Any, str]) -> None:
     made, reason = case
     with pytest.raises(InvalidDescriptor, match=reason):
         read_request(made.SerializeToString())
@@ -217,7 +217,7 @@ def test_a_region_as_a_source() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x0a\x05ab", b"\xff" * 20, b"\x2a\x02\x2a\x00\x08"])
-def test_what_is_no_request(data: bytes) -> None:
+def test_bytes_that_are_not_a_request_are_refused(data: bytes) -> None:
     with pytest.raises(InvalidDescriptor):
         read_request(data)
 

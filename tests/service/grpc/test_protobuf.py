@@ -177,7 +177,7 @@ def test_numbers(number: int, behind: bytes) -> None:
     ],
     ids=lambda data: data.hex(),
 )
-def test_what_is_no_message(data: bytes) -> None:
+def test_malformed_message_is_rejected(data: bytes) -> None:
     with pytest.raises(Malformed):
         SCHEMA.read(".inference.ModelInferRequest", data, MANY)
 

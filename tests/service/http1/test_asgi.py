@@ -69,7 +69,7 @@ def test_a_message_may_lack_what_has_a_default() -> None:
     assert asyncio.run(read(source, 4)) == [b""]
 
 
-def test_who_disconnects_ends_the_body() -> None:
+def test_disconnect_ends_the_body() -> None:
     source = request(*body(b"abc", b"")[:1], {"type": "http.disconnect"})
     with pytest.raises(ClientDisconnected):
         asyncio.run(read(source, 4))
@@ -81,7 +81,7 @@ def test_the_length_of_a_body_is_known_if_it_is_stated() -> None:
     assert request().head.length is None
 
 
-def test_what_the_server_knows_of_the_peer() -> None:
+def test_scope_gives_client_and_scheme() -> None:
     asked = request(client=("10.0.0.1", 9), scheme="https")
     assert (asked.client, asked.scheme) == (("10.0.0.1", 9), "https")
     assert (request().client, request().scheme) == (None, "http")
@@ -199,7 +199,7 @@ def test_an_application_gets_the_body_in_small_pieces(length: int) -> None:
 
 
 @pytest.mark.parametrize(("length", "reserved"), [(4096, 0), (4097, 4097)])
-def test_what_an_application_makes_is_reserved_and_what_it_shares_is_not(
+def test_new_response_bytes_are_reserved_and_shared_ones_are_not(
     length: int, reserved: int
 ) -> None:
     async def application(scope: Any, receive: Any, send: Any) -> None:

@@ -150,7 +150,7 @@ def test_a_long_body_goes_where_it_belongs(chunk: int | None, piece: int) -> Non
     assert source.direct > len(content) // 2
 
 
-def test_what_is_short_has_no_place_of_its_own() -> None:
+def test_short_body_is_not_received_directly() -> None:
     body = receiver(DIRECT_BYTES * 4)
     assert not body.fill(memoryview(bytearray(DIRECT_BYTES - 1)))
     assert body.buffer is None
@@ -245,7 +245,7 @@ def test_no_target_is_kept(body: Body) -> None:
 
 
 @each_body
-def test_what_comes_unasked_is_kept(body: Body) -> None:
+def test_unrequested_bytes_are_kept(body: Body) -> None:
     received = receiver(body.length, body.framed[:2])
     received.keep(memoryview(body.framed[2:5]))
     received.keep(memoryview(body.framed[5:]))
@@ -298,7 +298,7 @@ TOO_LONG: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("framed", TOO_LONG.values(), ids=TOO_LONG)
-def test_what_frames_chunks_has_a_longest(framed: bytes) -> None:
+def test_chunk_framing_has_a_longest(framed: bytes) -> None:
     for piece in (997, 1 << 20):
         with pytest.raises(HeadersTooLarge):
             read(receiver(None), Source(framed, piece), 1 << 10)

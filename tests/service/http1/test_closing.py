@@ -61,7 +61,7 @@ async def test_an_idle_connection_is_closed_after_its_grace(uses: int, grace: fl
 
 
 @on_a_loop
-async def test_who_closes_in_time_is_aborted_no_more() -> None:
+async def test_client_that_closes_in_time_is_not_aborted() -> None:
     async with serving() as site, site.peer() as peer:
         peer.connection.shutdown()
         await pass_time(LIMITS.first_grace)
@@ -98,7 +98,7 @@ async def test_a_request_within_the_grace_is_the_last() -> None:
     ids=["one", "line-end", "two", "close"],
 )
 @on_a_loop
-async def test_who_is_served_gets_what_was_sent_before(sent: bytes, got: bytes) -> None:
+async def test_shutdown_serves_the_requests_already_sent(sent: bytes, got: bytes) -> None:
     gate = Gate()
     async with serving(gate) as site, site.peer() as peer:
         give(peer.connection, sent)
@@ -215,7 +215,7 @@ async def test_a_further_connection_closes_the_one_whose_limit_is_next() -> None
 
 
 @on_a_loop
-async def test_who_makes_room_is_closed_at_once() -> None:
+async def test_idle_connection_that_makes_room_closes_at_once() -> None:
     async with serving() as site, site.peer() as peer:
         peer.connection.make_room()
         assert (peer.connection.state, peer.connection.due) == (State.CLOSING, FOREVER)
@@ -247,7 +247,7 @@ SLOW = [
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
 @on_a_loop
-async def test_who_does_not_read_a_response_is_aborted(
+async def test_client_that_does_not_read_a_response_is_aborted(
     encrypted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(large, encrypted=encrypted) as site:
@@ -271,7 +271,7 @@ async def test_who_does_not_read_a_response_is_aborted(
 
 
 @on_a_loop
-async def test_who_reads_at_the_rate_gets_a_response() -> None:
+async def test_client_that_reads_at_the_rate_gets_the_response() -> None:
     # Each read takes more than its kernel holds, so that more follows at once.
     async with serving(large) as site, site.peer(receives=64 << 10) as peer:
         await peer.send(asked())
@@ -286,7 +286,7 @@ async def test_who_reads_at_the_rate_gets_a_response() -> None:
 
 
 @on_a_loop
-async def test_what_is_left_when_a_connection_closes_has_a_rate_too(
+async def test_write_buffer_of_a_closing_connection_has_a_minimum_rate(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serving() as site, site.peer(receives=4096) as peer:

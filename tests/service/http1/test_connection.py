@@ -103,7 +103,7 @@ async def test_a_caller_who_leaves_within_a_head_is_counted() -> None:
 
 
 @on_a_loop
-async def test_what_is_no_head_is_refused_with_the_servers_fields() -> None:
+async def test_malformed_head_is_refused_with_the_servers_fields() -> None:
     async with serving() as site, site.peer() as peer:
         site.state.default_headers = [(b"date", b"now")]
         give(peer.connection, b"GE\0 /a b")

@@ -24,7 +24,7 @@ def begin(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
     return start_eagerly(coroutine, asyncio.get_running_loop())
 
 
-def test_what_never_waits_is_done_on_return(runner: asyncio.Runner) -> None:
+def test_coroutine_that_never_waits_is_done_on_return(runner: asyncio.Runner) -> None:
     steps: list[str] = []
 
     async def work() -> None:
@@ -37,7 +37,7 @@ def test_what_never_waits_is_done_on_return(runner: asyncio.Runner) -> None:
     runner.run(main())
 
 
-def test_what_waits_goes_on_as_a_task(runner: asyncio.Runner) -> None:
+def test_coroutine_that_waits_becomes_a_task(runner: asyncio.Runner) -> None:
     steps: list[object] = []
 
     async def work(future: asyncio.Future[str]) -> None:
@@ -59,7 +59,7 @@ def test_what_waits_goes_on_as_a_task(runner: asyncio.Runner) -> None:
     runner.run(main())
 
 
-def test_what_waits_for_a_turn_goes_on_in_the_next(runner: asyncio.Runner) -> None:
+def test_coroutine_that_yields_resumes_in_the_next_turn(runner: asyncio.Runner) -> None:
     steps: list[str] = []
 
     async def work() -> None:
@@ -126,7 +126,7 @@ def test_cancelling_reaches_the_coroutine(runner: asyncio.Runner) -> None:
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
-def test_what_was_cancelled_may_wait_again(runner: asyncio.Runner, is_waiting: bool) -> None:
+def test_cancelled_coroutine_can_wait_again(runner: asyncio.Runner, is_waiting: bool) -> None:
     got: list[str] = []
 
     async def work(future: asyncio.Future[str]) -> None:
@@ -180,7 +180,7 @@ def test_an_error_that_is_raised_where_it_waits_keeps_nothing(runner: asyncio.Ru
     runner.run(main())
 
 
-def test_what_was_cancelled_may_end_in_peace(runner: asyncio.Runner) -> None:
+def test_cancelled_coroutine_can_return(runner: asyncio.Runner) -> None:
     async def work() -> None:
         try:
             await asyncio.sleep(60)

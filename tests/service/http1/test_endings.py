@@ -37,7 +37,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 @pytest.mark.parametrize("surplus", [b"", b"\r\n", b"GET /q"], ids=["none", "line-end", "head"])
 @on_a_loop
-async def test_who_has_stopped_sending_gets_the_responses_that_are_due(surplus: bytes) -> None:
+async def test_half_closed_client_gets_all_due_responses(surplus: bytes) -> None:
     gate = Gate()
     async with serving(gate) as site, site.peer() as peer:
         await peer.send(asked(length=1), b"a")
@@ -55,7 +55,7 @@ async def test_who_has_stopped_sending_gets_the_responses_that_are_due(surplus: 
 
 
 @on_a_loop
-async def test_who_stops_sending_between_two_responses_gets_the_second() -> None:
+async def test_half_close_between_two_responses_does_not_lose_the_second() -> None:
     gate, kept = Gate(), list[bool]()
     async with serving(gate) as site, site.peer() as peer:
 
@@ -74,7 +74,7 @@ async def test_who_stops_sending_between_two_responses_gets_the_second() -> None
 
 
 @on_a_loop
-async def test_who_stops_sending_before_a_request_is_whole_has_left() -> None:
+async def test_half_close_within_a_request_counts_as_a_disconnect() -> None:
     gate = Gate()
     gate.opens.set()
     for sent, state, left in [
@@ -187,7 +187,7 @@ async def cannot_be_sent(_: Request) -> Response:
 )
 @pytest.mark.parametrize("waits", [False, True], ids=["at-once", "later"])
 @on_a_loop
-async def test_what_becomes_of_an_exchange(
+async def test_each_exchange_ends_with_its_status_and_count(
     respond: Respond,
     sent: bytes,
     statuses: list[int | None],
@@ -344,7 +344,7 @@ async def test_a_response_that_is_cancelled_is_aborted(caplog: pytest.LogCapture
 
 
 @on_a_loop
-async def test_who_leaves_within_a_response_frees_its_memory() -> None:
+async def test_disconnect_within_a_response_frees_its_memory() -> None:
     response, owner = owned(bytes(32 << 20))
 
     async def respond(_: Request) -> Response:

@@ -220,7 +220,7 @@ REFUSED: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
-def test_what_is_no_head(data: bytes) -> None:
+def test_malformed_head_is_refused(data: bytes) -> None:
     for received in (data, data + TRAILING):
         with pytest.raises(MalformedRequest):
             split_head(received)
@@ -241,7 +241,7 @@ EARLY: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("data", EARLY.values(), ids=EARLY)
-def test_what_will_be_no_head_is_refused_before_its_end(data: bytes) -> None:
+def test_malformed_head_is_refused_before_its_end(data: bytes) -> None:
     for rest in (b"", b"a", b"\r\n", b"\r\n\r\n", TRAILING):
         with pytest.raises(MalformedRequest):
             split_head(data + rest)
@@ -259,7 +259,7 @@ FAULTS: dict[str, tuple[bytes, type[Exception]]] = {
 
 
 @pytest.mark.parametrize(("data", "fault"), FAULTS.values(), ids=FAULTS)
-def test_what_is_refused_whatever_its_path_is(data: bytes, fault: type[Exception]) -> None:
+def test_invalid_head_is_refused_on_any_path(data: bytes, fault: type[Exception]) -> None:
     found = split(data)
     assert type(found.fault) is fault
     assert (found.path, found.keep_alive) == ("/p", False)

@@ -247,7 +247,7 @@ PAGES = "".join((DOCS / page).read_text() for page in ("architecture.md", "opera
 @pytest.mark.parametrize(
     "name", ["receive_timeout", "min_receive_rate", "min_send_rate", "keep_alive"]
 )
-def test_who_has_no_settings_has_their_defaults(name: str) -> None:
+def test_limits_without_settings_are_the_defaults(name: str) -> None:
     assert getattr(LIMITS, name) == Settings.model_fields[name].default
 
 

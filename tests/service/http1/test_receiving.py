@@ -63,7 +63,7 @@ async def test_a_request_knows_its_peer(on_unix: bool) -> None:
 
 
 @on_a_loop
-async def test_who_has_stopped_sending_is_asked_once_whether_it_still_reads() -> None:
+async def test_half_closed_client_is_probed_once() -> None:
     respond = Asked()
     async with serving(respond) as site, site.peer() as peer:
         await peer.send(asked())
@@ -82,7 +82,7 @@ async def test_who_has_stopped_sending_is_asked_once_whether_it_still_reads() ->
 
 
 @on_a_loop
-async def test_who_does_not_read_the_question_is_gone() -> None:
+async def test_half_closed_client_that_does_not_read_the_probe_is_gone() -> None:
     respond = Asked()
     async with serving(respond) as site:
         async with site.peer() as peer:
@@ -114,7 +114,7 @@ async def test_http_1_0_has_no_such_question() -> None:
 
 
 @on_a_loop
-async def test_who_has_stopped_sending_under_tls_is_gone() -> None:
+async def test_half_close_under_tls_is_a_disconnect() -> None:
     respond = Asked()
     async with serving(respond, encrypted=True) as site:
         _, writer, connection = await site.call()
@@ -130,7 +130,7 @@ async def test_who_has_stopped_sending_under_tls_is_gone() -> None:
 
 
 @on_a_loop
-async def test_who_was_reset_or_has_no_socket_is_gone() -> None:
+async def test_peer_that_was_reset_or_has_no_socket_is_gone() -> None:
     respond = Asked()
     async with serving(respond) as site:
         async with site.peer() as peer:
@@ -222,7 +222,7 @@ async def test_a_body_below_the_rate_is_refused() -> None:
 
 
 @on_a_loop
-async def test_what_comes_after_the_limit_is_not_received_to_where_it_would_belong() -> None:
+async def test_bytes_after_the_timeout_are_not_received_into_the_body() -> None:
     limits = replace(LIMITS, rate_interval=2 * LIMITS.receive_timeout)
     async with serving(limits=limits) as site, site.peer() as peer:
         give(peer.connection, asked(length=2 * DIRECT_BYTES))

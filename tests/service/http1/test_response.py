@@ -52,7 +52,7 @@ def test_a_head(status: int, close: bool, head: bytes) -> None:
     assert head_bytes(response, 12, COMMON, close=close) == head
 
 
-def test_what_is_not_modified_is_304() -> None:
+def test_unmodified_content_is_304() -> None:
     assert NOT_MODIFIED == 304
 
 

@@ -103,7 +103,7 @@ def readable(sock: socket.socket) -> int:
     return int(count)
 
 
-def test_what_is_not_sent_is_known_and_what_is_not_read(runner: asyncio.Runner) -> None:
+def test_writer_knows_its_unsent_and_unread_bytes(runner: asyncio.Runner) -> None:
     async def main() -> None:
         async with plain() as (written, peer):
             writer = written.writer
@@ -154,7 +154,7 @@ def test_parts_are_written_as_they_lie_until_the_kernel_has_them(runner: asyncio
     runner.run(main())
 
 
-def test_who_waits_may_be_cancelled_or_lost(runner: asyncio.Runner) -> None:
+def test_waiting_writer_can_be_cancelled_or_disconnected(runner: asyncio.Runner) -> None:
     async def main() -> None:
         async with plain() as (written, _):
             writer = written.writer
@@ -199,7 +199,7 @@ def test_tls_gets_a_piece_at_a_time(runner: asyncio.Runner, parts: list[Any]) ->
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False], ids=["cancelled", "lost"])
-def test_what_tls_has_not_got_is_forgotten(runner: asyncio.Runner, is_cancelled: bool) -> None:
+def test_bytes_not_yet_given_to_tls_are_dropped(runner: asyncio.Runner, is_cancelled: bool) -> None:
     async def main() -> None:
         async with tls() as (written, _, peer):
             writer, transport = written.writer, written.transport

@@ -117,7 +117,7 @@ def test_an_output_may_go_to_a_region() -> None:
     ],
     ids=["nulls", "unknown-members", "no-outputs"],
 )
-def test_what_changes_nothing(members: dict[str, Any]) -> None:
+def test_optional_members_change_nothing(members: dict[str, Any]) -> None:
     assert read(request(INLINE, **members)) == read(request(INLINE))
 
 

@@ -113,7 +113,7 @@ def test_header_lengths(value: str) -> None:
 @pytest.mark.parametrize(
     "value", ["", "-1", "+1", "1.0", "x", "0x10", " 1", "1, 1", "١", "²", "9" * 20, "9" * 5000]
 )
-def test_what_is_no_header_length(value: str) -> None:
+def test_malformed_header_length_is_refused(value: str) -> None:
     with pytest.raises(InvalidDescriptor, match="Inference-Header-Content-Length"):
         codec.read_header_length(value)
 

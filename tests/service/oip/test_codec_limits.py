@@ -65,7 +65,7 @@ ITEMS: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_no_tensor_has_is_refused_before_anything_is_made_of_it(name: str) -> None:
+def test_oversized_document_is_refused_before_it_is_parsed(name: str) -> None:
     item = ITEMS[name]
     count = (8 << 20) // (len(item(1 << 20)) + 1)
     head = HOSTILE[name] % "".join(f"{item(index)}," for index in range(count)).encode()

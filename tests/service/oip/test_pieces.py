@@ -79,7 +79,7 @@ def test_on_threads_that_are_all_taken(pool: ThreadPoolExecutor) -> None:
     assert [future.result(10) for future in futures] == [SHARED_BYTES] * 2
 
 
-def test_who_comes_late_does_nothing() -> None:
+def test_late_helper_does_nothing() -> None:
     late: list[Callable[[], None]] = []
     done = []
     for_each_piece(SHARED_BYTES, lambda start, _end, _thread: done.append(start), late.append)

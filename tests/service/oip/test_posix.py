@@ -30,7 +30,7 @@ def test_a_region_is_the_objects_own_bytes(
     assert owned.memory[offset + size - 1] == 255
 
 
-def test_what_is_told_of_regions(memory: PosixSharedMemory, owned: Segment) -> None:
+def test_registered_regions_are_listed(memory: PosixSharedMemory, owned: Segment) -> None:
     assert memory.registered() == []
     memory.register("b", "/" + owned.key, 3, 5)
     memory.register("a", owned.key, 0, SIZE)

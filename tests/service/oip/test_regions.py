@@ -19,7 +19,7 @@ spawn = multiprocessing.get_context("spawn")
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_what_is_stored_is_read(tmp_path: Path, shared: bool) -> None:
+def test_stored_bytes_are_read_back(tmp_path: Path, shared: bool) -> None:
     registry = Registry(tmp_path / "regions" if shared else None)
     assert registry.read() == {}
     with registry.edit() as regions:

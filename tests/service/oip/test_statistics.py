@@ -73,7 +73,7 @@ def test_workers_are_summed(tmp_path: Path) -> None:
     assert last["inference_stats"]["success"] == {"count": 6, "ns": 36}
 
 
-def test_what_a_worker_counted_outlives_it(tmp_path: Path) -> None:
+def test_counts_of_a_worker_outlive_it(tmp_path: Path) -> None:
     Statistics(tmp_path).failed(ROUND, 5)
     after = Statistics(tmp_path).describe(ROUND)
     assert after["inference_stats"]["fail"] == {"count": 1, "ns": 5}
@@ -99,7 +99,7 @@ def test_a_full_disk_is_one_line_and_counting_goes_on(
         assert Statistics(disk.folder).describe(ROUND)["inference_stats"]["fail"]["count"] == 2
 
 
-def test_what_is_mapped_is_there_when_the_disk_gets_full(tmp_path: Path) -> None:
+def test_mapped_counts_survive_a_full_disk(tmp_path: Path) -> None:
     """The first access to a page that is not there yet would end the process."""
     code = (
         "import sys\n"

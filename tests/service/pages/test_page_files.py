@@ -51,7 +51,7 @@ def test_a_file_is_sent_as_it_is(app: FastAPI) -> None:
     assert "content-encoding" not in plain.headers
 
 
-def test_who_accepts_gzip_gets_it(app: FastAPI) -> None:
+def test_client_that_accepts_gzip_gets_it(app: FastAPI) -> None:
     compressed = script(app, GZIP)
     assert compressed.headers["content-encoding"] == "gzip"
     assert len(compressed.content) < len(SCRIPT) / 10
@@ -63,7 +63,9 @@ def test_who_accepts_gzip_gets_it(app: FastAPI) -> None:
 
 
 @pytest.mark.parametrize("coding", [(), (GZIP,)], ids=["plain", "gzip"])
-def test_who_has_the_file_gets_304(app: FastAPI, coding: tuple[tuple[str, str], ...]) -> None:
+def test_client_with_the_current_file_gets_304(
+    app: FastAPI, coding: tuple[tuple[str, str], ...]
+) -> None:
     etag = script(app, *coding).headers["etag"]
     for known in (etag, f"W/{etag}", f'"other", {etag}', "*"):
         reply = script(app, *coding, ("If-None-Match", known))

@@ -39,7 +39,7 @@ def test_after_days_of_failures_there_still_is_a_next_start() -> None:
     assert [restart_delay(failures) for failures in (1, 2, 3, 7, 10_000)] == [0, 1, 2, 30, 30]
 
 
-def test_who_dies_in_its_start_is_started_at_once_and_then_later_and_later(tmp_path: Path) -> None:
+def test_worker_that_dies_at_start_is_restarted_with_growing_delays(tmp_path: Path) -> None:
     with supervised("dying", tmp_path) as process:
         times = []
         for _ in range(3):

@@ -104,7 +104,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_no_tensor_has_is_refused_before_anything_is_made_of_it(name: str) -> None:
+def test_oversized_document_is_refused_before_it_is_parsed(name: str) -> None:
     text = HOSTILE[name]()
 
     def refused() -> None:

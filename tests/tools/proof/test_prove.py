@@ -105,7 +105,7 @@ def test_the_operand_that_is_found_is_of_x() -> None:
     assert solve("\n".join(script.lines)).operand == 0x3F000000
 
 
-def test_what_has_no_meaning_is_refused() -> None:
+def test_text_without_a_meaning_is_refused() -> None:
     script = Script()
     word, number = script.declare(Sort("bits", 32)), script.declare(Sort("float", 32))
     for name, operands in (("add", (word, number)), ("udiv", (word, word)), ("eq", (word,) * 0)):

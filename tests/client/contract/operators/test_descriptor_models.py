@@ -86,13 +86,13 @@ def test_a_constructor_refuses_with_the_dialect_s_words(
 
 
 @pytest.mark.parametrize("dtype", [object(), [1]], ids=["object", "list"])
-def test_what_is_no_dtype_is_a_wrong_argument(dtype: Any) -> None:
+def test_invalid_dtype_is_an_invalid_argument(dtype: Any) -> None:
     with pytest.raises(tr.InvalidArgument, match="dtype must be"):
         tr.OnnxRound().descriptor(dtype, (2,))
 
 
 @pytest.mark.parametrize("shape", [2, "23", [1.5]], ids=str)
-def test_what_is_no_shape_is_a_wrong_argument(shape: Any) -> None:
+def test_invalid_shape_is_an_invalid_argument(shape: Any) -> None:
     with pytest.raises(tr.InvalidArgument, match="shape must be"):
         tr.OnnxRound().descriptor("f4", shape)
 

@@ -65,7 +65,7 @@ def test_the_tables_are_the_specification_s(dialect: str) -> None:
 
 
 @each(lambda cases: cases.accepted)
-def test_what_is_accepted_means_what_it_says(dialect: str, case: Any) -> None:
+def test_accepted_descriptor_resolves_to_its_call(dialect: str, case: Any) -> None:
     changes, expected = case
     for document in documents(dialect, changes):
         call = resolved(document)
@@ -77,7 +77,7 @@ def test_what_is_accepted_means_what_it_says(dialect: str, case: Any) -> None:
 
 
 @each(lambda cases: cases.refusals)
-def test_what_breaks_a_rule_is_refused_with_where_and_why(dialect: str, case: Any) -> None:
+def test_broken_rule_is_refused_with_its_place_and_reason(dialect: str, case: Any) -> None:
     changes, expected = case
     for document in documents(dialect, changes):
         found = faults(document)
@@ -157,7 +157,7 @@ ANY_OPERATOR: Any = as_operator
     ("given", "loc", "why"),
     [("round", "operator", 'got "round"'), (7, "rounding", "got 7")],
 )
-def test_what_is_no_operator_is_refused(given: Any, loc: str, why: str) -> None:
+def test_invalid_operator_is_refused(given: Any, loc: str, why: str) -> None:
     refuses(lambda: ANY_OPERATOR(given), (loc,), why)
 
 
@@ -182,7 +182,7 @@ def test_a_wrong_word_is_refused_with_why(dialect: str, case: tuple[str, str]) -
     assert why in told_of(text)
 
 
-def test_what_is_no_word_says_what_there_is() -> None:
+def test_unknown_word_lists_the_accepted_ones() -> None:
     every_one = "; ".join(cases.spelling for cases in CASES.values())
     assert every_one == SPELLINGS
     accepted = f"{', '.join(Rounding)}, onnx, openvino, directml:MODE, webnn, stablehlo:OP, "

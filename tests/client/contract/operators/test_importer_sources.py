@@ -109,7 +109,7 @@ BAD_NETS = {
 
 
 @pytest.mark.parametrize(("text", "why"), BAD_NETS.values(), ids=BAD_NETS)
-def test_what_is_no_lawful_net(text: str, why: str) -> None:
+def test_invalid_net_is_refused(text: str, why: str) -> None:
     with pytest.raises(tr.InvalidDescriptor, match=why):
         tr.from_openvino(text)
 
@@ -136,7 +136,7 @@ def model(*nodes: Any, opset: int = 22) -> Any:
 
 
 @pytest.mark.parametrize("field", ["graph", "opset_import"])
-def test_what_has_one_field_of_a_model_of_onnx_is_none(field: str) -> None:
+def test_object_with_one_field_of_an_onnx_model_is_refused(field: str) -> None:
     part = SimpleNamespace(**{field: getattr(model(node()), field)})
     with pytest.raises(tr.InvalidArgument, match="the node must be an onnx"):
         tr.from_onnx(part, 22)

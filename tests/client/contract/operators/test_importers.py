@@ -49,7 +49,7 @@ def test_dxdispatch_keeps_both_tensors_whole() -> None:
     assert sent["desc"]["OutputTensor"]["Desc"]["Strides"] == [4, 1]
 
 
-def test_what_was_read_rounds_any_tensor() -> None:
+def test_imported_operator_rounds_any_tensor() -> None:
     operator = tr.from_dxdispatch(OPERATOR)
     assert operator == tr.DirectMLRound("TOWARD_ZERO")
     descriptor = operator.descriptor(np.float32, (7,))
@@ -110,7 +110,9 @@ BAD_DXDISPATCH: dict[str, tuple[Any, type[tr.TensorRoundError], str]] = {
 
 
 @pytest.mark.parametrize(("document", "kind", "why"), BAD_DXDISPATCH.values(), ids=BAD_DXDISPATCH)
-def test_what_is_no_dxdispatch(document: Any, kind: type[tr.TensorRoundError], why: str) -> None:
+def test_invalid_dxdispatch_is_refused(
+    document: Any, kind: type[tr.TensorRoundError], why: str
+) -> None:
     with pytest.raises(kind, match=why):
         tr.from_dxdispatch(document)
 
@@ -195,7 +197,7 @@ def test_a_layer_states_its_tensor(precision: str, dtype: str) -> None:
         assert operator.descriptor(np.int8, [5]).resolve().input.shape == (5,)
 
 
-def test_what_a_layer_leaves_out() -> None:
+def test_missing_parts_of_a_layer_have_defaults_or_are_asked_for() -> None:
     bare = tr.from_openvino('<layer type="Round"/>')
     assert bare.mode == "half_to_even"
     with pytest.raises(tr.InvalidArgument, match="dtype is needed"):
@@ -270,7 +272,7 @@ BAD_LAYERS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("text", "why"), BAD_LAYERS.values(), ids=BAD_LAYERS)
-def test_what_is_no_lawful_layer(text: Any, why: str) -> None:
+def test_invalid_layer_is_refused(text: Any, why: str) -> None:
     with pytest.raises(tr.InvalidDescriptor, match=why):
         tr.from_openvino(text)
 

@@ -58,7 +58,7 @@ def test_a_dtype_that_nobody_has_is_quoted() -> None:
         make("float33", (2,))
 
 
-def test_what_comparison_ignores_is_not_shown() -> None:
+def test_repr_omits_fields_that_equality_ignores() -> None:
     layer = '<layer type="Round"><input><port precision="I8"><dim>3</dim></port></input></layer>'
     shown = {
         tr.from_openvino(layer): "OpenVINORound(mode='half_to_even')",

@@ -87,7 +87,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED)
-def test_what_is_no_json_is_malformed(data: bytes) -> None:
+def test_text_that_is_not_json_is_malformed(data: bytes) -> None:
     with pytest.raises(MalformedJSON):
         resolve_json(data)
 
@@ -98,7 +98,7 @@ def test_a_long_value_is_not_echoed() -> None:
     assert all(len(path) <= 40 and len(message) < 100 for path, message in found.items())
 
 
-def test_what_a_caller_wrote_never_breaks_the_line_or_the_message() -> None:
+def test_quoted_input_never_breaks_the_message() -> None:
     document = varied("openvino", {"data.mode": "{message}\n", "a\nb": 1, "{x}": 1})
 
     found = faults(document)

@@ -32,7 +32,7 @@ def test_an_object_has_the_attributes_of_the_dialects_operator(name: str) -> Non
     assert read({"dialect": name, **attributes}) == operator.descriptor("float32", (2, 2, 1, 1))
 
 
-def test_what_is_missing_has_the_dialects_default() -> None:
+def test_missing_field_has_the_dialects_default() -> None:
     assert read({"dialect": "directml", "rounding_mode": "TOWARD_ZERO"}).feature_level == "3_0"
     assert read({"dialect": "onnx"}) == tr.OnnxRound().descriptor("float32", (2, 2, 1, 1))
 

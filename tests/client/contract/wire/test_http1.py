@@ -167,7 +167,7 @@ def test_a_head_that_came_before_is_looked_up_whatever_passed_with_it() -> None:
     assert (other.length, other.fields["content-length"]) == (4, "4")
 
 
-def test_what_passes_with_an_answer_has_to_be_lawful_all_the_same() -> None:
+def test_unused_headers_of_an_answer_must_be_valid() -> None:
     answered("1")
     for value in ("\0", "a\nb", "a\r\n folded", "a\r\nx-request-id : b"):
         with pytest.raises(ProtocolViolation):
@@ -228,7 +228,7 @@ VIOLATIONS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("data", VIOLATIONS.values(), ids=VIOLATIONS)
-def test_what_no_correct_service_sends(data: bytes) -> None:
+def test_invalid_answer_is_a_protocol_violation(data: bytes) -> None:
     for piece in (1, 1 << 16) if len(data) < 1000 else (1 << 16,):
         with pytest.raises(ProtocolViolation):
             read(data, piece)
@@ -265,7 +265,7 @@ def test_a_body_of_no_bytes_is_whole_and_not_chunked() -> None:
     assert not head.is_chunked
 
 
-def test_what_stands_behind_a_chunk_is_judged_at_once() -> None:
+def test_bytes_behind_a_chunk_are_checked_at_once() -> None:
     reader = reader_of(b"Transfer-Encoding: chunked\r\n", b"1\r\na")
     assert reader.read_into(memoryview(bytearray(9))) == 1
     reader.feed(b"xy")
@@ -279,7 +279,7 @@ def reader_of(framing: bytes, buffered: bytes = b"") -> BodyReader:
     return BodyReader(head, bytearray(buffered))
 
 
-def test_what_may_be_received_into_the_place_of_the_body() -> None:
+def test_direct_bytes_are_those_of_the_body_alone() -> None:
     assert reader_of(b"Content-Length: 3\r\n").direct_bytes == 3
     assert reader_of(b"Content-Length: 0\r\n").direct_bytes == 0
     assert reader_of(b"").direct_bytes == 1 << 62  # until the stream ends

@@ -64,7 +64,7 @@ SIZES: dict[str, tuple[bytes, tuple[int, int, int, int, int]]] = {
 
 
 @pytest.mark.parametrize(("text", "size"), SIZES.values(), ids=SIZES)
-def test_what_the_census_says(text: bytes, size: tuple[int, int, int, int, int]) -> None:
+def test_census_counts_a_text(text: bytes, size: tuple[int, int, int, int, int]) -> None:
     assert measure_json(text) == JSONSize(*size)
 
 

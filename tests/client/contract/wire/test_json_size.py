@@ -235,7 +235,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_over_a_limit_is_refused_before_anything_is_made_of_it(name: str) -> None:
+def test_text_over_a_limit_is_refused_before_it_is_parsed(name: str) -> None:
     make, rule = HOSTILE[name]
     text = make()
     limits: dict[str, Any] = {

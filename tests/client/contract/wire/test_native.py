@@ -176,7 +176,7 @@ VIOLATIONS: list[tuple[str, bytes]] = [
 
 
 @pytest.mark.parametrize("value", [v[1] for v in VIOLATIONS], ids=[v[0] for v in VIOLATIONS])
-def test_what_no_service_sends_is_a_protocol_violation(value: bytes) -> None:
+def test_invalid_output_descriptor_is_a_protocol_violation(value: bytes) -> None:
     with pytest.raises(ProtocolViolation):
         native.parse_output_descriptor(value)
 

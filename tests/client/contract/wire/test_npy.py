@@ -38,7 +38,7 @@ def array_of(
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
-def test_what_numpy_saves_is_read_and_written_alike(dtype: DType) -> None:
+def test_files_of_numpy_are_read_and_written_byte_for_byte(dtype: DType) -> None:
     every(partial(check_saved, dtype), ORDERS, ("C", "F"), SHAPES)
 
 
@@ -115,7 +115,7 @@ def test_a_header_is_read_at_every_cut_and_with_what_follows(version: Literal[1,
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_what_is_missing_of_a_header_is_known_as_far_as_it_came(version: Literal[1, 2, 3]) -> None:
+def test_missing_length_of_a_partial_header_is_known(version: Literal[1, 2, 3]) -> None:
     whole = npy.write_header("<f4", False, (3, 4), version=version)
     fixed = 10 if version == 1 else 12
     for cut in range(len(whole)):
@@ -142,7 +142,7 @@ def with_literal(literal: str, version: int = 1) -> bytes:
 
 
 @pytest.mark.parametrize("literal", [s[1] for s in SPELLINGS], ids=[s[0] for s in SPELLINGS])
-def test_what_other_writers_spell_otherwise_is_read(literal: str) -> None:
+def test_header_spellings_of_other_writers_are_read(literal: str) -> None:
     header = npy.read_header(with_literal(literal))
     assert header is not None
     assert (header.dtype, header.shape) == (BY_NAME["float32"], (3, 4))

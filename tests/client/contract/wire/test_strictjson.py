@@ -67,7 +67,7 @@ REFUSED: list[tuple[str, bytes, str]] = [
 @pytest.mark.parametrize(
     ("text", "rule"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
 )
-def test_what_is_no_plain_json_is_refused_in_one_line(text: bytes, rule: str) -> None:
+def test_json_outside_the_standard_is_refused_in_one_line(text: bytes, rule: str) -> None:
     with pytest.raises(MalformedJSON) as caught:
         strictjson.loads(text, max_depth=4)
     assert rule in caught.value.detail
@@ -159,7 +159,7 @@ def test_names_of_numbers_count_for_pauses_and_others_do_not(item: str, is_numbe
 
 
 @pytest.mark.parametrize("end", [b"", b"]]"], ids=["unterminated", "a wrong end"])
-def test_what_fails_after_pauses_is_refused_as_without(end: bytes) -> None:
+def test_pauses_do_not_change_the_refusal(end: bytes) -> None:
     text = FLAT[:-1] + end
     told = []
     for pause in (lambda: None, strictjson.no_pause):

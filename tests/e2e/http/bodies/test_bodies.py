@@ -77,9 +77,7 @@ def test_large_bodies(service: HostedService, size: int, pause: float) -> None:
 
 
 @pytest.mark.parametrize("size", [70 << 10, 300 << 10])
-def test_what_comes_behind_a_large_body_is_the_next_request(
-    service: HostedService, size: int
-) -> None:
+def test_bytes_behind_a_large_body_are_the_next_request(service: HostedService, size: int) -> None:
     x, y = tensor(size, 1), tensor(1024, 2)
     both = message(x) + message(y)
     with contextlib.closing(service.connect()) as plug:

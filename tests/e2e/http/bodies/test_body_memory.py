@@ -61,7 +61,7 @@ def test_memory_is_not_used_again_before_an_answer_is_taken(service: HostedServi
     assert service.settled()
 
 
-def test_who_takes_no_answer_gives_its_memory_back_when_it_goes(service: HostedService) -> None:
+def test_unread_answer_frees_its_memory_when_the_client_leaves(service: HostedService) -> None:
     size = 160 << 10
     with contextlib.closing(service.connect()) as plug:
         plug.sendall(message(tensor(size)))

@@ -16,7 +16,7 @@ from support.services.server import Service
 
 
 @pytest.mark.slow
-def test_who_stops_within_a_large_body_is_told_and_counted(service: HostedService) -> None:
+def test_stalled_large_body_is_refused_and_counted(service: HostedService) -> None:
     """Its memory is all taken by then, so it has a second's patience, not ten."""
 
     def failed() -> int:

@@ -49,7 +49,7 @@ def test_a_model_that_is_not_there_is_not_ready(client: Client) -> None:
         assert answer.read("ModelReadyResponse").ready is False
 
 
-def test_what_is_not_there(client: Client) -> None:
+def test_unknown_method_or_message_has_its_status(client: Client) -> None:
     assert client.call("NoMethod", b"").status == 12
     assert client.call("/no.Service/Method", b"").status == 12
     assert client.call("ServerLive", bytes(1 << 20)).status == 8
@@ -90,7 +90,7 @@ def test_reflection(client: Client) -> None:
     assert [each.error_response.error_code for each in told[4:]] == [5, 12]
 
 
-def test_what_does_not_speak_grpc(client: Client) -> None:
+def test_other_content_type_gets_415(client: Client) -> None:
     stream = client.begin("ServerLive", ("content-type", "application/json"))
     client.send(stream, b"{}", ends=True)
     assert client.finish(stream).fields[":status"] == "415"

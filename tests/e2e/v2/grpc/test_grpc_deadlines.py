@@ -34,7 +34,7 @@ def test_a_message_between_which_and_the_next_the_time_passes(client: Client) ->
     assert (answer.status, answer.text) == (4, EXPIRED)
 
 
-def test_what_is_watched_for_some_time(client: Client) -> None:
+def test_watch_ends_at_its_deadline(client: Client) -> None:
     stream = client.begin(f"/{HEALTH}/Watch", ("grpc-timeout", "200000u"))
     client.send(stream, framed(b""), ends=True)
     assert client.finish(stream).status == 4
@@ -64,7 +64,7 @@ def test_enough_time(client: Client, timeout: str) -> None:
 
 
 @pytest.mark.parametrize("timeout", ["1", "S", "123456789S", "-1S", "1.5S", "1s", "1 S", "+1S"])
-def test_what_is_no_time(client: Client, timeout: str) -> None:
+def test_invalid_grpc_timeout_is_refused(client: Client, timeout: str) -> None:
     answer = client.call("ServerReady", made("ServerReadyRequest"), ("grpc-timeout", timeout))
     assert answer.status == 3
     assert answer.text.startswith("grpc-timeout must be up to 8 digits and one of the units")

@@ -86,7 +86,7 @@ def test_http_on_the_same_port(service: Service, client: Client) -> None:
     assert service.get("/v2/health/live").json() == {"live": True}
 
 
-def test_what_is_unfinished_at_the_drain_timeout() -> None:
+def test_unfinished_calls_end_at_the_drain_timeout() -> None:
     with (
         Service("--drain-timeout", "0.5") as service,
         connected(service) as client,

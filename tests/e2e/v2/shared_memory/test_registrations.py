@@ -42,7 +42,7 @@ NOT_REGISTERED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("members", "says"), NOT_REGISTERED.values(), ids=NOT_REGISTERED)
-def test_what_is_not_registered(
+def test_invalid_registration_is_refused(
     caller: Caller, owned: Segment, members: dict[str, Any], says: str
 ) -> None:
     if members["key"] == "K":

@@ -48,7 +48,7 @@ def accepted_pair(name: str, rounding: Rounding) -> tuple[Bits, Bits]:
     return patterns[accepted], right[accepted]
 
 
-def test_what_onnx_and_openvino_ask_for_has_lanes() -> None:
+def test_modes_of_onnx_and_openvino_have_lanes() -> None:
     for rounding in (Rounding.TIES_TO_EVEN, Rounding.TIES_TO_AWAY):
         assert {("bfloat16", rounding), ("float16", rounding)} <= set(LANES)
 
@@ -76,7 +76,7 @@ def test_every_bfloat16_that_float32_would_spoil_is_refused(rounding: Rounding) 
 
 
 @pytest.mark.parametrize(("name", "rounding"), LANES)
-def test_what_the_kernel_refuses_and_a_last_odd_element_go_by_table(
+def test_patterns_without_lanes_and_a_last_odd_element_go_by_table(
     name: str, rounding: Rounding
 ) -> None:
     patterns, right = (np.resize(each, MIN_BYTES) for each in sample_pair(name, rounding))

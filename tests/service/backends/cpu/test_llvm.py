@@ -59,7 +59,7 @@ def test_all_of_them_are_there_in_the_end() -> None:
     assert kernels.get(BY_NAME["int32"], Rounding.TIES_TO_EVEN) is None
 
 
-def test_who_starts_is_told() -> None:
+def test_log_names_the_compiled_kernels_at_start() -> None:
     assert output_of("").startswith("kernels: compiled by LLVM ")
 
 

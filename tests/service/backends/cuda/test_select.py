@@ -179,7 +179,7 @@ def test_which_devices_and_how_much_of_them_is_passed_on() -> None:
     assert asked == [((1, 0), 5), (None, None)]
 
 
-def test_what_is_missing_here_is_said() -> None:
+def test_missing_part_of_this_machine_is_named() -> None:
     """On this machine as it is: CuPy, the driver or the device; or nothing is missing."""
     said = ""
     try:

@@ -116,7 +116,7 @@ def test_a_flood_in_one_read_is_answered_no_further() -> None:
     assert sent == {Kind.PING: AT_ONCE - 1, Kind.GOAWAY: 1}
 
 
-def test_who_reads_much_may_update_its_windows_often() -> None:
+def test_fast_reader_may_update_its_windows_often() -> None:
     """A client that tells of each frame of 16 KiB, on the stream and on the connection."""
     peer = Peer(opened(1, ends=True))
     peer.sent()
@@ -133,7 +133,7 @@ def test_who_reads_much_may_update_its_windows_often() -> None:
     assert peer.now == 0
 
 
-def test_who_sends_much_may_send_small_frames() -> None:
+def test_large_sender_may_send_small_frames() -> None:
     peer = Peer(opened(1))
     for _ in range(40):
         stream = peer.stream()
@@ -151,7 +151,7 @@ def beside(number: int) -> bytes:
     return windows + frame(Kind.PING, 0, 0, bytes(8))
 
 
-def test_who_calls_often_may_update_its_windows_for_each_call() -> None:
+def test_frequent_caller_may_update_its_windows_for_each_call() -> None:
     peer = Peer()
     for number in range(1, 3 * AT_ONCE, 2):
         peer.receive(opened(number, ends=True), beside(number))
@@ -164,7 +164,7 @@ def test_who_calls_often_may_update_its_windows_for_each_call() -> None:
     assert peer.now == 0
 
 
-def test_who_streams_much_may_update_its_windows_for_each_message() -> None:
+def test_long_stream_may_update_its_windows_for_each_message() -> None:
     peer = Peer(opened(1))
     peer.session.begin(peer.stream(), HEAD)
     for sent in range(AT_ONCE):
@@ -175,7 +175,7 @@ def test_who_streams_much_may_update_its_windows_for_each_message() -> None:
     assert peer.now == 0
 
 
-def test_what_is_not_read_is_not_written_for_ever() -> None:
+def test_unread_control_frames_end_the_connection() -> None:
     """Also what is earned by DATA."""
     peer = Peer(opened(1), idle_frames=(1_000_000, 0.0))
     count = 0

@@ -303,7 +303,7 @@ def test_a_response_that_is_not_let_out_is_reset(runner: asyncio.Runner, opens: 
     runner.run(main())
 
 
-def test_who_reads_nothing_is_cut_off(runner: asyncio.Runner) -> None:
+def test_client_that_reads_nothing_is_cut_off(runner: asyncio.Runner) -> None:
     async def main() -> None:
         handler = Handler()
         handler.answer = lambda _: [bytes(64 * MIB)]
@@ -331,7 +331,9 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-def test_what_has_begun_must_come_soon(runner: asyncio.Runner, part: tuple[bytes, Code]) -> None:
+def test_unfinished_preface_or_frame_times_out(
+    runner: asyncio.Runner, part: tuple[bytes, Code]
+) -> None:
     async def main() -> None:
         limits: dict[str, Any] = {"receive_timeout": 0.3, "rate_interval": 0.1, **SHORT}
         async with serving(**limits, min_receive_rate=0) as site, site.caller(part[0]) as caller:

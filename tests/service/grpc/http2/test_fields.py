@@ -94,7 +94,7 @@ def test_strings_in_the_huffman_code(encoded_string: bytes) -> None:
     ],
     ids=lambda block: block.hex(),
 )
-def test_what_is_no_block(block: bytes) -> None:
+def test_malformed_header_block_is_rejected(block: bytes) -> None:
     with pytest.raises(MalformedBlock):
         decoder().decode(block)
 
@@ -121,7 +121,7 @@ def test_the_table_keeps_what_fits() -> None:
 
 
 @given(FIELDS)
-def test_what_is_written_is_read(fields: list[tuple[bytes, bytes]]) -> None:
+def test_written_fields_are_read_back(fields: list[tuple[bytes, bytes]]) -> None:
     block = encoded(*fields)
     assert decoder().decode(block) == fields
     assert theirs(other(), block) == fields

@@ -217,7 +217,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("case", FAULTS.values(), ids=FAULTS)
-def test_what_ends_a_connection(case: tuple[bytes, Code] | tuple[bytes, Code, bytes]) -> None:
+def test_protocol_error_ends_the_connection(
+    case: tuple[bytes, Code] | tuple[bytes, Code, bytes],
+) -> None:
     received, code, *hello = case
     peer = Peer(hello=hello[0] if hello else HELLO)
     peer.receive(received)
@@ -254,7 +256,7 @@ BAD_HEADS = {
 
 
 @pytest.mark.parametrize("fields", BAD_HEADS.values(), ids=BAD_HEADS)
-def test_what_is_no_head_of_a_request(fields: list[tuple[str, str]]) -> None:
+def test_malformed_request_head_resets_its_stream(fields: list[tuple[str, str]]) -> None:
     peer = Peer()
     peer.sent()
     assert peer.receive(frame(Kind.HEADERS, END_HEADERS, 1, block(fields))) == []
@@ -295,7 +297,7 @@ def test_streams_that_are_reset_at_once_leave_their_turn_to_others() -> None:
     assert peer.session.is_waiting
 
 
-def test_what_a_head_says() -> None:
+def test_request_head_is_parsed() -> None:
     head = Peer(opened(1, ("a", "1"), ("b", "x"), ("a", "2"))).stream().head
     assert (head.method, head.path) == ("POST", "/a.Service/Method")
     assert head.authority == b"localhost"
@@ -341,7 +343,7 @@ def test_trailers_of_a_request_end_it() -> None:
     ],
     ids=["no end", "no name", "a pseudo-field"],
 )
-def test_what_are_no_trailers(flags: int, fields: list[tuple[str, str]]) -> None:
+def test_malformed_trailers_reset_the_stream(flags: int, fields: list[tuple[str, str]]) -> None:
     peer = Peer(opened(1))
     peer.sent()
     assert peer.receive(frame(Kind.HEADERS, flags, 1, block(fields))) == [Event.RESET]

@@ -109,7 +109,7 @@ def test_a_late_sender_may_send_what_it_was_let_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("asked", [0, MIB], ids=["unread", "into a target"])
-def test_what_comes_of_a_frame_whose_stream_is_over_is_dropped(asked: int) -> None:
+def test_rest_of_a_frame_of_a_closed_stream_is_dropped(asked: int) -> None:
     """Its head came before, so the frame goes on: what follows is nobody's, and still counts."""
     peer = Peer(opened(1))
     stream = peer.stream()
@@ -165,7 +165,7 @@ def test_the_rest_of_a_frame_under_way_is_let_come_once() -> None:
     assert peer.session.credit.window == FIRST_WINDOW
 
 
-def test_what_was_asked_for_and_dropped_is_no_credit_for_others() -> None:
+def test_dropped_credit_is_not_given_to_other_streams() -> None:
     """A peer lets one stream be admitted, and fills others that nobody has asked for."""
     peer = Peer(*(opened(number) for number in range(1, 21, 2)))
     admitted = peer.stream(1)
@@ -182,7 +182,7 @@ def test_what_was_asked_for_and_dropped_is_no_credit_for_others() -> None:
     assert peer.fault is None
 
 
-def test_who_waits_for_the_end_of_a_stream_takes_nothing_from_others() -> None:
+def test_waiting_for_the_end_of_a_stream_takes_no_credit() -> None:
     """It asks for a byte behind the end, which another stream may send."""
     peer = Peer(opened(1), opened(3), opened(5), data(3, bytes(FIRST_WINDOW)))
     ending = peer.stream(1)
@@ -293,7 +293,7 @@ def test_large_parts_are_not_copied() -> None:
     assert all(part.obj is content for part in views)
 
 
-def test_what_is_reset_is_not_sent() -> None:
+def test_reset_stream_sends_nothing_more() -> None:
     peer = Peer(opened(1, ends=True), opened(3, ends=True))
     answering(peer, 1, MIB)
     peer.receive(frames.rst_stream(1, Code.CANCEL))
