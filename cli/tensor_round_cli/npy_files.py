@@ -6,6 +6,7 @@ Headers are parsed by :mod:`tensor_round.contract.wire.npy`; nothing is ever unp
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -85,7 +86,10 @@ def create_file(path: str, header: bytes, length: int) -> Iterator[Array]:
     written when the block ends.
     """
     if path == PIPE or not is_plain(path):
-        memory = np.zeros(length, np.uint8)
+        try:
+            memory = np.zeros(length, np.uint8)
+        except MemoryError:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), path) from None
         yield memory
         with _opened(path) as stream:
             stream.write(header)

@@ -17,7 +17,6 @@ from support.cases.array_cases import bits, expected_bits, patterns
 from support.command_line import bad, good
 from support.http.proxy import Fault, Proxy
 from support.services.server import Service
-from tensor_round.contract.dtypes import BY_NAME
 
 FILES = {
     "c-order": lambda x: x,
@@ -38,18 +37,6 @@ def test_a_file_becomes_a_file_alike(service: Service, tmp_path: Path, make: Any
     assert (y.dtype, y.shape, y.flags.f_contiguous) == (x.dtype, x.shape, x.flags.f_contiguous)
     assert np.array_equal(bits(y), expected_bits(x, "ties_to_away"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "out.npy"]
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
-def test_types_that_npy_has_no_name_for(service: Service, tmp_path: Path, dtype: str) -> None:
-    x = patterns(dtype, 256)
-    np.save(tmp_path / "in.npy", x)
-    source, target = tmp_path / "in.npy", tmp_path / "out.npy"
-    good("round", source, target, "--dtype", dtype, url=service.url)
-    data = target.read_bytes()
-    assert data[:128] == source.read_bytes()[:128]
-    y = np.frombuffer(data[-x.nbytes :], BY_NAME[dtype].numpy)
-    assert np.array_equal(bits(y), expected_bits(x))
 
 
 def test_the_file_may_be_its_own_target(service: Service, tmp_path: Path) -> None:
@@ -161,22 +148,6 @@ def test_every_dialect_s_operator(service: Service, tmp_path: Path, operator: st
     assert np.array_equal(bits(y), expected_bits(x, OPERATORS[operator]))
     report = json.loads(done.stdout)
     assert (report["operator"], report["rounding"]) == (operator, OPERATORS[operator])
-
-
-REFUSED = {
-    "onnx-integers": ("int32", "onnx:22", "elem_type: onnx: Round takes FLOAT16"),
-    "directml-rank": ("float32", "directml:TOWARD_ZERO:2_1", "exactly 4 dimensions, got 1"),
-}
-
-
-@pytest.mark.parametrize(("dtype", "operator", "why"), REFUSED.values(), ids=REFUSED)
-def test_a_dialect_s_rules_hold(
-    service: Service, tmp_path: Path, dtype: str, operator: str, why: str
-) -> None:
-    np.save(tmp_path / "in.npy", np.zeros(3, dtype))
-    bad(1, why, "round", tmp_path / "in.npy", tmp_path / "out.npy", "--operator", operator,
-        url=service.url)  # fmt: skip
-    assert [path.name for path in tmp_path.iterdir()] == ["in.npy"]
 
 
 def test_errors_of_a_file_are_json_too(service: Service, tmp_path: Path) -> None:

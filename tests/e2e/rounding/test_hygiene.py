@@ -44,8 +44,8 @@ def check_clean(reply: Reply) -> None:
 
 
 @pytest.mark.parametrize("gap", [2, 7])
-@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "int64"])
-def test_gaps_are_zeros(service: Service, dtype: str, gap: int) -> None:
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "int64"])
+def test_gaps_of_an_output_are_zeros(service: Service, dtype: str, gap: int) -> None:
     numpy = np.dtype(dtype)
     for size in SIZES:
         count = size // numpy.itemsize // gap
@@ -53,12 +53,8 @@ def test_gaps_are_zeros(service: Service, dtype: str, gap: int) -> None:
         x = np.ones(count, numpy)
         descriptor = json.loads(ieee754(dtype, [count]))
         length = (count - 1) * gap * numpy.itemsize + numpy.itemsize + 5
-        descriptor["output"] = {
-            "dtype": dtype,
-            "shape": [count],
-            "strides": [gap],
-            "byte_length": length,
-        }
+        layout = {"strides": [gap], "byte_length": length}
+        descriptor["output"] = {**descriptor["input"], **layout}
         reply = post(service, json.dumps(descriptor), x.tobytes())
         assert reply.status == 200, reply.content
         check_clean(reply)
@@ -68,7 +64,7 @@ def test_gaps_are_zeros(service: Service, dtype: str, gap: int) -> None:
         assert reply.content == expected.tobytes()
 
 
-def test_a_gap_in_the_input_is_not_in_the_answer(service: Service) -> None:
+def test_gaps_of_an_input_do_not_come_back(service: Service) -> None:
     """The sender's own bytes between elements do not come back either."""
     for count in (10, 5000, 500_000):
         payload = np.full((count, 2), 0xA5A5A5A5, np.uint32)
@@ -115,9 +111,7 @@ ANSWERS = {
     "short": (400, "/round", bytes(X.nbytes - 1), OCTETS),
     "long": (400, "/round", bytes(X.nbytes + 1), OCTETS),
     "gzip": (
-        400,
-        "/round",
-        b"\x1f\x8b\x08" + bytes(50_000),
+        *(400, "/round", b"\x1f\x8b\x08" + bytes(50_000)),
         {**OCTETS, "Content-Encoding": "gzip"},
     ),
     "digest": (400, "/round", X.tobytes(), {**OCTETS, "Content-Digest": "sha-256=:AAAA:"}),
@@ -130,7 +124,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("case", ANSWERS.values(), ids=ANSWERS)
-def test_no_answer_has_anything_of_another(
+def test_no_response_has_a_byte_of_another_request(
     service: Service, case: tuple[int, str, bytes | str, dict[str, str]]
 ) -> None:
     status, path, body, headers = case
@@ -142,13 +136,7 @@ def test_no_answer_has_anything_of_another(
         check_clean(reply)
 
 
-def test_tensors_without_bytes_answer_with_none(service: Service) -> None:
-    soak(service)
-    for shape in ([0], [3, 0, 2]):
-        assert post(service, ieee754("float32", shape), b"").content == b""
-
-
-def test_the_same_request_gets_the_same_answer_after_others(service: Service) -> None:
+def test_same_request_gets_the_same_response_after_others(service: Service) -> None:
     small = np.linspace(-9, 9, 1000, dtype="<f4")
     for extra in range(0, 200, 7):
         soaked = SECRET * 4 * (1000 + extra)

@@ -1,4 +1,7 @@
-"""Every refusal of the native form on a real socket: its status, code and rule; then a good one."""
+"""Every refusal of ``/round`` on a real socket: status, code and rule, and nothing of the payload.
+
+A good request follows each.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +9,73 @@ import contextlib
 import gzip
 import io
 import json
+import re
 import struct
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+import tensor_round_service
+from support.http.inference_form import document, error_of, infer_path, tensor
 from support.http.native_form import ieee754, post
+from support.keys import digest
 from support.services.server import Reply, Service
+from tensor_round.contract.errors import problem
+from tensor_round_service.oip.operations import REFUSALS
+from tensor_round_service.openapi.errors import EXAMPLES
 
-GOOD = ieee754("float32", [2])
-BODY = np.array([0.5, 1.5], "<f4").tobytes()
-OCTETS = {"Content-Type": "application/octet-stream"}
+#: What every payload has in it, and no response.
+MARK = "kryptonite"
+BODY = MARK.encode().ljust(16)
+GOOD = ieee754("float32", [4])
+JSON = {"Content-Type": "application/json"}
 NPY = {"Content-Type": "application/x-npy"}
+#: Of the inside, which no response tells.
+_INTERNAL = re.compile(
+    r"Traceback|\bline \d+, in |0x[0-9a-f]{6,}|\.py\b|site-packages|tensor_round(_service)?\.|"
+    r"<class|object at|pydantic|numpy\.|starlette|fastapi|uvicorn|errors\.pydantic\.dev|"
+    + re.escape(str(Path(tensor_round_service.__file__).parents[2])),
+    re.I,
+)
+Fields = dict[str, str]
+#: Query, fields and body; status, code, and a part of the detail.
+Case = tuple[str, Fields, bytes, int, str, str]
 
 
-def directml_2_1(sizes: list[int]) -> str:
-    tensor = {"DataType": "FLOAT32", "Sizes": sizes}
-    desc = {"InputTensor": tensor, "OutputTensor": tensor, "RoundingMode": 0}
-    return json.dumps(
-        {
-            "dialect": "directml",
-            "feature_level": "2_1",
-            "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
-            "desc": desc,
-        }
-    )
+def headers(descriptor: str = GOOD, **more: str) -> Fields:
+    fields = {name.replace("_", "-"): value for name, value in more.items()}
+    return {
+        "Content-Type": "application/octet-stream",
+        "Operator-Descriptor": descriptor,
+        **fields,
+    }
 
 
-def npy_file(header: str, data: bytes = b"") -> bytes:
+def octets(fields: Fields, body: bytes, status: int, code: str, says: str) -> Case:
+    return "", fields, body, status, code, says
+
+
+def invalid(descriptor: str, says: str) -> Case:
+    return "", headers(descriptor), BODY, 422, "invalid_descriptor", says
+
+
+def in_json(text: str | bytes, status: int, code: str, says: str) -> Case:
+    return "", JSON, text if isinstance(text, bytes) else text.encode(), status, code, says
+
+
+def numbers(dtype: str, shape: list[int], data: Any, **more: Any) -> str:
+    """A body in JSON."""
+    layout = {"dtype": dtype, "shape": shape}
+    return json.dumps({"descriptor": {"dialect": "ieee754", "input": layout}, "data": data, **more})
+
+
+def npy_file(header: str) -> bytes:
     text = header.encode() + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
 
 
 def saved(array: np.ndarray[Any, Any]) -> bytes:
@@ -45,123 +84,183 @@ def saved(array: np.ndarray[Any, Any]) -> bytes:
     return file.getvalue()
 
 
-def headers(descriptor: str = GOOD, **more: str) -> dict[str, str]:
-    fields = {name.replace("_", "-"): value for name, value in more.items()}
-    return {**OCTETS, "Operator-Descriptor": descriptor, **fields}
-
-
-CASES = [
-    ("no-descriptor", OCTETS, BODY, 400, "missing_descriptor", "Operator-Descriptor"),
-    ("nothing-said", {}, BODY, 400, "missing_descriptor", "Operator-Descriptor"),
-    ("form", {"Content-Type": "application/x-www-form-urlencoded"}, BODY, 415,
-     "unsupported_media_type", "application/x-npy"),
-    ("text", {"Content-Type": "text/plain"}, BODY, 415, "unsupported_media_type",
-     "octet-stream with the header Operator-Descriptor, application/json or application/x-npy, "
-     'got "text/plain"'),
-    # As HTTPie sends a file: the operator in the header was lost, or contradicted the body's.
-    ("json-beside-a-descriptor", headers(Content_Type="application/json"), BODY, 415,
-     "unsupported_media_type", "must be application/octet-stream, got application/json"),
-    ("npy-beside-a-descriptor", headers(Content_Type="application/x-npy"), saved(np.ones(2, "f4")),
-     415, "unsupported_media_type", "with the header Operator-Descriptor"),
-    ("json-without", {"Content-Type": "application/json"}, b'{"data": 1}', 400,
-     "missing_descriptor", "the member descriptor is missing"),
-    ("not-json", headers("{"), BODY, 400, "malformed_json", "JSON"),
-    ("not-utf-8", headers('{"dialect":"\xff"}'), BODY, 400, "malformed_json", "UTF-8"),
-    ("deep", headers("[" * 5000), BODY, 400, "malformed_json", "nest"),
-    ("key-twice", headers('{"dialect":"onnx","dialect":"ieee754"}'), BODY, 400,
-     "malformed_json", "twice"),
-    ("no-object", headers("7"), BODY, 422, "invalid_descriptor", "dialect"),
-    ("unknown-dialect", headers('{"dialect":"torch"}'), BODY, 422, "invalid_descriptor", "onnx"),
-    ("unknown-field", headers(GOOD[:-1] + ',"axis":1}'), BODY, 422, "invalid_descriptor", "axis"),
-    ("coerced", headers(ieee754("float32", ["2"])), BODY, 422, "invalid_descriptor", "integer"),
-    ("rank-3-to-2_1", headers(directml_2_1([1, 1, 2])), BODY, 422, "invalid_descriptor",
-     "directml 2_1: ELEMENT_WISE_ROUND takes exactly 4 dimensions, got 3"),
-    ("descriptor-too-long", headers(GOOD[:-1] + " " * (16 << 10) + "}"), BODY,
-     431, "headers_too_large", "16384"),
-    ("short", headers(), BODY[:-1], 400, "payload_size_mismatch", "8"),
-    ("long", headers(), BODY + b"x", 400, "payload_size_mismatch", "8"),
-    ("empty", headers(), b"", 400, "payload_size_mismatch", "8"),
-    ("too-large", headers(ieee754("float32", [1 << 31])), b"", 413, "tensor_too_large", "limit"),
-    ("overflowing", headers(ieee754("float32", [1 << 32, 1 << 32])), b"", 413,
-     "tensor_too_large", "limit"),
-    ("amplifying", headers(ieee754("float32", [1 << 40], strides=[0])), BODY[:4], 413,
-     "tensor_too_large", "output"),
-    ("encoding", headers(Content_Encoding="br"), BODY, 415, "unsupported_encoding",
-     'identity, gzip or deflate, got \'br\''),
-    ("not-gzip", headers(Content_Encoding="gzip"), BODY, 400, "malformed_encoding", "decode"),
-    ("cut-gzip", headers(Content_Encoding="gzip"), gzip.compress(BODY)[:-4], 400,
-     "malformed_encoding", "ends"),
-    ("bomb", headers(Content_Encoding="gzip"), gzip.compress(bytes(64 << 20), 1), 400,
-     "payload_size_mismatch", "8"),
-    ("digest", headers(Content_Digest=f"sha-256=:{'A' * 43}=:"), BODY, 400, "digest_mismatch",
-     "SHA-256"),
-    ("no-digest", headers(Content_Digest="sha-256=:AA==:"), BODY, 400, "digest_mismatch", "32"),
-    ("no-npy", NPY, b"hello", 400, "malformed_npy", "magic"),
-    ("npz", NPY, b"PK\x03\x04" + bytes(99), 400, "malformed_npy", "an archive of arrays (.npz)"),
-    ("empty-npy", NPY, b"", 400, "malformed_npy", "header"),
-    ("short-npy", NPY, saved(np.ones(3, "f4"))[:-1], 400, "payload_size_mismatch", "140"),
-    ("long-npy", NPY, saved(np.ones(3, "f4")) + b"x", 400, "payload_size_mismatch", "140"),
-    ("huge-npy", NPY,
-     npy_file("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }"),
-     413, "tensor_too_large", "limit"),
-    ("pickled-npy", NPY, saved(np.array([{}], object)), 415, "unsupported_media_type", "O"),
-    ("void-npy", NPY, npy_file("{'descr': '|V0', 'fortran_order': False, 'shape': (9,), }"),
-     415, "unsupported_media_type", "V0"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("fields", "body", "status", "code", "says"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+F4 = saved(np.ones(3, "f4"))
+TYPES = (
+    "octet-stream with the header Operator-Descriptor, application/json or application/x-npy, got "
 )
-def test_refusals(
-    service: Service, fields: dict[str, str], body: bytes, status: int, code: str, says: str
-) -> None:
-    reply = service.request("POST", "/round", body, fields)
-    assert (reply.status, problem_code(reply)) == (status, code), reply.content
-    assert says in reply.json()["detail"]
-    assert post(service, GOOD, BODY).status == 200
+CASES: dict[str, Case] = {
+    "no descriptor": octets({"Content-Type": "application/octet-stream"}, BODY, 400,
+                            "missing_descriptor", "Operator-Descriptor"),
+    "nothing said": octets({}, BODY, 400, "missing_descriptor", "Operator-Descriptor"),
+    "form": octets({"Content-Type": "application/x-www-form-urlencoded"}, BODY, 415,
+                   "unsupported_media_type", "application/x-npy"),
+    "text": octets({"Content-Type": "text/plain"}, BODY, 415, "unsupported_media_type",
+                   TYPES + '"text/plain"'),
+    # As HTTPie sends a file: the operator in the header was lost, or contradicted the body's.
+    "json beside a descriptor": octets(headers(Content_Type="application/json"), BODY, 415,
+                                       "unsupported_media_type", "must be application/octet-stream,"
+                                       " got application/json"),
+    "npy beside a descriptor": octets(headers(Content_Type="application/x-npy"), F4, 415,
+                                      "unsupported_media_type", "the header Operator-Descriptor"),
+    "descriptor: no json": octets(headers("{"), BODY, 400, "malformed_json", "JSON"),
+    "descriptor: no utf-8": octets(headers('{"dialect":"\xff"}'), BODY, 400, "malformed_json",
+                                   "UTF-8"),
+    "descriptor: deep": octets(headers("[" * 5000), BODY, 400, "malformed_json", "nest"),
+    "descriptor: key twice": octets(headers('{"dialect":"onnx","dialect":"ieee754"}'), BODY, 400,
+                                    "malformed_json", "twice"),
+    "descriptor: long": octets(headers(GOOD[:-1] + " " * (16 << 10) + "}"), BODY, 431,
+                               "headers_too_large", "16384"),
+    "descriptor: a number": invalid("7", "dialect"),
+    "query beside a descriptor": ("?rounding=toward_zero", headers(), BODY, 422,
+                                  "invalid_descriptor", "unknown parameter"),
+    "short": octets(headers(), BODY[:-1], 400, "payload_size_mismatch", "16 bytes"),
+    "long": octets(headers(), BODY + b"x", 400, "payload_size_mismatch", "16 bytes"),
+    "empty": octets(headers(), b"", 400, "payload_size_mismatch", "16 bytes"),
+    "too large": octets(headers(ieee754("float32", [1 << 31])), BODY, 413, "tensor_too_large",
+                        "limit"),
+    "overflowing": octets(headers(ieee754("float32", [1 << 32, 1 << 32])), b"", 413,
+                          "tensor_too_large", "limit"),
+    "amplifying": octets(headers(ieee754("float32", [1 << 40], strides=[0])), BODY[:4], 413,
+                         "tensor_too_large", "output"),
+    "encoding": octets(headers(Content_Encoding="br"), BODY, 415, "unsupported_encoding",
+                       "identity, gzip or deflate, got 'br'"),
+    "no gzip": octets(headers(Content_Encoding="gzip"), BODY, 400, "malformed_encoding", "decode"),
+    "cut gzip": octets(headers(Content_Encoding="gzip"), gzip.compress(BODY)[:-4], 400,
+                       "malformed_encoding", "ends"),
+    "bomb": octets(headers(Content_Encoding="gzip"), gzip.compress(bytes(64 << 20), 1), 400,
+                   "payload_size_mismatch", "16"),
+    "digest": octets(headers(Content_Digest=f"sha-256=:{'A' * 43}=:"), BODY, 400,
+                     "digest_mismatch", "SHA-256"),
+    "no digest": octets(headers(Content_Digest="sha-256=:AA==:"), BODY, 400, "digest_mismatch",
+                        "32"),
+    "npy: none": ("", NPY, BODY, 400, "malformed_npy", "magic"),
+    "npy: its header": ("", NPY, b"\x93NUMPY\x01\x00\x0c\x00" + BODY[:11] + b"\n", 400,
+                        "malformed_npy", "header"),
+    "npy: an archive": ("", NPY, b"PK\x03\x04" + bytes(99), 400, "malformed_npy",
+                        "an archive of arrays (.npz)"),
+    "npy: empty": ("", NPY, b"", 400, "malformed_npy", "header"),
+    "npy: short": ("", NPY, F4[:-1], 400, "payload_size_mismatch", "140"),
+    "npy: long": ("", NPY, F4 + b"x", 400, "payload_size_mismatch", "140"),
+    "npy: huge": ("", NPY, npy_file("{'descr': '<f4', 'fortran_order': False, "
+                                    "'shape': (4294967296, 4294967296), }"), 413,
+                  "tensor_too_large", "limit"),
+    "npy: pickled": ("", NPY, saved(np.array([{}], object)), 415, "unsupported_media_type", "O"),
+    "npy: void": ("", NPY, npy_file("{'descr': '|V0', 'fortran_order': False, 'shape': (9,), }"),
+                  415, "unsupported_media_type", "V0"),
+    "npy: no dtype": ("", NPY, saved(np.ones(3, ml_dtypes.bfloat16)), 415,
+                      "unsupported_media_type", "?dtype="),
+    "npy: direction": ("?rounding=up", NPY, F4, 422, "invalid_descriptor",
+                       'query.rounding: must be one of ties_to_even'),
+    "npy: direction twice": ("?rounding=toward_zero&rounding=toward_zero", NPY, F4, 422,
+                             "invalid_descriptor", "more than once"),
+    "npy: unknown parameter": ("?mode=x", NPY, F4, 422, "invalid_descriptor", "unknown"),
+    "npy: another dtype": ("?dtype=f4", NPY, F4, 422, "invalid_descriptor", "float32"),
+    "npy: no operator": ("?operator=up", NPY, F4, 422, "invalid_descriptor",
+                         'query.operator: got "up"'),
+    "npy: operator and direction": ("?operator=onnx&rounding=floor", NPY, F4, 422,
+                                    "invalid_descriptor", "combined"),
+    "npy: operator twice": ("?operator=onnx&operator=onnx", NPY, F4, 422, "invalid_descriptor",
+                            "more than once"),
+    "json: none": in_json(MARK, 400, "malformed_json", "JSON"),
+    "json: open": in_json('{"descriptor": "' + MARK, 400, "malformed_json", "JSON"),
+    "json: empty": in_json("", 400, "malformed_json", "JSON"),
+    "json: an array": in_json("[]", 400, "malformed_json", "object"),
+    "json: deep": in_json("[" * 100_000, 400, "malformed_json", "nest"),
+    "json: key twice": in_json('{"data":1,"data":2}', 400, "malformed_json", "twice"),
+    "json: no utf-8": in_json(b'{"data": "\xff' + BODY, 400, "malformed_json", "UTF-8"),
+    "json: no descriptor": in_json('{"data": [1]}', 400, "missing_descriptor",
+                                   "the member descriptor is missing"),
+    "json: no data": in_json(f'{{"descriptor": {GOOD}}}', 422, "invalid_descriptor", "data: "),
+    "json: unknown member": in_json(numbers("float32", [1], [1], x=1), 422, "invalid_descriptor",
+                                    "x: "),
+    "json: too few": in_json(numbers("float32", [3], [1, 2]), 400, "payload_size_mismatch", "3"),
+    "json: text": in_json(numbers("float32", [2], MARK), 422, "invalid_descriptor", "data: "),
+    "json: a text": in_json(numbers("float32", [2], [1, MARK]), 422, "invalid_descriptor",
+                            "data.1: "),
+    "json: an object": in_json(numbers("float32", [2], [{MARK: MARK}, 1]), 422,
+                               "invalid_descriptor", "data.0: "),
+    "json: a nested text": in_json(numbers("float32", [2, 2], [[1, 2], [MARK, 2]]), 422,
+                            "invalid_descriptor", "data.1.0: "),
+    "json: out of range": in_json(numbers("uint8", [2], [1, 256]), 422, "invalid_descriptor",
+                                  "data.1: "),
+    "json: strides": in_json(f'{{"descriptor": {ieee754("float32", [1], strides=[1])}, "data": 1}}',
+                             422, "invalid_descriptor", "descriptor.input.strides: "),
+    "json: too large": in_json(numbers("float32", [1 << 40], []), 413, "tensor_too_large", "limit"),
+}  # fmt: skip
 
 
-def problem_code(reply: Reply) -> str:
+def told(reply: Reply) -> str:
+    """What a refusal says, in the form of ``/round``; it tells nothing of payload or inside."""
     assert reply.headers["Content-Type"] == "application/problem+json"
-    assert reply.headers["X-Request-ID"]
     document = reply.json()
     assert {"type", "title", "status", "detail", "code"} <= set(document)
     assert document.get("errors") != []
     assert document["status"] == reply.status
-    code = document["code"]
-    assert isinstance(code, str)
-    return code
+    assert_discreet(reply)
+    return f"{document['code']}: {document['detail']}"
 
 
-def test_two_descriptors(service: Service) -> None:
-    with contextlib.closing(service.connection()) as connection:
-        connection.putrequest("POST", "/round")
-        connection.putheader("Operator-Descriptor", GOOD)
-        connection.putheader("Operator-Descriptor", GOOD)
-        connection.putheader("Content-Length", str(len(BODY)))
-        connection.endheaders(BODY)
-        assert problem_code(Reply.read(connection)) == "duplicate_descriptor"
+def assert_discreet(reply: Reply) -> None:
+    text = reply.content.decode() + str(reply.headers)
+    assert MARK not in text
+    assert not _INTERNAL.search(text), text
+    assert reply.headers["X-Request-ID"]
 
 
-@pytest.mark.parametrize(
-    ("path", "says"),
-    [
-        ("/round?rounding=up", "ties_to_even"),
-        ("/round?rounding=toward_zero&rounding=toward_zero", "more than once"),
-        ("/round?mode=x", "unknown"),
-        ("/round?dtype=f4", "float32"),
-    ],
-)
-def test_npy_queries(service: Service, path: str, says: str) -> None:
-    reply = service.request("POST", path, saved(np.ones(3, "f4")), NPY)
-    assert problem_code(reply) == "invalid_descriptor"
-    assert says in reply.json()["detail"]
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_refusal_names_its_rule_and_nothing_of_the_payload(service: Service, case: Case) -> None:
+    query, fields, body, status, code, says = case
+    reply = service.request("POST", f"/round{query}", body, fields)
+    text = told(reply)
+    assert (reply.status, text.partition(": ")[0]) == (status, code), text
+    assert says in text
+    assert post(service, GOOD, BODY).status == 200
 
 
-def test_a_query_beside_a_descriptor_is_not_lost_silently(service: Service) -> None:
-    reply = service.request("POST", "/round?rounding=toward_zero", BODY, headers())
-    assert problem_code(reply) == "invalid_descriptor"
+def inline(data: Any, **more: Any) -> bytes:
+    return json.dumps(document(tensor("FP32", [2], data=data, **more))).encode()
+
+
+INFERENCES: dict[str, tuple[str, bytes, Fields]] = {
+    "json": (infer_path("round"), BODY, JSON),
+    "data": (infer_path("round"), inline(MARK), JSON),
+    "element": (infer_path("round"), inline([1, MARK]), JSON),
+    "object": (infer_path("round"), inline([{MARK: 1}, 1]), JSON),
+    "binary": (
+        infer_path("round"),
+        b'{"inputs": []}' + BODY,
+        {"Inference-Header-Content-Length": "14"},
+    ),
+    "length": (infer_path("round"), BODY, {"Inference-Header-Content-Length": "9" * 30}),
+    "raw": (infer_path("round"), BODY + b"!", {"Inference-Header-Content-Length": "0"}),
+    "gzip": (infer_path("round"), BODY, {**JSON, "Content-Encoding": "gzip"}),
+    "register": (
+        "/v2/systemsharedmemory/region/r/register",
+        json.dumps({"key": f"/{MARK}", "offset": 0, "byte_size": 4}).encode(),
+        JSON,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", INFERENCES.values(), ids=INFERENCES)
+def test_refused_inference_tells_nothing_of_the_payload(
+    service: Service, case: tuple[str, bytes, Fields]
+) -> None:
+    reply = service.request("POST", *case)
+    assert reply.status in (400, 413, 501)
+    assert error_of(reply)
+    assert_discreet(reply)
+
+
+@pytest.mark.not_behind("nginx", reason="nothing of it comes to the service")
+def test_bytes_that_are_no_http_are_not_echoed(service: Service) -> None:
+    for request in (b"\x16\x03\x01\x02\x00\x01", b"GET / kryptonite\r\n\r\n", b"A" * 40_000):
+        with contextlib.closing(service.connect(timeout=15)) as plug:
+            plug.sendall(request)
+            with plug.makefile("rb") as file, contextlib.suppress(ConnectionResetError):
+                text = file.read().decode("latin-1")
+                assert MARK not in text
+                assert not _INTERNAL.search(text), text
 
 
 @pytest.mark.parametrize(
@@ -169,61 +268,140 @@ def test_a_query_beside_a_descriptor_is_not_lost_silently(service: Service) -> N
     [
         ("GET", "/nowhere", 404, "not_found"),
         ("POST", "/round/", 404, "not_found"),
+        ("POST", f"/{'x' * 50}", 404, "not_found"),
         ("GET", "/round", 405, "method_not_allowed"),
+        ("GET", "/compare", 405, "method_not_allowed"),
         ("POST", "/livez", 405, "method_not_allowed"),
         ("PUT", "/operators", 405, "method_not_allowed"),
     ],
 )
-def test_paths_and_methods(
+def test_unknown_path_is_404_and_unknown_method_405(
     service: Service, method: str, path: str, status: int, code: str
 ) -> None:
     reply = service.request(method, path)
-    assert (reply.status, problem_code(reply)) == (status, code)
+    assert (reply.status, told(reply).partition(":")[0]) == (status, code)
+    assert (reply.headers["Allow"] is None) == (status == 404)
+
+
+@pytest.mark.not_behind("nginx", reason="it adds fields, and refuses large heads by itself")
+def test_every_response_forbids_sniffing_and_most_forbid_caching(service: Service) -> None:
+    replies: dict[str, Reply] = {
+        "good": post(service, GOOD, BODY),
+        "refused": post(service, "{", b""),
+        "status": service.get("/operators"),
+        "inference": service.get("/v2/models/round"),
+        "missing": service.get("/nothing"),
+        "page": service.get("/docs"),
+        "file": service.get("/docs/swagger-ui.css"),
+        "large head": service.request("GET", "/livez", headers={"X": "x" * 33_000}),
+    }
+    for name, reply in replies.items():
+        assert reply.headers.get_all("X-Content-Type-Options") == ["nosniff"], name
+        assert "Server" not in reply.headers, name
+    for name in ("status", "inference", "missing", "page"):
+        assert replies[name].headers.get_all("Cache-Control") == ["no-store"], name
+    assert replies["file"].headers.get_all("Cache-Control") == ["no-cache"]
 
 
 @pytest.mark.not_behind("nginx", reason="it has a limit of its own, or waits for the body")
 @pytest.mark.parametrize("declared", [1, 10 << 30])
-def test_a_refusal_does_not_wait_for_the_body(service: Service, declared: int) -> None:
+def test_refusal_does_not_wait_for_the_body(service: Service, declared: int) -> None:
     with contextlib.closing(service.connection(timeout=20)) as connection:
         connection.putrequest("POST", "/round")
         connection.putheader("Operator-Descriptor", GOOD)
         connection.putheader("Content-Length", str(declared))
         connection.endheaders()
-        assert problem_code(Reply.read(connection)) == "payload_size_mismatch"
+        assert told(Reply.read(connection)).startswith("payload_size_mismatch")
 
 
 @pytest.mark.not_behind("nginx-buffering", reason="it gives 502 for some, as docs/deploy.md says")
-def test_a_refused_sender_of_much_reads_why(service: Service) -> None:
+def test_refused_sender_of_much_reads_why(service: Service) -> None:
     reply = post(service, GOOD, bytes(64 << 20))
-    assert (reply.status, problem_code(reply)) == (400, "payload_size_mismatch")
+    assert (reply.status, told(reply).partition(":")[0]) == (400, "payload_size_mismatch")
 
 
-def expecting(service: Service, descriptor: str) -> bytes:
-    """What the service says to headers that expect 100-continue, before any body."""
-    with contextlib.closing(service.connect(timeout=20)) as plug:
-        plug.sendall(
-            b"POST /round HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 8\r\n"
-            b"Operator-Descriptor: " + descriptor.encode() + b"\r\n\r\n"
-        )
-        first = plug.recv(65536)
-        if first.startswith(b"HTTP/1.1 100"):
-            plug.sendall(BODY)
-            first += plug.recv(65536)
-        return first
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[Service]:
+    with Service("--receive-timeout", "0.5") as running:
+        yield running
 
 
-@pytest.mark.not_behind("nginx", reason="it says 100 Continue by itself")
-def test_expect_100_continue(service: Service) -> None:
-    assert expecting(service, GOOD).startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK")
-    assert expecting(service, "{}").startswith(b"HTTP/1.1 422")
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text(digest("secret") + "\n")
+    with Service("--api-keys-file", str(keys)) as running:
+        yield running
 
 
-def test_errors_echo_nothing_of_the_payload(service: Service) -> None:
-    secret = b"SECRETSECRET"
-    for reply in (
-        service.request("POST", "/round", secret, NPY),
-        post(service, GOOD, secret),
-        service.request("POST", "/round", secret, {"Content-Type": "application/json"}),
+OF_EXAMPLES: dict[str, tuple[Fields, bytes]] = {
+    "missing_descriptor": ({"Content-Type": "application/octet-stream"}, BODY),
+    "malformed_json": (headers("{"), BODY),
+    "payload_size_mismatch": (headers(), BODY[:12]),
+    "malformed_npy": (NPY, b"hello"),
+    "malformed_encoding": (headers(Content_Encoding="gzip"), gzip.compress(BODY)[:-4]),
+    "digest_mismatch": (
+        headers(Content_Digest=f"sha-256=:{'A' * 43}=:"),
+        np.array([0.5, 1.5, -0.3, 2.5], "<f4").tobytes(),
+    ),
+    "tensor_too_large": (headers(ieee754("float32", [1 << 31])), BODY),
+    "unsupported_media_type": ({"Content-Type": "text/plain"}, BODY),
+    "unsupported_encoding": (headers(Content_Encoding="br"), BODY),
+    "misdirected_host": (headers(Host="evil.example"), BODY),
+    "invalid_descriptor": (headers(ieee754("float32", [4], "nearest")), BODY),
+    "headers_too_large": (headers(X=33_000 * "x"), BODY),
+}
+
+
+@pytest.mark.parametrize("code", OF_EXAMPLES)
+def test_examples_of_the_openapi_document_are_what_the_service_says(
+    hasty: Service, code: str
+) -> None:
+    fields, body = OF_EXAMPLES[code]
+    reply = hasty.request("POST", "/round", body, fields)
+    assert reply.status == EXAMPLES[code].status
+    assert reply.json() == problem(EXAMPLES[code])
+
+
+def test_the_other_examples_are_what_the_service_says(hasty: Service, locked: Service) -> None:
+    assert locked.get("/operators").json() == problem(EXAMPLES["unauthorized"])
+    assert hasty.get("/nowhere").json() == problem(EXAMPLES["not_found"])
+    assert hasty.get("/round").json() == problem(EXAMPLES["method_not_allowed"])
+    for count, body, code in (
+        (2, BODY, "duplicate_descriptor"),
+        (1, BODY[:4], "receive_timeout"),
     ):
-        assert b"SECRET" not in reply.content
-        assert reply.status == 400
+        with contextlib.closing(hasty.connection()) as connection:
+            connection.putrequest("POST", "/round")
+            for _ in range(count):
+                connection.putheader("Operator-Descriptor", GOOD)
+            connection.putheader("Content-Length", str(len(BODY)))
+            connection.endheaders(body)
+            assert Reply.read(connection).json() == problem(EXAMPLES[code])
+
+
+REGION = {"shared_memory_region": "r", "shared_memory_byte_size": 4}
+LARGE = document(tensor("FP32", [1 << 31], data=[0]))
+OF_INFERENCE: dict[str, tuple[str, Fields, Any]] = {
+    "400": (infer_path("round"), {}, document(tensor("FP32", [4], data=[1, 2, 3]))),
+    "403": ("/v2/repository/index", {"Origin": "http://evil.example"}, {}),
+    "404": (infer_path("round", "2"), {}, {}),
+    "413": (infer_path("round"), {}, LARGE),
+    "415": (infer_path("round"), {"Content-Encoding": "br"}, {}),
+    "421": (infer_path("round"), {"Host": "evil.example"}, {}),
+    "431": (infer_path("round"), {"X": 33_000 * "x"}, {}),
+    "501": (infer_path("round"), {}, document(tensor("FP32", [1], parameters=REGION))),
+}
+
+
+@pytest.mark.parametrize("status", OF_INFERENCE)
+def test_examples_of_inference_errors_are_what_the_service_says(
+    hasty: Service, status: str
+) -> None:
+    path, fields, body = OF_INFERENCE[status]
+    reply = hasty.request("POST", path, json.dumps(body).encode(), fields)
+    assert (reply.status, reply.json()) == (int(status), {"error": REFUSALS[status][1]})
+
+
+def test_example_of_an_inference_without_a_key(locked: Service) -> None:
+    assert locked.get("/v2").json() == {"error": REFUSALS["401"][1]}

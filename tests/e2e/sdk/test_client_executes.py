@@ -45,28 +45,6 @@ MODEL = tr.DirectMLDescriptor(
 )
 
 
-@pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
-def test_bytes_are_those_of_raw_http(
-    client: AnyClient, service: Service, document: Document
-) -> None:
-    call = call_of(document)
-    payload = payload_of(call)
-    raw = post(service, json.dumps(document), payload)
-    result = client.execute(document, payload)
-    assert raw.status == 200, raw.content
-    assert bytes(result.data) == raw.content == reference(call, payload)
-    stated = json.loads(raw.headers["Output-Descriptor"])
-    assert stated == {
-        "dtype": result.layout.dtype,
-        "shape": list(result.layout.shape),
-        "strides": list(result.layout.strides),
-        "byte_length": result.layout.byte_length,
-    }
-    seen = strided_view(np.frombuffer(raw.content, np.uint8), call.output)
-    assert np.array_equal(bits(result.numpy()), bits(seen))
-    assert result.numpy().strides == seen.strides
-
-
 def test_a_descriptor_with_strides_and_another_output_layout_is_as_by_raw_http(
     client: AnyClient, service: Service
 ) -> None:

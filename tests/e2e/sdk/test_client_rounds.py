@@ -16,7 +16,7 @@ from support.clients import AnyClient, SteppedClient
 from support.services.server import Service
 from tensor_round.contract import operators
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round_verify.reference import ROUNDINGS, all_patterns, bits_type, rounded
+from tensor_round_verify.reference import ROUNDINGS
 
 OPERATORS: dict[str, tuple[Any, str]] = {
     **{name: (name, name) for name in ROUNDINGS},
@@ -36,25 +36,6 @@ def test_operators(client: AnyClient) -> None:
         assert np.array_equal(bits(client.round(x, operator)), expected_bits(x, rounding))
 
     every(check, OPERATORS, ("float16", "float32"))
-
-
-def test_dtypes(client: AnyClient) -> None:
-    def check(dtype: str) -> None:
-        x = patterns(dtype, 3000).reshape(50, 60)
-        y = client.round(x, "ties_to_away")
-        assert (y.dtype, y.shape) == (x.dtype, x.shape)
-        assert np.array_equal(bits(y), expected_bits(x, "ties_to_away"))
-
-    every(check, BY_NAME)
-
-
-def test_every_pattern_there_is(client: AnyClient) -> None:
-    def check(dtype: str) -> None:
-        given = all_patterns(dtype)
-        y = client.round(given.view(BY_NAME[dtype].numpy))
-        assert np.array_equal(y.view(bits_type(dtype)), rounded(given, dtype, "ties_to_even"))
-
-    every(check, ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"))
 
 
 def test_layouts(client: AnyClient) -> None:

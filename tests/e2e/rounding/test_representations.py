@@ -1,0 +1,189 @@
+"""What is peculiar to a representation of ``/round``: octets, .npy and JSON on a real socket."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import time
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.http.native_form import ieee754, post
+from support.services.server import Reply, Service
+from tensor_round.contract.dtypes import BY_NAME
+from tensor_round_verify import reference
+from tensor_round_verify.patterns import samples
+
+X = np.array([-2.5, -1.75, -1.5, -1.25, 0, 1.25, 1.5, 1.75, 2.5], "<f4")
+MANY = np.tile(X, 20_000)
+
+
+def test_response_states_layout_backend_and_times(service: Service) -> None:
+    reply = post(service, ieee754("float32", [9]), X.tobytes())
+    assert json.loads(reply.headers["Output-Descriptor"]) == {
+        "dtype": "float32",
+        "shape": [9],
+        "strides": [1],
+        "byte_length": 36,
+    }
+    assert reply.headers["Execution-Backend"] in ("numpy", "cupy")
+    times = [part.split(";")[0].strip() for part in reply.headers["Server-Timing"].split(",")]
+    assert times == ["receive", "queue", "execute"]
+
+
+def test_curls_default_content_type_is_that_of_octets(service: Service) -> None:
+    form = {"Content_Type": "application/x-www-form-urlencoded"}
+    assert post(service, ieee754("float32", [9]), X.tobytes(), **form).status == 200
+
+
+def test_shape_without_elements_may_have_any_other_size(service: Service) -> None:
+    assert post(service, ieee754("float32", [0, 1 << 40]), b"").content == b""
+
+
+@pytest.mark.parametrize("size", [1, 7, 50_000, 1_000_000])
+def test_chunked_body_is_received(service: Service, size: int) -> None:
+    x = MANY if size > 7 else X
+    pieces = (x.tobytes()[at : at + size] for at in range(0, x.nbytes, size))
+    fields = {"Operator-Descriptor": ieee754("float32", [x.size]), "Transfer-Encoding": "chunked"}
+    reply = service.request("POST", "/round", pieces, fields)
+    assert reply.content == np.rint(x).tobytes()
+
+
+def test_chunked_body_may_end_while_its_memory_is_awaited(service: Service) -> None:
+    x = MANY[:18_000]
+    with contextlib.closing(service.connection(timeout=20)) as connection:
+        connection.putrequest("POST", "/round")
+        connection.putheader("Operator-Descriptor", ieee754("float32", [x.size]))
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders()
+        for piece, end in ((x.tobytes()[:40_000], b""), (x.tobytes()[40_000:], b"0\r\n\r\n")):
+            time.sleep(0.1)
+            connection.send(b"%x\r\n%b\r\n%b" % (len(piece), piece, end))
+        assert Reply.read(connection).content == np.rint(x).tobytes()
+
+
+def two_members(data: bytes) -> bytes:
+    return gzip.compress(data[:10]) + gzip.compress(data[10:])
+
+
+@pytest.mark.parametrize(
+    ("encoding", "encode"),
+    [
+        ("identity", bytes),
+        ("gzip", gzip.compress),
+        ("GZIP", gzip.compress),
+        ("gzip", two_members),
+        ("deflate", zlib.compress),
+    ],
+)
+def test_content_encoding_is_undone(service: Service, encoding: str, encode: Any) -> None:
+    payload = encode(MANY.tobytes())
+    reply = post(service, ieee754("float32", [MANY.size]), payload, Content_Encoding=encoding)
+    assert reply.content == np.rint(MANY).tobytes()
+
+
+def test_digests_are_of_the_bytes_on_the_wire(service: Service) -> None:
+    packed = gzip.compress(X.tobytes())
+    for body, fields in ((X.tobytes(), {}), (packed, {"Content_Encoding": "gzip"})):
+        fields |= {"Content_Digest": sha256_field(body), "Want_Content_Digest": "sha-256=1"}
+        reply = post(service, ieee754("float32", [9]), body, **fields)
+        assert reply.status == 200
+        assert reply.headers["Content-Digest"] == sha256_field(reply.content)
+
+
+def sha256_field(data: bytes) -> str:
+    return f"sha-256=:{base64.b64encode(hashlib.sha256(data).digest()).decode()}:"
+
+
+def npy(array: np.ndarray[Any, Any]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def post_npy(service: Service, payload: bytes, query: str = "") -> Reply:
+    return service.request("POST", f"/round{query}", payload, {"Content-Type": "application/x-npy"})
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32", "float8_e4m3fn"])
+@pytest.mark.parametrize("byte_order", "<>")
+@pytest.mark.parametrize("order", "CF")
+def test_npy_comes_back_in_its_own_order_and_byte_order(
+    service: Service, dtype: str, byte_order: str, order: Any
+) -> None:
+    patterns = samples(dtype, 4096)
+    patterns = patterns[: patterns.size // 6 * 6].reshape(2, 3, -1)
+    array = np.asarray(patterns.view(BY_NAME[dtype].numpy), order=order)
+    if byte_order == ">":
+        # Swapped as bits: NumPy would quiet signalling NaNs on its way through values.
+        swapped = array.view(patterns.dtype).byteswap()
+        array = swapped.view(BY_NAME[dtype].numpy.newbyteorder(">"))
+    sent = npy(array)
+    kind = f"&dtype={dtype}" if dtype in ("bfloat16", "float8_e4m3fn") else ""
+    reply = post_npy(service, sent, f"?rounding=ties_to_away{kind}")
+    assert reply.headers["Content-Type"] == "application/x-npy"
+    header = len(sent) - array.nbytes
+    assert reply.content[:header] == sent[:header]
+    response = np.frombuffer(reply.content, patterns.dtype, offset=header)
+    if byte_order == ">":
+        response = response.byteswap()
+    expected = reference.rounded(patterns, dtype, "ties_to_away")
+    np.testing.assert_array_equal(response.reshape(patterns.shape, order=order), expected)
+
+
+def descriptor(dtype: str, shape: list[int], rounding: str = "ties_to_even") -> bytes:
+    return ieee754(dtype, shape, rounding).encode()
+
+
+def post_json(service: Service, descriptor: bytes, data: bytes) -> Reply:
+    document = b'{"descriptor":%b,"data":%b}' % (descriptor, data)
+    reply = service.request("POST", "/round", document, {"Content-Type": "application/json"})
+    assert reply.status == 200, reply.content
+    return reply
+
+
+def test_json_is_nested_or_flat(service: Service) -> None:
+    for data in (b"[[0.5,1.5,-0.3],[2.5,1e30,-2.5]]", b"[0.5,1.5,-0.3,2.5,1e30,-2.5]"):
+        reply = post_json(service, descriptor("float64", [2, 3]), data)
+        assert reply.json() == {
+            "output": {"dtype": "float64", "shape": [2, 3]},
+            "data": [[0, 2, 0], [2, 1e30, -2]],
+        }
+        assert b"-0.0" in reply.content
+
+
+def test_json_has_tokens_or_strings_for_nan_and_infinity(service: Service) -> None:
+    for data in (b'["NaN","Infinity","-Infinity",-0]', b"[NaN,Infinity,-Infinity,-0.0]"):
+        reply = post_json(service, descriptor("float16", [4]), data)
+        assert reply.json()["data"] == ["NaN", "Infinity", "-Infinity", 0.0]
+        assert b"-0.0" in reply.content
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("int64", 2**63 - 1), ("int64", -(2**63)), ("uint64", 2**64 - 1), ("int8", -128)],
+)
+def test_json_integers_are_exact(service: Service, dtype: str, value: int) -> None:
+    reply = post_json(service, descriptor(dtype, []), str(value).encode())
+    assert reply.json()["data"] == value
+
+
+def test_json_rounds_a_decimal_once(service: Service) -> None:
+    # Through float32 this decimal would become the tie 1 + 2^-11, and then 1.0.
+    # One rounding gives 1 + 2^-10, whose ceiling is 2.
+    head = descriptor("float16", [1], "toward_positive")
+    assert post_json(service, head, b"[1.0004882812500002]").json()["data"] == [2.0]
+
+
+def test_conformance_digests_are_the_published_ones(service: Service) -> None:
+    report = service.get("/conformance").json()
+    assert report["conforms"] is True
+    (backend,) = report["backends"].values()
+    assert sum(len(row) for row in backend.values()) == 8 * 5
