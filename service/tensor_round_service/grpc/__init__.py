@@ -27,7 +27,7 @@ def feature(site: Site) -> Feature:
     }
 
     def successor(gate: Gate) -> Successor:
-        return Successor(Service(methods, site.engine.memory, gate))
+        return Successor(Service(methods, site.engine.memory, gate).serve)
 
     return Feature(
         counted_paths=methods.keys(),

@@ -22,7 +22,7 @@ from ..engine.job import Job, Observer
 from ..gate import Gate, Span
 from .http2.fields import encoded
 from .http2.serving import ServedStream
-from .status import EXPIRED, outcome, trailers_of
+from .status import trailers_of
 
 #: Of each message: whether it is compressed, and its length in bytes.
 _PREFIX = struct.Struct(">BI")
@@ -70,7 +70,7 @@ class Call:
         self, stream: ServedStream, opening: bytes, gate: Gate, span: Span | None = None
     ) -> None:
         self.stream = stream
-        self._gate = gate
+        self.gate = gate
         observer = gate.observer
         if span is not None and observer is not None:
             observer = span.observing(observer)
@@ -158,10 +158,6 @@ class Call:
         job.observer, job.sending_since = self.observer, perf_counter()
         return await self.respond(parts, trailers)
 
-    def count_refusal(self, refusal: RequestRefused, received: int, sent: int) -> None:
-        """Count a refused message, and the bytes of it and of its answer."""
-        self._gate.count(self.stream.head.path, outcome(refusal), received, sent)
-
     async def respond(self, parts: Parts, trailers: bytes | None = None) -> bool:
         """Send a message, whose first part begins with its prefix, and the end if given.
 
@@ -176,10 +172,6 @@ class Call:
         if isinstance(refusal, UnsupportedMediaType):  # the caller does not speak gRPC
             return await self.stream.send([], b"", head=_UNSUPPORTED)
         return await self.respond([], trailers_of(refusal))
-
-    async def end_expired(self) -> None:
-        """End a call whose deadline has passed."""
-        await self.respond([], EXPIRED)
 
 
 #: Answers a call; returns whether all of the answer was sent. Raises refusals.

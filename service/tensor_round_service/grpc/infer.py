@@ -32,7 +32,7 @@ from .http2.fields import encoded
 from .http2.serving import ServedStream
 from .messages import BYTES_A_BYTE, SCHEMA, find_tensor, read_request, response_head
 from .protobuf import varint
-from .status import OK
+from .status import OK, outcome
 
 #: The field of an answer in a message of ``ModelStreamInfer``, length-delimited.
 _STREAM_RESPONSE = ".inference.ModelStreamInferResponse"
@@ -172,13 +172,7 @@ class InferMethods:
             self._inference.counts.failed(model, perf_counter_ns() - began)
             raise
         nbytes = None if plan.output.region is not None else plan.call.output.byte_length
-        output = {
-            "name": plan.output.name,
-            "datatype": str(plan.carrier.oip),
-            "shape": plan.call.output.shape,
-            "parameters": plan.output_parameters,
-        }
-        head = response_head(model.name, model.version, plan.request_id, output, nbytes)
+        head = response_head(plan.response_members, plan.response_output, nbytes)
         return _Planned(plan, head, nbytes or 0), read.tensor or b""
 
 
@@ -198,5 +192,6 @@ async def _refuse(call: Call, rest: Rest, length: int, refusal: RequestRefused) 
     while rest.left:
         await rest.receive_into(dropped)
     message = prefixed(SCHEMA.write(_STREAM_RESPONSE, {"error_message": refusal.detail}))
-    call.count_refusal(refusal, PREFIX_BYTES + length, len(message))
+    sent = outcome(refusal), PREFIX_BYTES + length, len(message)
+    call.gate.count(call.stream.head.path, *sent)
     return await call.respond([message])

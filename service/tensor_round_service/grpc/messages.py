@@ -216,23 +216,14 @@ def _varints(packed: memoryview) -> npt.NDArray[np.uint64]:
 
 
 def response_head(
-    model_name: str,
-    model_version: str,
-    request_id: str | None,
-    output: Mapping[str, Any],
-    nbytes: int | None,
+    members: Mapping[str, Any], output: Mapping[str, Any], nbytes: int | None
 ) -> bytes:
     """A response before its raw tensor of ``nbytes`` bytes; None if there is none.
 
-    ``output`` has name, datatype, shape and parameters as plain values.
+    ``members`` and ``output`` are as in JSON.
     """
     parameters = {name: _choice(value) for name, value in output.get("parameters", {}).items()}
-    response = {
-        "model_name": model_name,
-        "model_version": model_version,
-        "id": request_id or "",
-        "outputs": [{**output, "parameters": parameters}],
-    }
+    response = {**members, "outputs": [{**output, "parameters": parameters}]}
     head = SCHEMA.write(_RESPONSE, response)
     return head if nbytes is None else b"".join((head, _RAW_OUTPUT, varint(nbytes)))
 

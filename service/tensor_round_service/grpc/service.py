@@ -22,10 +22,9 @@ from ..failures import refusal_for
 from ..gate import ABANDONED, Gate, Span
 from ..http1.response import request_id_field
 from .call import Call, Method
-from .deadlines import seconds_of
 from .http2.fields import encoded
 from .http2.serving import ServedStream
-from .status import Status, outcome, status_of
+from .status import EXPIRED, Status, outcome, seconds_of, status_of
 
 _CONTENT_TYPE = b"application/grpc"
 #: What a call takes of the budget while its request is not whole: its stream and its task.
@@ -70,7 +69,7 @@ class Service:
                 # Counted as a caller who has left: that is what its client takes the call for.
                 if not stream.is_expired:
                     raise ClientDisconnected from None
-                await call.end_expired()
+                await call.respond([], EXPIRED)
             except asyncio.CancelledError:  # the drain timeout has passed
                 is_cancelled = True
                 refusal = Draining("the service stopped before the response", retry_after=1)

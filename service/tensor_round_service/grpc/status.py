@@ -1,11 +1,12 @@
-"""How a call of gRPC ends: its status, and the trailers that say so."""
+"""How a call of gRPC ends: its status, the trailers that say so, and its deadline."""
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from urllib.parse import quote
 
-from tensor_round.contract.errors import RequestRefused
+from tensor_round.contract.errors import InvalidDescriptor, RequestRefused
 
 from .http2.fields import encoded
 
@@ -42,6 +43,10 @@ _PLAIN = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 #: The longest message in trailers, in characters before encoding: clients refuse long trailers.
 _MESSAGE_LENGTH = 1024
 
+#: ``grpc-timeout``: how long a caller waits (the specification of gRPC over HTTP/2).
+_TIMEOUT = re.compile(rb"([0-9]{1,8})([HMSmun])")
+_SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
+
 OK = encoded((b"grpc-status", b"0"))
 EXPIRED = encoded(
     (b"grpc-status", b"%d" % Status.DEADLINE_EXCEEDED),
@@ -72,3 +77,13 @@ def trailers_of(refusal: RequestRefused) -> bytes:
     if refusal.retry_after is not None:  # gRPC's retry policies read it
         fields.append((b"grpc-retry-pushback-ms", b"%d" % (1000 * refusal.retry_after)))
     return encoded(*fields)
+
+
+def seconds_of(timeout: bytes) -> float:
+    """The seconds of a ``grpc-timeout``; raises :class:`InvalidDescriptor`."""
+    found = _TIMEOUT.fullmatch(timeout)
+    if found is None:
+        raise InvalidDescriptor(
+            "grpc-timeout must be up to 8 digits and one of the units H, M, S, m, u and n"
+        )
+    return int(found[1]) * _SECONDS[found[2]]

@@ -18,7 +18,7 @@ from .cuda_memory import CudaSharedMemory
 from .executor import InferenceExecutor
 from .infer import inference_rows
 from .inference import Inference, OpenInference
-from .operations import SCHEMAS, TAG, complete
+from .operations import TAG, complete, schemas
 from .plan import NO_SHARED_MEMORY
 from .posix_memory import PosixSharedMemory
 from .regions import Registry
@@ -49,7 +49,7 @@ def feature(site: Site) -> Feature:
         error_form=_error,
         fields=[codec.HEADER_LENGTH],
         description=Description(
-            schemas=lambda: SCHEMAS,
+            schemas=schemas,
             tag={"name": TAG, "description": _DESCRIPTION},
             complete=complete,
         ),

@@ -37,6 +37,9 @@ MAX_HEADER_VALUES = MAX_BARE_HEADER_LENGTH // 2
 #: The deepest nesting: request, inputs, input and parameters, and arrays of the highest rank.
 MAX_HEADER_DEPTH = 4 + 64
 
+#: The end of a response's header: of its last output, of all outputs, and of the document.
+_END = b"}]}"
+
 Parameters: TypeAlias = Mapping[str, str | int | float | bool]
 
 Loc: TypeAlias = tuple[str | int, ...]
@@ -322,42 +325,17 @@ def _too_long(limit: int) -> TensorTooLarge:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseOutput:
-    """An output in a response's inference header; ``data`` is its JSON, if it is sent as JSON."""
-
-    name: str
-    datatype: str
-    shape: tuple[int, ...]
-    parameters: Mapping[str, str | int]
-    data: Sequence[bytes | memoryview] | None = None
-
-    def _text(self) -> list[bytes | memoryview]:
-        members: dict[str, Any] = {
-            "name": self.name,
-            "datatype": self.datatype,
-            "shape": list(self.shape),
-        }
-        if self.parameters:
-            members["parameters"] = dict(self.parameters)
-        text = strictjson.dumps(members)
-        return [text] if self.data is None else [text[:-1], b',"data":', *self.data, b"}"]
-
-
 def write_response(
-    model_name: str,
-    model_version: str,
-    request_id: str | None,
-    outputs: Sequence[ResponseOutput],
+    members: Mapping[str, Any],
+    output: Mapping[str, Any],
+    data: Sequence[bytes | memoryview] | None = None,
 ) -> list[bytes | memoryview]:
-    """The inference header of a response, in parts.
+    """The inference header of a response with one output, in parts.
 
-    Binary outputs follow it in the order of ``outputs``.
+    ``data`` are its numbers as JSON, if they are not bytes behind the header.
     """
-    members = {} if request_id is None else {"id": request_id}
-    members |= {"model_name": model_name, "model_version": model_version}
-    texts = [part for output in outputs for part in (b",", *output._text())]
-    return [strictjson.dumps(members)[:-1] + b',"outputs":[', *texts[1:], b"]}"]
+    text = strictjson.dumps({**members, "outputs": [output]})
+    return [text] if data is None else [text[: -len(_END)], b',"data":', *data, _END]
 
 
 def write_error(detail: str) -> bytes:

@@ -14,11 +14,10 @@ from tensor_round.contract.wire import strictjson
 from ..content.sources import read_all
 from ..engine.job import Job
 from ..http1.asgi import CONTROL_PIECE_BYTES, AsgiRequest
-from ..openapi.schemas import INTEGER, STRING, Schema
 from ..routes.table import Row
 from ..routes.tensor_route import content_of
 from .calls import Call
-from .operations import TAG, control_body
+from .operations import BODIES, TAG, control_body
 
 #: Maximum length of a control request's body in bytes.
 MAX_LENGTH = 64 << 10
@@ -60,31 +59,6 @@ _ENTRIES: tuple[_Entry, ...] = (
     ("GET", f"{_MODEL}/trace/setting", "TraceSetting", "model_trace_settings", "Model's traces"),
     ("POST", f"{_MODEL}/trace/setting", "TraceSetting", "change_model_trace_settings", ""),
 )
-#: The bodies of the calls that have one: their required members, and all.
-_BODIES: Mapping[str, tuple[list[str], Schema]] = {
-    "RepositoryIndex": ([], {"ready": {"type": "boolean"}}),
-    "RepositoryModelLoad": ([], {"parameters": {"type": "object"}}),
-    "SystemSharedMemoryRegister": (
-        ["key", "byte_size"],
-        {
-            "key": {**STRING, "description": "The name of a POSIX shared memory object."},
-            "offset": {**INTEGER, "minimum": 0},
-            "byte_size": {**INTEGER, "minimum": 1},
-        },
-    ),
-    "CudaSharedMemoryRegister": (
-        ["raw_handle", "byte_size"],
-        {
-            "raw_handle": {
-                "type": "object",
-                "required": ["b64"],
-                "properties": {"b64": {**STRING, "format": "byte"}},
-            },
-            "device_id": {**INTEGER, "minimum": 0},
-            "byte_size": {**INTEGER, "minimum": 1},
-        },
-    ),
-}
 
 
 def control_rows(calls: Mapping[str, Call], *, has_system: bool, has_cuda: bool) -> list[Row]:
@@ -120,12 +94,12 @@ def _memory_entries(kind: str, title: str, *, is_offered: bool) -> Iterator[_Ent
 def _row(
     calls: Mapping[str, Call], method: str, path: str, call: str, name: str, summary: str
 ) -> Row:
-    answer, body = calls[call], _BODIES.get(call)
+    answer, has_body = calls[call], call in BODIES
     # Settings are changed by the method that other paths are read by.
     fixed = {"settings": True} if name.startswith("change_") else {}
 
     async def endpoint(request: Request) -> Any:
-        members = {} if body is None else await _members(request)
+        members = await _members(request) if has_body else {}
         named = {key.removeprefix("model_"): text for key, text in request.path_params.items()}
         return await answer({**members, **named, **fixed})
 
@@ -135,7 +109,7 @@ def _row(
         link="v2" if path == "/v2" else "",
         is_open=is_probe,
         is_counted=is_probe,
-        operation=partial(control_body, *body) if body and summary else None,
+        operation=partial(control_body, call) if has_body and summary else None,
         options={
             "name": name,
             "description": answer.__doc__,

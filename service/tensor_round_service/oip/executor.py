@@ -264,49 +264,33 @@ def for_each_piece(
     if nbytes <= PIECE_BYTES:
         work(0, nbytes, 0)
         return
-    pieces = _Pieces(nbytes, work)
-    if threads_for(nbytes) > 1:
-        submit(pieces.help)
-    pieces.run()
+    starts = deque(range(0, nbytes, PIECE_BYTES))
+    helping, failures = threading.Lock(), list[Exception]()
 
-
-class _Pieces:
-    """The remaining pieces of a run, shared by the caller's thread and a helper."""
-
-    def __init__(self, nbytes: int, work: PieceWork) -> None:
-        self._nbytes = nbytes
-        self._work = work
-        self._starts = deque(range(0, nbytes, PIECE_BYTES))
-        #: Held while the helper works.
-        self._helping = threading.Lock()
-        self._failure: Exception | None = None
-
-    def run(self) -> None:
-        """Process pieces until all are done."""
-        try:
-            self._process(0)
-        finally:
-            # A late helper finds no piece. Wait for a helper at work: it writes into the
-            # caller's memory.
-            self._starts.clear()
-            with self._helping:
-                pass
-        if self._failure is not None:
-            raise self._failure
-
-    def help(self) -> None:
-        """Process pieces on the helper's thread."""
-        with self._helping:
-            try:
-                self._process(1)
-            except Exception as error:  # run() raises it
-                self._failure = error
-                self._starts.clear()
-
-    def _process(self, thread: int) -> None:
+    def process(thread: int) -> None:
         while True:
             try:
-                start = self._starts.popleft()
+                start = starts.popleft()
             except IndexError:
                 return
-            self._work(start, min(start + PIECE_BYTES, self._nbytes), thread)
+            work(start, min(start + PIECE_BYTES, nbytes), thread)
+
+    def help() -> None:
+        with helping:
+            try:
+                process(1)
+            except Exception as error:  # raised below
+                failures.append(error)
+                starts.clear()
+
+    if threads_for(nbytes) > 1:
+        submit(help)
+    try:
+        process(0)
+    finally:
+        # A late helper finds no piece. Wait for one at work: it writes into the caller's memory.
+        starts.clear()
+        with helping:
+            pass
+    if failures:
+        raise failures[0]

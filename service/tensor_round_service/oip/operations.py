@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import Annotated, Any, NotRequired
+
+from pydantic import Field, TypeAdapter
+from pydantic.json_schema import JsonSchemaMode
+from typing_extensions import TypedDict
 
 from tensor_round.contract.wire import native
 
 from ..openapi.errors import EXAMPLES, RETRY_AFTER
-from ..openapi.schemas import (
-    BINARY,
-    INTEGER,
-    STRING,
-    Schema,
-    any_of,
-    array_of,
-    component,
-    parameter,
-    ref,
-)
+from ..openapi.schemas import BINARY, INTEGER, PATH, STRING, Schema, parameter, ref
 from . import codec
 from .models import MODELS
 from .plan import NO_SHARED_MEMORY
@@ -26,70 +21,120 @@ from .plan import NO_SHARED_MEMORY
 #: The tag of the operations under ``/v2``.
 TAG = "open inference protocol"
 
-_NUMBER = {"type": "number"}
-_SIZE = {**INTEGER, "minimum": 0}
-_PARAMETERS: Schema = {
-    "type": "object",
-    "additionalProperties": any_of(STRING, _NUMBER, {"type": "boolean"}),
-}
-#: Members of every tensor, and of one whose numbers may be in the JSON.
-_TENSOR = {"name": STRING, "datatype": STRING, "shape": array_of(_SIZE)}
-_WITH_DATA = {
-    **_TENSOR,
-    "parameters": _PARAMETERS,
-    "data": {
-        "description": "Numbers, nested in any way.",
-        **array_of(any_of(_NUMBER, array_of({}))),
-    },
-}
+_Size = Annotated[int, Field(ge=0)]
+_Bytes = Annotated[int, Field(ge=1)]
+_Numbers = Annotated[list[float | list[Any]], Field(description="Numbers, nested in any way.")]
+_Parameters = dict[str, str | float | bool]
 
-#: Components of the document for the inference paths.
-SCHEMAS: Schema = {
-    "ModelName": {
-        "title": "ModelName",
-        "description": "A model.",
-        "type": "string",
-        "enum": list(dict.fromkeys(model.name for model in MODELS)),
-    },
-    **component("InferenceError", "The error, in one line.", ["error"], {"error": STRING}),
-    **component(
-        "InferenceRequest",
-        "The Open Inference Protocol's request. The numbers are in `data`, in `binary_data_size` "
-        "bytes after the JSON, or in a `shared_memory_region`. With the parameter `strict_json`, "
-        "the response has NaN and infinities as strings.",
-        ["inputs"],
-        {
-            "id": STRING,
-            "parameters": _PARAMETERS,
-            "inputs": array_of(ref("InferenceInput"), minItems=1, maxItems=1),
-            "outputs": array_of(ref("InferenceRequestedOutput"), maxItems=1),
-        },
-    ),
-    **component("InferenceInput", "The tensor to round.", _TENSOR, _WITH_DATA),
-    **component(
-        "InferenceRequestedOutput",
-        "The requested form of the output.",
-        ["name"],
-        {"name": STRING, "parameters": _PARAMETERS},
-    ),
-    **component(
-        "InferenceResponse",
-        "The Open Inference Protocol's response.",
-        ["model_name", "model_version", "outputs"],
-        {
-            "id": STRING,
-            "model_name": STRING,
-            "model_version": STRING,
-            "outputs": array_of(ref("InferenceOutput")),
-        },
-    ),
-    **component(
-        "InferenceOutput",
-        "The rounded tensor; without data if its bytes follow the JSON or are in shared memory.",
-        _TENSOR,
-        _WITH_DATA,
-    ),
+
+class InferenceError(TypedDict):
+    """The error, in one line."""
+
+    error: str
+
+
+class _Tensor(TypedDict):
+    name: str
+    datatype: str
+    shape: list[_Size]
+    parameters: NotRequired[_Parameters]
+    data: NotRequired[_Numbers]
+
+
+class InferenceInput(_Tensor):
+    """The tensor to round."""
+
+
+class InferenceOutput(_Tensor):
+    """The rounded tensor; without data if its bytes follow the JSON or are in shared memory."""
+
+
+class InferenceRequestedOutput(TypedDict):
+    """The requested form of the output."""
+
+    name: str
+    parameters: NotRequired[_Parameters]
+
+
+class InferenceRequest(TypedDict):
+    """The Open Inference Protocol's request.
+
+    The numbers are in `data`, in `binary_data_size` bytes after the JSON, or in a
+    `shared_memory_region`. With the parameter `strict_json`, the response has NaN and infinities as
+    strings.
+    """
+
+    id: NotRequired[str]
+    parameters: NotRequired[_Parameters]
+    inputs: Annotated[list[InferenceInput], Field(min_length=1, max_length=1)]
+    outputs: NotRequired[Annotated[list[InferenceRequestedOutput], Field(max_length=1)]]
+
+
+class InferenceResponse(TypedDict):
+    """The Open Inference Protocol's response."""
+
+    id: NotRequired[str]
+    model_name: str
+    model_version: str
+    outputs: list[InferenceOutput]
+
+
+class RepositoryIndexRequest(TypedDict):
+    """Which models to list."""
+
+    ready: NotRequired[bool]
+
+
+class RepositoryModelLoadRequest(TypedDict):
+    """How to load a model; ignored."""
+
+    parameters: NotRequired[dict[str, Any]]
+
+
+class SystemSharedMemoryRegisterRequest(TypedDict):
+    """A part of a POSIX shared memory object."""
+
+    key: Annotated[str, Field(description="The name of a POSIX shared memory object.")]
+    offset: NotRequired[_Size]
+    byte_size: _Bytes
+
+
+class CudaHandle(TypedDict):
+    """A cudaIpcMemHandle_t in Base64."""
+
+    b64: Annotated[str, Field(json_schema_extra={"format": "byte"})]
+
+
+class CudaSharedMemoryRegisterRequest(TypedDict):
+    """The first bytes of a CUDA allocation."""
+
+    raw_handle: CudaHandle
+    device_id: NotRequired[_Size]
+    byte_size: _Bytes
+
+
+#: What the calls that have a body read from it, by name.
+BODIES = {
+    document.__name__.removesuffix("Request"): document
+    for document in (
+        RepositoryIndexRequest,
+        RepositoryModelLoadRequest,
+        SystemSharedMemoryRegisterRequest,
+        CudaSharedMemoryRegisterRequest,
+    )
 }
+_DOCUMENTS = (InferenceError, InferenceRequest, InferenceResponse, *BODIES.values())
+
+
+def schemas() -> Schema:
+    """Components of the OpenAPI document for the paths under ``/v2``."""
+    mode: JsonSchemaMode = "serialization"
+    adapters = [(each, mode, TypeAdapter[Any](each)) for each in _DOCUMENTS]
+    _, made = TypeAdapter.json_schemas(adapters, ref_template=f"{PATH}{{model}}")
+    names = list(dict.fromkeys(model.name for model in MODELS))
+    name = {"title": "ModelName", "description": "A model.", **STRING, "enum": names}
+    return {"ModelName": name, **made["$defs"]}
+
 
 _REQUEST = {
     "inputs": [{"name": "X", "datatype": "FP32", "shape": [4], "data": [0.5, 1.5, -0.3, 2.5]}]
@@ -106,7 +151,6 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "The request violates a rule of the protocol or of the model",
         "the data has 3 elements, the shape [4] has 4",
     ),
-    "401": ("An API key is needed", EXAMPLES["unauthorized"].detail),
     "403": (
         "A page of another origin requested a change",
         "a page of another origin may not change anything here",
@@ -115,15 +159,14 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "There is no such model, version or region",
         'model round has no version "2"; it has 1',
     ),
-    "408": ("The request was received too slowly", EXAMPLES["receive_timeout"].detail),
-    "413": ("The tensor, or the JSON, is too large", EXAMPLES["tensor_too_large"].detail),
-    "415": (
-        "The Content-Encoding is not identity, gzip or deflate",
-        EXAMPLES["unsupported_encoding"].detail,
-    ),
-    "421": ("The request is for another host", EXAMPLES["misdirected_host"].detail),
-    "431": ("The headers are too large", EXAMPLES["headers_too_large"].detail),
     "501": ("The service does not offer this extension", NO_SHARED_MEMORY),
+    **{
+        str(EXAMPLES[code].status): (EXAMPLES[code].title, EXAMPLES[code].detail)
+        for code in (
+            *("unauthorized", "receive_timeout", "tensor_too_large", "unsupported_encoding"),
+            *("misdirected_host", "headers_too_large"),
+        )
+    },
     "503": (
         "Overloaded, not ready, or shutting down; with Retry-After",
         EXAMPLES["overloaded"].detail,
@@ -139,7 +182,7 @@ def infer_operation(name: str, summary: str) -> Schema:
     length = parameter(
         codec.HEADER_LENGTH,
         "header",
-        _SIZE,
+        {**INTEGER, "minimum": 0},
         "Length of the JSON in bytes; 0 if the whole body is one FP32 tensor.",
     )
     request = {"schema": ref("InferenceRequest"), "example": _REQUEST}
@@ -162,33 +205,21 @@ def infer_operation(name: str, summary: str) -> Schema:
     }
 
 
-def control_body(required: Sequence[str], members: Schema) -> Schema:
-    """The part of an operation that describes its body, a JSON object with these members."""
-    schema = {
-        "type": "object",
-        "properties": members,
-        **({"required": [*required]} if required else {}),
-    }
-    return {
-        "requestBody": {"content": {native.JSON: {"schema": schema}}, "required": bool(required)}
-    }
+def control_body(call: str) -> Schema:
+    """The part of an operation that describes the body of this call."""
+    content = {native.JSON: {"schema": ref(BODIES[call].__name__)}}
+    return {"requestBody": {"content": content, "required": call.endswith("Register")}}
 
 
 def complete(operation: Schema, path: str, method: str, *, is_open: bool) -> None:
     """Add the refusals of an operation under ``/v2``, and the parameters in its path."""
-    named = _IN_PATH.findall(path)
+    model = ref("ModelName") if "/models/" in path else STRING
+    named = [
+        parameter(name, "path", model if name == "name" else STRING, required=True)
+        for name in _IN_PATH.findall(path)
+    ]
     if named:
-        is_model = "/models/" in path
-        operation["parameters"] = [
-            *(
-                parameter(
-                    *(name, "path", ref("ModelName") if is_model and name == "name" else STRING),
-                    required=True,
-                )
-                for name in named
-            ),
-            *operation.get("parameters", ()),
-        ]
+        operation["parameters"] = [*named, *operation.get("parameters", ())]
     statuses = [
         *(() if is_open else ("401",)),
         *(("404",) if "{" in path else ()),

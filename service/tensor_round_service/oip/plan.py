@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.dtypes import DType
@@ -102,38 +102,42 @@ class InferencePlan:
             )
 
     @cached_property
-    def output_parameters(self) -> dict[str, str | int]:
-        """The parameters of the output in a response: its dtype if carried, its region if any."""
+    def response_members(self) -> dict[str, str]:
+        """The members of a response beside its output."""
+        members = {"model_name": self.model.name, "model_version": self.model.version}
+        return members if self.request_id is None else {"id": self.request_id, **members}
+
+    @cached_property
+    def response_output(self) -> dict[str, Any]:
+        """The output in a response: its parameters are its dtype if carried, its region if any."""
+        layout, region = self.call.output, self.output.region
         parameters: dict[str, str | int] = {}
-        if self.carrier is not self.call.output.dtype:
-            parameters["dtype"] = self.call.output.dtype.name
-        region = self.output.region
+        if self.carrier is not layout.dtype:
+            parameters["dtype"] = layout.dtype.name
         if region is not None:
             parameters["shared_memory_region"] = region.name
-            parameters["shared_memory_byte_size"] = self.call.output.byte_length
+            parameters["shared_memory_byte_size"] = layout.byte_length
             if region.offset:
                 parameters["shared_memory_offset"] = region.offset
-        return parameters
+        return {
+            "name": self.output.name,
+            "datatype": str(self.carrier.oip),
+            "shape": [*layout.shape],
+            **({"parameters": parameters} if parameters else {}),
+        }
 
     @cached_property
     def header_without_data(self) -> bytes:
         """The JSON header of a response without the output's numbers."""
-        length = {"binary_data_size": self.call.output.byte_length}
-        return b"".join(self._header({} if self.output.region else length, None))
+        output = self.response_output
+        if self.output.region is None:
+            length = {"binary_data_size": self.call.output.byte_length}
+            output = {**output, "parameters": {**output.get("parameters", {}), **length}}
+        return b"".join(codec.write_response(self.response_members, output))
 
     def header_with_data(self, data: Parts) -> Parts:
         """The JSON header of a response with the output's numbers, given as JSON, in parts."""
-        return self._header({}, data)
-
-    def _header(self, parameters: dict[str, int], data: Parts | None) -> Parts:
-        output = codec.ResponseOutput(
-            name=self.output.name,
-            datatype=str(self.carrier.oip),
-            shape=self.call.output.shape,
-            parameters={**self.output_parameters, **parameters},
-            data=data,
-        )
-        return codec.write_response(self.model.name, self.model.version, self.request_id, [output])
+        return codec.write_response(self.response_members, self.response_output, data)
 
 
 def raw_request(model: Model, nbytes: int) -> codec.Request:

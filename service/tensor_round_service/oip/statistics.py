@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import cast
 
 from ..counters import INTERVAL, Counters
-from ..documents import BatchStatistics, Duration, ModelStatistics
+from ..documents import Duration, ModelStatistics
 from ..engine.job import Job
 from .models import MODELS, Model
 
@@ -72,35 +73,23 @@ class Statistics:
     def describe(self, model: Model) -> ModelStatistics:
         """The statistics of a model, summed over all workers."""
         last, *totals = self._summed(model)
-        success, fail, queue, compute_input, compute_infer, compute_output = (
-            Duration(count=count, ns=nanoseconds)
-            for count, nanoseconds in zip(totals[0::2], totals[1::2], strict=True)
-        )
-        batch: BatchStatistics = {
-            "batch_size": 1,  # each inference is a batch
-            "compute_input": compute_input,
-            "compute_infer": compute_infer,
-            "compute_output": compute_output,
+        durations = {
+            name: Duration(count=count, ns=nanoseconds)
+            for name, count, nanoseconds in zip(_DURATIONS, totals[0::2], totals[1::2], strict=True)
         }
-        count = success["count"]
-        return {
+        count = durations["success"]["count"]
+        stages = {name: durations[name] for name in _DURATIONS if name.startswith("compute")}
+        described = {
             "name": model.name,
             "version": model.version,
             "last_inference": last,
             "inference_count": count,
             "execution_count": count,
-            "inference_stats": {
-                "success": success,
-                "fail": fail,
-                "queue": queue,
-                "compute_input": compute_input,
-                "compute_infer": compute_infer,
-                "compute_output": compute_output,
-                "cache_hit": _ZERO,
-                "cache_miss": _ZERO,
-            },
-            "batch_stats": [batch] if count else [],
+            "inference_stats": {**durations, "cache_hit": _ZERO, "cache_miss": _ZERO},
+            # Each inference is a batch.
+            "batch_stats": [{"batch_size": 1, **stages}] if count else [],
         }
+        return cast(ModelStatistics, described)
 
     def _summed(self, model: Model) -> list[int]:
         key = _key(model)

@@ -234,7 +234,8 @@ def test_a_response() -> None:
         "shape": [2, 3],
         "parameters": {"b": False, "i": -1, "f": 0.5, "s": "", "n": 0},
     }
-    head = response_head("round", "1", "an id", output, len(RAW))
+    members = {"model_name": "round", "model_version": "1"}
+    head = response_head({"id": "an id", **members}, output, len(RAW))
     response = RESPONSE.FromString(head + RAW)
     assert (response.model_name, response.model_version, response.id) == ("round", "1", "an id")
     (tensor,) = response.outputs
@@ -248,6 +249,6 @@ def test_a_response() -> None:
     }
     assert tensor.parameters["i"].int64_param == -1
     assert [*response.raw_output_contents] == [RAW]
-    without = RESPONSE.FromString(response_head("round", "1", None, output, None))
+    without = RESPONSE.FromString(response_head(members, output, None))
     assert not without.raw_output_contents
     assert without.id == ""

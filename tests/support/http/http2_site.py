@@ -225,7 +225,7 @@ async def serving(
     """A server on a port; behind it no connection, stream or task is left."""
     loop = asyncio.get_running_loop()
     handler, state = handler or Handler(), Server()
-    protocol = HTTPProtocol(Http1(), ConnectionLimits(**limits), Successor(handler, session))
+    protocol = HTTPProtocol(Http1(), ConnectionLimits(**limits), Successor(handler.serve, session))
     ours = server_context(SERVER, alpn="h2") if encrypted else None
     theirs = caller_context() if encrypted else None
     if theirs is not None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from ...content.sources import ClientDisconnected
 from ...http1.connection import start_eagerly
@@ -40,15 +41,9 @@ _JOINED_BYTES = 68 << 10
 _OPENED_AT_ONCE = 16
 
 
-class StreamHandler(Protocol):
-    """What responds to the streams of all connections."""
-
-    async def serve(self, stream: ServedStream) -> None:
-        """Respond to a stream. It runs without a task until it first waits.
-
-        A stream that has no complete response then is reset. :class:`~..request.ClientDisconnected`
-        may be raised.
-        """
+#: Responds to a stream; it runs without a task until it first waits. A stream without a complete
+#: response then is reset. :class:`~...content.sources.ClientDisconnected` may be raised.
+StreamHandler = Callable[[ServedStream], Coroutine[Any, Any, None]]
 
 
 class Connection(ConnectionLifecycle):
@@ -175,7 +170,7 @@ class Connection(ConnectionLifecycle):
         """Have the handler respond, and give the stream's place to another."""
         try:
             if not stream.is_lost:
-                await self._handler.serve(stream)
+                await self._handler(stream)
         except ClientDisconnected:
             pass
         except Exception as error:  # the handler could not even refuse

@@ -6,6 +6,7 @@ The precedents are nghttp2's, and RFC 9113, section 10.5.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -40,6 +41,30 @@ class SessionLimits:
     idle_frames_an_answer: int = 3
     #: Bytes of acknowledgements and resets that a peer may leave unread.
     max_control_bytes: int = 128 << 10
+
+
+class Allowance:
+    """What a peer may do for nothing: a token bucket, full at first; ``clock`` returns seconds."""
+
+    __slots__ = ("_balance", "_burst", "_clock", "_per_second", "_since")
+
+    def __init__(self, burst: int, per_second: float, clock: Callable[[], float]) -> None:
+        self._burst = self._balance = float(burst)
+        self._per_second = per_second
+        self._clock = clock
+        self._since = clock()
+
+    def spend(self) -> bool:
+        """Take one; False if there is none left."""
+        now = self._clock()
+        self.earn((now - self._since) * self._per_second)
+        self._since = now
+        self._balance -= 1
+        return self._balance >= 0
+
+    def earn(self, count: float) -> None:
+        """Add some, up to what it holds."""
+        self._balance = min(self._balance + count, self._burst)
 
 
 class Event(Enum):

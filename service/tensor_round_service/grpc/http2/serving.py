@@ -4,33 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from tensor_round.contract.errors import ReceiveTimeout
 
 from ...content.sources import ClientDisconnected, Progress
-from ...http1.context import ConnectionLimits, MinimumRate
+from ...http1.context import MinimumRate
 from .frames import Code
 from .head import RequestHead
-from .session import Session
 from .stream import Credit, Stream
 
-
-class Carrier(Protocol):
-    """The connection of a stream."""
-
-    session: Session[ServedStream]
-    #: The peer's address; None on a Unix socket.
-    client: tuple[str, int] | None
-    is_encrypted: bool
-    limits: ConnectionLimits
-
-    @property
-    def holds_memory(self) -> bool:
-        """Whether the transport may still read from memory that it was given."""
-
-    def flush(self) -> None:
-        """Send what waits and may be sent."""
+if TYPE_CHECKING:
+    from .connection import Connection
 
 
 class ServedStream(Stream):
@@ -41,10 +26,15 @@ class ServedStream(Stream):
     """
 
     def __init__(
-        self, carrier: Carrier, number: int, head: RequestHead, credit: Credit, send_window: int
+        self,
+        connection: Connection,
+        number: int,
+        head: RequestHead,
+        credit: Credit,
+        send_window: int,
     ) -> None:
         super().__init__(number, head, credit, send_window)
-        self._carrier = carrier
+        self._connection = connection
         self._waiter: asyncio.Future[None] | None = None
         #: Unread bytes that end a wait without a target.
         self._least = 0
@@ -64,7 +54,7 @@ class ServedStream(Stream):
     @property
     def client(self) -> tuple[str, int] | None:
         """The peer's address; None on a Unix socket."""
-        return self._carrier.client
+        return self._connection.client
 
     def is_gone(self) -> bool:
         """Whether the peer has reset the stream, closed the connection, or waits no longer."""
@@ -73,7 +63,7 @@ class ServedStream(Stream):
     @property
     def holds_memory(self) -> bool:
         """Whether the transport may still read from the parts that were to be sent."""
-        return self.is_lost and self._carrier.holds_memory
+        return self.is_lost and self._connection.holds_memory
 
     async def peek(self, least: int, most: int, grace: float | None = None) -> bytes:
         """Wait until ``least`` bytes are unread, or no more come; return up to ``most`` of them.
@@ -98,7 +88,7 @@ class ServedStream(Stream):
             raise ClientDisconnected
         if not self.fill(target):
             # Decryption leaves the event loop no time for further work between reads.
-            self._progress = None if self._carrier.is_encrypted else progress
+            self._progress = None if self._connection.is_encrypted else progress
             try:
                 await self._wait(None)
             finally:
@@ -110,15 +100,15 @@ class ServedStream(Stream):
         """Wait until the target is full, or the least is there, or no more comes."""
         if self.is_gone():
             raise ClientDisconnected
-        limits = self._carrier.limits
+        limits = self._connection.limits
         if self._receive_rate is None:
             seconds = limits.receive_timeout if grace is None else grace
             self._receive_rate = MinimumRate(limits.min_receive_rate, seconds)
             if self.received - self._base >= limits.grace_bytes:
                 self._receive_rate.limit(limits.rate_interval)
         self._checked = self.received
-        self._carrier.session.open_window(self)
-        self._carrier.flush()
+        self._connection.session.open_window(self)
+        self._connection.flush()
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
@@ -150,7 +140,7 @@ class ServedStream(Stream):
         in one block with the head. Returns whether all was sent: the transport has no more use for
         the parts then. If not, the peer has reset the stream or gone; see :attr:`holds_memory`.
         """
-        session = self._carrier.session
+        session = self._connection.session
         if self.is_lost:
             return False
         if head is not None:
@@ -159,9 +149,9 @@ class ServedStream(Stream):
             trailers = None if ends else trailers
         session.send(self, parts, trailers)
         self.is_sending = self.queued > 0
-        self._carrier.flush()
+        self._connection.flush()
         if self.is_sending:
-            limits = self._carrier.limits
+            limits = self._connection.limits
             self._send_rate = MinimumRate(limits.min_send_rate, limits.receive_timeout)
             self._checked_sent = self.sent
             self._sending = asyncio.get_running_loop().create_future()
@@ -175,8 +165,8 @@ class ServedStream(Stream):
 
     def reset(self, code: Code) -> None:
         """End the stream at once."""
-        self._carrier.session.reset(self, code)
-        self._carrier.flush()
+        self._connection.session.reset(self, code)
+        self._connection.flush()
 
     def sent_all(self) -> None:
         """Note that the transport has no more use for what was sent."""
@@ -201,7 +191,7 @@ class ServedStream(Stream):
 
     def check_receiving(self, seconds: float) -> None:
         """Have the handler's wait fail if the peer has sent too little in the last ``seconds``."""
-        waiter, rate, limits = self._waiter, self._receive_rate, self._carrier.limits
+        waiter, rate, limits = self._waiter, self._receive_rate, self._connection.limits
         if waiter is None or waiter.done() or rate is None:
             return
         before, self._checked = self._checked, self.received

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Generic
 
 from . import frames
-from .allowance import Allowance
 from .blocks import Block, BlockReader, first_part
 from .fields import TABLE_BYTES
 from .frames import (
@@ -26,7 +25,7 @@ from .frames import (
     Setting,
 )
 from .head import MalformedHead, RequestHead, check_trailers
-from .limits import ConnectionFault, Event, SessionLimits, StreamFault
+from .limits import Allowance, ConnectionFault, Event, SessionLimits, StreamFault
 from .outbox import Outbox
 from .settings import opening, read_settings
 from .stream import Credit, S

@@ -15,7 +15,6 @@ import pytest
 from support.http.http2_frames import CALL, block, data, opened, setting
 from support.http.http2_session import HEAD, TRAILERS, Peer, kinds
 from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.allowance import Allowance
 from tensor_round_service.grpc.http2.fields import Decoder, ExcessiveBlock
 from tensor_round_service.grpc.http2.frames import (
     END_HEADERS,
@@ -26,7 +25,7 @@ from tensor_round_service.grpc.http2.frames import (
     Setting,
     frame,
 )
-from tensor_round_service.grpc.http2.limits import Event, SessionLimits
+from tensor_round_service.grpc.http2.limits import Allowance, Event, SessionLimits
 
 LIMITS = SessionLimits()
 AT_ONCE = int(LIMITS.idle_frames[0])
