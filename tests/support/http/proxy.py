@@ -119,16 +119,23 @@ class Proxy:
     async def _stop(self) -> None:
         self._server.close()
         # A connection that was accepted just now gets its task a few turns later.
-        await asyncio.sleep(0.02)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
+        # The loop closes sockets in its next turn.
+        await asyncio.sleep(0)
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def end(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            writer.close()  # a task that is cancelled before it began has not
+
+        task = self._loop.create_task(self._serve(reader, writer))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(end)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen = Seen()
         self.seen.append(seen)
         self.open_now += 1
@@ -214,8 +221,8 @@ class Proxy:
         finally:
             for way in ways:
                 way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
             await _hang_up(far_writer, reset=False)
+            await asyncio.gather(*ways, return_exceptions=True)
 
     async def _pause(self, name: str, seconds: float) -> None:
         if seconds:
@@ -243,5 +250,10 @@ async def _hang_up(writer: asyncio.StreamWriter, *, reset: bool) -> None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         writer.transport.abort()
     writer.close()
-    with contextlib.suppress(OSError, ssl.SSLError):
+    try:
         await writer.wait_closed()
+    except (OSError, ssl.SSLError):
+        pass
+    except asyncio.CancelledError:
+        writer.transport.abort()  # else what is unsent would keep it open
+        raise
