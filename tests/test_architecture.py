@@ -89,8 +89,8 @@ ARROWS: dict[Path, dict[str, set[str]]] = {
         "codec": set(),
     },
     VERIFY: {
-        "graphs": {"verifying", "conversions", "runtimes"},
-        "verifying": {"conversions", "runtimes"},
+        "graphs": {"checks", "conversions", "runtimes"},
+        "checks": {"conversions", "runtimes"},
         "runtimes": {"conversions"},
         "conversions": set(),
     },

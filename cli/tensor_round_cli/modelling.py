@@ -12,8 +12,8 @@ from pathlib import Path
 import typer
 
 from tensor_round_verify import RUNTIMES, CannotVerify, verify_model
+from tensor_round_verify.checks.rounding import Nans
 from tensor_round_verify.graphs.verification import MODELS
-from tensor_round_verify.verifying.rounding import Nans
 
 from .errors import print_error, print_file_error
 

@@ -24,12 +24,12 @@ from tensor_round_verify import (
     junit_xml,
     verify,
 )
+from tensor_round_verify.checks.nans import told
+from tensor_round_verify.checks.rounding import NANS, Nans
+from tensor_round_verify.checks.verification import OPERATORS, Operator
 from tensor_round_verify.conversions.blocks.formats import FORMATS, FormatName
 from tensor_round_verify.conversions.blocks.formats import RULES as SCALE_RULES
 from tensor_round_verify.runtimes import TIMEOUT
-from tensor_round_verify.verifying.nans import told
-from tensor_round_verify.verifying.rounding import NANS, Nans
-from tensor_round_verify.verifying.verification import OPERATORS, Operator
 
 from .connecting import AsJson, Progress
 from .errors import print_file_error

@@ -24,8 +24,8 @@ from tensor_round_verify import (
     rounded,
     verify,
 )
+from tensor_round_verify.baseline import Known
 from tensor_round_verify.runtimes.runtime import RoundBits
-from tensor_round_verify.verifying.baseline import Known
 
 Array = npt.NDArray[Any]
 PAIR = ("float16", "ties_to_even")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tensor_round_verify import verify
-from tensor_round_verify.verifying.results import Effect, effects
+from tensor_round_verify.report import Effect, effects
 
 
 @pytest.mark.parametrize(

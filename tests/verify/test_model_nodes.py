@@ -23,9 +23,9 @@ from tensor_round_verify.graphs.graph import (
 )
 from tensor_round_verify.graphs.judging import NoRule, alone, verdict_of
 from tensor_round_verify.reference import bits_type
+from tensor_round_verify.report import Verdict
 from tensor_round_verify.runtimes import PythonFunction, open_runtime
 from tensor_round_verify.runtimes.tensors import Tensor
-from tensor_round_verify.verifying.results import Verdict
 
 Array = npt.NDArray[Any]
 

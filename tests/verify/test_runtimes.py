@@ -21,8 +21,8 @@ from tensor_round_verify import (
     rounded,
     verify,
 )
+from tensor_round_verify.checks.rounding import usable_cores
 from tensor_round_verify.patterns import BLOCK
-from tensor_round_verify.verifying.rounding import usable_cores
 
 
 def test_numpy_quiets_nans_and_is_right_otherwise() -> None:

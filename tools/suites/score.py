@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round_verify.changes import exact
+from tensor_round_verify.faulty_kernels import exact
 from tensor_round_verify.models import MODELS, Model
 from tensor_round_verify.reference import Bits, Flags, rounded
 

@@ -17,16 +17,16 @@ from __future__ import annotations
 from tensor_round.contract.differences.classes import PatternClass, classify
 from tensor_round.contract.errors import CannotVerify
 
+from .baseline import Baseline, complaints
+from .checks.verification import verify
 from .comparison import Comparison, compare
 from .explain import Explanation
-from .graphs.results import ModelReport, NodeLacking, NodeVerdict
+from .graphs.report import ModelReport, NodeLacking, NodeVerdict
 from .graphs.verification import verify_model
 from .models import MODELS, Model
 from .patterns import blocks, edges, random_patterns, samples
 from .reference import FLOATS, INTEGER_WIDTHS, ROUNDINGS, WIDTHS, all_patterns, is_nan, rounded
-from .runtimes import RUNTIMES, NotTaken, Runtime
-from .verifying.baseline import Baseline, complaints
-from .verifying.results import (
+from .report import (
     ClassCount,
     Complaints,
     Example,
@@ -35,7 +35,7 @@ from .verifying.results import (
     Verdict,
     junit_xml,
 )
-from .verifying.verification import verify
+from .runtimes import RUNTIMES, NotTaken, Runtime
 
 __all__ = [
     "FLOATS",

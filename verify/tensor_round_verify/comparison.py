@@ -20,8 +20,8 @@ from tensor_round.contract.operators.dialects import IEEE754Round
 from tensor_round.contract.operators.text import operators_on
 from tensor_round.contract.progress import ProgressCallback, counted
 
-from .changes import Kernel, Values
 from .explain import Models, fitting, kernel_of, nan_models, words, zeros_of
+from .faulty_kernels import Kernel, Values
 from .models import FORMULAS, PATHS
 from .reference import INTEGER_WIDTHS, ROUNDINGS, WIDTHS, Bits, all_patterns, is_nan, rounded
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from .changes import Kernel, exact
+from .faulty_kernels import Kernel, exact
 from .models import (
     FORMULAS,
     INTEGERS,

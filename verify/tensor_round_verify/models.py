@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from . import changes, detours
-from .changes import Change, Kernel
+from . import faulty_kernels as faulty
+from .faulty_kernels import Change, Kernel
 from .reference import FLOATS, INTEGER_WIDTHS
 
 #: A ``formula`` replaces the kernel, a ``path`` changes its operand and its format, ``zeros`` and
@@ -64,7 +64,7 @@ def _direction(name: str, rounding: str, source: str) -> Model:
         "formula",
         f"rounds {rounding}, whatever is asked for",
         source,
-        changes.direction(rounding),
+        faulty.direction(rounding),
         lambda dtype, asked: dtype in FLOATS and asked != rounding,
         rounds=rounding,
     )
@@ -76,8 +76,8 @@ def _path(narrow: str, source: str, *, clamped: bool = False) -> Model:
         "path",
         f"converts to {narrow}, {'clamped to its range, ' if clamped else ''}rounds, converts back",
         source,
-        changes.narrowed(narrow, clamped=clamped),
-        lambda dtype, _: dtype in FLOATS and changes.loses_by(dtype, narrow),
+        faulty.narrowed(narrow, clamped=clamped),
+        lambda dtype, _: dtype in FLOATS and faulty.loses_by(dtype, narrow),
         computes_in=narrow,
     )
 
@@ -88,7 +88,7 @@ def _integer_path(width: int, narrow: str, source: str) -> Model:
         "path",
         f"takes the low {width} bits as a signed integer, rounds it in {narrow}, converts back",
         source,
-        changes.integers_through(width, narrow),
+        faulty.integers_through(width, narrow),
         lambda dtype, _: INTEGER_WIDTHS.get(dtype, 0) >= width,
         computes_in=narrow,
     )
@@ -113,7 +113,7 @@ FORMULAS = (
         "formula",
         "rounds to nearest, and exact ties up, as JavaScript's Math.round",
         "gh:tensorflow/tfjs#7373, gh:tenstorrent/tt-metal#56525",
-        changes.half_up,
+        faulty.half_up,
     ),
     Model(
         "trunc(x + copysign(0.5, x))",
@@ -121,14 +121,14 @@ FORMULAS = (
         "adds a half in the tensor's own format, where the sum is itself rounded, and truncates; "
         "x >= 0 ? floor(x + 0.5) : ceil(x - 0.5) is the same but for -0.0",
         "OpenVINO's CPU plugin (half_away_from_zero), ggml's Vulkan shader unary.comp",
-        changes.formula(changes.trunc_of_half_added),
+        faulty.formula(faulty.trunc_of_half_added),
     ),
     Model(
         "floor(x + 0.5)",
         "formula",
         "adds a half in the tensor's own format, where the sum is itself rounded, and floors",
         "gh:KhronosGroup/SPIRV-Cross#1530, gh:WebKit/WebKit#63337, gh:odin-lang/Odin#2675",
-        changes.formula(changes.floor_of_half_added),
+        faulty.formula(faulty.floor_of_half_added),
     ),
     Model(
         "trunc(x + 0.5)",
@@ -136,14 +136,14 @@ FORMULAS = (
         "adds a half in the tensor's own format, where the sum is itself rounded, and truncates: "
         "negatives with a fraction come out too large",
         _NO_REPORT,
-        changes.formula(detours.trunc_of_sum),
+        faulty.formula(faulty.trunc_of_sum),
     ),
     Model(
         "trunc(x + 0.5) in a wider type",
         "formula",
         "the same with an exact sum, as with a half in double",
         _NO_REPORT,
-        changes.formula(detours.trunc_of_wide_sum),
+        faulty.formula(faulty.trunc_of_wide_sum),
         lambda dtype, _: dtype in FLOATS and dtype != "float64",
     ),
     Model(
@@ -152,14 +152,14 @@ FORMULAS = (
         "adds and subtracts 1.5 * 2^p, p fraction bits: x + 12582912 - 12582912 in float32; large "
         "numbers lose their last bits, and zeros their sign",
         _NO_REPORT,
-        changes.formula(detours.magic),
+        faulty.formula(faulty.magic),
     ),
     Model(
         "magic number of x's sign",
         "formula",
         "adds and subtracts 2^p with the sign of x: 8388608 in float32",
         _NO_REPORT,
-        changes.formula(detours.signed_magic),
+        faulty.formula(faulty.signed_magic),
     ),
     Model(
         "no rounding",
@@ -175,7 +175,7 @@ PATHS = (
         "path",
         "takes subnormals for zeros of their sign",
         "JAX on the CPU (gh:jax-ml/jax#38995), LiteRT by XNNPACK: ceil and floor",
-        changes.flushed,
+        faulty.flushed,
     ),
     _path("float32", _NO_REPORT),
     _path("float32", "OpenVINO's CPU plugin, float64", clamped=True),
@@ -188,7 +188,7 @@ PATHS = (
             "path",
             f"rint(rint(2x) / 2): rounds twice{told}",
             _NO_REPORT,
-            detours.halves_first(overflows=overflows),
+            faulty.halves_first(overflows=overflows),
             lambda dtype, asked: dtype in FLOATS and not asked.startswith("toward_"),
         )
         for overflows, told in ((False, ""), (True, "; large numbers become infinity"))
@@ -202,21 +202,21 @@ ZEROS = (
         "zeros",
         "every result that is zero is +0.0",
         "gh:gpuweb/gpuweb#1381 (WGSL lets the sign go), gh:moonbitlang/core#3912",
-        changes.zeros_lost(lambda bits, _: np.ones(bits.shape, np.bool_)),
+        faulty.zeros_lost(lambda bits, _: np.ones(bits.shape, np.bool_)),
     ),
     Model(
         "zero's sign lost by -0.0 alone",
         "zeros",
         "-0.0 becomes +0.0; negatives that round to zero keep their sign",
         "OpenVINO's CPU plugin, ggml's Vulkan shader: the sign is that of x >= 0",
-        changes.zeros_lost(lambda bits, negative_zero: bits == negative_zero),
+        faulty.zeros_lost(lambda bits, negative_zero: bits == negative_zero),
     ),
     Model(
         "zero's sign lost by all but -0.0",
         "zeros",
         "negatives that round to zero become +0.0; -0.0 is kept",
         "LiteRT's own kernel of ROUND, by floor and difference (reference/round.h)",
-        changes.zeros_lost(lambda bits, negative_zero: bits != negative_zero),
+        faulty.zeros_lost(lambda bits, negative_zero: bits != negative_zero),
     ),
 )
 #: They stand in place of a change of zeros: integers have no -0.0.
@@ -228,8 +228,8 @@ INTEGERS = (
             f"the result is converted to int{width} and back: -0.0 is lost, and what does not fit "
             f"becomes -2^{width - 1}",
             f"x86's conversions, NumPy's astype(int{width}) there",
-            detours.through_integers(width, saturates=False),
-            detours.exceeds_int32 if width == 64 else _with_infinity,
+            faulty.through_integers(width, saturates=False),
+            faulty.exceeds_int32 if width == 64 else _with_infinity,
         )
         for width in (32, 64)
     ),
@@ -240,8 +240,8 @@ INTEGERS = (
             f"the result is converted to int{width} and back: -0.0 is lost, and what does not fit "
             "becomes the nearest integer",
             "conversions of ARM, of CUDA, and of Rust",
-            detours.through_integers(width, saturates=True),
-            detours.exceeds_int32,
+            faulty.through_integers(width, saturates=True),
+            faulty.exceeds_int32,
         )
         for width in (32, 64)
     ),
@@ -251,7 +251,7 @@ QUIETED = Model(
     "nans",
     "sets the quiet bit of signalling NaNs; sign and payload stay",
     "NumPy, ONNX's reference evaluator, OpenVINO, PyTorch, JAX",
-    changes.nans_become(changes.quieted),
+    faulty.nans_become(faulty.quieted),
     _with_infinity,
 )
 PAYLOAD_LOST = Model(
@@ -259,14 +259,14 @@ PAYLOAD_LOST = Model(
     "nans",
     "every NaN becomes the quiet NaN without payload, of its sign",
     "ONNX Runtime's float16, ml_dtypes' bfloat16",
-    changes.nans_become(changes.payload_lost),
+    faulty.nans_become(faulty.payload_lost),
 )
 PAYLOAD_CUT = Model(
     "payload cut to float32's",
     "nans",
     "quiets NaNs, and keeps of the payload the leading bits that float32 has",
     "OpenVINO's CPU plugin, float64",
-    changes.nans_become(changes.cut_to("float32")),
+    faulty.nans_become(faulty.cut_to("float32")),
     lambda dtype, _: dtype == "float64",
 )
 SIGN_LOST = Model(
@@ -274,7 +274,7 @@ SIGN_LOST = Model(
     "nans",
     "clears the sign of NaNs",
     "OpenVINO's CPU plugin (half_away_from_zero)",
-    changes.nans_become(changes.sign_lost),
+    faulty.nans_become(faulty.sign_lost),
 )
 CANONICAL = tuple(
     Model(
@@ -282,7 +282,7 @@ CANONICAL = tuple(
         "nans",
         f"every NaN becomes one pattern: {pattern}",
         source,
-        changes.canonical(negative=negative, ones=ones),
+        faulty.canonical(negative=negative, ones=ones),
     )
     for negative, ones, pattern, source in (
         (False, False, "quiet, no payload", "the default NaN of RISC-V and ARM"),
@@ -297,12 +297,12 @@ NUMBERS = tuple(
         "nans",
         f"every NaN becomes {name}, as by a conversion to an integer",
         source,
-        detours.nans_as(value),
+        faulty.nans_as(value),
         fits,
     )
     for name, value, source, fits in (
         ("-2^31", -(2.0**31), "x86's conversions to int32", _with_infinity),
-        ("-2^63", -(2.0**63), "x86's conversions to int64", detours.exceeds_int32),
+        ("-2^63", -(2.0**63), "x86's conversions to int64", faulty.exceeds_int32),
         ("0", 0.0, "conversions of ARM, of CUDA, and of Rust", _floats),
     )
 )

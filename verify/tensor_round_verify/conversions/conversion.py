@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME
 
-from ..changes import exact, half_up
+from ..faulty_kernels import exact, half_up
 from ..reference import FLOATS, INTEGER_WIDTHS, Bits, bits_type, rounded
 from .patterns import Operands, Trial
 from .reference import Integers, cast, divided, infinity, integers_of, saturated

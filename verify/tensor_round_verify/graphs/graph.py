@@ -11,7 +11,7 @@ import numpy as np
 
 from tensor_round.contract.errors import CannotVerify
 
-from ..changes import loses_by
+from ..faulty_kernels import loses_by
 from ..reference import FLOATS, INTEGER_WIDTHS
 from ..runtimes import Adapter
 from ..runtimes.tensors import Array, Tensor

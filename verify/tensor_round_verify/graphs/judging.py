@@ -15,21 +15,21 @@ from tensor_round.contract.differences.document import index_of
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
+from ..checks.conversions import SOURCES, TARGETS, differs, effects, verdict_on
+from ..checks.nans import nan_bits
+from ..checks.rounding import ORDER, Nans, forgiven, nans_told
+from ..checks.tally import Block, Tally
 from ..conversions.classes import ConversionClass, of_product
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Operands, Trial
 from ..conversions.reference import Integers, dequantized, infinity
 from ..explain import Explanation, Hypotheses
 from ..reference import BLOCK, FLOATS, INTEGER_WIDTHS, WIDTHS, Bits, is_nan, rounded
+from ..report import Example, Verdict
+from ..report import effects as effects_of_rounding
 from ..runtimes import Adapter, NotTaken, PythonFunction
 from ..runtimes.command import Program
 from ..runtimes.tensors import Tensor
-from ..verifying.conversions import SOURCES, TARGETS, differs, effects, verdict_on
-from ..verifying.nans import nan_bits
-from ..verifying.results import Example, Verdict
-from ..verifying.results import effects as effects_of_rounding
-from ..verifying.rounding import ORDER, Nans, forgiven, nans_told
-from ..verifying.tally import Block, Tally
 from .graph import Casting, Node, Quantizing, Rounding
 
 #: Wrong numbers, wrong NaNs and other elements on which models are tried first.

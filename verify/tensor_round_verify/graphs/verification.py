@@ -13,16 +13,16 @@ import numpy as np
 
 from tensor_round.contract.errors import CannotVerify
 
+from ..checks.rounding import NANS, Nans
 from ..runtimes import TIMEOUT, Adapter, NotTaken, PythonFunction, open_runtime
 from ..runtimes.function import Function
 from ..runtimes.tensors import Array, Tensor
-from ..verifying.rounding import NANS, Nans
 from .dxdispatch_graph import DxDispatchGraph
 from .graph import Graph, Node
 from .judging import NoRule, alone, verdict_of
 from .onnx_graph import OnnxGraph
 from .openvino_graph import OpenVINOGraph
-from .results import ModelReport, NodeLacking, NodeVerdict
+from .report import ModelReport, NodeLacking, NodeVerdict
 
 #: The graphs of models, by the end of their files' names.
 MODELS: Mapping[str, Callable[[Path], Graph]] = {

@@ -15,12 +15,12 @@ import numpy.typing as npt
 from tensor_round.contract.errors import CannotVerify
 
 from ..reference import Bits, bits_type
+from ..report import CallFault, Example
 from ..runtimes.forms import Arrays, Form, Values
 from ..runtimes.runtime import TimedOut, patterns
-from .causes import Wrong, cause_of_lengths, cause_of_starts
-from .results import CallFault, Example
-from .steady import Differs
-from .trials import FEW_LENGTHS, LENGTH, LENGTHS, STARTS, Pool, Trial, Trials, shapes_with
+from .positions import Wrong, cause_of_lengths, cause_of_starts
+from .repeatability import Differs
+from .sample_arrays import FEW_LENGTHS, LENGTH, LENGTHS, STARTS, Pool, Trial, Trials, shapes_with
 
 #: Calls with the same array.
 REPEATS = 3

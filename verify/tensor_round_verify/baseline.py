@@ -14,7 +14,7 @@ from typing import Any
 
 from tensor_round.contract.errors import CannotVerify
 
-from .results import Complaints, Pair, Report, Verdict
+from .report import Complaints, Pair, Report, Verdict
 
 
 @dataclass(frozen=True, slots=True)

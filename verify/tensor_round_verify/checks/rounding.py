@@ -19,14 +19,14 @@ from tensor_round.contract.differences.classes import PatternClass, classify
 from ..explain import Explanation, Hypotheses
 from ..patterns import blocks, samples
 from ..reference import FLOATS, WIDTHS, Bits, Flags, is_nan, rounded
+from ..report import CallFault, Example, Verdict, effects
 from ..runtimes import Runtime
 from ..runtimes.runtime import RoundBits, arrays_of
-from .calls import Caller, Calls
+from .array_forms import Caller, Calls
 from .nans import NanBits, nan_bits
-from .results import CallFault, Example, Verdict, effects
-from .steady import Moved, steadied
+from .repeatability import Moved, steadied
+from .sample_arrays import Pool
 from .tally import Block, Tally
-from .trials import Pool
 
 #: The required result for a NaN: the same bits; or the quiet NaN of IEEE 754 if it is signalling;
 #: or any NaN. If nothing is asked for, any NaN is right, and other bits are told.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..verifying.results import Example, Verdict
+from ..report import Example, Verdict
 from .graph import Node, Unjudged
 
 #: Wrong elements that the text shows of each verdict.

@@ -15,7 +15,7 @@ from tensor_round.contract.differences.directions import Tally as WrongTally
 
 from ..explain import Explanation
 from ..reference import Bits
-from .results import ClassCount, Effect, Example, Kind, Verdict
+from ..report import ClassCount, Effect, Example, Kind, Verdict
 
 
 @dataclass(frozen=True, slots=True)

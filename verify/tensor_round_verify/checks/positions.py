@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .trials import Places
+from .sample_arrays import Places
 
 #: Elements of vectors and blocks.
 WIDTHS = (2, 4, 8, 16, 32, 64, 128)

@@ -16,10 +16,10 @@ from tensor_round.contract.rounding import Rounding, RoundingName
 from ..conversions.blocks.formats import FORMATS, RULES, FormatName
 from ..patterns import pattern_count
 from ..reference import ROUNDINGS, WIDTHS, bits_type
+from ..report import Lacking, Pair, Report, Verdict
 from ..runtimes import TIMEOUT, Adapter, NotTaken, PythonFunction, Runtime, open_runtime
 from ..runtimes.function import Function
 from .conversions import ConversionOperator, conversion_verdict, conversions
-from .results import Lacking, Pair, Report, Verdict
 from .rounding import NANS, Judges, Nans
 
 #: What may be verified.

@@ -11,7 +11,7 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..reference import Bits, Flags
 from ..runtimes.runtime import RoundBits, TimedOut
-from .trials import Places
+from .sample_arrays import Places
 
 #: Which results differ from others.
 Differs = Callable[[Bits, Bits], Flags]

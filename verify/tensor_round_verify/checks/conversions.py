@@ -36,8 +36,8 @@ from ..conversions.patterns import Operands, cast_operands, trials
 from ..conversions.reference import cast, quantized
 from ..explain import FEW, Explanation
 from ..reference import FLOATS, ROUNDINGS, Bits, Flags, is_nan
+from ..report import CallFault, Effect, Example, Verdict
 from ..runtimes.runtime import Adapter, QuantizeBlocks
-from .results import CallFault, Effect, Example, Verdict
 from .tally import Block, Tally
 
 ConversionOperator = Literal["cast", "quantize_linear", "block_quantize", "block_dequantize"]

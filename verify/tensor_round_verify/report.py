@@ -16,11 +16,11 @@ from tensor_round.contract.differences.classes import PatternClass
 from tensor_round.contract.differences.document import Value
 from tensor_round.contract.dtypes import BY_NAME
 
-from ..conversions.blocks.formats import FORMATS
-from ..conversions.classes import ConversionClass
-from ..explain import Explanation
-from ..reference import FLOATS, Bits, is_nan
-from .nans import NanBits
+from .checks.nans import NanBits
+from .conversions.blocks.formats import FORMATS
+from .conversions.classes import ConversionClass
+from .explain import Explanation
+from .reference import FLOATS, Bits, is_nan
 
 #: A dtype and a direction.
 Pair = tuple[str, str]

@@ -1,0 +1,1 @@
+"""Checks of a runtime: every pattern, arrays of every form, the same array again."""

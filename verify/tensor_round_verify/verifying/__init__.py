@@ -1,1 +1,0 @@
-"""Verification of a runtime: its results judged in blocks, reports, and baselines of faults."""
