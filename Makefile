@@ -152,9 +152,13 @@ build/load: bench/load_generator/generator.c
 	@mkdir -p build
 	-$(CC) -O2 -Wall -Wextra -Werror -o $@ $<
 
+$(VENV)/.mutants: $(VENV)/.test
+	$(BIN)/pip install -q 'mutmut>=3.8,<4'
+	@touch $@
+
 .PHONY: mutants
-mutants: $(VENV)/.test ## Judge the tests by changes of the code that they must notice (hours; ARGS=engine for a room)
-	$(TOOLS) -m mutants $(ARGS)
+mutants: $(VENV)/.mutants ## Judge the tests by changes of the code that they must notice (hours; ARGS=engine for a part)
+	$(TOOLS) tools/mutants.py $(ARGS)
 
 NGINX := PATH="$$PATH:/usr/sbin:/usr/local/sbin" command -v nginx >/dev/null
 test-edge: $(VENV)/.test ## Run the end-to-end tests behind nginx, HAProxy and on a Unix socket (8 minutes)

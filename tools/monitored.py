@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-
 from stress.traffic.record import Record
 from stress.traffic.run import Traffic
+
 from support.http.native_form import ieee754, post
 from support.services.device_service import DeviceService
 from support.services.prometheus import Prometheus

@@ -111,9 +111,8 @@ def complaint(response: bytes, message: bytes) -> str | None:
     return None
 
 
-async def fuzz(port: int, count: int, seed: int) -> Findings:
-    """Send so many mutated requests to the service at that port."""
-    found = Findings()
+async def fuzz(port: int, count: int, seed: int, found: Findings) -> Findings:
+    """Send so many mutated requests to the service at that port; add what is found."""
     valid = seeds.requests()
     source = random.Random(seed)
     batches = iter(range(-(-count // BATCH)))
@@ -144,9 +143,9 @@ async def fuzz(port: int, count: int, seed: int) -> Findings:
 def run(count: float, seed: int) -> Report:
     """The row of the table."""
     with Service(*OPTIONS) as service:
-        asyncio.run(fuzz(service.port, 2000, seed - 1))  # whatever is loaded late
+        asyncio.run(fuzz(service.port, 2000, seed - 1, Findings()))  # whatever is loaded late
         before = service.rss()
-        found = asyncio.run(fuzz(service.port, int(count), seed))
+        found = asyncio.run(fuzz(service.port, int(count), seed, Findings()))
         grown = service.rss() - before
     lines = (f"{times:9,} {status or 'closed'}" for status, times in sorted(found.statuses.items()))
     figures = (

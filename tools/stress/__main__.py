@@ -21,7 +21,6 @@ from fuzz.mixes import run as mixes
 from . import (
     disconnects,
     grpc_stops,
-    kills,
     load,
     memory,
     overload,
@@ -29,10 +28,10 @@ from . import (
     shutdown,
     slow_clients,
     streams,
+    traffic,
 )
 from .network import run as network
 from .report import Report
-from .traffic import run as traffic
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,6 @@ def table(seed: int, workers: int) -> dict[str, Row]:
         "shutdown": Row(shutdown.run, 50, "rounds"),
         "stops": Row(shutdown.stops, 10, "stops for each number of callers and workers"),
         "stops-grpc": Row(partial(grpc_stops.run, seed=seed), 1000, "stops"),
-        "kills": Row(partial(kills.run, seed=seed), 40, "runs"),
         "streams": Row(partial(streams.run, seed=seed), 1000, "connections"),
         "traffic": Row(partial(traffic.run, seed=seed, workers=workers), 20, "minutes"),
         "network": Row(partial(network.run, seed=seed), 3, "minutes"),

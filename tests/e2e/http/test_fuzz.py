@@ -24,7 +24,7 @@ def test_mutated_input_gets_documented_errors_soon() -> None:
 
 def test_mutated_http_gets_documented_responses() -> None:
     with Service(*raw_http.OPTIONS) as service:
-        found = asyncio.run(raw_http.fuzz(service.port, count=2000, seed=2))
+        found = asyncio.run(raw_http.fuzz(service.port, 2000, 2, raw_http.Findings()))
         assert service.get("/livez").status == 200
     assert not found.faults, "\n".join(found.faults[:5])
     assert {200, 400, 404, 408, 422} <= set(found.statuses)

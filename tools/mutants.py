@@ -1,0 +1,72 @@
+"""Mutants of the modules, judged by the tests beside them: mutmut, in ``build/mutants``.
+
+    python tools/mutants.py [PART OF A PATH]...
+
+Ends with 1 if the tests notice less than 90 % of them. mutmut keeps its verdicts there until a
+module or its tests change; ``mutmut show NAME`` and ``mutmut browse``, in that folder, show more.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BUILD = ROOT / "build" / "mutants"
+#: By the folder of modules that of their tests.
+FOLDERS = {
+    "client/tensor_round/contract": "tests/client/contract",
+    **{
+        f"service/tensor_round_service/{name}": f"tests/service/{name}"
+        for name in ("codec", "content", "http1", "engine")
+    },
+}
+#: The share that tests must notice. Some of the others give the same results.
+NOTICED = 0.9
+CONFIGURATION = """
+[tool.mutmut]
+source_paths = ["src"]
+also_copy = ["tools", "bench"]
+only_mutate = {modules}
+do_not_mutate_patterns = ["strict=True"]
+on_dependency_change = "rerun"
+pytest_add_cli_args_test_selection = {tests}
+"""
+
+
+def lay_out(modules: list[Path], tests: list[str]) -> None:
+    """Copy the packages into one folder, as mutmut names modules by their place below ``src``."""
+    for name in ("src", "tests", "tools", "bench"):
+        shutil.rmtree(BUILD / name, ignore_errors=True)
+    ignored = shutil.ignore_patterns("__pycache__")
+    for package in ("client", "service", "verify", "cli"):
+        shutil.copytree(ROOT / package, BUILD / "src", ignore=ignored, dirs_exist_ok=True)
+    for name in ("tests", "tools", "bench"):
+        shutil.copytree(ROOT / name, BUILD / name, ignore=ignored)
+    places = [str(Path("src", *module.parts[1:])) for module in modules]
+    configuration = CONFIGURATION.format(modules=json.dumps(places), tests=json.dumps(tests))
+    (BUILD / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + configuration)
+
+
+def main(parts: list[str]) -> int:
+    """Judge the modules whose paths have one of these parts, or all."""
+    files = (file.relative_to(ROOT) for each in FOLDERS for file in (ROOT / each).rglob("*.py"))
+    modules = [file for file in files if not parts or any(part in str(file) for part in parts)]
+    if not modules:
+        sys.exit(f"no module has {' or '.join(parts)} in its path")
+    folders = (FOLDERS[f] for f in FOLDERS if any(m.is_relative_to(f) for m in modules))
+    lay_out(modules, list(folders))
+    for command in ("run", "results", "export-cicd-stats"):
+        subprocess.run([sys.executable, "-m", "mutmut", command], cwd=BUILD, check=True)
+    counts = json.loads((BUILD / "mutants" / "mutmut-cicd-stats.json").read_text())
+    noticed = counts["killed"] + counts["timeout"] + counts["segfault"]
+    judged = counts["total"] - counts["skipped"]
+    print(f"{noticed:,} of {judged:,} mutants noticed: {noticed / judged:.1%}")
+    return 0 if noticed >= NOTICED * judged else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
