@@ -15,7 +15,6 @@ import threading
 import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -156,12 +155,7 @@ class HostStream:
         self._entered = True
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *fault: object) -> None:
         self._entered = False
 
     def _queue(self, operation: str, action: Callable[[], object]) -> None:

@@ -10,7 +10,6 @@ import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 
 _PIECE_BYTES = 64 << 10
 #: Bytes kept of what each connection sent, for tests that look at requests.
@@ -105,12 +104,7 @@ class Proxy:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *fault: object) -> None:
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)

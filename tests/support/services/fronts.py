@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 from support.services.server import Service
 
@@ -33,13 +32,8 @@ class UnixService(Service):
         self._folder = tempfile.TemporaryDirectory(prefix="round-")
         super().__init__("--uds", f"{self._folder.name}/http.sock", *options)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, traceback)
+    def __exit__(self, *fault: object) -> None:
+        super().__exit__(*fault)
         self._folder.cleanup()
 
 
@@ -126,13 +120,8 @@ class NginxService(Service):
             text = _replaced(text, "proxy_request_buffering off;", "proxy_request_buffering on;")
         return text
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, traceback)
+    def __exit__(self, *fault: object) -> None:
+        self._stack.close()
 
 
 def _replaced(text: str, old: str, new: str) -> str:

@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, cast
 
 import numpy as np
@@ -69,12 +68,7 @@ class HostedService(Service):
             time.sleep(0.001)
         return True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *fault: object) -> None:
         self._server.should_exit = True
         self._thread.join(30)
         self.engine.close()

@@ -6,7 +6,6 @@ import asyncio
 import socket
 import threading
 import time
-from types import TracebackType
 
 import hypercorn
 import hypercorn.asyncio
@@ -53,12 +52,7 @@ class OtherService(Service):
             time.sleep(0.001)
         return not self.engine.memory.in_use
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *fault: object) -> None:
         self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join(30)
         self.engine.close()

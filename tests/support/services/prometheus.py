@@ -10,7 +10,6 @@ import time
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import yaml
@@ -81,12 +80,7 @@ class Prometheus:
         found: list[dict[str, Any]] = self.get("query_range", query=expression, **times)["result"]
         return found
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *fault: object) -> None:
         self._process.terminate()
         self._process.wait(30)
         self._folder.cleanup()

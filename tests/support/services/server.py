@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, TextIO
 
 from support import forking
@@ -215,12 +214,7 @@ class Service:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *fault: object) -> None:
         if self.process.poll() is None:
             code = self.stop()
             assert code == 0, f"exit code {code} after SIGTERM:\n" + "".join(self.log)
