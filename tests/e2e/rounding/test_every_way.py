@@ -24,7 +24,6 @@ from support.cases.descriptors import CASES, varied
 from support.cases.dialect import Document
 from support.cases.every import every
 from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of, reference
-from support.cases.specifications import shapes_of
 from support.clients import AnyClient, SteppedClient
 from support.command_line import run
 from support.http.inference_form import Answer, binary, document, error_of, infer, tensor
@@ -265,7 +264,7 @@ def test_examples_of_the_specifications_are_right(service: Service, way: Way) ->
     def check(case: Any) -> None:
         word, example, dtype = case
         source, result = example.arrays(dtype)
-        for shape in shapes_of(example):
+        for shape in example.every_shape:
             y = way(service, Asked(word, source.reshape(shape)))
             assert np.array_equal(bits(y), bits(result.reshape(shape)))
 

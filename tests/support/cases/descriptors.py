@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from support.cases.dialect import ABSENT, DialectCases, Document
+from support.cases.dialect import ABSENT, DialectCases, Document, Example
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators import DIALECTS, resolve_json
@@ -30,6 +31,22 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 #: The examples of the published contract, word for word.
 EXAMPLES: dict[str, Document] = {name: cases.example for name, cases in CASES.items()}
+
+#: The examples and tables of the operators' specifications, and each dtype that they are for.
+NUMBERS: dict[str, Example] = {
+    f"{dialect}, {name}": example
+    for dialect, cases in CASES.items()
+    for name, example in cases.examples.items()
+}
+NUMBERED = [(name, dtype) for name, example in NUMBERS.items() for dtype in example.dtypes]
+
+
+def paths(document: Document, *above: str) -> Iterator[str]:
+    """The dotted path of each field."""
+    for name, value in document.items():
+        yield ".".join((*above, name))
+        if isinstance(value, dict):
+            yield from paths(value, *above, name)
 
 
 def varied(dialect: str, changes: dict[str, Any]) -> Document:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +17,37 @@ from tensor_round.contract.rounding import Rounding
 Document = dict[str, Any]
 #: Fields set in the dialect's example, at dotted paths; several documents with one outcome.
 Changes = dict[str, Any] | list[dict[str, Any]]
+#: What is set, and the call's attributes by dotted path, or functions of the call; None for the
+#: example's own call.
+Accepted = tuple[Changes, dict[str, Any] | None]
+#: A field, or ``field[place of the fault]``, a value that it refuses, and a part of the message.
+Refusal = tuple[str, Any, str]
+#: What is set, and a part of the message at each path.
+Broken = tuple[Changes, dict[str, str]]
 #: A callable that must be refused, the place of its first fault, and a pattern of the message.
-Refused = tuple[Callable[[], object], tuple[str | int, ...], str]
+Refused = tuple[Callable[[], object], str, str]
 
 #: As a value of a change: the field is taken out.
-ABSENT = object()
+ABSENT = ...
+#: Datatypes of models.
+FLOATS = "FP16,BF16,FP32,FP64,UINT8:float8_e4m3fn,UINT8:float8_e5m2"
+INTEGERS = "INT8,INT16,INT32,INT64,UINT8,UINT16,UINT32,UINT64"
+#: The names of MLIR's types, which StableHLO has too.
+MLIR_TYPES = {
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
+    "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2",
+}  # fmt: skip
+
+
+def spelled(*values: Any, at: Sequence[str]) -> list[dict[str, Any]]:
+    """Changes that set these fields to each of the values."""
+    return [dict.fromkeys(at, value) for value in values]
+
+
+def shapes(at: str, *sizes: list[int]) -> list[Accepted]:
+    """Shapes that are accepted, by default those that any tensor may have."""
+    chosen = sizes or ([], [0], [3, 0], [2] * 9, [1] * 32)
+    return [({at: shape}, {"output.shape": tuple(shape)}) for shape in chosen]
 
 
 class Whole(str):
@@ -63,6 +89,11 @@ class Example:
         """What a request to the model says of the mode."""
         return {} if self.mode is None else {str(self.model.mode_parameter): self.mode}
 
+    @property
+    def every_shape(self) -> tuple[tuple[int, ...], ...]:
+        """Every shape that the numbers come in."""
+        return self.shapes or ((len(self.source),),)
+
     def arrays(self, dtype: str) -> tuple[Array, Array]:
         """What goes in and what must come out."""
         kind = BY_NAME[dtype].numpy
@@ -76,11 +107,10 @@ class DialectCases:
     ``example`` is that of the published contract, word for word; ``made`` is the same made in
     Python, and ``operator`` makes it on a tensor of a dtype and the sizes 2 and 3.
 
-    ``accepted`` have what their calls are: attributes by dotted path, or a function of the call;
-    None for the example's own call. ``refusals`` have a part of the message at each path.
-    ``refused`` are wrong arguments. ``words`` are operators as one word, ``wrong_words`` have a
-    part of the message, and ``spelling`` is the dialect's part of the sentence on all words.
-    ``fields`` are worth replacing with anything.
+    ``dtype_at`` and ``mode_at`` are the fields of its dtypes and modes. ``broken`` are refusals
+    that need several fields, or have several faults; ``refused`` are wrong arguments. ``words`` are
+    operators as one word, ``wrong_words`` have a part of the message, and ``spelling`` is the
+    dialect's part of the sentence on all words. ``optional`` fields are not in the example.
     """
 
     example: Document
@@ -88,12 +118,15 @@ class DialectCases:
     operator: tuple[tr.RoundOperator, AnyDType]
     dtypes: dict[str, str]
     modes: dict[str, Rounding]
-    accepted: dict[str, tuple[Changes, dict[str, Any] | None]]
-    refusals: dict[str, tuple[Changes, dict[str, str]]]
-    refused: dict[str, Refused]
+    dtype_at: tuple[str, ...] = ()
+    mode_at: str = ""
+    accepted: list[Accepted]
+    refusals: list[Refusal]
+    broken: list[Broken] = field(default_factory=list)
+    refused: list[Refused]
     words: dict[str, tr.RoundOperator]
     wrong_words: dict[str, str]
     spelling: str
-    fields: tuple[str, ...]
+    optional: tuple[str, ...] = ()
     model: Model
     examples: dict[str, Example] = field(default_factory=dict)

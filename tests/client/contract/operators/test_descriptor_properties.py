@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.cases.descriptors import CASES, varied
+from support.cases.descriptors import CASES, paths, varied
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, RequestRefused, problem
 from tensor_round.contract.operators import parse, resolve_json, validate
@@ -41,7 +41,8 @@ def mutants(draw: st.DrawFn) -> Any:
     """An example with one or two of its fields replaced by anything."""
     dialect = draw(st.sampled_from(sorted(CASES)))
     document = varied(dialect, {})
-    for path in draw(st.lists(st.sampled_from(CASES[dialect].fields), min_size=1, max_size=2)):
+    fields = [*paths(document), *CASES[dialect].optional, "unknown"]
+    for path in draw(st.lists(st.sampled_from(fields), min_size=1, max_size=2)):
         *parents, field = path.split(".")
         place: Any = document
         for parent in parents:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
+from itertools import product
 from operator import attrgetter
 from pathlib import Path
 from types import UnionType
@@ -20,11 +21,9 @@ import pytest
 
 import tensor_round as tr
 from support.cases import descriptors
-from support.cases.descriptors import CASES, faults, resolved, varied
-from support.cases.dialect import Changes, DialectCases, Whole
+from support.cases.descriptors import CASES, NUMBERED, NUMBERS, faults, resolved, varied
+from support.cases.dialect import Broken, Changes, DialectCases, Whole
 from support.cases.every import every
-from support.cases.specifications import CASES as NUMBERS
-from support.cases.specifications import EXAMPLES
 from tensor_round.contract import operators
 from tensor_round.contract.operators import DIALECTS, as_operator, operator_of
 from tensor_round.contract.operators.model import OneOf
@@ -35,12 +34,12 @@ from tensor_round_verify.reference import bits_type, rounded
 each_dialect = pytest.mark.parametrize("dialect", CASES)
 
 
-def each(kind: Callable[[DialectCases], Mapping[str, Any]]) -> Any:
-    """A case a test: of every dialect, those of one kind, by their names."""
+def each(kind: Callable[[DialectCases], Iterable[Sequence[Any]]]) -> Any:
+    """A case a test: of every dialect, those of one kind."""
     found = [
-        pytest.param(dialect, case, id=f"{dialect}-{name[:60]}")
+        pytest.param(dialect, case, id=f"{dialect}-{case[callable(case[0])]}"[:80])
         for dialect, cases in CASES.items()
-        for name, case in kind(cases).items()
+        for case in kind(cases)
     ]
     return pytest.mark.parametrize(("dialect", "case"), found)
 
@@ -64,6 +63,17 @@ def test_the_tables_are_the_specification_s(dialect: str) -> None:
     assert {name for version in row.versions for name in version.dtypes} == row.dtypes.keys()
 
 
+@each_dialect
+def test_each_dtype_and_mode_is_accepted_as_the_table_has_it(dialect: str) -> None:
+    cases = CASES[dialect]
+    modes = cases.modes if cases.mode_at else {"": Rounding.TIES_TO_EVEN}
+    for name, mode in product(cases.dtypes, modes) if cases.dtype_at else ():
+        changes = {**dict.fromkeys(cases.dtype_at, name), cases.mode_at: mode}
+        call = resolved(varied(dialect, {at: value for at, value in changes.items() if at}))
+        assert (call.input.dtype.name, call.rounding) == (cases.dtypes[name], modes[mode])
+        assert call.is_in_place
+
+
 @each(lambda cases: cases.accepted)
 def test_accepted_descriptor_resolves_to_its_call(dialect: str, case: Any) -> None:
     changes, expected = case
@@ -76,7 +86,14 @@ def test_accepted_descriptor_resolves_to_its_call(dialect: str, case: Any) -> No
             assert attrgetter(path)(call) == (value(call) if callable(value) else value), path
 
 
-@each(lambda cases: cases.refusals)
+def refusals(cases: DialectCases) -> Iterator[Broken]:
+    for place, value, part in cases.refusals:
+        field = place.partition("[")[0]
+        yield {field: value}, {place.replace("[", ".").rstrip("]"): part}
+    yield from cases.broken
+
+
+@each(refusals)
 def test_broken_rule_is_refused_with_its_place_and_reason(dialect: str, case: Any) -> None:
     changes, expected = case
     for document in documents(dialect, changes):
@@ -137,10 +154,10 @@ def test_each_dtype_is_taken_or_refused_by_the_dialect_s_own_rule(dialect: str, 
             operator.prepare(dtype, (2,))
 
 
-def refuses(make: Callable[[], object], loc: tuple[str | int, ...], why: str) -> None:
+def refuses(make: Callable[[], object], place: str, why: str) -> None:
     with pytest.raises(tr.InvalidDescriptor, match=why) as caught:
         make()
-    assert caught.value.faults[0].loc == loc
+    assert ".".join(map(str, caught.value.faults[0].loc)) == place
     assert (caught.value.status, caught.value.code) == (422, "invalid_descriptor")
 
 
@@ -154,14 +171,14 @@ ANY_OPERATOR: Any = as_operator
 
 
 @pytest.mark.parametrize(
-    ("given", "loc", "why"),
+    ("given", "place", "why"),
     [("round", "operator", 'got "round"'), (7, "rounding", "got 7")],
 )
-def test_invalid_operator_is_refused(given: Any, loc: str, why: str) -> None:
-    refuses(lambda: ANY_OPERATOR(given), (loc,), why)
+def test_invalid_operator_is_refused(given: Any, place: str, why: str) -> None:
+    refuses(lambda: ANY_OPERATOR(given), place, why)
 
 
-@each(lambda cases: {text: (text, operator) for text, operator in cases.words.items()})
+@each(lambda cases: cases.words.items())
 def test_an_operator_in_one_word(dialect: str, case: tuple[str, tr.RoundOperator]) -> None:
     text, operator = case
     assert operator_from_text(text) == operator
@@ -176,7 +193,7 @@ def told_of(text: str) -> str:
     return fault.msg
 
 
-@each(lambda cases: {text: (text, why) for text, why in cases.wrong_words.items()})
+@each(lambda cases: cases.wrong_words.items())
 def test_a_wrong_word_is_refused_with_why(dialect: str, case: tuple[str, str]) -> None:
     text, why = case
     assert why in told_of(text)
@@ -196,13 +213,13 @@ def test_unknown_word_lists_the_accepted_ones() -> None:
 def test_each_specification_s_numbers_are_those_of_its_direction() -> None:
     def check(case: tuple[str, str]) -> None:
         name, dtype = case
-        source, result = EXAMPLES[name].arrays(dtype)
-        call = EXAMPLES[name].operator.prepare(dtype, (1, 1, 1, source.size)).call
+        source, result = NUMBERS[name].arrays(dtype)
+        call = NUMBERS[name].operator.prepare(dtype, (1, 1, 1, source.size)).call
         bits = bits_type(dtype)
         got = rounded(source.view(bits), dtype, call.rounding.value)
         assert np.array_equal(got, result.view(bits))
 
-    every(check, NUMBERS)
+    every(check, NUMBERED)
 
 
 @each_dialect

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.cases.specifications import EXAMPLES
+from support.cases.descriptors import NUMBERS
 from support.http.inference_form import document, tensor
 from support.segments import PREFIX, Segment, segment
 from support.services.server import Service
@@ -50,7 +50,7 @@ def place(region: str, offset: int, nbytes: int) -> dict[str, Any]:
 
 def bound(level: str, mode: str, dtype: str, where: int, to: int) -> dict[str, Any]:
     """A request whose tensors are bound there."""
-    example = EXAMPLES[f"directml, {level}, {mode}"]
+    example = NUMBERS[f"directml, {level}, {mode}"]
     source, _ = example.arrays(dtype)
     datatype = {"float32": "FP32", "float16": "FP16"}[dtype]
     shape = [1, 1, 3, 3] if level == "2_1" else [9]
@@ -73,7 +73,7 @@ EACH = pytest.mark.parametrize(("level", "mode", "dtype"), CASES)
 def test_the_table_in_place_and_apart(
     caller: Caller, owned: Segment, level: str, mode: str, dtype: str, apart: int
 ) -> None:
-    source, result = EXAMPLES[f"directml, {level}, {mode}"].arrays(dtype)
+    source, result = NUMBERS[f"directml, {level}, {mode}"].arrays(dtype)
     where, to = 64, 64 + apart * source.nbytes
     owned.memory[:] = 7
     owned.memory[where : where + source.nbytes] = source.view(np.uint8)
@@ -89,7 +89,7 @@ def test_the_table_in_place_and_apart(
 def test_any_other_overlap_is_an_error_and_changes_nothing(
     caller: Caller, owned: Segment, level: str, mode: str, dtype: str, shift: int
 ) -> None:
-    source, _ = EXAMPLES[f"directml, {level}, {mode}"].arrays(dtype)
+    source, _ = NUMBERS[f"directml, {level}, {mode}"].arrays(dtype)
     owned.memory[:] = 7
     owned.memory[64 : 64 + source.nbytes] = source.view(np.uint8)
     before = owned.memory.copy()

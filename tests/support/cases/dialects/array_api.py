@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensor_round as tr
-from support.cases.dialect import ABSENT, DialectCases, Example, Model
+from support.cases.dialect import ABSENT, INTEGERS, DialectCases, Example, Model, shapes
 from tensor_round.contract.rounding import Rounding
 
 DTYPES = (
@@ -18,8 +18,7 @@ OPS = {
     "ceil": Rounding.TOWARD_POSITIVE,
     "floor": Rounding.TOWARD_NEGATIVE,
 }
-DATATYPES = "FP32,FP64,INT8,INT16,INT32,INT64,UINT8,UINT16,UINT32,UINT64"
-MODEL = Model("array_api_round", "x", "out", "op", {"2021.12": (DATATYPES, "0-32")})
+MODEL = Model("array_api_round", "x", "out", "op", {"2021.12": (f"FP32,FP64,{INTEGERS}", "0-32")})
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.ArrayAPIRound
 #: Its rules by example: "the even integer closest", "closest to zero", "not less", "not greater".
@@ -36,47 +35,24 @@ CASES = DialectCases(
     operator=(tr.ArrayAPIRound("round"), "float32"),
     dtypes={name: name for name in DTYPES},
     modes=OPS,
-    accepted={
-        **{
-            f"{op} of {dtype}": (
-                {"op": op, "x.dtype": dtype},
-                {"input.dtype.name": dtype, "rounding": rounding},
-            )
-            for dtype in DTYPES
-            for op, rounding in OPS.items()
-        },
-        **{
-            f"the shape {shape}": ({"x.shape": shape}, {"output.shape": tuple(shape)})
-            for shape in ([], [0], [3, 0], [2] * 9, [1] * 32)
-        },
-    },
-    refusals={
-        "complex numbers": (
-            {"x.dtype": "complex128"},
-            {"x.dtype": "got complex128: its parts are rounded one by one"},
-        ),
-        "a type that the standard has not": (
-            {"x.dtype": "float16"},
-            {"x.dtype": "array_api takes float32, float64, int8, "},
-        ),
-        "bool, which is not numeric": ({"x.dtype": "bool"}, {"x.dtype": "takes float32"}),
-        "no type": ({"x.dtype": ABSENT}, {"x.dtype": "is required"}),
-        "NumPy's name": (
-            {"op": "rint"},
-            {"op": 'array_api takes round, trunc, ceil, floor, got "rint'},
-        ),
-        "no function": ({"op": ABSENT}, {"op": "is required"}),
-        "decimals": ({"decimals": 0}, {"decimals": "unknown field"}),
-        "a negative size": ({"x.shape": [-1]}, {"x.shape.0": "must be at least 0, got -1"}),
-        "33 dimensions": ({"x.shape": [1] * 33}, {"x.shape": "at most 32 dimensions, got 33"}),
-    },
-    refused={
-        "op": (lambda: ANY("rint"), ("op",), "round, trunc, ceil, floor"),
-    },
+    dtype_at=("x.dtype",),
+    mode_at="op",
+    accepted=shapes("x.shape"),
+    refusals=[
+        ("x.dtype", "complex128", "got complex128: its parts are rounded one by one"),
+        ("x.dtype", "float16", "array_api takes float32, float64, int8, "),
+        ("x.dtype", "bool", "takes float32"),
+        ("x.dtype", ABSENT, "is required"),
+        ("op", "rint", 'array_api takes round, trunc, ceil, floor, got "rint'),
+        ("op", ABSENT, "is required"),
+        ("decimals", 0, "unknown field"),
+        ("x.shape[0]", [-1], "must be at least 0, got -1"),
+        ("x.shape", [1] * 33, "at most 32 dimensions, got 33"),
+    ],
+    refused=[(lambda: ANY("rint"), "op", "round, trunc, ceil, floor")],
     words={"array_api:trunc": tr.ArrayAPIRound("trunc")},
     wrong_words={"array_api:rint": 'takes round, trunc, ceil, floor, got "rint"'},
     spelling="array_api:OP (round, trunc, ceil, floor)",
-    fields=("dialect", "op", "x", "x.dtype", "x.shape"),
     model=MODEL,
     examples={
         op: Example(

@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import tensor_round as tr
-from support.cases.dialect import ABSENT, DialectCases, Example, Model
+from support.cases.dialect import ABSENT, FLOATS, MLIR_TYPES, DialectCases, Example, Model, shapes
 from tensor_round.contract.rounding import Rounding
 
-TYPES = {
-    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
-    "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2",
-}  # fmt: skip
 OPS = {
     "math.roundeven": Rounding.TIES_TO_EVEN,
     "math.round": Rounding.TIES_TO_AWAY,
@@ -19,8 +15,7 @@ OPS = {
     "math.ceil": Rounding.TOWARD_POSITIVE,
     "math.floor": Rounding.TOWARD_NEGATIVE,
 }
-DATATYPES = "FP16,BF16,FP32,FP64,UINT8:float8_e4m3fn,UINT8:float8_e5m2"
-MODEL = Model("mlir_math", "operand", "result", "op", {"1": (DATATYPES, "0-32")})
+MODEL = Model("mlir_math", "operand", "result", "op", {"1": (FLOATS, "0-32")})
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.MLIRRound
 #: The operands and results of MLIR's test-expand-math-approx.mlir; it has none for the other three.
@@ -44,50 +39,29 @@ CASES = DialectCases(
     example={"dialect": "mlir", "op": "math.round", "element_type": "f32", "shape": [2, 3]},
     made=tr.MLIRDescriptor(op="math.round", element_type="f32", shape=(2, 3)),
     operator=(tr.MLIRRound("math.round"), "<f4"),
-    dtypes=TYPES,
+    dtypes=MLIR_TYPES,
     modes=OPS,
-    accepted={
-        **{
-            f"{op} of {element_type}": (
-                {"op": op, "element_type": element_type},
-                {"input.dtype.name": dtype, "rounding": rounding, "is_in_place": True},
-            )
-            for element_type, dtype in TYPES.items()
-            for op, rounding in OPS.items()
-        },
-        **{
-            f"the shape {shape}": ({"shape": shape}, {"output.shape": tuple(shape)})
-            for shape in ([], [0], [3, 0], [2] * 9, [1] * 32)
-        },
-    },
-    refusals={
-        "an integer type": (
-            {"element_type": "i32"},
-            {"element_type": "mlir: math takes f16, bf16, f32, f64, f8E4M3FN, f8E5M2, got"},
-        ),
-        "the canonical name": ({"element_type": "float32"}, {"element_type": 'got "float32"'}),
-        "a float that is not here": ({"element_type": "f8E4M3"}, {"element_type": "takes f16"}),
-        "no type": ({"element_type": ABSENT}, {"element_type": "is required"}),
-        "an operation without its dialect": (
-            {"op": "round"},
-            {"op": "takes math.roundeven, math.round, math.trunc, math.ceil, math.floor, got"},
-        ),
-        "another dialect's operation": ({"op": "arith.truncf"}, {"op": 'got "arith.truncf"'}),
-        "no operation": ({"op": ABSENT}, {"op": "is required"}),
-        "no shape": ({"shape": ABSENT}, {"shape": "is required"}),
-        "a dynamic dimension": ({"shape": ["?"]}, {"shape.0": 'must be an integer, got "?"'}),
-        "a negative size": ({"shape": [-1]}, {"shape.0": "must be at least 0, got -1"}),
-        "33 dimensions": ({"shape": [1] * 33}, {"shape": "at most 32 dimensions, got 33"}),
-        "fast-math flags": ({"fastmath": "none"}, {"fastmath": "unknown field"}),
-    },
-    refused={
-        "op": (lambda: ANY("round"), ("op",), "math.roundeven, math.round"),
-        "integers": (
-            lambda: tr.MLIRRound().prepare("int32", (2,)),
-            ("element_type",),
-            'takes f16, .* got "int32"',
-        ),
-    },
+    dtype_at=("element_type",),
+    mode_at="op",
+    accepted=shapes("shape"),
+    refusals=[
+        ("element_type", "i32", "mlir: math takes f16, bf16, f32, f64, f8E4M3FN, f8E5M2, got"),
+        ("element_type", "float32", 'got "float32"'),
+        ("element_type", "f8E4M3", "takes f16"),
+        ("element_type", ABSENT, "is required"),
+        ("op", "round", "takes math.roundeven, math.round, math.trunc, math.ceil, math.floor, got"),
+        ("op", "arith.truncf", 'got "arith.truncf"'),
+        ("op", ABSENT, "is required"),
+        ("shape", ABSENT, "is required"),
+        ("shape[0]", ["?"], 'must be an integer, got "?"'),
+        ("shape[0]", [-1], "must be at least 0, got -1"),
+        ("shape", [1] * 33, "at most 32 dimensions, got 33"),
+        ("fastmath", "none", "unknown field"),
+    ],
+    refused=[
+        (lambda: ANY("round"), "op", "math.roundeven, math.round"),
+        (lambda: ANY().prepare("int32", (2,)), "element_type", 'takes f16, .* got "int32"'),
+    ],
     words={
         "mlir:math.round": tr.MLIRRound("math.round"),
         "mlir:math.roundeven": tr.MLIRRound(),
@@ -98,7 +72,6 @@ CASES = DialectCases(
         "mlir:math.round:f32": "write mlir:OP",
     },
     spelling="mlir:OP (math.roundeven, math.round, math.trunc, math.ceil, math.floor)",
-    fields=("dialect", "op", "element_type", "shape"),
     model=MODEL,
     examples={
         op: Example(

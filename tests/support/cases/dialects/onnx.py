@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensor_round as tr
-from support.cases.dialect import ABSENT, DialectCases, Example, Model, Whole
+from support.cases.dialect import ABSENT, DialectCases, Example, Model, Whole, shapes, spelled
 from tensor_round.contract.rounding import Rounding
 
 # TensorProto.DataType, type string, canonical dtype, the oldest opset that takes it
@@ -58,93 +58,67 @@ CASES = DialectCases(
     operator=(tr.OnnxRound(opset_version=22), "<f2"),
     dtypes={name: dtype for name, _, dtype, _ in TYPES},
     modes={},
-    accepted={
-        **{
-            f"{name} in opset {opset}": (
+    accepted=[
+        *[
+            (
                 of(opset, name, type_string),
-                {
-                    "input.dtype.name": dtype,
-                    "rounding": Rounding.TIES_TO_EVEN,
-                    "is_in_place": True,
-                },
+                {"input.dtype.name": dtype, "rounding": Rounding.TIES_TO_EVEN, "is_in_place": True},
             )
             for opset in OPSETS
             for name, type_string, dtype, since in TYPES
             if opset >= since
-        },
-        **{
-            f"the shape {shape}": ({"input.shape": shape}, {"output.shape": tuple(shape)})
-            for shape in ([], [0], [3, 0], [2] * 9, [1] * 32)
-        },
-        "the default domain, by both names": ([{"domain": ""}, {"domain": "ai.onnx"}], None),
-    },
-    refusals={
-        **{
-            f"{name} in opset {opset}": (
-                of(opset, name, type_string),
-                {
-                    "input.elem_type": Whole(
-                        "onnx Round-11 (opsets 11 to 21) takes FLOAT16, FLOAT, DOUBLE, "
-                        f"got {name}, which needs opset {since} or newer"
-                    )
-                },
-            )
-            for opset in OPSETS
-            for name, type_string, _, since in TYPES
-            if opset < since
-        },
-        **{
-            f"the type {elem_type!r}": (
-                {"input.elem_type": elem_type},
-                {"input.elem_type": "onnx: Round takes FLOAT16, FLOAT, DOUBLE, BFLOAT16, got "},
-            )
-            for elem_type in NOT_ROUND
-        },
-        "before Round was": (
-            {"opset_version": 10},
-            {"opset_version": "onnx: Round was introduced in opset 11, got 10"},
-        ),
-        "opset 0": ({"opset_version": 0}, {"opset_version": "introduced in opset 11, got 0"}),
-        "a negative opset": ({"opset_version": -1}, {"opset_version": "introduced in opset 11"}),
-        "beyond the newest": (
-            {"opset_version": 29},
-            {"opset_version": "onnx: the newest opset known here is 28, got 29"},
-        ),
-        "far beyond": (
-            {"opset_version": 10**60},
-            {"opset_version": "got an integer of 200 bits"},
-        ),
-        "opset as text": ({"opset_version": "22"}, {"opset_version": "must be an integer"}),
-        "opset as float": ({"opset_version": 22.0}, {"opset_version": "must be an integer"}),
-        "opset as bool": ({"opset_version": True}, {"opset_version": "must be an integer"}),
-        "no opset": ({"opset_version": ABSENT}, {"opset_version": "is required"}),
-        "another operator": ({"op_type": "Ceil"}, {"op_type": "must be 'Round', got \"Ceil\""}),
-        "lower case": ({"op_type": "round"}, {"op_type": "must be 'Round'"}),
-        "no operator": ({"op_type": ABSENT}, {"op_type": "is required"}),
-        "no input": ({"input": ABSENT}, {"input": "is required"}),
-        "no type": ({"input.elem_type": ABSENT}, {"input.elem_type": "is required"}),
-        "no shape": ({"input.shape": ABSENT}, {"input.shape": "is required"}),
-        "a symbolic dimension": ({"input.shape": ["N"]}, {"input.shape.0": 'an integer, got "N"'}),
-        "a negative dimension": ({"input.shape": [-1]}, {"input.shape.0": "at least 0"}),
-        "33 dimensions": (
-            {"input.shape": [1] * 33},
-            {"input.shape": "at most 32 dimensions, got 33"},
-        ),
-        "strides, which ONNX has not": ({"input.strides": [1]}, {"input.strides": "unknown field"}),
-        "a mode, which Round has not": ({"mode": "half_to_even"}, {"mode": "unknown field"}),
-        "another domain": ({"domain": "com.microsoft"}, {"domain": "must be '' or 'ai.onnx', got"}),
-        "a null domain": ({"domain": None}, {"domain": "got null"}),
-    },
-    refused={
-        "opset-old": (lambda: ANY(10), ("opset_version",), "opset 11"),
-        "opset-new": (lambda: ANY(99), ("opset_version",), "newest"),
-        "opset-bool": (lambda: ANY(True), ("opset_version",), "integer"),
-        "bfloat16": (
-            lambda: tr.OnnxRound(opset_version=21).prepare("bfloat16", (2,)),
-            ("input", "elem_type"),
-            "Round-11",
-        ),
-    },
+        ],
+        *shapes("input.shape"),
+        (spelled("", "ai.onnx", at=["domain"]), None),
+    ],
+    refusals=[
+        *[
+            ("input.elem_type", name, "onnx: Round takes FLOAT16, FLOAT, DOUBLE, BFLOAT16, got ")
+            for name in NOT_ROUND
+        ],
+        ("opset_version", 10, "onnx: Round was introduced in opset 11, got 10"),
+        ("opset_version", 0, "introduced in opset 11, got 0"),
+        ("opset_version", -1, "introduced in opset 11"),
+        ("opset_version", 29, "onnx: the newest opset known here is 28, got 29"),
+        ("opset_version", 10**60, "got an integer of 200 bits"),
+        ("opset_version", "22", "must be an integer"),
+        ("opset_version", 22.0, "must be an integer"),
+        ("opset_version", True, "must be an integer"),
+        ("opset_version", ABSENT, "is required"),
+        ("op_type", "Ceil", "must be 'Round', got \"Ceil\""),
+        ("op_type", "round", "must be 'Round'"),
+        ("op_type", ABSENT, "is required"),
+        ("input", ABSENT, "is required"),
+        ("input.elem_type", ABSENT, "is required"),
+        ("input.shape", ABSENT, "is required"),
+        ("input.shape[0]", ["N"], 'an integer, got "N"'),
+        ("input.shape[0]", [-1], "at least 0"),
+        ("input.shape", [1] * 33, "at most 32 dimensions, got 33"),
+        ("input.strides", [1], "unknown field"),
+        ("mode", "half_to_even", "unknown field"),
+        ("domain", "com.microsoft", "must be '' or 'ai.onnx', got"),
+        ("domain", None, "got null"),
+    ],
+    broken=[
+        (
+            of(opset, name, type_string),
+            {
+                "input.elem_type": Whole(
+                    "onnx Round-11 (opsets 11 to 21) takes FLOAT16, FLOAT, DOUBLE, "
+                    f"got {name}, which needs opset {since} or newer"
+                )
+            },
+        )
+        for opset in OPSETS
+        for name, type_string, _, since in TYPES
+        if opset < since
+    ],
+    refused=[
+        (lambda: ANY(10), "opset_version", "opset 11"),
+        (lambda: ANY(99), "opset_version", "newest"),
+        (lambda: ANY(True), "opset_version", "integer"),
+        (lambda: ANY(21).prepare("bfloat16", (2,)), "input.elem_type", "Round-11"),
+    ],
     words={"onnx": tr.OnnxRound(), "onnx:11": tr.OnnxRound(11)},
     wrong_words={
         "onnx:": "onnx:OPSET (11 to 28)",
@@ -154,7 +128,6 @@ CASES = DialectCases(
         "onnx:22:x": "write onnx or onnx:OPSET",
     },
     spelling="onnx or onnx:OPSET (11 to 28)",
-    fields=("dialect", "op_type", "opset_version", "input", "input.elem_type", "input.shape"),
     model=MODEL,
     examples={
         f"Round-{opset}, {name}": Example(

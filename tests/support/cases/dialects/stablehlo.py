@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import tensor_round as tr
-from support.cases.dialect import ABSENT, DialectCases, Example, Model
+from support.cases.dialect import ABSENT, FLOATS, MLIR_TYPES, DialectCases, Example, Model
 from tensor_round.contract.rounding import Rounding
 
-TYPES = {
-    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
-    "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2",
-}  # fmt: skip
 OPS = {"round_nearest_even": Rounding.TIES_TO_EVEN, "round_nearest_afz": Rounding.TIES_TO_AWAY}
 SHAPES: dict[str, tuple[int, ...]] = {
     "tensor<f32>": (),
@@ -45,8 +41,7 @@ NO_OPERANDS = {
     "tensor<2x!quant.uniform<i8:f32, 0.5>>": NO_TYPE,
     "tensor<2xf16, #stablehlo.bounds<2>>": NO_TYPE,
 }
-DATATYPES = "FP16,BF16,FP32,FP64,UINT8:float8_e4m3fn,UINT8:float8_e5m2"
-MODEL = Model("stablehlo_round_nearest", "operand", "result", "op", {"1": (DATATYPES, "0-32")})
+MODEL = Model("stablehlo_round_nearest", "operand", "result", "op", {"1": (FLOATS, "0-32")})
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.StableHLORound
 #: The example that both of its operations have.
@@ -59,38 +54,29 @@ CASES = DialectCases(
     example={"dialect": "stablehlo", "op": "round_nearest_afz", "operand": "tensor<2x3xf16>"},
     made=tr.StableHLODescriptor(op="round_nearest_afz", operand="tensor<2x3xf16>"),
     operator=(tr.StableHLORound("stablehlo.round_nearest_afz"), "float16"),
-    dtypes=TYPES,
+    dtypes=MLIR_TYPES,
     modes=OPS,
-    accepted={
-        **{
-            f"{prefix}{op} of {element}": (
+    accepted=[
+        *[
+            (
                 {"op": prefix + op, "operand": f"tensor<5x{element}>"},
                 {"input.dtype.name": dtype, "rounding": rounding},
             )
-            for element, dtype in TYPES.items()
+            for element, dtype in MLIR_TYPES.items()
             for op, rounding in OPS.items()
             for prefix in ("", "stablehlo.")
-        },
-        **{
-            operand[:40]: ({"operand": operand}, {"output.shape": shape})
-            for operand, shape in SHAPES.items()
-        },
-    },
-    refusals={
-        **{
-            f"the operand {operand[:40]}": ({"operand": operand}, {"operand": why})
-            for operand, why in NO_OPERANDS.items()
-        },
-        "another operation": (
-            {"op": "ceil"},
-            {"op": 'stablehlo takes round_nearest_even, round_nearest_afz, got "ceil"'},
-        ),
-        "no operation": ({"op": ABSENT}, {"op": "is required"}),
-        "no operand": ({"operand": ABSENT}, {"operand": "is required"}),
-        "a tensor as an object": ({"operand": {"shape": [2]}}, {"operand": "must be a string"}),
-        "a result": ({"result": "tensor<2x3xf16>"}, {"result": "unknown field"}),
-    },
-    refused={"op": (lambda: ANY("round"), ("op",), "round_nearest_afz")},
+        ],
+        *[({"operand": operand}, {"output.shape": shape}) for operand, shape in SHAPES.items()],
+    ],
+    refusals=[
+        ("op", "ceil", 'stablehlo takes round_nearest_even, round_nearest_afz, got "ceil"'),
+        ("op", ABSENT, "is required"),
+        ("operand", ABSENT, "is required"),
+        ("operand", {"shape": [2]}, "must be a string"),
+        ("result", "tensor<2x3xf16>", "unknown field"),
+    ],
+    broken=(*[({"operand": operand}, {"operand": why}) for operand, why in NO_OPERANDS.items()],),
+    refused=[(lambda: ANY("round"), "op", "round_nearest_afz")],
     words={
         "stablehlo:round_nearest_afz": tr.StableHLORound("round_nearest_afz"),
         "stablehlo:stablehlo.round_nearest_even": tr.StableHLORound(),
@@ -100,14 +86,13 @@ CASES = DialectCases(
         "stablehlo:floor": 'takes round_nearest_even, round_nearest_afz, got "floor"',
     },
     spelling="stablehlo:OP (round_nearest_even, round_nearest_afz)",
-    fields=("dialect", "op", "operand"),
     model=MODEL,
     examples={
         op: Example(
             tr.StableHLORound(op),
             (-2.5, 0.4, 0.5, 0.6, 2.5),
             result,
-            tuple(TYPES.values()),
+            tuple(MLIR_TYPES.values()),
             MODEL,
             "1",
             op,
