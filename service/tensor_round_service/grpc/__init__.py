@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..features import Feature, Site
 from ..gate import Gate
-from ..oip.inference import OpenInference
 from . import control, health
 from .http2.connection import Successor
 from .infer import InferMethods
@@ -16,12 +15,11 @@ def feature(site: Site) -> Feature:
     """gRPC, unless the setting GRPC turns it off."""
     if not site.settings.grpc:
         return Feature()
-    offered: OpenInference = site.provided["oip"]
-    infer = InferMethods(offered.inference)
+    infer = InferMethods(site.provided["inference"])
     methods = {
         f"/{control.SERVICE}/ModelInfer": infer.infer,
         f"/{control.SERVICE}/ModelStreamInfer": infer.infer_stream,
-        **control.control_methods(offered.calls),
+        **control.control_methods(site.provided["calls"]),
         **health.health_methods(site.readiness.check, lambda: site.lifecycle.draining),
         **reflection_methods(),
     }

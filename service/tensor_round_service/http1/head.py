@@ -91,7 +91,7 @@ class RequestHead:
         self.path, self.query = path, query
         self.fields = fields
         values = self.values = dict(fields)
-        self.repeated = _NONE if len(values) == len(fields) else _join(fields, values)
+        self.repeated = _NONE if len(values) == len(fields) else join_repeated(fields, values)
         self.authority = values.get(b"host")
         if target[:1] != b"/" and (named := _AUTHORITY.match(target)):
             self.authority = named[1]  # it overrides Host (RFC 9112, section 3.2.2)
@@ -177,7 +177,7 @@ def path_of(received: bytes) -> str:
     return rest.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
 
 
-def _join(fields: list[Header], values: dict[bytes, bytes]) -> frozenset[bytes]:
+def join_repeated(fields: list[Header], values: dict[bytes, bytes]) -> frozenset[bytes]:
     """Join the values of repeated lines in ``values``; return the names of such lines."""
     lines: dict[bytes, list[bytes]] = {}
     for name, value in fields:

@@ -17,7 +17,7 @@ from .control import control_rows
 from .cuda_memory import CudaSharedMemory
 from .executor import InferenceExecutor
 from .infer import inference_rows
-from .inference import Inference, OpenInference
+from .inference import Inference
 from .operations import TAG, complete, schemas
 from .plan import NO_SHARED_MEMORY
 from .posix_memory import PosixSharedMemory
@@ -53,7 +53,7 @@ def feature(site: Site) -> Feature:
             tag={"name": TAG, "description": _DESCRIPTION},
             complete=complete,
         ),
-        provides={"oip": OpenInference(inference, calls)},
+        provides={"inference": inference, "calls": calls},
     )
 
 

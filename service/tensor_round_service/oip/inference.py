@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
 
@@ -15,20 +13,10 @@ from ..content.sources import ByteSource, expect_end
 from ..engine.engine import Engine
 from ..engine.job import Job
 from . import codec
-from .calls import Call
 from .executor import InferenceExecutor
 from .models import Model
 from .plan import NO_SHARED_MEMORY, InferencePlan, plan
 from .statistics import Statistics
-
-
-@dataclass(frozen=True, slots=True)
-class OpenInference:
-    """What the transports of the protocol share."""
-
-    inference: Inference
-    #: The calls without a tensor, by name.
-    calls: Mapping[str, Call]
 
 
 class Inference:

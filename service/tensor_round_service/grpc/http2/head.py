@@ -7,6 +7,7 @@ from copy import copy
 
 from tensor_round.contract.errors import HeadersTooLarge, RequestRefused
 
+from ...http1.head import join_repeated
 from .fields import Field
 
 #: Names, each with a line end behind it: tokens in lower case (RFC 9113, section 8.2.1).
@@ -57,7 +58,7 @@ class RequestHead:
         self.values = dict(self.fields)
         self.repeated: frozenset[bytes] = frozenset()
         if len(self.values) < len(self.fields):
-            self._join()
+            self.repeated = join_repeated(self.fields, self.values)
         host = self.values.get(b"host")
         self.authority = pseudo.get(b":authority") or host
         if host is not None and host.lower() != (self.authority or b"").lower():
@@ -76,14 +77,6 @@ class RequestHead:
         own = copy(self)
         own.values = dict(self.values)
         return own
-
-    def _join(self) -> None:
-        lines: dict[bytes, list[bytes]] = {}
-        for name, value in self.fields:
-            lines.setdefault(name, []).append(value)
-        repeated = {name: b", ".join(some) for name, some in lines.items() if len(some) > 1}
-        self.values.update(repeated)
-        self.repeated = frozenset(repeated)
 
 
 def check_trailers(fields: list[Field]) -> None:

@@ -196,9 +196,8 @@ class Session(Generic[S]):
 
     def _data(self, number: int, flags: int, length: int, padding: int) -> None:
         """Begin a frame of DATA. Its padding counts in the windows, too (section 6.1)."""
+        self._check_opened(number)
         stream = self.streams.get(number)
-        if stream is None and (number > self.last or not number & 1):
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "DATA on a stream that is not open")
         self.credit.window -= length
         if self.credit.window < 0:
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more DATA than the connection's window")
