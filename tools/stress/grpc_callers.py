@@ -30,7 +30,7 @@ from tensor_round_service.grpc.http2.frames import (
     Kind,
     Setting,
 )
-from tensor_round_service.grpc.http2.settings import read_settings
+from tensor_round_service.grpc.http2.limits import SessionLimits
 
 #: Bytes of a tensor, and how many different ones there are of each.
 _SIZES = (1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
@@ -320,7 +320,7 @@ class Connection:
         call = self._calls.get(frame.stream, _Call([], False))
         match frame.kind:
             case Kind.SETTINGS if not frame.flags & ACK:
-                values = read_settings(frame.payload, 100)
+                values = SessionLimits().read_settings(frame.payload)
                 more = values[Setting.INITIAL_WINDOW_SIZE] - self._first_room
                 self._first_room += more
                 self._room = {n: room + more * (n > 0) for n, room in self._room.items()}

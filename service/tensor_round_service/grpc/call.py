@@ -131,9 +131,9 @@ class Call:
         found = await self.begins()
         if found is None:
             raise PayloadSizeMismatch("the call has no message")
-        is_compressed, length, start = found
+        is_compressed, length, _ = found
         if length <= HEAD_BYTES and not is_compressed:  # also if the budget is used up
-            message = memoryview(await self.head(length) if len(start) < length else start)
+            message = memoryview(await self.head(length))
             if len(message) < length:
                 raise cut_off()
             self.stream.skip(PREFIX_BYTES + length)

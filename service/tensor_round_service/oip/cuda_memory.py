@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.quoting import shown
 
-from ..backends import Bytes
 from ..backends.cuda.device import DeviceBuffer, DeviceFailed
 from ..engine.engine import Engine
 from .codec import Region
@@ -82,14 +81,6 @@ class CudaSharedMemory(RegisteredMemory):
             mapping = self._map(base64.b64decode(found.key), device)
             self._mappings[found.token] = mapping
         return CudaPart(device, mapping.part(region.offset, region.offset + nbytes))
-
-    def download(self, source: CudaPart, target: Bytes) -> None:
-        """Copy from a device."""
-        self._engine.device_memory.download(source.device, source.buffer, target)
-
-    def upload(self, source: Bytes, target: CudaPart) -> None:
-        """Copy to a device."""
-        self._engine.device_memory.upload(target.device, source, target.buffer)
 
     def _map(self, handle: bytes, device: int) -> DeviceBuffer:
         try:

@@ -171,7 +171,8 @@ class InferenceExecutor:
         if self._is_on_device(plan.source):
             assert self._cuda_memory is not None
             memory = job.allocate(plan.call.input.byte_length)
-            self._cuda_memory.download(self._cuda_memory.part(plan.source, memory.size), memory)
+            part = self._cuda_memory.part(plan.source, memory.size)
+            self._engine.device_memory.download(part.device, part.buffer, memory)
             return memory
         with self._posix_part(plan.source, plan) as source:
             return self._read(source, job)
@@ -213,7 +214,7 @@ class InferenceExecutor:
             source = self._cuda_memory.part(plan.source, nbytes)
         else:
             memory = self._input(plan, job, pause) if received is None else received
-            self._cuda_memory.upload(memory, target)
+            self._engine.device_memory.upload(target.device, memory, target.buffer)
             source = target
         if source.device != target.device:
             raise InvalidDescriptor("the output's memory must be on the input's device")

@@ -35,7 +35,7 @@ from ..http1.head import RequestHead
 from ..http1.request import Request
 from ..http1.response import Response, field_name, of_type
 from ..routes.table import Row
-from ..routes.tensor_route import Handler, TensorRoute, content_of, text
+from ..routes.tensor_route import TensorRoute, content_of, text
 from . import codec
 from .inference import Inference
 from .models import MODELS, Model, find
@@ -61,8 +61,8 @@ def inference_rows(inference: Inference, listed_origins: Set[bytes] = frozenset(
     """The routes of every model and version, and what unknown ones get."""
 
     def row(path: str, model: Model) -> Row:
-        handlers = _InferRoute(inference, listed_origins, model)
-        route = TensorRoute(inference.engine, handlers.select_handler)
+        handler = _InferRoute(inference, listed_origins, model).infer
+        route = TensorRoute(inference.engine, lambda _content_type, _has_descriptor: handler)
         return Row(path, route, method="POST")
 
     for model in MODELS:
@@ -93,11 +93,7 @@ class _InferRoute:
         # Refusals are not cached.
         self._cached_plan = lru_cache(_CACHED_PLANS)(self._make_plan)
 
-    def select_handler(self, _content_type: bytes, _has_descriptor: bool) -> Handler:
-        """The handler; it is the same for all requests."""
-        return self._infer
-
-    async def _infer(self, request: Request, job: Job) -> Response:
+    async def infer(self, request: Request, job: Job) -> Response:
         """Infer, and count it in the statistics."""
         began = job.began = perf_counter_ns()
         counts = self.inference.counts

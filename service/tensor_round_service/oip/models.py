@@ -14,7 +14,7 @@ from tensor_round.contract.operators import DIALECTS, RoundOperator
 from tensor_round.contract.operators.dialect import Dialect, Version
 from tensor_round.contract.quoting import shown
 
-from ..documents import ConfigParameter, ModelConfig, ModelMetadata, TensorConfig, TensorMetadata
+from ..documents import ConfigParameter, ModelConfig, ModelMetadata
 
 #: Types without a name in the protocol are sent as this type; the parameter ``dtype`` names them.
 CARRIER = BY_NAME["uint8"]
@@ -130,41 +130,31 @@ def _protocol_name(dtype: DType) -> str:
 
 def metadata_of(model: Model) -> ModelMetadata:
     """The metadata of a model, with all versions of it."""
+    shape = list(model.advertised_shape)
     return {
         "name": model.name,
         "versions": [other.version for other in versions_of(model.name)],
         "platform": PLATFORM,
-        "inputs": [_tensor_metadata(model, model.input)],
-        "outputs": [_tensor_metadata(model, model.output)],
+        "inputs": [{"name": model.input, "datatype": _DATATYPE, "shape": shape}],
+        "outputs": [{"name": model.output, "datatype": _DATATYPE, "shape": shape}],
     }
-
-
-def _tensor_metadata(model: Model, name: str) -> TensorMetadata:
-    return {"name": name, "datatype": _DATATYPE, "shape": list(model.advertised_shape)}
 
 
 def config_of(model: Model) -> ModelConfig:
     """Triton's configuration of a model; ``parameters`` list all datatypes, ranks and modes."""
+    data_type, shape = f"TYPE_{_DATATYPE}", list(model.advertised_shape)
     return {
         "name": model.name,
         "platform": PLATFORM,
         "backend": PLATFORM,
         "version_policy": {"specific": {"versions": [model.version]}},
         "max_batch_size": 0,
-        "input": [_tensor_config(model, model.input)],
-        "output": [_tensor_config(model, model.output)],
+        "input": [{"name": model.input, "data_type": data_type, "dims": shape}],
+        "output": [{"name": model.output, "data_type": data_type, "dims": shape}],
         "model_transaction_policy": {"decoupled": False},
         "parameters": {
             name: ConfigParameter(string_value=value) for name, value in _parameters(model).items()
         },
-    }
-
-
-def _tensor_config(model: Model, name: str) -> TensorConfig:
-    return {
-        "name": name,
-        "data_type": f"TYPE_{_DATATYPE}",
-        "dims": list(model.advertised_shape),
     }
 
 

@@ -153,18 +153,14 @@ class Connection(ConnectionLifecycle):
                     opened.append(stream)
             # All frames of a read first: a small request is whole then, and never waits.
             for stream in opened:
-                self._start(stream)
+                rest = start_eagerly(self._serve(stream), self._server.loop)
+                if rest is not None:
+                    self._server.state.tasks.add(rest)
+                    rest.add_done_callback(self._server.state.tasks.discard)
         self._is_busy = False
         if self._state <= State.WORKING:
             self._send()
             self._settle()
-
-    def _start(self, stream: ServedStream) -> None:
-        tasks = self._server.state.tasks
-        rest = start_eagerly(self._serve(stream), self._server.loop)
-        if rest is not None:
-            tasks.add(rest)
-            rest.add_done_callback(tasks.discard)
 
     async def _serve(self, stream: ServedStream) -> None:
         """Have the handler respond, and give the stream's place to another."""
@@ -202,9 +198,8 @@ class Connection(ConnectionLifecycle):
         elif is_new:
             self._deadline.set(limits.receive_timeout)
 
-    def eof_received(self) -> bool:
-        """Close: without its acknowledgements no response can be sent."""
-        return False
+    # The end of what the peer sends closes the transport, as asyncio's protocols do by default:
+    # without the peer's acknowledgements no response can be sent.
 
     def connection_lost(self, error: Exception | None) -> None:
         """Raise :class:`ClientDisconnected` in the handlers that wait."""

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from .frames import Code
+from . import frames
+from .frames import SETTING, Code, Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,36 @@ class SessionLimits:
     idle_frames_an_answer: int = 3
     #: Bytes of acknowledgements and resets that a peer may leave unread.
     max_control_bytes: int = 128 << 10
+
+    def opening(self) -> bytes:
+        """What this side says first: its settings, and the window of the connection."""
+        values = {
+            Setting.MAX_CONCURRENT_STREAMS: self.streams,
+            Setting.INITIAL_WINDOW_SIZE: frames.FIRST_WINDOW,
+            Setting.MAX_FRAME_SIZE: frames.MAX_FRAME_BYTES,
+            Setting.MAX_HEADER_LIST_SIZE: self.max_list_bytes,
+        }
+        more = frames.FIRST_WINDOW - frames.DEFAULT_WINDOW
+        return frames.settings(values) + frames.window_update(0, more)
+
+    def read_settings(self, payload: bytes) -> dict[int, int]:
+        """The values in a peer's SETTINGS (RFC 9113, section 6.5.2); of one twice, the last.
+
+        Raises :class:`ConnectionFault` for a value out of its range, and for too many.
+        """
+        if len(payload) % SETTING.size:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "SETTINGS have a wrong length")
+        if len(payload) > self.max_settings * SETTING.size:
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "SETTINGS have too many values")
+        values = dict(SETTING.iter_unpack(payload))
+        if values.get(Setting.ENABLE_PUSH, 0) > 1:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "ENABLE_PUSH must be 0 or 1")
+        longest = values.get(Setting.MAX_FRAME_SIZE, frames.MIN_FRAME_BYTES)
+        if not frames.MIN_FRAME_BYTES <= longest <= frames.MAX_FRAME_BYTES:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "MAX_FRAME_SIZE is out of its range")
+        if values.get(Setting.INITIAL_WINDOW_SIZE, 0) > frames.MAX_WINDOW:
+            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE is too large")
+        return values
 
 
 class Allowance:

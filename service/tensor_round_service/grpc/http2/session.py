@@ -8,26 +8,10 @@ from typing import Generic
 from . import frames
 from .blocks import Block, BlockReader, first_part
 from .fields import TABLE_BYTES
-from .frames import (
-    ACK,
-    DEFAULT_WINDOW,
-    END_HEADERS,
-    END_STREAM,
-    FIRST_WINDOW,
-    HEAD_BYTES,
-    MAX_NUMBER,
-    MAX_WINDOW,
-    MIN_FRAME_BYTES,
-    PADDED,
-    PREFACE,
-    Code,
-    Kind,
-    Setting,
-)
+from .frames import Code, Kind, Setting
 from .head import MalformedHead, RequestHead, check_trailers
 from .limits import Allowance, ConnectionFault, Event, SessionLimits, StreamFault
 from .outbox import Outbox
-from .settings import opening, read_settings
 from .stream import Credit, S
 
 #: Makes a stream of its number, its head, the connection's credit and the peer's first window.
@@ -45,14 +29,14 @@ class Session(Generic[S]):
         self._make = make
         self._limits = limits
         self.outbox: Outbox[S] = Outbox()
-        self.outbox.control += opening(limits)
+        self.outbox.control += limits.opening()
         self.credit = Credit()
         #: Streams that are not over, or whose handlers are not.
         self.streams: dict[int, S] = {}
         #: The last stream that the peer has opened.
         self.last = 0
         #: The last stream that is served, as the peer was told; it never rises (section 6.8).
-        self._served = MAX_NUMBER
+        self._served = frames.MAX_NUMBER
         #: What has happened; who uses it takes it away.
         self.events: list[tuple[Event, S]] = []
         #: Why the connection ends, if it must.
@@ -71,7 +55,7 @@ class Session(Generic[S]):
         self._held = b""
         self._has_preface = self._has_settings = False
         #: The first window of streams to the peer.
-        self._first_window = DEFAULT_WINDOW
+        self._first_window = frames.DEFAULT_WINDOW
         #: Set while the peer's decoder waits for a size of the table (RFC 7541, section 4.2).
         self._table_size = b""
         #: Bytes that the peer may still send on streams that are over.
@@ -85,7 +69,7 @@ class Session(Generic[S]):
 
     # Receiving.
 
-    def receive(self, received: memoryview, may_open: int = MAX_NUMBER) -> None:
+    def receive(self, received: memoryview, may_open: int = frames.MAX_NUMBER) -> None:
         """Use received bytes, up to the head of a stream beyond so many that may be opened.
 
         The next call, which may bring nothing, uses the rest. After a fault all is ignored.
@@ -134,11 +118,11 @@ class Session(Generic[S]):
         """Use the whole frames and all DATA; return where the rest begins."""
         at, end = 0, len(data)
         if not self._has_preface:
-            if data[: len(PREFACE)] != PREFACE[:end]:
+            if data[: len(frames.PREFACE)] != frames.PREFACE[:end]:
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "the preface is not that of HTTP/2")
-            if end < len(PREFACE):
+            if end < len(frames.PREFACE):
                 return 0
-            self._has_preface, at = True, len(PREFACE)
+            self._has_preface, at = True, len(frames.PREFACE)
         while at < end:
             if self._content_left:
                 piece = data[at : at + self._content_left]
@@ -158,28 +142,28 @@ class Session(Generic[S]):
 
     def _frame(self, data: memoryview, at: int, end: int) -> int:
         """Use one frame, of DATA its head alone; return its end, or ``at`` if it is not whole."""
-        body = at + HEAD_BYTES
+        body = at + frames.HEAD_BYTES
         if end < body:
             return at
         length, kind, flags, number = frames.read_head(data, at)
         if self._block is not None and (kind != Kind.CONTINUATION or number != self._block.number):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a header block is not finished")
         if not self._has_settings:
-            if kind != Kind.SETTINGS or flags & ACK:
+            if kind != Kind.SETTINGS or flags & frames.ACK:
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "the first frame must be SETTINGS")
             self._has_settings = True
         if kind == Kind.DATA:
             padding = 0
-            if flags & PADDED and length:
+            if flags & frames.PADDED and length:
                 if end == body:
                     return at
                 padding = data[body] + 1
-            if padding > length or (flags & PADDED and not length):
+            if padding > length or (flags & frames.PADDED and not length):
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "the padding is longer than its frame")
             self.frames += 1
             self._data(number, flags, length, padding)
             return body + (padding > 0)
-        if length > MIN_FRAME_BYTES:
+        if length > frames.MIN_FRAME_BYTES:
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame is longer than it may be")
         if end < body + length:
             return at
@@ -214,9 +198,9 @@ class Session(Generic[S]):
             if self._late < 0:
                 raise ConnectionFault(Code.STREAM_CLOSED, "DATA on a stream that is over")
             stream = None
-        if padding or not (length or flags & END_STREAM):
+        if padding or not (length or flags & frames.END_STREAM):
             self._spend_idle()
-        self._data_of, self._is_last = stream, bool(flags & END_STREAM)
+        self._data_of, self._is_last = stream, bool(flags & frames.END_STREAM)
         # The byte that tells the padding is passed by the caller.
         self._content_left, self._padding_left = length - padding, max(0, padding - 1)
         if not self._content_left:
@@ -258,7 +242,7 @@ class Session(Generic[S]):
             self._block_part(flags, self._block, payload)
         elif kind == Kind.WINDOW_UPDATE:
             self._spend_idle()
-            self._window_update(number, int.from_bytes(payload, "big") & MAX_WINDOW)
+            self._window_update(number, int.from_bytes(payload, "big") & frames.MAX_WINDOW)
         elif kind == Kind.SETTINGS:
             self._settings(flags, payload)
         elif kind == Kind.RST_STREAM:
@@ -271,16 +255,16 @@ class Session(Generic[S]):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a client does not push")
         else:
             self._spend_idle()
-            if kind == Kind.PING and not flags & ACK:
-                self.outbox.control += frames.frame(Kind.PING, ACK, 0, payload)
+            if kind == Kind.PING and not flags & frames.ACK:
+                self.outbox.control += frames.frame(Kind.PING, frames.ACK, 0, payload)
 
     def _settings(self, flags: int, payload: bytes) -> None:
         self._spend_idle()
-        if flags & ACK:
+        if flags & frames.ACK:
             if payload:
                 raise ConnectionFault(Code.FRAME_SIZE_ERROR, "an acknowledgement has values")
             return
-        values = read_settings(payload, self._limits.max_settings)
+        values = self._limits.read_settings(payload)
         self.outbox.max_frame = values.get(Setting.MAX_FRAME_SIZE, self.outbox.max_frame)
         if values.get(Setting.HEADER_TABLE_SIZE, TABLE_BYTES) < TABLE_BYTES:
             self._table_size = b"\x20"
@@ -288,10 +272,10 @@ class Session(Generic[S]):
         more, self._first_window = first - self._first_window, first
         for stream in self.streams.values() if more else ():
             stream.send_window += more
-            if stream.send_window > MAX_WINDOW:
+            if stream.send_window > frames.MAX_WINDOW:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a window overflows")
             self.outbox.give_turn(stream)
-        self.outbox.control += frames.frame(Kind.SETTINGS, ACK, 0)
+        self.outbox.control += frames.frame(Kind.SETTINGS, frames.ACK, 0)
 
     def _window_update(self, number: int, nbytes: int) -> None:
         if not nbytes:
@@ -307,7 +291,7 @@ class Session(Generic[S]):
         else:
             self.outbox.window += nbytes
             widest = self.outbox.window
-        if widest > MAX_WINDOW:
+        if widest > frames.MAX_WINDOW:
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a window overflows")
 
     def _block_part(self, flags: int, block: Block, part: bytes) -> None:
@@ -315,7 +299,7 @@ class Session(Generic[S]):
         if not part:
             self._spend_idle()
         block.add(part)
-        if not flags & END_HEADERS:
+        if not flags & frames.END_HEADERS:
             self._block = block
             return
         self._block, number = None, block.number
@@ -371,7 +355,7 @@ class Session(Generic[S]):
         stream = self.streams.get(number)
         if stream is None:
             # It was refused with its head; what it may send is not known to be over.
-            self._late += FIRST_WINDOW
+            self._late += frames.FIRST_WINDOW
         elif not stream.is_reset:
             self._close(stream)
         self._spend_reset()
@@ -407,9 +391,9 @@ class Session(Generic[S]):
     def open_window(self, stream: S) -> None:
         """Let the peer send what a target misses, or what may come before anybody asks for it."""
         if not (stream.is_ended or stream.is_reset):
-            wanted = stream.missing or FIRST_WINDOW - len(stream.unread)
-            more = min(wanted, MAX_WINDOW) - stream.window
-            if more > 0 and (stream.missing or more >= FIRST_WINDOW // 2):
+            wanted = stream.missing or frames.FIRST_WINDOW - len(stream.unread)
+            more = min(wanted, frames.MAX_WINDOW) - stream.window
+            if more > 0 and (stream.missing or more >= frames.FIRST_WINDOW // 2):
                 self._widen(stream, more)
         self._balance()
 
@@ -425,12 +409,12 @@ class Session(Generic[S]):
         rest of a frame under way has been taken off the window: it is not let come twice.
         """
         credit = self.credit
-        while credit.unread > 2 * FIRST_WINDOW + credit.expected:
+        while credit.unread > 2 * frames.FIRST_WINDOW + credit.expected:
             fullest = max(self.streams.values(), key=lambda stream: len(stream.unread))
             self.reset(fullest, Code.ENHANCE_YOUR_CALM)
-        most = FIRST_WINDOW + credit.expected - credit.unread - self._content_left
-        more = min(most, MAX_WINDOW) - credit.window
-        if more >= FIRST_WINDOW // 2 or (more > 0 and credit.expected > credit.window):
+        most = frames.FIRST_WINDOW + credit.expected - credit.unread - self._content_left
+        more = min(most, frames.MAX_WINDOW) - credit.window
+        if more >= frames.FIRST_WINDOW // 2 or (more > 0 and credit.expected > credit.window):
             credit.window += more
             self.outbox.control += frames.window_update(0, more)
 
@@ -482,7 +466,7 @@ class Session(Generic[S]):
 
     def announce_end(self) -> None:
         """Ask the peer to open no more streams; those on their way are served."""
-        self.outbox.control += frames.goaway(MAX_NUMBER, Code.NO_ERROR)
+        self.outbox.control += frames.goaway(frames.MAX_NUMBER, Code.NO_ERROR)
 
     def refuse_streams(self) -> None:
         """Serve no streams but those that are open."""

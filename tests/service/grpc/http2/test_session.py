@@ -26,15 +26,14 @@ from tensor_round_service.grpc.http2.frames import (
     Setting,
     frame,
 )
-from tensor_round_service.grpc.http2.limits import Event
-from tensor_round_service.grpc.http2.settings import read_settings
+from tensor_round_service.grpc.http2.limits import Event, SessionLimits
 
 CONTENT = bytes(range(256)) * 40
 
 
 def test_it_begins_with_settings() -> None:
     hello, update = Peer(hello=b"").sent()
-    assert read_settings(hello.payload, 4) == {
+    assert SessionLimits().read_settings(hello.payload) == {
         Setting.MAX_CONCURRENT_STREAMS: 100,
         Setting.INITIAL_WINDOW_SIZE: FIRST_WINDOW,
         Setting.MAX_FRAME_SIZE: (1 << 24) - 1,
