@@ -95,10 +95,10 @@ class Proxy:
         return f"{'https' if self._tls else 'http'}://localhost:{self.port}"
 
     def __enter__(self) -> Proxy:
-        listener = socket.create_server(("127.0.0.1", 0))
-        self.port = listener.getsockname()[1]
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
         self._server = self._loop.run_until_complete(
-            asyncio.start_server(self._accepted, sock=listener, ssl=self._tls)
+            asyncio.start_server(self._accepted, sock=self._listener, ssl=self._tls)
         )
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
@@ -111,8 +111,12 @@ class Proxy:
         self._loop.close()
 
     async def _stop(self) -> None:
+        # asyncio's tasks of connections that were accepted just now begin before the server is
+        # closed: those that begin later, or never, leave their sockets open.
+        self._loop.remove_reader(self._listener)
+        await asyncio.sleep(0)
         self._server.close()
-        # A connection that was accepted just now gets its task a few turns later.
+        # The connection's own task comes a few turns later.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in others:
                 task.cancel()
