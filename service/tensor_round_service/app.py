@@ -113,9 +113,8 @@ def create_app(
     is_elsewhere = settings.metrics_port is not None
     rows.append(moved_metrics_row() if is_elsewhere else metrics_row(metrics))
     table = Table(rows)
-    tasks = [task for feature in features for task in feature.tasks]
     close = serving.close if engine is None else None
-    tasks += [serving.release_idle_memory, metrics.share]
+    tasks = [serving.release_idle_memory, metrics.share]
     app = _application(partial(_running, messages, tasks, close))
     app.features, app.table = features, table
     app.keys = None if settings.api_keys_file is None else KeyRing(settings.api_keys_file)

@@ -5,7 +5,7 @@ Without a feature's folder and its word in :data:`FEATURES`, the service has eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -53,8 +53,6 @@ class Feature:
     """What a feature brings to the application."""
 
     rows: Sequence[Row] = ()
-    #: Run from the start of the application to its end, where they are cancelled.
-    tasks: Collection[Callable[[], Coroutine[Any, Any, None]]] = ()
     #: The folder of its paths, which metrics count together; empty for none.
     folder: str = ""
     #: Whether requests to its folder change something, which pages of other origins may not.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.small_disk import small_disk
-from tensor_round_service.counters import PIECE_BYTES, Counters
+from tensor_round_service.counters import FILE_BYTES, Counters
 
 KEY = ("a key", "with ünicode")
 #: Counts one, says so, and waits.
@@ -43,15 +43,16 @@ def test_rows_have_numbers_of_both_kinds(tmp_path: Path) -> None:
     assert [worker.is_alive for worker in second.workers()] == [True, True]
 
 
-def test_a_file_grows_and_rows_that_are_in_use_stay_valid(tmp_path: Path) -> None:
+def test_rows_beyond_the_size_of_a_file_count_for_nobody(tmp_path: Path) -> None:
     counters, reader = (Counters(tmp_path, "of-tests") for _ in range(2))
-    rows = {number: counters.row((f"{number:060}",), 2) for number in range(2000)}
-    for number, row in rows.items():
+    assert (tmp_path / "of-tests-0").stat().st_size == FILE_BYTES
+    rows = [counters.row((f"{number:060}",), 2) for number in range(4000)]
+    for number, row in enumerate(rows):
         row[1] += number
-    assert (tmp_path / "of-tests-0").stat().st_size > 2 * PIECE_BYTES
-    assert [total(reader, (f"{number:060}",)) for number in (0, 1999)] == [0, 0]
     (read,) = [worker.rows for worker in reader.workers() if worker.rows]
-    assert [numbers[1] for numbers in read.values()] == list(range(2000))
+    assert 2000 < len(read) < 4000
+    assert [numbers[1] for numbers in read.values()] == list(range(len(read)))
+    assert counters.row((f"{3999:060}",), 2)[1] == 3999
 
 
 def test_a_killed_worker_keeps_its_counts_and_its_successor_goes_on(tmp_path: Path) -> None:
@@ -69,35 +70,37 @@ def test_a_killed_worker_keeps_its_counts_and_its_successor_goes_on(tmp_path: Pa
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_without_a_folder_counts_are_of_one_process() -> None:
-    counters = Counters(None, "of-tests")
-    counters.row(KEY, 1)[0] += 2
-    assert not counters.share()
-    counters.row(KEY, 1)[0] += 3
-    assert total(counters) == 5
-
-
-def test_counts_of_a_full_disk_are_shared_once_there_is_room(
+def test_a_worker_without_room_for_a_file_counts_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
     with small_disk(tmp_path) as disk:
         reader = Counters(disk.folder, "of-tests")
         reader.row(("of the reader",), 1)
-        with disk.full():
+        with disk.full(FILE_BYTES // 2):
             counters = Counters(disk.folder, "of-tests")
             counters.row(KEY, 1)[0] += 1
-            counters.row(("other",), 1, "d")[0] += 0.5
-            for _ in range(3):
-                assert not counters.share()
             assert (total(counters), total(reader)) == (1, 0)
-            assert [record.levelno for record in caplog.records] == [logging.WARNING]
-        assert counters.share()
-        counters.row(KEY, 1)[0] += 1
-        assert [total(each, KEY) for each in (counters, reader)] == [2, 2]
-        assert [total(each, ("other",)) for each in (counters, reader)] == [0.5, 0.5]
-        assert not counters.share()
-        assert "there is room again" in caplog.records[1].getMessage()
+        sizes = sorted(file.stat().st_size for file in disk.folder.glob("of-tests-*"))
+        assert sizes == [0, FILE_BYTES], "nothing half written stays"
+        (record,) = caplog.records
+        assert (record.levelno, "of-tests: " in record.getMessage()) == (logging.WARNING, True)
+
+
+@pytest.mark.parametrize("folder", [None, Path("/there/is/none")])
+def test_without_a_folder_counts_are_of_one_process(folder: Path | None) -> None:
+    counters = Counters(folder, "of-tests")
+    counters.row(KEY, 1)[0] += 2
+    counters.row(KEY, 1)[0] += 3
+    assert (total(counters), total(Counters(folder, "of-tests"))) == (5, 0)
+
+
+def test_a_file_that_was_not_written_whole_is_completed(tmp_path: Path) -> None:
+    (tmp_path / "of-tests-0").write_bytes(bytes(100))
+    counters, reader = (Counters(tmp_path, "of-tests") for _ in range(2))
+    counters.row(KEY, 1)[0] += 1
+    assert total(reader) == 1
+    (tmp_path / "of-tests-2").write_bytes(bytes(100))
+    assert [worker.is_alive for worker in reader.workers()] == [True, True, False]
 
 
 def test_a_predecessors_file_needs_no_room(tmp_path: Path) -> None:
@@ -107,16 +110,3 @@ def test_a_predecessors_file_needs_no_room(tmp_path: Path) -> None:
             successor = Counters(disk.folder, "of-tests")
             successor.row(KEY, 1)[0] += 1
             assert total(Counters(disk.folder, "of-tests")) == 8
-
-
-def test_a_folder_that_is_gone_stops_nobody(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    counters = Counters(tmp_path / "gone", "of-tests")
-    counters.row(KEY, 1)[0] += 1
-    assert total(counters) == 1
-    assert not counters.share()
-    (tmp_path / "gone").mkdir()
-    assert counters.share()
-    assert total(Counters(tmp_path / "gone", "of-tests")) == 1
-    assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1

@@ -75,12 +75,6 @@ class Counts:
         #: What was counted of others' counters.
         self._counted: Counter[Key] = Counter()
 
-    def share(self) -> None:
-        """Let the other workers know of counts for which there was no room before."""
-        if self._counters.share():
-            self.requests.clear()
-            self.phases.clear()
-
     def follow(self, device_events: Mapping[tuple[str, str], int], dropped_lines: int) -> None:
         """Count what others have counted since the last call: events of devices, lines dropped."""
         totals: dict[Key, int] = {

@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence, Set
 from pathlib import Path
 
-from ..counters import INTERVAL, Counters
+from ..counters import Counters
 from .counts import Counts, Gauges, Totals
 from .exposition import Workers, exposition
 
+#: Seconds between two statements of the gauges.
+INTERVAL = 1.0
 #: The row of a worker: how many have counted in it, and whether the last one serves.
 _WORKER = ("worker",)
 
@@ -81,7 +83,6 @@ class Metrics:
             while True:
                 await self._state()
                 await asyncio.sleep(INTERVAL)
-                self.counts.share()
         finally:
             self.counts.follow(self._device_events, self._dropped_lines())
             self._counters.row(_WORKER, 2)[1] = 0

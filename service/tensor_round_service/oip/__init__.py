@@ -43,7 +43,6 @@ def feature(site: Site) -> Feature:
             *control_rows(calls, has_system=has_system, has_cuda=has_cuda),
             *inference_rows(inference, origins),
         ],
-        tasks=[counts.share],
         folder="/v2",
         changes=True,
         error_form=_error,

@@ -5,12 +5,11 @@ Each worker has its own counters, and reports the sum over all, workers that die
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import cast
 
-from ..counters import INTERVAL, Counters
+from ..counters import Counters
 from ..documents import Duration, ModelStatistics
 from ..engine.job import Job
 from .models import MODELS, Model
@@ -31,17 +30,7 @@ class Statistics:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._counters = Counters(folder, "statistics")
-        self._find_rows()
-
-    def _find_rows(self) -> None:
         self._rows = {model: self._counters.row(_key(model), _ROW) for model in MODELS}
-
-    async def share(self) -> None:
-        """Let the other workers know of counts as soon as there is room, until cancelled."""
-        while True:
-            await asyncio.sleep(INTERVAL)
-            if self._counters.share():
-                self._find_rows()
 
     def succeeded(self, model: Model, job: Job, duration: int) -> None:
         """Count an inference; ``duration`` is nanoseconds, its stages are those of its job.

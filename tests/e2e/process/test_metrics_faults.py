@@ -85,7 +85,7 @@ def service_of_two() -> Iterator[Service]:
 
 
 def test_a_disk_that_is_full_for_a_while_changes_no_count(tmp_path: Path) -> None:
-    with small_disk(tmp_path) as disk:
+    with small_disk(tmp_path, 4 << 20) as disk:
         if not disk.is_mounted:
             pytest.skip("no disk may be mounted here, and a limit on files is one process's own")
         environment = {"TMPDIR": str(disk.folder)}

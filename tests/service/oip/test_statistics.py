@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import pytest
 
 from support.small_disk import small_disk
 from tensor_round_service.backends.cpu.backend import NumpyBackend
-from tensor_round_service.counters import PIECE_BYTES
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
 from tensor_round_service.oip.models import MODELS, find
@@ -77,26 +75,6 @@ def test_counts_of_a_worker_outlive_it(tmp_path: Path) -> None:
     Statistics(tmp_path).failed(ROUND, 5)
     after = Statistics(tmp_path).describe(ROUND)
     assert after["inference_stats"]["fail"] == {"count": 1, "ns": 5}
-
-
-def test_a_full_disk_is_one_line_and_counting_goes_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with small_disk(tmp_path) as disk:
-        first = Statistics(disk.folder)
-        first.failed(ROUND, 5)
-        with disk.full():
-            second = Statistics(disk.folder)
-            (record,) = caplog.records
-            assert (record.levelno, "statistics" in record.getMessage()) == (logging.WARNING, True)
-            for worker in (first, second):
-                worker.failed(ROUND, 7)
-        sizes = sorted(file.stat().st_size for file in disk.folder.glob("*"))
-        assert sizes == [0, PIECE_BYTES], "nothing half written stays"
-        told = [worker.describe(ROUND)["inference_stats"]["fail"] for worker in (first, second)]
-        # Nobody else knows of what the second counted.
-        assert told == [{"count": 2, "ns": 12}, {"count": 3, "ns": 19}]
-        assert Statistics(disk.folder).describe(ROUND)["inference_stats"]["fail"]["count"] == 2
 
 
 def test_mapped_counts_survive_a_full_disk(tmp_path: Path) -> None:
