@@ -11,20 +11,19 @@ thread that writes its log. No device is open before the fork, as none could be 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import forkserver, resource_tracker
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
@@ -105,9 +104,7 @@ class _Worker:
 class Supervisor:
     """Keeps WORKERS processes serving until SIGTERM or SIGINT, then drains them.
 
-    SIGHUP is passed on to them.
-
-    ``on_start`` is called when the first worker serves.
+    SIGHUP is passed on to them. ``on_start`` is called when the first worker serves.
     """
 
     def __init__(
@@ -125,8 +122,6 @@ class Supervisor:
         self._drain_timeout = settings.drain_timeout
         #: The live workers by the pipe on which they report; a pipe closes with its worker.
         self._workers: dict[Connection, _Worker] = {}
-        #: Pending actions, each with its time.
-        self._timers: list[tuple[float, Callable[[], None]]] = []
         self._stopping = False
         self._has_served = False
         #: Consecutive failures at start.
@@ -138,22 +133,29 @@ class Supervisor:
 
         Raises :class:`CannotServe` if no worker can start.
         """
-        with _received_signals() as signals:
-            for _ in range(self._count):
-                self._start()
-            self._schedule(FROZEN_SECONDS / _CHECKS, self._check)
-            while self._workers or not self._stopping:
-                for source in wait([signals, *self._workers], self._seconds_to_next_timer()):
-                    if isinstance(source, Connection):
-                        self._read_report(source)
-                    elif (signum := signals.recv(1)[0]) in _STOPS:
-                        self._stop(signum)
-                    else:
-                        self._reload()
-                self._run_due_timers()
-        return self._exit_code
+        return asyncio.run(self._run())
+
+    async def _run(self) -> int:
+        loop = self._loop = asyncio.get_running_loop()
+        #: Done with the exit code, or with the error that ends the service.
+        self._end: asyncio.Future[int] = loop.create_future()
+        for signum in _STOPS:
+            loop.add_signal_handler(signum, self._stop, signum)
+        # The workers read certificates and keys again.
+        loop.add_signal_handler(signal.SIGHUP, self._send, signal.SIGHUP)
+        for _ in range(self._count):
+            self._start()
+        loop.call_later(FROZEN_SECONDS / _CHECKS, self._check)
+        try:
+            return await self._end
+        finally:
+            for signum in _SIGNALS:
+                loop.remove_signal_handler(signum)
+                signal.signal(signum, signal.SIG_IGN)
 
     def _start(self) -> None:
+        if self._stopping:
+            return
         pipe, worker_end = _context.Pipe(duplex=False)
         process = _context.Process(
             target=_run_worker, args=(self._main, self._listener, worker_end), daemon=True
@@ -163,12 +165,13 @@ class Supervisor:
                 process.start()
         except (OSError, EOFError) as error:  # no process or memory is available
             pipe.close()
-            if not self._has_served:
-                self._kill()
-                raise CannotServe(f"no worker can be forked: {error}") from None
-            self._replace(f"cannot be forked: {error}", in_start=True)
+            if self._has_served:
+                self._replace(f"cannot be forked: {error}", in_start=True)
+            else:
+                self._give_up(f"no worker can be forked: {error}")
         else:
             self._workers[pipe] = _Worker(process)
+            self._loop.add_reader(pipe.fileno(), self._read_report, pipe)
         finally:
             worker_end.close()
 
@@ -178,6 +181,7 @@ class Supervisor:
             worker.error = pipe.recv()
         except (EOFError, OSError):
             del self._workers[pipe]
+            self._loop.remove_reader(pipe.fileno())
             pipe.close()
             self._worker_died(worker)
         else:
@@ -187,13 +191,15 @@ class Supervisor:
 
     def _check(self) -> None:
         """Kill the workers that have been silent for too long."""
+        if self._stopping:
+            return
         for worker in self._workers.values():
             worker.silent_checks += worker.has_started
             if worker.silent_checks > _CHECKS:
                 pid, seconds = worker.process.pid, FROZEN_SECONDS
                 logger.error("worker %d has not run for %g s and is killed", pid, seconds)
                 worker.send(signal.SIGKILL)
-        self._schedule(FROZEN_SECONDS / _CHECKS, self._check)
+        self._loop.call_later(FROZEN_SECONDS / _CHECKS, self._check)
 
     def _worker_started(self, worker: _Worker) -> None:
         worker.has_started = True
@@ -208,42 +214,44 @@ class Supervisor:
         code = worker.process.exitcode or 0
         ended = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         if self._stopping:
-            return
-        if code > 0 and not self._has_served:
+            self._end_if_all_have()
+        elif code > 0 and not self._has_served:
             # Before any worker has served, a retry would fail too. Later the cause may be
             # temporary, and the other workers continue.
-            self._kill()
-            raise CannotServe(worker.error or f"a worker ended with {ended} at start")
-        reason = worker.error or f"ended with {ended}"
-        self._replace(f"{worker.process.pid} {reason}", in_start=not worker.has_started)
+            self._give_up(worker.error or f"a worker ended with {ended} at start")
+        else:
+            reason = worker.error or f"ended with {ended}"
+            self._replace(f"{worker.process.pid} {reason}", in_start=not worker.has_started)
 
     def _replace(self, reason: str, *, in_start: bool) -> None:
         logger.error("worker %s; it is replaced", reason)
         self._failures += in_start
-        self._schedule(restart_delay(self._failures), self._start)
+        self._loop.call_later(restart_delay(self._failures), self._start)
+
+    def _give_up(self, reason: str) -> None:
+        self._stopping = True
+        self._send(signal.SIGKILL)
+        self._end.set_exception(CannotServe(reason))
 
     def _stop(self, signum: int) -> None:
         if self._stopping:
             self._exit_code = 128 + signum
-            self._kill()
+            self._send(signal.SIGKILL)
             return
         self._stopping = True
         notify("STOPPING=1")
-        self._timers.clear()
         if self._drain_delay:
-            self._schedule(self._drain_delay, self._turn_away)
+            self._loop.call_later(self._drain_delay, self._turn_away)
         else:
             self._turn_away()  # before a worker sees that none waits
-        for worker in self._workers.values():
-            worker.send(signal.SIGTERM)
-        self._schedule(
-            self._drain_delay + self._drain_timeout + KILL_AFTER_SECONDS, self._kill_late_workers
-        )
+        self._send(signal.SIGTERM)
+        kill_after = self._drain_delay + self._drain_timeout + KILL_AFTER_SECONDS
+        self._loop.call_later(kill_after, self._kill_late_workers)
+        self._end_if_all_have()
 
-    def _reload(self) -> None:
-        """Have the workers read certificates and keys again."""
-        for worker in self._workers.values():
-            worker.send(signal.SIGHUP)
+    def _end_if_all_have(self) -> None:
+        if not self._workers and not self._end.done():
+            self._end.set_result(self._exit_code)
 
     def _turn_away(self) -> None:
         """Let no new connection in. The workers accept those that wait, on sockets of their own."""
@@ -253,26 +261,11 @@ class Supervisor:
     def _kill_late_workers(self) -> None:
         logger.error("%d workers did not exit in time and are killed", len(self._workers))
         self._exit_code = 1
-        self._kill()
+        self._send(signal.SIGKILL)
 
-    def _kill(self) -> None:
+    def _send(self, signum: int) -> None:
         for worker in self._workers.values():
-            worker.send(signal.SIGKILL)
-
-    def _schedule(self, seconds: float, action: Callable[[], None]) -> None:
-        self._timers.append((time.monotonic() + seconds, action))
-
-    def _seconds_to_next_timer(self) -> float | None:
-        if not self._timers:
-            return None
-        return max(0.0, min(when for when, _ in self._timers) - time.monotonic())
-
-    def _run_due_timers(self) -> None:
-        now = time.monotonic()
-        due = [timer for timer in self._timers if timer[0] <= now]
-        self._timers = [timer for timer in self._timers if timer[0] > now]
-        for _, action in due:
-            action()
+            worker.send(signum)
 
 
 @contextmanager
@@ -285,21 +278,6 @@ def _blocked_signals() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-@contextmanager
-def _received_signals() -> Iterator[socket.socket]:
-    """A socket that receives one byte for each signal, so that ``wait`` can wait for it."""
-    receiver, sender = socket.socketpair()
-    sender.setblocking(False)
-    with receiver, sender:
-        signal.set_wakeup_fd(sender.fileno())
-        for signum in _SIGNALS:
-            signal.signal(signum, lambda *_: None)
-        try:
-            yield receiver
-        finally:
-            signal.set_wakeup_fd(-1)
 
 
 def _run_worker(main: WorkerMain, listener: Listener, pipe: Connection) -> None:
