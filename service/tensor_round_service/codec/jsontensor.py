@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.contract.dtypes import BY_NAME, DType
+from tensor_round.contract.dtypes import DType
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.progress import Pause, no_pause
 
@@ -44,8 +44,6 @@ _PIECE_BYTES = 768 << 10
 
 _NAMES = {str: "a string", bool: "a boolean", type(None): "null", dict: "an object"}
 _SPECIAL_NAMES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-_DOUBLE_FRACTION_BITS = BY_NAME["float64"].mantissa_bits
-_DOUBLE_BIAS = BY_NAME["float64"].exponent_bias
 #: The most characters of a 64-bit integer: JSON has no leading zeros.
 _MAX_LENGTH = len(str(-(2**63)))
 
@@ -208,50 +206,24 @@ def patterns(
 
 def _narrowed(
     doubles: npt.NDArray[np.float64], texts: Sequence[bytes | str], dtype: DType
-) -> npt.NDArray[np.int64]:
-    patterns = _magnitudes(doubles, texts, dtype)
-    patterns[np.isnan(doubles)] = _nan(dtype)
-    patterns |= np.signbit(doubles).astype(np.int64) << (dtype.width - 1)
-    return patterns
-
-
-def _nan(dtype: DType) -> int:
-    """The pattern of the quiet NaN without payload; the only NaN of a type without infinities."""
-    quiet = 1 << (dtype.mantissa_bits - 1)
-    return dtype.exponent_mask | (quiet if dtype.has_infinity else (1 << dtype.mantissa_bits) - 1)
-
-
-def _overflow(dtype: DType) -> int:
-    """The pattern that overflow gives: infinity, or NaN where there is none, as in ml_dtypes."""
-    return dtype.exponent_mask if dtype.has_infinity else _nan(dtype)
-
-
-def _magnitudes(
-    doubles: npt.NDArray[np.float64], texts: Sequence[bytes | str], dtype: DType
-) -> npt.NDArray[np.int64]:
-    """The patterns without their sign bits; those of NaNs are undefined."""
-    bits = doubles.view(np.int64)
-    fraction_bits, least_exponent = dtype.mantissa_bits, 1 - dtype.exponent_bias
-    exponents = ((bits >> _DOUBLE_FRACTION_BITS) & 0x7FF) - _DOUBLE_BIAS
-    implicit = 1 << _DOUBLE_FRACTION_BITS
-    # Zeros and subnormals of float64 get the implicit bit too. They are far below half of any
-    # format's least number, so they still become zero.
-    significands = (bits & (implicit - 1)) | implicit
-    below = np.maximum(least_exponent - exponents, 0)
-    # A shift by two bits more than a significand has leaves nothing, as any larger shift would.
-    drop = np.minimum(_DOUBLE_FRACTION_BITS - fraction_bits + below, _DOUBLE_FRACTION_BITS + 2)
-    kept = significands >> drop
-    rest = significands - (kept << drop)
-    half = np.int64(1) << (drop - 1)
-    up = (rest > half) | ((rest == half) & (kept % 2 == 1))
-    for index in np.flatnonzero((rest == half) & np.isfinite(doubles)).tolist():
-        side = _side(texts[index], float(doubles[index]))
-        if side:
-            up[index] = side > 0
-    # The implicit bit, if kept, increments the exponent field; so does a carry.
-    fields = np.maximum(exponents, least_exponent) - least_exponent
-    magnitudes: npt.NDArray[np.int64] = (fields << fraction_bits) + kept + up
-    return np.minimum(magnitudes, _overflow(dtype), out=magnitudes)
+) -> npt.NDArray[np.unsignedinteger]:
+    """The patterns of decimals in a narrower dtype than float64; ``doubles`` are the nearest."""
+    _, exponents = np.frexp(doubles)
+    least_exponent = 1 - dtype.exponent_bias
+    # The exponent of the last bit that a value has in the dtype.
+    last = np.maximum(exponents - 1, least_exponent) - dtype.mantissa_bits
+    # Overflow and NaN raise flags, which are of no interest.
+    with np.errstate(all="ignore"):
+        scaled = np.ldexp(doubles, -last)
+        whole = np.rint(scaled)
+        for index in np.flatnonzero(np.abs(scaled - np.trunc(scaled)) == 0.5).tolist():
+            if side := _side(texts[index], float(doubles[index])):
+                magnitude = abs(scaled[index]) + 0.5 * side
+                whole[index] = np.copysign(magnitude, scaled[index])
+        # Both steps are exact, except for overflow.
+        rounded = np.ldexp(whole, last).astype(dtype.numpy)
+    bits: npt.NDArray[np.unsignedinteger] = rounded.view(dtype.bits)
+    return bits
 
 
 def _side(text: bytes | str, double: float) -> int:
