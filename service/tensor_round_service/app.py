@@ -25,7 +25,7 @@ from .engine.memory import Memory
 from .engine.readiness import ProcessLifecycle, Readiness
 from .features import Feature, Site, load
 from .gate import Gate
-from .metrics.counts import Gauges
+from .metrics.counts import CONNECTIONS, IN_FLIGHT, MEMORY, Gauges
 from .metrics.recorder import Metrics
 from .openapi.document import describe
 from .refusals import Refusals, add_refusal_handlers
@@ -163,13 +163,12 @@ def _metrics(site: Site, rows: list[Row], features: list[Feature]) -> Metrics:
 
 
 async def _gauges(engine: Engine, lifecycle: ProcessLifecycle) -> Gauges:
-    return Gauges(
-        bytes_in_flight=engine.memory.in_use,
-        bytes_in_flight_limit=engine.memory.limit_bytes,
-        is_ready=engine.backend.is_healthy and not lifecycle.draining,
-        connections=lifecycle.connections(),
-        device_memory=await engine.device_memory_info(),
-    )
+    is_ready = engine.backend.is_healthy and not lifecycle.draining
+    return {
+        (IN_FLIGHT,): (engine.memory.in_use, engine.memory.limit_bytes, is_ready),
+        **{(CONNECTIONS, state): (n,) for state, n in lifecycle.connections().items()},
+        **{(MEMORY, name): sizes for name, sizes in (await engine.device_memory_info()).items()},
+    }
 
 
 def _application(lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]]) -> Application:

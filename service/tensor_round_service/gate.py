@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from tensor_round.contract.errors import RequestRefused
 
-from .access_log import Entry, log
 from .auth.api_keys import Authenticator
 from .auth.origins import HostCheck
 from .engine.job import Observer
 from .http1.head import Head, traceparent_of
 from .metrics.recorder import Metrics
+
+_ACCESS = logging.getLogger("tensor_round_service.access_log")
 
 #: Values of a span, by the names of OpenTelemetry's conventions.
 Attributes = Mapping[str, str | int]
@@ -110,13 +112,28 @@ class Gate:
     ) -> None:
         """Log a request that is over, if requests are logged; ``head`` is None if it is malformed.
 
-        ``received`` and ``sent`` are the lengths of both bodies in bytes.
+        The line has no payload, query or key. ``received`` and ``sent`` are the lengths of both
+        bodies in bytes; ``received`` is that of an incomplete head. ``seconds`` began with the end
+        of the head, or with the first byte of an incomplete one. ``client`` is the caller's IP
+        address, None on a Unix socket.
         """
-        if self.logs_access:
-            method, traceparent = None if head is None else head.method, traceparent_of(head)
-            log(
-                Entry(
-                    *(method, path, *outcome, received, sent, seconds, client),
-                    *(request_id.decode() or None, traceparent),
-                )
-            )
+        if not self.logs_access:
+            return
+        status, code = outcome
+        fields = {
+            "status": int(status),
+            "code": code or None,
+            "received_bytes": received,
+            "sent_bytes": sent,
+            "duration_ms": round(seconds * 1e3, 3),
+            "client": client,
+            "request_id": request_id.decode() or None,
+            "traceparent": traceparent_of(head),
+        }
+        known = {name: value for name, value in fields.items() if value is not None}
+        method = None if head is None else head.method
+        # No space: it separates the fields.
+        shown = ascii(path)[1:-1].replace(" ", "\\x20")
+        text = "".join(f" {name}={value}" for name, value in known.items())
+        extra = {"event": "request", "method": method, "path": path, **known}
+        _ACCESS.info("%s %s%s", method or "-", shown, text, extra=extra)

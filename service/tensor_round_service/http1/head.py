@@ -26,16 +26,9 @@ _REQUEST_LINE = re.compile(rb"(\S+) ((/[^\s?#%]*)(?:\?([^\s#]*))?|\S+) HTTP/(1\.
 _AUTHORITY = re.compile(rb"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#]*@)?([^/?#]*)")
 _NONE: frozenset[bytes] = frozenset()
 
-TRACEPARENT, TRACESTATE = b"traceparent", b"tracestate"
+TRACEPARENT = b"traceparent"
 _LAWFUL_TRACEPARENT = re.compile(
     rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
-)
-#: Of a tracestate: its length, the number of its members, and a member (W3C Trace Context, 3.3).
-_MAX_TRACESTATE_BYTES = 512
-_MAX_TRACESTATE_MEMBERS = 32
-_LAWFUL_MEMBER = re.compile(
-    rb"(?P<key>[a-z][_0-9a-z*/-]{0,255}|[a-z0-9][_0-9a-z*/-]{0,240}@[a-z][_0-9a-z*/-]{0,13})"
-    rb"=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
 )
 
 
@@ -212,17 +205,3 @@ def traceparent_of(head: Head | None) -> str | None:
     """The request's ``traceparent``; None if it is missing or invalid."""
     value = None if head is None else head.values.get(TRACEPARENT)
     return value.decode() if value is not None and _LAWFUL_TRACEPARENT.fullmatch(value) else None
-
-
-def tracestate_of(head: Head) -> str | None:
-    """The request's ``tracestate``; None if it is missing or invalid, or longer than 512 bytes."""
-    value = head.values.get(TRACESTATE)
-    if value is None or len(value) > _MAX_TRACESTATE_BYTES:
-        return None
-    members = [member for each in value.split(b",") if (member := each.strip(b" \t"))]
-    found = [_LAWFUL_MEMBER.fullmatch(member) for member in members]
-    keys = {match["key"] for match in found if match is not None}
-    # An invalid member, or a key that is there twice.
-    if len(keys) != len(members) or len(members) > _MAX_TRACESTATE_MEMBERS:
-        return None
-    return value.decode()

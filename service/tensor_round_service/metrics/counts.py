@@ -6,9 +6,8 @@ A request costs a few look-ups and additions. Nothing takes a lock: only the eve
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from time import perf_counter
 
 from ..counters import Counters, Key
@@ -32,12 +31,17 @@ _CLASS_OF_BITS = tuple(
 
 
 #: Numbers of a phase: the count of each bucket, then the sum in seconds.
-_PHASE = len(BUCKETS) + 2
-#: The first parts of the keys of rows.
-_REQUESTS, _PHASES, _EVENT, _DROPPED = "requests", "phases", "device event", "dropped log lines"
-_GAUGES, _CONNECTIONS, _MEMORY = "gauges", "connections", "device memory"
-#: What a gauge has whose subject is gone.
-_GONE = -1
+PHASE_NUMBERS = len(BUCKETS) + 2
+#: The first parts of the keys of rows. Of requests (then their labels): how many, and the bytes of
+#: their bodies and of the responses' bodies. Of a size class: the numbers of each phase.
+REQUESTS, SIZE_CLASS = "requests", "size class"
+#: How often an event (then device and event) has happened; how many lines of the log were dropped.
+EVENT, DROPPED = "device event", "dropped log lines"
+#: Gauges: bytes in flight, their limit, and whether the worker is ready; the number of connections
+#: in a state; used and total bytes of a device.
+IN_FLIGHT, CONNECTIONS, MEMORY = "bytes in flight", "connections", "device memory"
+#: The state of one worker.
+Gauges = Mapping[Key, Sequence[int]]
 
 
 class _Requests(dict[Labels, "memoryview[int]"]):
@@ -48,7 +52,7 @@ class _Requests(dict[Labels, "memoryview[int]"]):
         self._counters = counters
 
     def __missing__(self, labels: Labels) -> memoryview[int]:
-        row = self[labels] = self._counters.row((_REQUESTS, *labels), 3)
+        row = self[labels] = self._counters.row((REQUESTS, *labels), 3)
         return row
 
 
@@ -60,8 +64,10 @@ class _Phases(dict[str, "list[memoryview[float]]"]):
         self._counters = counters
 
     def __missing__(self, size: str) -> list[memoryview[float]]:
-        row = self._counters.row((_PHASES, size), _PHASE * len(PHASES), "d")
-        phases = self[size] = [row[at : at + _PHASE] for at in range(0, len(row), _PHASE)]
+        row = self._counters.row((SIZE_CLASS, size), PHASE_NUMBERS * len(PHASES), "d")
+        phases = self[size] = [
+            row[at : at + PHASE_NUMBERS] for at in range(0, len(row), PHASE_NUMBERS)
+        ]
         return phases
 
 
@@ -78,24 +84,20 @@ class Counts:
     def follow(self, device_events: Mapping[tuple[str, str], int], dropped_lines: int) -> None:
         """Count what others have counted since the last call: events of devices, lines dropped."""
         totals: dict[Key, int] = {
-            (_EVENT, *key): count for key, count in list(device_events.items())
+            (EVENT, *key): count for key, count in list(device_events.items())
         }
-        totals[_DROPPED,] = dropped_lines
+        totals[DROPPED,] = dropped_lines
         for key, total in totals.items():
             self._counters.row(key, 1)[0] += total - self._counted[key]
             self._counted[key] = total
 
     def state(self, gauges: Gauges) -> None:
-        """Let the other workers know the present state of this one."""
-        present: dict[Key, Sequence[int]] = {
-            (_GAUGES,): (gauges.bytes_in_flight, gauges.bytes_in_flight_limit, gauges.is_ready),
-            **{(_CONNECTIONS, state): (count,) for state, count in gauges.connections.items()},
-            **{(_MEMORY, device): sizes for device, sizes in gauges.device_memory.items()},
-        }
+        """Let the other workers know the present state of this one; what is gone becomes zero."""
         for key in self._counters.own_keys():
-            if key[0] in (_CONNECTIONS, _MEMORY) and key not in present:
-                self._counters.row(key, 1)[0] = _GONE
-        for key, numbers in present.items():
+            if key[0] in (CONNECTIONS, MEMORY) and key not in gauges:
+                row = self._counters.row(key, 0)
+                row[:] = memoryview(bytes(row.nbytes)).cast("q")
+        for key, numbers in gauges.items():
             row = self._counters.row(key, len(numbers))
             for position, number in enumerate(numbers):
                 row[position] = number
@@ -137,68 +139,8 @@ class Counts:
         sending[-1] += seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Gauges:
-    """The state of one worker. Sizes are in bytes; ``connections`` are numbers by state."""
-
-    bytes_in_flight: int = 0
-    bytes_in_flight_limit: int = 0
-    is_ready: bool = True
-    connections: dict[str, int] = field(default_factory=dict)
-    #: Used and total bytes by device.
-    device_memory: Mapping[str, Sequence[int]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, rows: Mapping[Key, Sequence[float]]) -> Gauges:
-        """The state that a worker has let the others know by :meth:`Counts.state`."""
-        in_flight, limit, is_ready = rows.get((_GAUGES,), (0, 0, 0))
-        connections, memory = (
-            {key[1]: row for key, row in rows.items() if key[0] == kind and row[0] != _GONE}
-            for kind in (_CONNECTIONS, _MEMORY)
-        )
-        return cls(
-            bytes_in_flight=int(in_flight),
-            bytes_in_flight_limit=int(limit),
-            is_ready=bool(is_ready),
-            connections={state: int(count) for state, (count,) in connections.items()},
-            device_memory={device: [int(n) for n in sizes] for device, sizes in memory.items()},
-        )
-
-
-class Totals:
-    """The sums of what several workers have counted."""
-
-    def __init__(self) -> None:
-        #: Number of requests, bytes of their bodies, bytes of the responses' bodies.
-        self.requests: defaultdict[Labels, list[int]] = defaultdict(lambda: [0, 0, 0])
-        #: By size class: of each phase the count of each bucket, then the sum in seconds.
-        self.phases: defaultdict[str, list[float]] = defaultdict(
-            lambda: [0.0] * (_PHASE * len(PHASES))
-        )
-        #: By device and event, how often it happened.
-        self.device_events: Counter[tuple[str, str]] = Counter()
-        #: Lines of the log for which there was no room.
-        self.dropped_lines = 0
-
-    def add(self, rows: Mapping[Key, Sequence[float]]) -> None:
-        """Add the rows of a worker."""
-        for key, numbers in rows.items():
-            match key:
-                case (kind, *labels) if kind == _REQUESTS:
-                    route, dialect, dtype, backend, status, code = labels
-                    row = self.requests[route, dialect, dtype, backend, status, code]
-                    for position, number in enumerate(numbers):
-                        row[position] += int(number)
-                case (kind, size) if kind == _PHASES:
-                    phases = self.phases[size]
-                    for position, number in enumerate(numbers):
-                        phases[position] += number
-                case (kind, device, event) if kind == _EVENT:
-                    self.device_events[device, event] += int(numbers[0])
-                case (kind,) if kind == _DROPPED:
-                    self.dropped_lines += int(numbers[0])
-
-    def phase_rows(self, size: str) -> list[list[float]]:
-        """The numbers of each phase of a size class."""
-        row = self.phases[size]
-        return [row[at : at + _PHASE] for at in range(0, len(row), _PHASE)]
+def add(totals: dict[Key, Sequence[float]], rows: Mapping[Key, Sequence[float]]) -> None:
+    """Add the rows of a worker to the sums over several."""
+    for key, numbers in rows.items():
+        before = totals.get(key)
+        totals[key] = numbers if before is None else [*map(sum, zip(before, numbers, strict=True))]

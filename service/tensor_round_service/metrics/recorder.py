@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence, Set
 from pathlib import Path
 
 from ..counters import Counters
-from .counts import Counts, Gauges, Totals
-from .exposition import Workers, exposition
+from .counts import Counts, Gauges, add
+from .exposition import Rows, Workers, exposition
 
 #: Seconds between two statements of the gauges.
 INTERVAL = 1.0
@@ -67,14 +67,13 @@ class Metrics:
     async def exposition(self, accept: str) -> tuple[bytes, str]:
         """The metrics of all workers as text, in the format of an Accept field, and its type."""
         await self._state()
-        totals, starts, live = Totals(), 0, []
+        totals: Rows = {}
+        live = []
         for worker in self._counters.workers():
-            totals.add(worker.rows)
-            count, serves = worker.rows.get(_WORKER, (0, 0))
-            starts += int(count)
-            if serves and worker.is_alive:
-                live.append(Gauges.of(worker.rows))
-        workers = Workers(self._workers, starts, live)
+            add(totals, worker.rows)
+            if worker.is_alive and worker.rows.get(_WORKER, (0, 0))[1]:
+                live.append(worker.rows)
+        workers = Workers(self._workers, int(totals[_WORKER][0]), live)
         return exposition(totals, workers, self._info, accept)
 
     async def share(self) -> None:

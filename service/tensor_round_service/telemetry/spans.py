@@ -14,7 +14,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from ..content.sources import ClientDisconnected
 from ..engine.job import PHASES, Job, Observer
 from ..gate import Attributes
-from ..http1.head import TRACEPARENT, Head, traceparent_of, tracestate_of
+from ..http1.head import TRACEPARENT, Head, traceparent_of
 
 _CONTEXT = TraceContextTextMapPropagator()
 
@@ -31,7 +31,11 @@ class RequestSpan:
         self.tracer = tracer
         #: What time.perf_counter_ns() is to be increased by, to become the time since 1970.
         self.epoch = started - time.perf_counter_ns()
-        context = _CONTEXT.extract(_context_fields(head), Context())
+        caller = {
+            "traceparent": traceparent_of(head) or "",
+            "tracestate": head.values.get(b"tracestate", b"").decode("latin-1"),
+        }
+        context = _CONTEXT.extract(caller, Context())
         self.span: Span = tracer.start_span(
             name, context, SpanKind.SERVER, {**attributes}, start_time=started
         )
@@ -88,12 +92,6 @@ class _JobSpans:
         if self._ends is not None:
             attributes, failure = self._ends
             request.end(attributes, failure if job.is_sent else ClientDisconnected.__qualname__)
-
-
-def _context_fields(head: Head) -> dict[str, str]:
-    """The lawful ones of the fields: OpenTelemetry logs a warning with what it cannot read."""
-    fields = {"traceparent": traceparent_of(head), "tracestate": tracestate_of(head)}
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _job_attributes(job: Job) -> Attributes:

@@ -62,6 +62,8 @@ def exported_traces(gate: Gate, environ: Mapping[str, str]) -> Iterator[None]:
 
     from .spans import RequestSpan
 
+    # It would warn of each unlawful tracestate, with what the caller sent.
+    logging.getLogger("opentelemetry.trace").setLevel(logging.ERROR)
     resource = Resource.create({"service.version": version(NAME)})
     if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
         resource = resource.merge(Resource({SERVICE_NAME: NAME}))
