@@ -25,7 +25,6 @@ from support.pages import ROOT, Reader, blocks
 from support.services.server import Service
 from support.services.tls import CA, CLIENT, TlsService, caller_context
 from support.v2.tritonclient_grpc import OverGrpc
-from support.v2.tritonclients import given
 
 KIND = OverGrpc()
 #: Messages of a stream; a client may send further frames with each, which bring nothing.
@@ -42,14 +41,14 @@ def test_a_stream(client: triton.InferenceServerClient) -> None:
     told: queue.Queue[tuple[Any, Any]] = queue.Queue()
     client.start_stream(lambda result, error: told.put((result, error)))
     for model in ("round", "none", "round"):
-        client.async_stream_infer(model, [given(KIND, X)])
+        client.async_stream_infer(model, [KIND.given(X)])
     outcomes = [told.get(timeout=60) for _ in range(3)]
     assert "there is no model" in str(outcomes[1][1])
     for result, error in outcomes[::2]:
         assert error is None
         assert result.as_numpy("Y").tobytes() == EVEN.tobytes()
     for n in range(MANY):
-        client.async_stream_infer("round", [given(KIND, X)], request_id=str(n))
+        client.async_stream_infer("round", [KIND.given(X)], request_id=str(n))
         result, error = told.get(timeout=60)
         assert error is None
         assert result.get_response().id == str(n)
@@ -61,7 +60,7 @@ def test_a_stream_of_the_asynchronous_client(service: Service) -> None:
 
     async def requests() -> AsyncIterator[dict[str, Any]]:
         for n, x in enumerate(xs):
-            yield {"model_name": "round", "inputs": [given(KIND, x)], "request_id": str(n)}
+            yield {"model_name": "round", "inputs": [KIND.given(x)], "request_id": str(n)}
 
     async def main() -> list[tuple[str, bytes]]:
         async with triton_aio.InferenceServerClient(f"127.0.0.1:{service.port}") as client:
@@ -76,9 +75,9 @@ def test_a_stream_of_the_asynchronous_client(service: Service) -> None:
 
 def test_a_limit_of_time(client: triton.InferenceServerClient) -> None:
     with pytest.raises(triton.InferenceServerException) as raised:
-        client.infer("round", [given(KIND, X)], client_timeout=1e-6)
+        client.infer("round", [KIND.given(X)], client_timeout=1e-6)
     assert raised.value.status() == "StatusCode.DEADLINE_EXCEEDED"
-    result = client.infer("round", [given(KIND, X)], client_timeout=60)
+    result = client.infer("round", [KIND.given(X)], client_timeout=60)
     assert result.as_numpy("Y").tobytes() == EVEN.tobytes()
 
 
@@ -93,10 +92,10 @@ def test_tls_keys_and_certificates_of_clients(tmp_path: Path) -> None:
         with triton.InferenceServerClient(address, ssl=True, **theirs, **mine) as client:
             assert client.is_server_ready()
             for header in ({"authorization": "Bearer open sesame"}, {"x-api-key": "open sesame"}):
-                result = client.infer("round", [given(KIND, X)], headers=header)
+                result = client.infer("round", [KIND.given(X)], headers=header)
                 assert result.as_numpy("Y").tobytes() == EVEN.tobytes()
             with pytest.raises(triton.InferenceServerException) as raised:
-                client.infer("round", [given(KIND, X)])
+                client.infer("round", [KIND.given(X)])
             assert raised.value.status() == "StatusCode.UNAUTHENTICATED"
         with (
             triton.InferenceServerClient(address, ssl=True, **theirs) as stranger,

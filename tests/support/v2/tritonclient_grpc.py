@@ -11,17 +11,18 @@ import tritonclient.grpc.aio as grpc_aio
 from tritonclient.utils import InferenceServerException
 
 from .grpc_caller import unwrapped
+from .tritonclients import OverHttp
 
 _STATUSES = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "UNIMPLEMENTED": 501}
 
 
-class OverGrpc:
+class OverGrpc(OverHttp):
     """``tritonclient.grpc``."""
 
     blocking = grpc.InferenceServerClient
     asynchronous = grpc_aio.InferenceServerClient
     tensor = grpc.InferInput
-    wish = grpc.InferRequestedOutput
+    output = grpc.InferRequestedOutput
 
     def packed(self, algorithm: str | None) -> dict[str, Any]:
         return {"compression_algorithm": algorithm}

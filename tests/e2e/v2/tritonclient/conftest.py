@@ -10,16 +10,20 @@ import asyncio
 import gc
 import importlib.util
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from support.services.server import Service
-from support.v2.tritonclients import OverHttp, Tritonclient
+from support.v2.tritonclients import OverHttp
 
-Run = Callable[[Callable[[Any], Awaitable[Any]]], Any]
-KINDS = [pytest.param(OverHttp(), id="http")]
+#: Makes a call with a client that is given to it.
+Ask = Callable[[Callable[[Any], Any]], Any]
+KINDS = [
+    pytest.param(OverHttp(), id="http"),
+    pytest.param(OverHttp(binary_data=False), id="json"),
+]
 if importlib.util.find_spec("grpc"):
     from support.v2.tritonclient_grpc import OverGrpc
 
@@ -27,30 +31,32 @@ if importlib.util.find_spec("grpc"):
     KINDS.append(pytest.param(OverGrpc(), id="grpc", marks=unproxied))
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Tritonclient:
-    made: Tritonclient = request.param
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> OverHttp:
+    made: OverHttp = request.param
     return made
 
 
-@pytest.fixture(scope="module")
-def client(kind: Tritonclient, service: Service) -> Iterator[Any]:
+@pytest.fixture
+def client(kind: OverHttp, service: Service) -> Iterator[Any]:
     """The blocking client."""
     with kind.blocking(f"127.0.0.1:{service.port}") as made:
         yield made
 
 
-@pytest.fixture
-def run(kind: Tritonclient, service: Service) -> Run:
-    """Runs calls on the asynchronous client."""
+@pytest.fixture(params=["blocking", "asyncio"])
+def ask(request: pytest.FixtureRequest, kind: OverHttp, service: Service, client: Any) -> Ask:
+    """Either client: they share no implementation."""
 
-    async def connected(act: Callable[[Any], Awaitable[Any]]) -> Any:
-        async with kind.asynchronous(f"127.0.0.1:{service.port}") as client:
-            return await act(client)
+    async def connected(call: Callable[[Any], Any]) -> Any:
+        async with kind.asynchronous(f"127.0.0.1:{service.port}") as made:
+            return await call(made)
 
-    def run(act: Callable[[Any], Awaitable[Any]]) -> Any:
+    def ask(call: Callable[[Any], Any]) -> Any:
+        if request.param == "blocking":
+            return call(client)
         try:
-            return asyncio.run(connected(act))
+            return asyncio.run(connected(call))
         finally:
             # Over HTTP it asks after health and drops the answers unread; they would complain
             # elsewhere.
@@ -58,4 +64,4 @@ def run(kind: Tritonclient, service: Service) -> Run:
                 warnings.simplefilter("ignore", ResourceWarning)
                 gc.collect()
 
-    return run
+    return ask

@@ -2,93 +2,113 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from support.http.inference_form import X
-from support.v2.tritonclients import Tritonclient, given
+from support.http.inference_form import DIRECTML, X
+from support.v2.tritonclients import OverHttp
 from tensor_round_service.oip.models import MODELS
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
-DIRECTML = "directml_element_wise_round"
+Act = Callable[[Any], Any]
+Ask = Callable[[Act], Any]
 
 
-def test_health_and_metadata(kind: Tritonclient, client: Any) -> None:
-    assert client.is_server_live()
-    assert client.is_server_ready()
-    assert client.is_model_ready("round")
-    assert client.is_model_ready("onnx_round", "11")
-    assert not client.is_model_ready("torch_round")
-    assert not client.is_model_ready("onnx_round", "12")
-    assert kind.plain(client.get_server_metadata())["name"] == "tensor-round"
-    assert kind.plain(client.get_model_metadata("onnx_round"))["versions"] == ["11", "22"]
-    assert kind.plain(client.get_model_metadata(DIRECTML, "2_1"))["inputs"] == [
-        {"name": "InputTensor", "datatype": "FP32", "shape": [-1, -1, -1, -1]}
-    ]
-    assert kind.plain(client.get_model_config("openvino_round", "5"))["max_batch_size"] == 0
+def test_health(ask: Ask) -> None:
+    assert ask(lambda c: c.is_server_live())
+    assert ask(lambda c: c.is_server_ready())
+    for model, version, is_ready in (
+        ("round", "", True), ("onnx_round", "11", True), ("torch_round", "", False),
+        ("onnx_round", "12", False),
+    ):  # fmt: skip
+        assert bool(ask(lambda c, m=model, v=version: c.is_model_ready(m, v))) is is_ready
 
 
-def test_statistics(kind: Tritonclient, client: Any) -> None:
-    def counted(version: str) -> int:
-        (entry,) = kind.plain(client.get_inference_statistics("onnx_round", version))["model_stats"]
-        count = entry["inference_stats"]["success"]["count"]
-        assert entry["inference_count"] == count
-        assert isinstance(count, int)
-        return count
+#: What a call says, and what must be so of it.
+TOLD: dict[str, tuple[Act, Callable[[Any], bool]]] = {
+    "server": (
+        lambda c: c.get_server_metadata(),
+        lambda told: told["name"] == "tensor-round" and "statistics" in told["extensions"],
+    ),
+    "metadata": (
+        lambda c: c.get_model_metadata(DIRECTML, "2_1"),
+        lambda told: (
+            told["inputs"]
+            == [{"name": "InputTensor", "datatype": "FP32", "shape": [-1, -1, -1, -1]}]
+        ),
+    ),
+    "versions": (
+        lambda c: c.get_model_metadata("onnx_round"),
+        lambda told: told["versions"] == ["11", "22"],
+    ),
+    "config": (
+        lambda c: c.get_model_config("openvino_round", "5"),
+        lambda told: (told["name"], told["max_batch_size"]) == ("openvino_round", 0),
+    ),
+    "index": (
+        lambda c: c.get_model_repository_index(),
+        lambda told: (
+            {"name": "round", "version": "1", "state": "READY"} in told and len(told) == len(MODELS)
+        ),
+    ),
+    "statistics": (
+        lambda c: c.get_inference_statistics(),
+        lambda told: len(told["model_stats"]) == len(MODELS),
+    ),
+    "logging": (lambda c: c.get_log_settings(), lambda told: told["log_verbose_level"] == 0),
+    "trace": (lambda c: c.get_trace_settings(), lambda told: told["trace_level"] == ["OFF"]),
+    "trace-of-a-model": (
+        lambda c: c.get_trace_settings("round"),
+        lambda told: told["trace_level"] == ["OFF"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("act", "is_right"), TOLD.values(), ids=TOLD)
+def test_descriptions(ask: Ask, kind: OverHttp, act: Act, is_right: Callable[[Any], bool]) -> None:
+    assert is_right(kind.plain(ask(act)))
+
+
+def test_statistics_count_each_version(ask: Ask, kind: OverHttp) -> None:
+    def counted(version: str) -> Any:
+        told = kind.plain(ask(lambda c: c.get_inference_statistics("onnx_round", version)))
+        (entry,) = told["model_stats"]
+        return entry["inference_count"]
 
     before = counted("11"), counted("22")
-    client.infer("onnx_round", [given(kind, X)], "11")
+    ask(lambda c: c.infer("onnx_round", [kind.given(X)], "11"))
     assert (counted("11"), counted("22")) == (before[0] + 1, before[1])
-    assert len(kind.plain(client.get_inference_statistics())["model_stats"]) == len(MODELS)
-    assert len(kind.plain(client.get_inference_statistics("onnx_round"))["model_stats"]) == 2
 
 
-def test_repository(kind: Tritonclient, client: Any) -> None:
-    index = kind.plain(client.get_model_repository_index())
-    assert {"name": "round", "version": "1", "state": "READY"} in index
-    assert {entry["name"] for entry in index} == {model.name for model in MODELS}
-    client.load_model("round")
-    client.load_model("round", config='{"parameters": {}}')
-    with pytest.raises(InferenceServerException, match="cannot be unloaded"):
-        client.unload_model("round")
-    with pytest.raises(InferenceServerException, match="no model"):
-        client.load_model("torch_round")
+def test_a_model_can_be_loaded(ask: Ask) -> None:
+    ask(lambda c: c.load_model("round"))
+    ask(lambda c: c.load_model("round", config='{"parameters": {}}'))
 
 
-def test_log_and_trace_settings(kind: Tritonclient, client: Any) -> None:
-    assert kind.plain(client.get_log_settings())["log_info"] is True
-    assert kind.plain(client.get_trace_settings())["trace_level"] == ["OFF"]
-    assert kind.plain(client.get_trace_settings("round"))["trace_level"] == ["OFF"]
-    with pytest.raises(InferenceServerException, match="fixed"):
-        client.update_log_settings({"log_info": False})
-    with pytest.raises(InferenceServerException, match="no tracing"):
-        client.update_trace_settings("round", {"trace_level": ["TIMESTAMPS"]})
+REFUSED: dict[str, tuple[Act, int, str]] = {
+    "load": (lambda c: c.load_model("torch_round"), 404, "no model"),
+    "unload": (lambda c: c.unload_model("round"), 400, "cannot be unloaded"),
+    "logging": (lambda c: c.update_log_settings({"log_info": True}), 400, "fixed"),
+    "trace": (
+        lambda c: c.update_trace_settings("round", {"trace_rate": "1"}), 400, "no tracing",
+    ),
+    "metadata": (lambda c: c.get_model_metadata("none"), 404, 'no model "none"'),
+    "config": (lambda c: c.get_model_config("round", "9"), 404, "no version"),
+    "statistics": (lambda c: c.get_inference_statistics("none"), 404, "no model"),
+    "memory": (lambda c: c.register_system_shared_memory("r", "/k", 1), 501, "PREFIX"),
+    "memory-status": (lambda c: c.get_system_shared_memory_status(), 501, "PREFIX"),
+    "memory-unregister": (lambda c: c.unregister_system_shared_memory(), 501, "PREFIX"),
+    "cuda": (lambda c: c.register_cuda_shared_memory("r", b"handle==", 0, 1), 501, "CUDA"),
+    "cuda-status": (lambda c: c.get_cuda_shared_memory_status(), 501, "CUDA"),
+    "cuda-unregister": (lambda c: c.unregister_cuda_shared_memory(), 501, "CUDA"),
+}  # fmt: skip
 
 
-def test_shared_memory_is_off(kind: Tritonclient, client: Any) -> None:
-    tensor = kind.tensor("X", [1], "FP32")
-    tensor.set_shared_memory("region", 4)
-    calls: list[Any] = [
-        lambda: client.register_system_shared_memory("region", "/key", 4),
-        client.get_system_shared_memory_status,
-        client.unregister_system_shared_memory,
-        lambda: client.infer("round", [tensor]),
-    ]
-    for call in calls:
-        with pytest.raises(InferenceServerException, match="SHARED_MEMORY_PREFIX") as caught:
-            call()
-        assert kind.status(caught.value) == 501
-
-
-def test_cuda_shared_memory_is_not_offered(kind: Tritonclient, client: Any) -> None:
-    calls: list[Any] = [
-        lambda: client.register_cuda_shared_memory("region", b"handle==", 0, 4),
-        client.get_cuda_shared_memory_status,
-        client.unregister_cuda_shared_memory,
-    ]
-    for call in calls:
-        with pytest.raises(InferenceServerException, match="CUDA") as caught:
-            call()
-        assert kind.status(caught.value) == 501
+@pytest.mark.parametrize(("act", "status", "says"), REFUSED.values(), ids=REFUSED)
+def test_errors(ask: Ask, kind: OverHttp, act: Act, status: int, says: str) -> None:
+    with pytest.raises(InferenceServerException, match=says) as caught:
+        ask(act)
+    assert kind.status(caught.value) == status

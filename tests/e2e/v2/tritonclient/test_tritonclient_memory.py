@@ -16,20 +16,20 @@ from support.segments import PREFIX, segment
 from support.services.device_service import DeviceService
 from support.services.server import Service
 from support.v2.regions import TRIES
-from support.v2.tritonclients import Tritonclient
+from support.v2.tritonclients import OverHttp
 
 pytestmark = pytest.mark.not_behind("unix", reason="tritonclient calls TCP ports alone")
 
 
-def placed(kind: Tritonclient, count: int, region: str, to: str, offset: int = 0) -> dict[str, Any]:
+def placed(kind: OverHttp, count: int, region: str, to: str, offset: int = 0) -> dict[str, Any]:
     """The arguments of an inference of floats from one region to another."""
-    tensor, wish = kind.tensor("X", [count], "FP32"), kind.wish("Y")
+    tensor, wish = kind.tensor("X", [count], "FP32"), kind.wish()
     tensor.set_shared_memory(region, 4 * count)
     wish.set_shared_memory(to, 4 * count, offset)
     return {"inputs": [tensor], "outputs": [wish]}
 
 
-def test_system_shared_memory(kind: Tritonclient) -> None:
+def test_system_shared_memory(kind: OverHttp) -> None:
     x = np.linspace(-5, 5, 1000, dtype="<f4")
     key = "/" + PREFIX + "tritonclient"
     handle = client_memory.create_shared_memory_region("in", key, 2 * x.nbytes)
@@ -60,7 +60,7 @@ def test_system_shared_memory(kind: Tritonclient) -> None:
 
 
 @pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
-def test_cuda_shared_memory(kind: Tritonclient) -> None:
+def test_cuda_shared_memory(kind: OverHttp) -> None:
     """Its helper for allocations needs a device; what goes over the wire does not."""
     options = ("--backend", "auto", "--cuda-shared-memory", "true")
     with (

@@ -1,15 +1,27 @@
-"""Both event loops, for the tests on real sockets."""
+"""Both event loops, and a server with a client, for the tests on real sockets."""
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import uvloop
+
+from support.http.http2_site import Caller, Site, serving
 
 
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def runner(request: pytest.FixtureRequest) -> Any:
-    with asyncio.Runner(loop_factory=request.param) as runner:
-        yield runner
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"use_uvloop": request.param}
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with serving() as made:
+        yield made
+
+
+@pytest.fixture
+async def caller(site: Site) -> AsyncIterator[Caller]:
+    async with site.caller() as made:
+        yield made

@@ -11,7 +11,7 @@ import pytest
 
 from support.http.http2_frames import CALL, HELLO, block, call, data, opened
 from support.http.http2_session import HEAD, TRAILERS
-from support.http.http2_site import SHORT, WIDE, Handler, Http1, Server, serving
+from support.http.http2_site import SHORT, WIDE, Caller, Handler, Http1, Server, Site, serving
 from tensor_round_service.content.sources import ClientDisconnected
 from tensor_round_service.grpc.http2 import frames
 from tensor_round_service.grpc.http2.frames import DEFAULT_WINDOW, END_HEADERS, Code, Kind
@@ -19,69 +19,61 @@ from tensor_round_service.grpc.http2.serving import ServedStream
 from tensor_round_service.http1.connection import HTTPProtocol
 from tensor_round_service.http1.context import ConnectionLimits
 
+pytestmark = pytest.mark.anyio
 MIB = 1 << 20
 #: Streams that all connections open in a turn of the event loop.
 AT_ONCE = 16
 
 
-def test_the_preface_leads_from_one_protocol_to_the_other(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with serving() as site:
-            async with site.caller() as caller:
-                caller.call(1, b"abc")
-                assert await caller.response(1) == b"abc"
-            async with site.caller(HELLO[:1]) as caller:
-                for at in range(1, len(HELLO)):
-                    caller.send(HELLO[at : at + 1])
-                    await asyncio.sleep(0)
-                caller.call(1, b"slowly")
-                assert await caller.response(1) == b"slowly"
-            reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
-            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert (await reader.read(100)).endswith(b"\r\n\r\none")
-            writer.close()
-            await writer.wait_closed()
-
-    runner.run(main())
-
-
-def test_without_a_successor_the_preface_is_no_request(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        loop, state = asyncio.get_running_loop(), Server()
-        protocol = HTTPProtocol(Http1(), ConnectionLimits())
-        server = await loop.create_server(lambda: protocol(server_state=state), "127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        writer.write(HELLO)
-        assert (await reader.read(100)).startswith(b"HTTP/1.1 400 ")
+async def test_the_preface_leads_from_one_protocol_to_the_other() -> None:
+    async with serving() as site:
+        async with site.caller() as caller:
+            caller.call(1, b"abc")
+            assert await caller.response(1) == b"abc"
+        async with site.caller(HELLO[:1]) as caller:
+            for at in range(1, len(HELLO)):
+                caller.send(HELLO[at : at + 1])
+                await asyncio.sleep(0)
+            caller.call(1, b"slowly")
+            assert await caller.response(1) == b"slowly"
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.read(100)).endswith(b"\r\n\r\none")
         writer.close()
         await writer.wait_closed()
-        server.close()
-        while state.connections:
-            await asyncio.sleep(0.001)
 
-    runner.run(main())
+
+async def test_without_a_successor_the_preface_is_no_request() -> None:
+    loop, state = asyncio.get_running_loop(), Server()
+    protocol = HTTPProtocol(Http1(), ConnectionLimits())
+    server = await loop.create_server(lambda: protocol(server_state=state), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.write(HELLO)
+    assert (await reader.read(100)).startswith(b"HTTP/1.1 400 ")
+    writer.close()
+    await writer.wait_closed()
+    server.close()
+    while state.connections:
+        await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
-def test_streams_of_every_size(runner: asyncio.Runner, encrypted: bool) -> None:
+async def test_streams_of_every_size(encrypted: bool) -> None:
     sizes = (0, 1, 1000, 16384, 65535, 65536, MIB, 5 * MIB)
     contents = {1 + 2 * n: random.Random(n).randbytes(size) for n, size in enumerate(sizes)}
 
-    async def main() -> None:
-        async with serving(encrypted=encrypted) as site, site.caller() as caller:
-            for number, content in contents.items():
-                if len(content) < DEFAULT_WINDOW:
-                    await caller.until(lambda _, n=number, c=content: caller.window(n) >= len(c))
-                    caller.call(number, content)
-                else:
-                    await caller.upload(number, content)
-                assert await caller.response(number) == content
-            assert all(site.handler.sent)
-
-    runner.run(main())
+    async with serving(encrypted=encrypted) as site, site.caller() as caller:
+        for number, content in contents.items():
+            if len(content) < DEFAULT_WINDOW:
+                await caller.until(lambda _, n=number, c=content: caller.window(n) >= len(c))
+                caller.call(number, content)
+            else:
+                await caller.upload(number, content)
+            assert await caller.response(number) == content
+        assert all(site.handler.sent)
 
 
-def test_nothing_is_waited_for_once_the_peer_waits_no_longer(runner: asyncio.Runner) -> None:
+async def test_nothing_is_waited_for_once_the_peer_waits_no_longer() -> None:
     class Late(Handler):
         async def echo(self, stream: ServedStream) -> None:
             stream.expire()
@@ -90,232 +82,190 @@ def test_nothing_is_waited_for_once_the_peer_waits_no_longer(runner: asyncio.Run
             else:
                 self.sent.append(await stream.send([bytes(5 * MIB)], TRAILERS, head=HEAD))
 
-    async def main() -> None:
-        async with serving(Late()) as site, site.caller() as caller:
-            caller.send(opened(1, ("content-length", "6")))
-            await site.until(lambda: site.handler.ended == 1)
-            (failure,) = site.handler.failures
-            assert isinstance(failure, ClientDisconnected)
-            caller.send(opened(3, ends=True))
-            await site.until(lambda: site.handler.ended == 2)
-            assert site.handler.sent == [False]
-            await caller.until(lambda got: Code.CANCEL in [e.code for e in got if e.stream == 3])
-
-    runner.run(main())
+    async with serving(Late()) as site, site.caller() as caller:
+        caller.send(opened(1, ("content-length", "6")))
+        await site.until(lambda: site.handler.ended == 1)
+        (failure,) = site.handler.failures
+        assert isinstance(failure, ClientDisconnected)
+        caller.send(opened(3, ends=True))
+        await site.until(lambda: site.handler.ended == 2)
+        assert site.handler.sent == [False]
+        await caller.until(lambda got: Code.CANCEL in [e.code for e in got if e.stream == 3])
 
 
-def test_streams_at_a_time(runner: asyncio.Runner) -> None:
+async def test_streams_at_a_time(caller: Caller) -> None:
     contents = {1 + 2 * n: random.Random(n).randbytes(300_000 + n) for n in range(8)}
 
-    async def main() -> None:
-        async with serving() as site, site.caller() as caller:
-            left = dict.fromkeys(contents, 0)
-            for number, content in contents.items():
-                caller.send(opened(number, ("content-length", str(len(content)))))
-            while left:
-                await caller.until(lambda _: any(caller.window(number) for number in left))
-                for number in [*left]:
-                    size = min(caller.window(number), 20_000)
-                    caller.part(number, contents[number][left[number] :][:size])
-                    left[number] += size
-                    if left[number] >= len(contents[number]):
-                        caller.send(data(number, ends=True))
-                        del left[number]
-            for number, content in contents.items():
-                assert await caller.response(number) == content
-
-    runner.run(main())
+    left = dict.fromkeys(contents, 0)
+    for number, content in contents.items():
+        caller.send(opened(number, ("content-length", str(len(content)))))
+    while left:
+        await caller.until(lambda _: any(caller.window(number) for number in left))
+        for number in [*left]:
+            size = min(caller.window(number), 20_000)
+            caller.part(number, contents[number][left[number] :][:size])
+            left[number] += size
+            if left[number] >= len(contents[number]):
+                caller.send(data(number, ends=True))
+                del left[number]
+    for number, content in contents.items():
+        assert await caller.response(number) == content
 
 
-def test_small_requests_of_one_read_make_no_task(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with serving() as site, site.caller() as caller:
-            await caller.until(lambda got: len(got) >= 2)
-            (connection,) = site.state.connections
-            sent = [call(number, bytes(1000)) for number in range(1, 21, 2)]
-            connection.use(memoryview(b"".join(sent)))
-            assert site.handler.ended == 10
-            assert not site.state.tasks
-            assert await caller.response(19) == bytes(1000)
-
-    runner.run(main())
+async def test_small_requests_of_one_read_make_no_task(site: Site, caller: Caller) -> None:
+    await caller.until(lambda got: len(got) >= 2)
+    (connection,) = site.state.connections
+    sent = [call(number, bytes(1000)) for number in range(1, 21, 2)]
+    connection.use(memoryview(b"".join(sent)))
+    assert site.handler.ended == 10
+    assert not site.state.tasks
+    assert await caller.response(19) == bytes(1000)
 
 
-def test_others_have_their_turn_between_the_calls_of_one_read(runner: asyncio.Runner) -> None:
+async def test_others_have_their_turn_between_the_calls_of_one_read() -> None:
     order: list[bytes] = []
 
     def noted(body: bytearray) -> list[Any]:
         order.append(bytes(body))
         return [bytes(body)]
 
-    async def main() -> None:
-        async with serving() as site, site.caller() as many, site.caller() as one:
-            for caller in (many, one):
-                caller.call(1, b"first")
-                assert await caller.response(1) == b"first"
-            first, second = sorted(site.state.connections, key=lambda each: each.client[1])
-            if many.writer.get_extra_info("sockname")[1] != first.client[1]:
-                first, second = second, first
-            site.handler.answer = noted
-            head = block(CALL, ("content-length", "4"))
-            first.use(
-                memoryview(
-                    b"".join(
-                        frames.frame(Kind.HEADERS, END_HEADERS, number, head)
-                        + data(number, b"many", ends=True)
-                        for number in range(3, 2003, 2)
-                    )
+    async with serving() as site, site.caller() as many, site.caller() as one:
+        for caller in (many, one):
+            caller.call(1, b"first")
+            assert await caller.response(1) == b"first"
+        first, second = sorted(site.state.connections, key=lambda each: each.client[1])
+        if many.writer.get_extra_info("sockname")[1] != first.client[1]:
+            first, second = second, first
+        site.handler.answer = noted
+        head = block(CALL, ("content-length", "4"))
+        first.use(
+            memoryview(
+                b"".join(
+                    frames.frame(Kind.HEADERS, END_HEADERS, number, head)
+                    + data(number, b"many", ends=True)
+                    for number in range(3, 2003, 2)
                 )
             )
-            assert len(order) == AT_ONCE
-            second.use(memoryview(call(3, b"one")))
-            assert len(order) == AT_ONCE
-            assert await one.response(3) == b"one"
-            assert await many.response(2001) == b"many"
-            assert not site.state.tasks
-
-    runner.run(main())
+        )
+        assert len(order) == AT_ONCE
+        second.use(memoryview(call(3, b"one")))
+        assert len(order) == AT_ONCE
+        assert await one.response(3) == b"one"
+        assert await many.response(2001) == b"many"
+        assert not site.state.tasks
     assert len(order) == 1001
     assert order.index(b"one") == 2 * AT_ONCE
 
 
-def test_memory_is_not_copied_and_not_kept(runner: asyncio.Runner) -> None:
+async def test_memory_is_not_copied_and_not_kept(site: Site, caller: Caller) -> None:
     """A large response is written from the memory that its request was received into."""
 
-    async def main() -> None:
-        async with serving() as site, site.caller() as caller:
-            content = random.Random(1).randbytes(4 * MIB)
-            await caller.upload(1, content)
-            assert await caller.response(1) == content
-            (body,) = site.handler.filled
-            assert body == content
-            await site.until(lambda: site.handler.ended == 1)
-            # Nobody refers to it any more: else it could not change its size.
-            body.clear()
-
-    runner.run(main())
+    content = random.Random(1).randbytes(4 * MIB)
+    await caller.upload(1, content)
+    assert await caller.response(1) == content
+    (body,) = site.handler.filled
+    assert body == content
+    await site.until(lambda: site.handler.ended == 1)
+    # Nobody refers to it any more: else it could not change its size.
+    body.clear()
 
 
-def test_a_reset_stream_raises_in_its_handler(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with serving() as site, site.caller() as caller:
-            caller.send(opened(1, ("content-length", "100000")), data(1, bytes(1000)))
-            await site.until(lambda: site.handler.filled)
-            caller.send(frames.rst_stream(1, Code.CANCEL))
-            await site.until(lambda: site.handler.ended)
-            assert isinstance(site.handler.failures[0], ClientDisconnected)
-            caller.call(3, b"next")
-            assert await caller.response(3) == b"next"
-
-    runner.run(main())
+async def test_a_reset_stream_raises_in_its_handler(site: Site, caller: Caller) -> None:
+    caller.send(opened(1, ("content-length", "100000")), data(1, bytes(1000)))
+    await site.until(lambda: site.handler.filled)
+    caller.send(frames.rst_stream(1, Code.CANCEL))
+    await site.until(lambda: site.handler.ended)
+    assert isinstance(site.handler.failures[0], ClientDisconnected)
+    caller.call(3, b"next")
+    assert await caller.response(3) == b"next"
 
 
-def test_a_lost_connection_raises_in_its_handlers(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with serving() as site:
-            async with site.caller() as caller:
-                for number in range(1, 9, 2):
-                    caller.send(opened(number, ("content-length", "100000")))
-                await site.until(lambda: len(site.handler.filled) == 4)
-                caller.writer.transport.abort()
-            await site.until(lambda: site.handler.ended == 4)
-            assert [type(each) for each in site.handler.failures] == [ClientDisconnected] * 4
-
-    runner.run(main())
+async def test_a_lost_connection_raises_in_its_handlers() -> None:
+    async with serving() as site:
+        async with site.caller() as caller:
+            for number in range(1, 9, 2):
+                caller.send(opened(number, ("content-length", "100000")))
+            await site.until(lambda: len(site.handler.filled) == 4)
+            caller.writer.transport.abort()
+        await site.until(lambda: site.handler.ended == 4)
+        assert [type(each) for each in site.handler.failures] == [ClientDisconnected] * 4
 
 
-def test_a_response_that_is_reset_is_not_sent(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        handler = Handler()
-        handler.answer = lambda _: [bytes(64 * MIB)]
-        async with serving(handler) as site, site.caller(HELLO) as caller:
-            caller.call(1, b"")
-            await caller.until(lambda got: any(each.kind == Kind.DATA for each in got))
-            caller.send(frames.rst_stream(1, Code.CANCEL))
-            await site.until(lambda: handler.ended)
-            assert handler.sent == [False]
-            assert site.handler.failures == []
-
-    runner.run(main())
+async def test_a_response_that_is_reset_is_not_sent() -> None:
+    handler = Handler()
+    handler.answer = lambda _: [bytes(64 * MIB)]
+    async with serving(handler) as site, site.caller(HELLO) as caller:
+        caller.call(1, b"")
+        await caller.until(lambda got: any(each.kind == Kind.DATA for each in got))
+        caller.send(frames.rst_stream(1, Code.CANCEL))
+        await site.until(lambda: handler.ended)
+        assert handler.sent == [False]
+        assert site.handler.failures == []
 
 
-def test_a_handler_that_fails_resets_its_stream(
-    runner: asyncio.Runner, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_handler_that_fails_resets_its_stream(caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: bytearray) -> list[Any]:
         raise KeyError("of a test")
 
-    async def main() -> None:
-        handler = Handler()
-        handler.answer = fail
-        async with serving(handler) as site, site.caller() as caller:
-            caller.call(1, b"abc")
-            assert await caller.reset(1) is Code.INTERNAL_ERROR
-            handler.answer = lambda body: [bytes(body)]
-            caller.call(3, b"abc")
-            assert await caller.response(3) == b"abc"
-        assert site.handler.ended == 2
-
-    runner.run(main())
+    handler = Handler()
+    handler.answer = fail
+    async with serving(handler) as site, site.caller() as caller:
+        caller.call(1, b"abc")
+        assert await caller.reset(1) is Code.INTERNAL_ERROR
+        handler.answer = lambda body: [bytes(body)]
+        caller.call(3, b"abc")
+        assert await caller.response(3) == b"abc"
+    assert site.handler.ended == 2
     assert "of a test" in caplog.text
 
 
 SLOW: dict[str, Any] = {"receive_timeout": 0.4, "rate_interval": 0.1}
 
 
-def test_a_slow_sender_is_told(runner: asyncio.Runner) -> None:
+async def test_a_slow_sender_is_told() -> None:
     """And only the stream that is slow: others go on meanwhile."""
 
-    async def main() -> None:
-        async with serving(**SLOW) as site, site.caller() as caller:
-            caller.send(opened(1, ("content-length", "1000")), data(1, b"begin"))
-            caller.call(3, b"meanwhile")
-            assert await caller.response(3) == b"meanwhile"
-            assert await caller.response(1) == b""
-            assert await caller.reset(1) is Code.NO_ERROR
-            assert isinstance(site.handler.failures[0], ClientDisconnected)
-            caller.call(5, b"after")
-            assert await caller.response(5) == b"after"
-
-    runner.run(main())
+    async with serving(**SLOW) as site, site.caller() as caller:
+        caller.send(opened(1, ("content-length", "1000")), data(1, b"begin"))
+        caller.call(3, b"meanwhile")
+        assert await caller.response(3) == b"meanwhile"
+        assert await caller.response(1) == b""
+        assert await caller.reset(1) is Code.NO_ERROR
+        assert isinstance(site.handler.failures[0], ClientDisconnected)
+        caller.call(5, b"after")
+        assert await caller.response(5) == b"after"
 
 
 @pytest.mark.parametrize("opens", [0, 1], ids=["shut", "byte by byte"])
-def test_a_response_that_is_not_let_out_is_reset(runner: asyncio.Runner, opens: int) -> None:
+async def test_a_response_that_is_not_let_out_is_reset(opens: int) -> None:
     """A window that stays shut, or opens by a byte now and then, ends the stream alone."""
 
-    async def main() -> None:
-        handler = Handler()
-        handler.answer = lambda body: [bytes(200_000)] if len(body) == 1 else [bytes(body)]
-        async with serving(handler, **SLOW) as site, site.caller(HELLO) as caller:
-            caller.send(frames.window_update(0, MIB))
-            caller.call(1, b"x")
-            while not handler.ended:
-                if opens:
-                    caller.send(frames.window_update(1, 1))
-                await asyncio.sleep(0.02)
-            assert await caller.reset(1) is Code.ENHANCE_YOUR_CALM
-            caller.call(3, b"after")
-            assert await caller.response(3) == b"after"
-            assert handler.sent == [False, True]
-        assert site.handler.failures == []
-
-    runner.run(main())
+    handler = Handler()
+    handler.answer = lambda body: [bytes(200_000)] if len(body) == 1 else [bytes(body)]
+    async with serving(handler, **SLOW) as site, site.caller(HELLO) as caller:
+        caller.send(frames.window_update(0, MIB))
+        caller.call(1, b"x")
+        while not handler.ended:
+            if opens:
+                caller.send(frames.window_update(1, 1))
+            await asyncio.sleep(0.02)
+        assert await caller.reset(1) is Code.ENHANCE_YOUR_CALM
+        caller.call(3, b"after")
+        assert await caller.response(3) == b"after"
+        assert handler.sent == [False, True]
+    assert site.handler.failures == []
 
 
-def test_client_that_reads_nothing_is_cut_off(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        handler = Handler()
-        handler.answer = lambda _: [bytes(64 * MIB)]
-        async with serving(handler, **SLOW) as site, site.caller() as caller:
-            caller.writer.transport.pause_reading()
-            caller.call(1, b"x")
-            await site.until(lambda: handler.ended)
-            assert handler.sent == [False]
-            await site.until(lambda: not site.state.connections)
-            caller.writer.transport.abort()
-
-    runner.run(main())
+async def test_client_that_reads_nothing_is_cut_off() -> None:
+    handler = Handler()
+    handler.answer = lambda _: [bytes(64 * MIB)]
+    async with serving(handler, **SLOW) as site, site.caller() as caller:
+        caller.writer.transport.pause_reading()
+        caller.call(1, b"x")
+        await site.until(lambda: handler.ended)
+        assert handler.sent == [False]
+        await site.until(lambda: not site.state.connections)
+        caller.writer.transport.abort()
 
 
 PARTS = {
@@ -331,57 +281,43 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-def test_unfinished_preface_or_frame_times_out(
-    runner: asyncio.Runner, part: tuple[bytes, Code]
-) -> None:
-    async def main() -> None:
-        limits: dict[str, Any] = {"receive_timeout": 0.3, "rate_interval": 0.1, **SHORT}
-        async with serving(**limits, min_receive_rate=0) as site, site.caller(part[0]) as caller:
-            codes = await caller.end()
-            assert codes == [Code.ENHANCE_YOUR_CALM]
-            await site.until(lambda: not site.state.connections)
-
-    runner.run(main())
+async def test_unfinished_preface_or_frame_times_out(part: tuple[bytes, Code]) -> None:
+    limits: dict[str, Any] = {"receive_timeout": 0.3, "rate_interval": 0.1, **SHORT}
+    async with serving(**limits, min_receive_rate=0) as site, site.caller(part[0]) as caller:
+        codes = await caller.end()
+        assert codes == [Code.ENHANCE_YOUR_CALM]
+        await site.until(lambda: not site.state.connections)
 
 
-def test_a_fault_is_told_and_the_rest_is_dropped(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with serving(**SHORT) as site, site.caller() as caller:
-            caller.send(opened(1, ("content-length", "70000")))
-            await site.until(lambda: site.handler.filled)
-            caller.send(frames.window_update(0, 0), call(3, b"behind it"))
-            assert await caller.end() == [Code.PROTOCOL_ERROR]
-            assert [type(each) for each in site.handler.failures] == [ClientDisconnected]
-
-    runner.run(main())
+async def test_a_fault_is_told_and_the_rest_is_dropped() -> None:
+    async with serving(**SHORT) as site, site.caller() as caller:
+        caller.send(opened(1, ("content-length", "70000")))
+        await site.until(lambda: site.handler.filled)
+        caller.send(frames.window_update(0, 0), call(3, b"behind it"))
+        assert await caller.end() == [Code.PROTOCOL_ERROR]
+        assert [type(each) for each in site.handler.failures] == [ClientDisconnected]
 
 
-def test_an_idle_connection_ends(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with serving(stream_keep_alive=0.3, **SHORT) as site, site.caller() as caller:
-            caller.call(1, b"one")
-            assert await caller.response(1) == b"one"
-            assert await caller.end() == [Code.NO_ERROR]
-
-    runner.run(main())
+async def test_an_idle_connection_ends() -> None:
+    async with serving(stream_keep_alive=0.3, **SHORT) as site, site.caller() as caller:
+        caller.call(1, b"one")
+        assert await caller.response(1) == b"one"
+        assert await caller.end() == [Code.NO_ERROR]
 
 
-def test_a_further_connection_takes_the_place_of_an_idle_one(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with serving(max_connections=2) as site, site.caller() as busy:
-            busy.send(opened(1, ("content-length", "6")))
-            await site.until(lambda: site.handler.filled)
-            async with site.caller() as idle, site.caller() as third:
-                third.call(1, b"third")
-                assert await third.response(1) == b"third"
-                assert await idle.end() == [Code.NO_ERROR]
-            busy.send(data(1, b"abcdef", ends=True))
-            assert await busy.response(1) == b"abcdef"
-
-    runner.run(main())
+async def test_a_further_connection_takes_the_place_of_an_idle_one() -> None:
+    async with serving(max_connections=2) as site, site.caller() as busy:
+        busy.send(opened(1, ("content-length", "6")))
+        await site.until(lambda: site.handler.filled)
+        async with site.caller() as idle, site.caller() as third:
+            third.call(1, b"third")
+            assert await third.response(1) == b"third"
+            assert await idle.end() == [Code.NO_ERROR]
+        busy.send(data(1, b"abcdef", ends=True))
+        assert await busy.response(1) == b"abcdef"
 
 
-def test_a_peek_leaves_bytes_unread(runner: asyncio.Runner) -> None:
+async def test_a_peek_leaves_bytes_unread() -> None:
     seen: list[bytes] = []
 
     class Peeking(Handler):
@@ -392,31 +328,24 @@ def test_a_peek_leaves_bytes_unread(runner: asyncio.Runner) -> None:
             assert not stream.is_at_end
             await super().echo(stream)
 
-    async def main() -> None:
-        async with serving(Peeking()) as site, site.caller() as caller:
-            caller.send(opened(1), data(1, b"ab"))
-            await site.until(lambda: site.state.tasks)
-            caller.send(data(1, b"cdefghijklmn"))
-            await site.until(lambda: len(seen) == 1)
-            caller.send(data(1, ends=True))
-            assert await caller.response(1) == b""
-            assert seen == [b"abcdefghij", b"cdefg"]
-
-    runner.run(main())
+    async with serving(Peeking()) as site, site.caller() as caller:
+        caller.send(opened(1), data(1, b"ab"))
+        await site.until(lambda: site.state.tasks)
+        caller.send(data(1, b"cdefghijklmn"))
+        await site.until(lambda: len(seen) == 1)
+        caller.send(data(1, ends=True))
+        assert await caller.response(1) == b""
+        assert seen == [b"abcdefghij", b"cdefg"]
 
 
-def test_no_cycle_keeps_a_stream(runner: asyncio.Runner) -> None:
-    async def main() -> None:
-        async with serving() as site, site.caller() as caller:
-            gc.collect()
-            gc.disable()
-            try:
-                await caller.upload(1, bytes(MIB))
-                assert await caller.response(1) == bytes(MIB)
-                await site.until(lambda: site.handler.ended == 1)
-                streams = [each for each in gc.get_objects() if isinstance(each, ServedStream)]
-                assert streams == []
-            finally:
-                gc.enable()
-
-    runner.run(main())
+async def test_no_cycle_keeps_a_stream(site: Site, caller: Caller) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        await caller.upload(1, bytes(MIB))
+        assert await caller.response(1) == bytes(MIB)
+        await site.until(lambda: site.handler.ended == 1)
+        streams = [each for each in gc.get_objects() if isinstance(each, ServedStream)]
+        assert streams == []
+    finally:
+        gc.enable()
