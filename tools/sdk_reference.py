@@ -12,7 +12,7 @@ from typing import Any
 import tensor_round as tr
 import tensor_round_verify as conformance
 from tensor_round.contract import errors
-from tensor_round.contract.operators import DIALECTS, dialects
+from tensor_round.contract.operators.registry import DIALECTS, MODULES
 
 PAGE = Path(__file__).parents[1] / "docs" / "sdk.md"
 BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
@@ -21,7 +21,7 @@ OPERATORS = tuple(dialect.object for dialect in DIALECTS.values())
 #: Each dialect's descriptor, and then its parts.
 DESCRIPTORS = tuple(
     kind
-    for module in dialects.MODULES
+    for module in MODULES
     for kind in dict.fromkeys(
         [module.DIALECT.descriptor, *(getattr(module, name) for name in module.__all__)]
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.contract import operators
+from tensor_round.contract.operators import registry
 from tensor_round_service.backends.select import compiled_kernels, select_backend
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
@@ -40,7 +40,7 @@ def measure() -> list[dict[str, Any]]:
 
 def rounded(engine: Engine, nbytes: int, number: int) -> list[dict[str, Any]]:
     """The rounding alone, and with the memory, checks and choices that make it exact."""
-    call = operators.resolve_json(DESCRIPTOR % (nbytes // 4))
+    call = registry.resolve_json(DESCRIPTOR % (nbytes // 4))
     tensor = drawn(nbytes)
     source = tensor.view(np.uint8)
 

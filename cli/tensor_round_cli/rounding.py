@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tensor_round.contract.errors import InvalidDescriptor
-from tensor_round.contract.operators import RoundOperator
+from tensor_round.contract.operators.operator import RoundOperator
 from tensor_round.contract.operators.text import operator_from_text
 from tensor_round.contract.quoting import shown
 from tensor_round.contract.rounding import Rounding

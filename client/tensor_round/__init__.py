@@ -20,8 +20,7 @@ from .clients.client import AsyncClient as AsyncClient
 from .clients.client import Client as Client
 from .contract import errors
 from .contract.errors import *
-from .contract.operators import RoundOperator as RoundOperator
-from .contract.operators import dialects
+from .contract.operators.operator import RoundOperator as RoundOperator
 from .contract.rounding import Rounding as Rounding
 
 # What type checkers read are the stars, and names imported as themselves. At run time they are
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
     from . import conformance as conformance
     from .clients.tensors import Output as Output
     from .contract.differences.document import Differences as Differences
-    from .contract.operators.dialects import *
     from .contract.operators.importers import from_dxdispatch as from_dxdispatch
     from .contract.operators.importers import from_onnx as from_onnx
     from .contract.operators.importers import from_openvino as from_openvino
+    from .contract.operators.registry import *
     from .contract.version import __version__ as __version__
 else:
     #: The modules of further names. The dialects' names are those of their modules.
@@ -54,20 +53,19 @@ else:
         "__version__": ".contract.version",
     }
 
+    def _registry() -> Any:
+        return import_module(".contract.operators.registry", __name__)
+
     def __getattr__(name: str) -> Any:
         if name == "__all__":
-            value = sorted(
-                [
-                    *(*errors.__all__, *dialects.__all__, *_MODULES),
-                    *("AsyncClient", "Client", "RoundOperator", "Rounding", "round"),
-                ]
-            )
+            own = ("AsyncClient", "Client", "RoundOperator", "Rounding", "round")
+            value = sorted((*own, *errors.__all__, *_registry().__all__, *_MODULES))
         elif name == "conformance":
             value = import_module(".conformance", __name__)
         elif module := _MODULES.get(name) or _HIDDEN.get(name):
             value = getattr(import_module(module, __name__), name)
-        elif not name.startswith("_") and name in dialects.__all__:
-            value = getattr(dialects, name)
+        elif not name.startswith("_") and name in _registry().__all__:
+            value = getattr(_registry(), name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return globals().setdefault(name, value)

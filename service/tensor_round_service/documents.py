@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict  # typing's own is enough for pydantic from Python 3.12 on
 
-from tensor_round.contract import operators
 from tensor_round.contract.dtypes import DTYPES
+from tensor_round.contract.operators import registry
 from tensor_round.contract.rounding import Rounding
 
 #: Name of the service and of its distribution.
@@ -293,7 +293,7 @@ class CudaRegion(TypedDict):
 def catalog(limits: Limits) -> Catalog:
     """The catalog, with these limits."""
     return {
-        "dialects": operators.catalog(),
+        "dialects": registry.catalog(),
         "roundings": [rounding.value for rounding in Rounding],
         "dtypes": [dtype.name for dtype in DTYPES],
         "limits": limits,

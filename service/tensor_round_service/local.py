@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tensor_round.contract import operators
 from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.errors import BackendFailed, NotFound, NotOffered, TensorRoundError
+from tensor_round.contract.operators import registry
 
 from .backends import Bytes
 from .backends.select import select_backend
@@ -146,7 +146,7 @@ if hasattr(os, "register_at_fork"):
 
 def _resolve(descriptor: bytes) -> RoundCall:
     # Not by the table of routes, which has a web framework and httptools: the engine needs neither.
-    call = operators.resolve_json(descriptor)
+    call = registry.resolve_json(descriptor)
     call.check_sizes(MAX_TENSOR_BYTES)
     return call
 

@@ -11,7 +11,7 @@ from importlib.metadata import version
 import pytest
 
 import tensor_round as tr
-from tensor_round.contract.operators import DIALECTS
+from tensor_round.contract.operators.registry import DIALECTS
 
 HEAVY = {
     *("fastapi", "starlette", "uvicorn", "uvloop", "pydantic_settings", "tensor_round_service"),
@@ -49,7 +49,9 @@ def test_a_client_loads_neither_the_service_nor_the_command_line() -> None:
 
 
 def test_the_first_descriptor_loads_its_own_dialect_alone() -> None:
-    found = loaded_after("import tensor_round as tr; tr.contract.operators.as_operator(None)")
+    found = loaded_after(
+        "from tensor_round.contract.operators.operator import as_operator; as_operator(None)"
+    )
     dialects = {name for name in found if ".operators.dialects." in name}
     assert dialects == {"tensor_round.contract.operators.dialects.ieee754"}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tensor_round.contract.operators import DIALECTS
+from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round_cli.app import app
 from tensor_round_verify.specifications import SPECIFICATIONS, Specification, find
 

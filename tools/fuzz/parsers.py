@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stress.report import Report
-from tensor_round.contract import operators
 from tensor_round.contract.errors import RequestRefused
 from tensor_round.contract.layout import check_size
+from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.importers import from_dxdispatch, from_openvino
 from tensor_round.contract.operators.text import operator_from_text
 from tensor_round.contract.wire import native, npy
@@ -46,7 +46,7 @@ def read_npy(data: bytes) -> None:
 
 def read_descriptor(data: bytes) -> None:
     """As the header Operator-Descriptor is read."""
-    call = operators.parse(data).resolve()
+    call = registry.parse(data).resolve()
     call.check_sizes(LIMIT_BYTES)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensor_round.contract.errors import Fault, InvalidDescriptor, problem
-from tensor_round.contract.operators import DIALECTS
+from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round.contract.operators.text import WORDS
 
 X = np.array([[0.5, 1.5, -2.5], [3.5, -0.3, 1e9]], "<f4")

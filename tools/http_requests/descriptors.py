@@ -8,8 +8,8 @@ from typing import Any
 from support.cases.drawn_tensors import DrawnTensor
 from support.http.native_form import ieee754
 from tensor_round.contract.errors import InvalidDescriptor
-from tensor_round.contract.operators import DIALECTS
 from tensor_round.contract.operators.dialect import Dialect
+from tensor_round.contract.operators.registry import DIALECTS
 
 
 def descriptor(tensor: DrawnTensor, source: random.Random) -> tuple[str, int]:

@@ -7,8 +7,8 @@ row is in the dialect's file.
 
 from __future__ import annotations
 
-from tensor_round.contract.operators import DIALECTS
 from tensor_round.contract.operators.dialect import IEEE, SILENT, Specification
+from tensor_round.contract.operators.registry import DIALECTS
 
 __all__ = ["SPECIFICATIONS", "Specification", "find"]
 

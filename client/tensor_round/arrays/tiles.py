@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ..contract.dtypes import DType
 from ..contract.host import Array, bits, boxes, strided_view
 from ..contract.layout import Layout
-from ..contract.operators import PreparedDescriptor, RoundOperator
+from ..contract.operators.operator import PreparedDescriptor, RoundOperator
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 

@@ -12,7 +12,7 @@ from ..contract.rounding import Rounding, RoundingName
 from .client import Client
 
 if TYPE_CHECKING:
-    from ..contract.operators import RoundOperator
+    from ..contract.operators.operator import RoundOperator
     from ..contract.operators.registry import OperatorWord
 
 A = TypeVar("A")

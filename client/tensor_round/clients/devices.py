@@ -24,7 +24,7 @@ from ..arrays.device import ArrayLibrary, library_of
 from ..contract.call import RoundCall
 from ..contract.errors import InvalidArgument, RequestRefused, TensorRoundError, TensorTooLarge
 from ..contract.host import refuse_loss_of_gradient
-from ..contract.operators import PreparedDescriptor, RoundOperator
+from ..contract.operators.operator import PreparedDescriptor, RoundOperator
 from ..contract.progress import ProgressCallback
 from ..transport.concurrency import Deadline
 from ..transport.exchange import Request, document_reader, json_request

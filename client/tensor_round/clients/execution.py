@@ -7,16 +7,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..arrays.tiles import TensorSink
-from ..contract import operators
 from ..contract.errors import HeadersTooLarge, InvalidArgumentType
-from ..contract.operators import (
-    Descriptor,
-    PreparedDescriptor,
-    RoundOperator,
-    operator_of,
-    prepare_descriptor,
-)
+from ..contract.operators import registry
 from ..contract.operators.model import OperatorDescriptor
+from ..contract.operators.operator import PreparedDescriptor, RoundOperator, prepare_descriptor
+from ..contract.operators.registry import Descriptor, operator_of
 from ..contract.progress import ProgressCallback, counted
 from ..contract.quoting import shown
 from ..contract.wire import native
@@ -122,7 +117,7 @@ def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, PreparedDesc
     elif isinstance(descriptor, OperatorDescriptor):
         text = descriptor.to_json()
     elif isinstance(descriptor, Mapping):
-        text = operators.validate(dict(descriptor)).to_json()
+        text = registry.validate(dict(descriptor)).to_json()
     elif isinstance(descriptor, RoundOperator):
         raise InvalidArgumentType("an operator has no tensor yet: give operator.descriptor(...)")
     else:
@@ -136,5 +131,5 @@ def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, PreparedDesc
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _read_text(text: bytes) -> tuple[Descriptor, PreparedDescriptor]:
-    stated = operators.parse(text)
+    stated = registry.parse(text)
     return stated, prepare_descriptor(stated)

@@ -12,7 +12,7 @@ import numpy as np
 from ..contract.dtypes import dtype_name
 from ..contract.errors import InvalidArgument
 from ..contract.kinds import kind_of
-from ..contract.operators import RoundOperator
+from ..contract.operators.operator import RoundOperator
 from ..contract.progress import ProgressCallback
 
 #: The kinds of xarray that may have an array of dask as their data.

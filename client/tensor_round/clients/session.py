@@ -32,7 +32,7 @@ from ..contract.host import (
     refuse_loss_of_mask,
     writable_array,
 )
-from ..contract.operators import PreparedDescriptor, RoundOperator
+from ..contract.operators.operator import PreparedDescriptor, RoundOperator
 from ..contract.progress import ProgressCallback, counted
 from ..contract.quoting import shown
 from ..transport.address import Address

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..contract.errors import RequestRefused, TensorRoundError
-from ..contract.operators import RoundOperator
+from ..contract.operators.operator import RoundOperator
 from ..contract.progress import ProgressCallback
 from ..contract.version import __version__
 from ..transport.address import LOCAL, Address

@@ -24,7 +24,7 @@ from ..contract.errors import (
     RequestRefused,
 )
 from ..contract.layout import Layout
-from ..contract.operators import PreparedDescriptor
+from ..contract.operators.operator import PreparedDescriptor
 from ..contract.quoting import one_line, printable, shown
 from ..contract.wire import native, strictjson
 

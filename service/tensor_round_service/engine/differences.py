@@ -12,7 +12,7 @@ from tensor_round.contract.differences.directions import DirectionTally
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.layout import Layout
-from tensor_round.contract.operators.dialects import IEEE754Round
+from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.rounding import Rounding
 

@@ -10,8 +10,9 @@ from functools import cached_property, lru_cache
 
 from tensor_round.contract.dtypes import BY_NAME, BY_OIP, DTYPES, DType
 from tensor_round.contract.errors import Fault, InvalidDescriptor, NotFound
-from tensor_round.contract.operators import DIALECTS, RoundOperator
 from tensor_round.contract.operators.dialect import Dialect, Version
+from tensor_round.contract.operators.operator import RoundOperator
+from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round.contract.quoting import shown
 
 from ..documents import ConfigParameter, ModelConfig, ModelMetadata

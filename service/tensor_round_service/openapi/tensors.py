@@ -9,9 +9,9 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from tensor_round.contract import operators
 from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import REFUSALS
+from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.text import SPELLINGS
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import native
@@ -117,7 +117,7 @@ class _DescriptorSchema(GenerateJsonSchema):
 
 def schemas() -> Schema:
     """The components: descriptors and the JSON representation."""
-    descriptor = TypeAdapter(operators.Descriptor).json_schema(
+    descriptor = TypeAdapter(registry.Descriptor).json_schema(
         ref_template=PATH + "{model}", schema_generator=_DescriptorSchema
     )
     return {

@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl
 
-from tensor_round.contract import operators
 from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.errors import (
     DuplicateDescriptor,
@@ -28,8 +27,10 @@ from tensor_round.contract.errors import (
     UnsupportedMediaType,
 )
 from tensor_round.contract.layout import Layout
-from tensor_round.contract.operators import DIALECTS, RoundOperator, as_operator
-from tensor_round.contract.operators.dialects import IEEE754Round
+from tensor_round.contract.operators import registry
+from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
+from tensor_round.contract.operators.operator import RoundOperator, as_operator
+from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round.contract.operators.text import operator_from_text
 from tensor_round.contract.progress import Pause, no_pause
 from tensor_round.contract.quoting import shown
@@ -253,7 +254,7 @@ class TensorHandlers(ABC):
             )
         if len(descriptor) > limit:
             raise HeadersTooLarge(f"the header {name} has more than {limit} bytes")
-        described_by = operators.parse(descriptor)
+        described_by = registry.parse(descriptor)
         call = described_by.resolve()
         return Plan(
             call,
@@ -412,9 +413,9 @@ class Document:
             given.setdefault("shape", _shape_of(document["data"]))
         else:
             given = document["descriptor"]
-        operators.refuse_oversized(given)
+        registry.refuse_oversized(given)
         descriptor = strictjson.plain(given)
-        described_by = operators.validate(descriptor)
+        described_by = registry.validate(descriptor)
         resolved = described_by.resolve()
         if faults := list(_layout_faults(descriptor, ("descriptor",))):
             raise InvalidDescriptor.of(faults)

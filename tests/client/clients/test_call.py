@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from tensor_round.contract.operators.dialects import DIALECTS
-from tensor_round.contract.operators.registry import OperatorWord
+from tensor_round.contract.operators.registry import DIALECTS, OperatorWord
 from tensor_round.contract.operators.text import WORDS
 
 X = np.array([-2.5, -0.3, 0.5, 1.5, 2.5], np.float32)

@@ -26,7 +26,7 @@ import pytest
 
 from support.pages import ROOT, Block, Reader, blocks
 from support.services.server import Service
-from tensor_round.contract import operators
+from tensor_round.contract.operators import registry
 
 PAGES = sorted(
     str(path.relative_to(ROOT))
@@ -181,7 +181,7 @@ def read(page: str, reader: Reader, plain: Service) -> int:
                 started.close()  # the one before makes room for it
                 service = started.enter_context(Started(block, reader))
             elif block.language == "json":
-                operators.parse(block.text.encode()).resolve()
+                registry.parse(block.text.encode()).resolve()
             else:
                 reader.read(block, service.url, below)
     return ran

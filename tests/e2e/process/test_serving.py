@@ -21,7 +21,7 @@ import pytest
 from support.command_line import run
 from support.http.native_form import ieee754, post
 from support.services.server import Reply, Service
-from tensor_round.contract import operators
+from tensor_round.contract.operators import registry
 from tensor_round_service.process.command_line import unknown_variables
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
@@ -222,7 +222,7 @@ def test_a_long_request_does_not_hold_up_the_others(service: Service) -> None:
 
 def test_operators_are_the_catalog_and_the_limits(service: Service) -> None:
     told = service.get("/operators").json()
-    assert told["dialects"] == json.loads(json.dumps(operators.catalog()))
+    assert told["dialects"] == json.loads(json.dumps(registry.catalog()))
     assert set(told) == {"dialects", "roundings", "dtypes", "execution", "limits", "service"}
 
 

@@ -14,8 +14,8 @@ from support.cases.array_cases import LAYOUTS, bits, dtype_name, expected_bits, 
 from support.cases.every import every
 from support.clients import AnyClient, SteppedClient
 from support.services.server import Service
-from tensor_round.contract import operators
 from tensor_round.contract.dtypes import BY_NAME
+from tensor_round.contract.operators import registry
 from tensor_round_verify.reference import ROUNDINGS
 
 OPERATORS: dict[str, tuple[Any, str]] = {
@@ -152,7 +152,7 @@ def test_over_the_service_s_limit(service: Service) -> None:
 
 def test_the_service_tells_what_it_is(client: AnyClient) -> None:
     assert client.ready() is True
-    assert set(client.operators()["dialects"]) == operators.DIALECTS.keys()
+    assert set(client.operators()["dialects"]) == registry.DIALECTS.keys()
     assert client.conformance()["conforms"] is True
 
 

@@ -12,8 +12,8 @@ import pytest
 from support.cases.descriptors import EXAMPLES
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
-from tensor_round.contract import operators
 from tensor_round.contract.errors import REFUSALS
+from tensor_round.contract.operators import registry
 from tensor_round_service.app import create_app
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
@@ -186,7 +186,7 @@ def test_the_descriptors_are_components(document: Document) -> None:
     assert header["name"] == "Operator-Descriptor"
     assert header["schema"].keys() == {"type", "examples"}
     (text,) = header["schema"]["examples"]
-    assert operators.parse(text.encode())
+    assert registry.parse(text.encode())
     assert text in header["description"]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from support.cases.dialect import ABSENT, DialectCases, Document, Example
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.errors import InvalidDescriptor
-from tensor_round.contract.operators import DIALECTS, resolve_json
+from tensor_round.contract.operators.registry import DIALECTS, resolve_json
 from tensor_round.contract.rounding import Rounding
 
 #: What is expected of each dialect; one without a file fails here.

@@ -9,9 +9,9 @@ import numpy as np
 from support.cases.array_cases import expected_bits, patterns
 from support.cases.descriptors import EXAMPLES
 from support.cases.dialect import Document
-from tensor_round.contract import operators
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.host import strided_view
+from tensor_round.contract.operators import registry
 
 TENSOR: Document = {"DataType": "FLOAT32", "Sizes": [2, 3]}
 #: Columns first and more bytes than elements; the output's rows lie apart.
@@ -36,7 +36,7 @@ def ieee754(dtype: str, shape: list[int], **layouts: Any) -> Document:
 
 
 def call_of(document: Document) -> RoundCall:
-    return operators.validate(document).resolve()
+    return registry.validate(document).resolve()
 
 
 def payload_of(call: RoundCall) -> bytes:

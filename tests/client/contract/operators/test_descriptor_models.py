@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tensor_round as tr
-from tensor_round.contract.operators import DIALECTS
+from tensor_round.contract.operators.registry import DIALECTS
 
 
 def test_sizes_may_be_any_sequence_and_do_not_change() -> None:

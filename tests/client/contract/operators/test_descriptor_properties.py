@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.cases.descriptors import CASES, paths, varied
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, RequestRefused, problem
-from tensor_round.contract.operators import parse, resolve_json, validate
+from tensor_round.contract.operators.registry import parse, resolve_json, validate
 
 SCALARS = (
     st.none()

@@ -24,9 +24,10 @@ from support.cases import descriptors
 from support.cases.descriptors import CASES, NUMBERED, NUMBERS, faults, resolved, varied
 from support.cases.dialect import Broken, Changes, DialectCases, Whole
 from support.cases.every import every
-from tensor_round.contract import operators
-from tensor_round.contract.operators import DIALECTS, as_operator, operator_of
+from tensor_round.contract.operators import registry
 from tensor_round.contract.operators.model import OneOf
+from tensor_round.contract.operators.operator import as_operator
+from tensor_round.contract.operators.registry import DIALECTS, operator_of
 from tensor_round.contract.operators.text import SPELLINGS, operator_from_text
 from tensor_round.contract.rounding import Rounding
 from tensor_round_verify.reference import bits_type, rounded
@@ -106,10 +107,10 @@ def test_broken_rule_is_refused_with_its_place_and_reason(dialect: str, case: An
 
 @each_dialect
 def test_the_published_example_is_made_in_python(dialect: str) -> None:
-    made, read = CASES[dialect].made, operators.validate(CASES[dialect].example)
+    made, read = CASES[dialect].made, registry.validate(CASES[dialect].example)
     assert made == read
     assert made.resolve() == read.resolve()
-    assert operators.parse(made.to_json()) == made
+    assert registry.parse(made.to_json()) == made
     sent = json.loads(made.to_json())
     assert next(iter(sent)) == "dialect"
     assert json.loads(read.to_json()).keys() == CASES[dialect].example.keys()
@@ -130,7 +131,7 @@ def test_an_operator_makes_the_published_example(dialect: str) -> None:
     made, (operator, dtype) = CASES[dialect].made, CASES[dialect].operator
     assert operator.descriptor(dtype, [2, 3]) == made
     prepared = operator.prepare(made.resolve().input.dtype.name, (2, 3))
-    assert operators.parse(prepared.descriptor) == made
+    assert registry.parse(prepared.descriptor) == made
     assert prepared.call == made.resolve()
     assert operator_of(made) == operator
     assert type(operator) is DIALECTS[dialect].object

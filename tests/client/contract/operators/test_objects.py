@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tensor_round as tr
-from tensor_round.contract.operators import as_operator
+from tensor_round.contract.operators.operator import as_operator
 
 
 def test_operators_are_values() -> None:

@@ -12,9 +12,9 @@ import pytest
 from support.cases.descriptors import CASES
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidDescriptor
-from tensor_round.contract.operators import DIALECTS, RoundOperator
 from tensor_round.contract.operators.dialect import Specification, Version
-from tensor_round.contract.operators.registry import catalog
+from tensor_round.contract.operators.operator import RoundOperator
+from tensor_round.contract.operators.registry import DIALECTS, catalog
 
 each_version = pytest.mark.parametrize(
     ("dialect", "version"),

@@ -12,11 +12,17 @@ from pydantic import TypeAdapter, ValidationError
 import tensor_round as tr
 from support.cases.descriptors import EXAMPLES, faults, resolved, varied
 from support.cases.dialect import ABSENT, Document
-from tensor_round.contract import operators
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON
-from tensor_round.contract.operators import Descriptor, catalog, parse, resolve_json, validate
+from tensor_round.contract.operators import registry
+from tensor_round.contract.operators.registry import (
+    Descriptor,
+    catalog,
+    parse,
+    resolve_json,
+    validate,
+)
 
-DIALECTS = tuple(operators.DIALECTS)
+DIALECTS = tuple(registry.DIALECTS)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

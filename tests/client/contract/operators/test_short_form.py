@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 import tensor_round as tr
-from tensor_round.contract import operators
-from tensor_round.contract.operators import DIALECTS
+from tensor_round.contract.operators import registry
+from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round.contract.operators.text import WORDS, operator_from_text, operators_on
 
 
 def read(operator: object, dtype: object = "float32", shape: object = (2, 2, 1, 1)) -> Any:
     sizes = list(shape) if isinstance(shape, tuple) else shape
-    return operators.validate({"operator": operator, "dtype": dtype, "shape": sizes})
+    return registry.validate({"operator": operator, "dtype": dtype, "shape": sizes})
 
 
 @pytest.mark.parametrize("word", [*tr.Rounding, *WORDS, "onnx:13", "directml:TOWARD_ZERO:3_0"])
@@ -63,7 +63,7 @@ def test_faults_name_the_member(given: tuple[Any, ...], loc: str, why: str) -> N
 
 def test_the_members_are_these_three() -> None:
     with pytest.raises(tr.InvalidDescriptor) as caught:
-        operators.validate({"operator": "onnx", "dialect": "onnx", "dtype": "float32"})
+        registry.validate({"operator": "onnx", "dialect": "onnx", "dtype": "float32"})
     assert [(fault.loc, fault.msg) for fault in caught.value.faults] == [
         (("dialect",), "unknown member; the short form has operator, dtype, shape"),
         (("shape",), "is missing"),

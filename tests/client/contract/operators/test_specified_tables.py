@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round.contract.operators import DIALECTS
 from tensor_round.contract.operators.dialects import directml, onnx, openvino, stablehlo
+from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round.contract.rounding import Rounding
 
 # onnx/onnx.proto, TensorProto.DataType
