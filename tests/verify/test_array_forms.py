@@ -84,7 +84,7 @@ class Compiling(NumPy):
     """NumPy, as a runtime that compiles for each shape: it is told of those to come."""
 
     def __init__(self) -> None:
-        super().__init__("")
+        super().__init__("", 0)
         self.told: list[Shape] = []
         self.untold: list[Shape] = []
 

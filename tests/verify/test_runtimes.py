@@ -141,8 +141,8 @@ def test_no_runtime_is_imported_before_it_is_named() -> None:
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ({"dtypes": ["int32"]}, "no verdict on int32: it has no function for int32 ties_to_even"),
-        ({"roundings": ["ties_to_away"]}, "no verdict on ties_to_away: it has no function"),
+        ({"dtypes": ["int32"]}, "no verdict on int32: it has no operator for int32 ties_to_even"),
+        ({"roundings": ["ties_to_away"]}, "no verdict on ties_to_away: it has no operator"),
         ({"dtypes": ["float16", "int8"]}, "no verdict on int8"),
     ],
 )

@@ -14,7 +14,7 @@ from tensor_round.contract.operators.dialects.onnx import NUMBERS
 from tensor_round.contract.operators.dialects.stablehlo import DTYPES
 from tensor_round.contract.operators.operator import name_in
 from tensor_round_verify.reference import WIDTHS, Bits
-from tensor_round_verify.runtimes.onnx_model import model_of
+from tensor_round_verify.runtimes.onnx_model import OPERATORS, rounding_model
 
 from .published import numbers
 from .score import Score
@@ -36,7 +36,7 @@ def _onnx(folder: Path, score: Score) -> list[Path]:
     case = folder / "onnx" / f"test_{score.suite.operator.lower()}_edges_{score.dtype}"
     data = case / "test_data_set_0"
     data.mkdir(parents=True, exist_ok=True)
-    files = {case / "model.onnx": model_of(score.dtype, score.suite.rounding)}
+    files = {case / "model.onnx": rounding_model(OPERATORS[score.suite.rounding], score.dtype)}
     for name, stem, bits in zip("xy", ("input_0", "output_0"), _pair(score), strict=True):
         tensor: Any = numpy_helper.from_array(bits.view(BY_NAME[score.dtype].numpy), name)
         if tensor.data_type != NUMBERS[score.dtype]:

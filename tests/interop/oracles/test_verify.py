@@ -10,10 +10,9 @@ from typing import Any
 
 import onnx
 import pytest
-from onnx import TensorProto, checker, helper
+from onnx import TensorProto, helper
 
 from tensor_round_verify import CannotVerify, NotTaken, Report, verify
-from tensor_round_verify.runtimes.onnx_model import DTYPES, OPERATORS, model_of
 
 QUIETED = ("NaN quieted",)
 PAYLOAD_LOST = ("payload lost",)
@@ -183,15 +182,6 @@ def test_a_type_that_is_asked_for_and_lacks_is_no_verdict(runtime: str, dtype: s
 def test_a_device_that_is_not_there_is_no_verdict(runtime: str, why: str) -> None:
     with pytest.raises(CannotVerify, match=why):
         verify(runtime)
-
-
-@pytest.mark.parametrize("rounding", OPERATORS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_the_models_written_by_hand_are_onnxs(dtype: str, rounding: str) -> None:
-    model = onnx.load_model_from_string(model_of(dtype, rounding))
-    checker.check_model(model, full_check=True)
-    assert [node.op_type for node in model.graph.node] == [OPERATORS[rounding]]
-    assert model.SerializeToString() == model_of(dtype, rounding)
 
 
 def saved(folder: Path, operators: list[tuple[str, list[str], str]], **options: Any) -> str:

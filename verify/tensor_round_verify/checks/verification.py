@@ -76,7 +76,7 @@ def verify(
     if isinstance(runtime, Runtime):
         raise InvalidArgument(f"{operator} is verified of a name or a function")
     if isinstance(runtime, str):
-        opened = open_runtime(runtime, timeout, converts=operator != "round")
+        opened = open_runtime(runtime, timeout)
     else:
         opened = PythonFunction(runtime, timeout)
     if operator == "round":

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from tensor_round.contract.errors import CannotVerify
 
-from .command import Program, is_program
-from .function import PythonFunction, open_function
+from .command import is_program
+from .function import PythonFunction
 from .runtime import Adapter, NotTaken, Runtime, first_line
-from .service import Service
 
 #: The default limit in seconds for a block in a program or function, and for a service's call.
 TIMEOUT = 30.0
@@ -23,119 +21,92 @@ TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class RuntimeName:
-    """One runtime: its name, its argument, its factory, and the package that it needs."""
+    """One runtime: its name and argument, and the package that it needs.
+
+    ``argument`` is as it is written behind the name, optional ones in brackets. ``factory`` is a
+    class or function of a module here, which gets the argument and the limit in seconds.
+    """
 
     name: str
     argument: str
-    required: bool
     about: str
-    open: Callable[[str, float], Adapter]
+    factory: str
     package: str | None = None
-    #: Whether it casts or quantizes too.
-    converts: bool = False
+
+    @property
+    def required(self) -> bool:
+        """Whether there is no runtime without an argument."""
+        return self.argument.startswith(":")
 
     def __str__(self) -> str:
-        if not self.argument:
-            return self.name
-        return f"{self.name}:{self.argument}" if self.required else f"{self.name}[:{self.argument}]"
+        return self.name + self.argument
 
-
-def _imported(module: str, factory: str) -> Callable[[str, float], Adapter]:
-    def open_(argument: str, _: float) -> Adapter:
+    def open(self, argument: str, timeout: float) -> Adapter:
+        """The runtime; raises ``ImportError`` if a package is missing."""
+        module, _, factory = self.factory.partition(".")
         family = importlib.import_module(f".{module}", __name__)
-        adapter: Adapter = getattr(family, factory)(argument)
+        adapter: Adapter = getattr(family, factory)(argument, timeout)
         return adapter
-
-    return open_
 
 
 RUNTIMES = (
     RuntimeName(
-        *("onnxruntime", "PROVIDER", False, "ONNX Runtime's Round, Ceil, Floor"),
-        _imported("onnx", "OnnxRuntime"),
-        "onnxruntime",
-        converts=True,
+        *("onnxruntime", "[:PROVIDER]", "ONNX Runtime's Round, Ceil, Floor"),
+        *("onnx.OnnxRuntime", "onnxruntime onnx"),
     ),
     RuntimeName(
-        *("onnx-reference", "", False, "the onnx package's reference evaluator"),
-        _imported("onnx", "OnnxReference"),
-        "onnx",
-        converts=True,
+        *("onnx-reference", "", "the onnx package's reference evaluator"),
+        *("onnx.OnnxReference", "onnx"),
     ),
     RuntimeName(
-        *("onnx-model", "FILE", True, "a model of one input and one output, by ONNX Runtime"),
-        _imported("onnx", "OnnxModel"),
-        "onnxruntime",
+        *("onnx-model", ":FILE", "a model of one input and one output, by ONNX Runtime"),
+        *("onnx.OnnxModel", "onnxruntime onnx"),
+    ),
+    RuntimeName("openvino", "[:DEVICE]", "OpenVINO's Round-5", "openvino.OpenVINO", "openvino"),
+    RuntimeName(
+        *("litert", "[:builtin]", "LiteRT's ROUND, CEIL, FLOOR, by XNNPACK or its own kernels"),
+        *("litert.LiteRT", "ai-edge-litert"),
     ),
     RuntimeName(
-        *("openvino", "DEVICE", False, "OpenVINO's Round-5"),
-        _imported("openvino", "OpenVINO"),
-        "openvino",
-        converts=True,
+        "torch", "[:DEVICE]", "PyTorch's round, trunc, ceil, floor", "torch.Torch", "torch"
     ),
+    RuntimeName("jax", "", "JAX's lax.round, trunc, ceil, floor", "jax.Jax", "jax"),
     RuntimeName(
-        *("litert", "builtin", False, "LiteRT's ROUND, CEIL, FLOOR, by XNNPACK or its own kernels"),
-        _imported("litert", "LiteRT"),
-        "ai-edge-litert",
-    ),
-    RuntimeName(
-        *("torch", "DEVICE", False, "PyTorch's round, trunc, ceil, floor"),
-        _imported("torch", "Torch"),
-        "torch",
-        converts=True,
-    ),
-    RuntimeName(
-        *("jax", "", False, "JAX's lax.round, trunc, ceil, floor"),
-        _imported("jax", "Jax"),
+        "stablehlo",
+        "",
+        "StableHLO's interpreter, as in the jaxlib wheel",
+        "stablehlo.StableHLO",
         "jax",
-        converts=True,
+    ),
+    RuntimeName("numpy", "", "NumPy's rint, trunc, ceil, floor; ml_dtypes' types", "arrays.NumPy"),
+    RuntimeName("cupy", "", "CuPy's rint, trunc, ceil, floor", "arrays.open_cupy", "cupy-cuda13x"),
+    RuntimeName(
+        *("webgpu", "[:ggml]", "WGSL's round, trunc, ceil, floor on a GPU, or ggml's shader"),
+        *("webgpu.WebGPU", "wgpu"),
     ),
     RuntimeName(
-        *("stablehlo", "", False, "StableHLO's interpreter, as in the jaxlib wheel"),
-        _imported("stablehlo", "StableHLO"),
-        "jax",
-        converts=True,
-    ),
-    RuntimeName(
-        *("numpy", "", False, "NumPy's rint, trunc, ceil, floor; ml_dtypes' types"),
-        _imported("arrays", "NumPy"),
-        converts=True,
-    ),
-    RuntimeName(
-        *("cupy", "", False, "CuPy's rint, trunc, ceil, floor"),
-        _imported("arrays", "open_cupy"),
-        "cupy-cuda13x",
-    ),
-    RuntimeName(
-        *("webgpu", "ggml", False, "WGSL's round, trunc, ceil, floor on a GPU, or ggml's shader"),
-        _imported("webgpu", "WebGPU"),
-        "wgpu",
-    ),
-    RuntimeName(
-        *("torchao", "", False, "torchao's to_mx and nvfp4_quantize, of blocks"),
-        _imported("blocks", "open_torchao"),
         "torchao",
-        converts=True,
+        "",
+        "torchao's to_mx and nvfp4_quantize, of blocks",
+        "blocks.open_torchao",
+        "torchao",
     ),
     RuntimeName(
-        *("python", "MODULE:FUNCTION", True, "a function that gets and returns a NumPy array"),
-        open_function,
-        converts=True,
+        *("python", ":MODULE:FUNCTION", "a function that gets and returns a NumPy array"),
+        "function.open_function",
     ),
     RuntimeName(
-        *("cmd", "PROGRAM", True, "a program: little-endian elements on stdin and stdout"),
-        Program,
-        converts=True,
+        *("cmd", ":PROGRAM", "a program: little-endian elements on stdin and stdout"),
+        "command.Program",
     ),
-    RuntimeName(*("service", "URL", True, "a tensor-round service"), Service),
+    RuntimeName("service", ":URL", "a tensor-round service", "service.Service"),
 )
 
 
-def open_runtime(text: str, timeout: float = TIMEOUT, *, converts: bool = False) -> Adapter:
+def open_runtime(text: str, timeout: float = TIMEOUT) -> Adapter:
     """The runtime that ``NAME`` or ``NAME:ARGUMENT`` stands for.
 
-    Raises :class:`CannotVerify` if it is unknown, not installed, cannot be opened, or if it is to
-    cast or quantize and does not.
+    Raises :class:`CannotVerify` if it is unknown, not installed, or cannot be opened.
     """
     name, colon, argument = text.partition(":")
     found = next((runtime for runtime in RUNTIMES if runtime.name == name), None)
@@ -148,10 +119,7 @@ def open_runtime(text: str, timeout: float = TIMEOUT, *, converts: bool = False)
     if bool(colon) and not found.argument:
         raise CannotVerify(f"{name} has no argument, got {text!r}")
     if found.required and not argument:
-        raise CannotVerify(f"{name} needs {found.argument}: write {found}")
-    if converts and not found.converts:
-        known = ", ".join(row.name for row in RUNTIMES if row.converts)
-        raise CannotVerify(f"{name} has no such operator here; these have: {known}")
+        raise CannotVerify(f"{name} needs {found.argument[1:]}: write {found}")
     try:
         return found.open(argument, timeout)
     except ImportError as error:

@@ -12,8 +12,8 @@ from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.conversion import Cast
 from ..reference import FLOATS
-from .forms import Arrays, Values
-from .runtime import Adapter, NotTaken, RoundBits, first_line, plain, probed, version
+from .forms import Values
+from .runtime import Adapter, RoundBits, first_line, plain, version
 
 FUNCTIONS = {
     "ties_to_even": "rint",
@@ -26,6 +26,7 @@ FUNCTIONS = {
 class ArrayLibrary(Adapter):
     """A library with NumPy's functions: ``rint``, ``trunc``, ``ceil``, ``floor``."""
 
+    operators = FUNCTIONS
     roundings = tuple(FUNCTIONS)
 
     def __init__(self, library: ModuleType, dtypes: tuple[str, ...], *, concurrent: bool) -> None:
@@ -34,18 +35,8 @@ class ArrayLibrary(Adapter):
         self.concurrent = concurrent
         self._library = library
 
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """Raises :class:`NotTaken` for integers, and for ties_to_away."""
-        if dtype not in self.dtypes or rounding not in FUNCTIONS:
-            raise NotTaken(f"it has no function for {dtype} {rounding}")
-        return probed(self._by_arrays(self._rounds(rounding), dtype), dtype)
-
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """The function, of arrays of any form."""
-        return self._arrays_by(self._rounds(rounding), dtype)
-
-    def _rounds(self, rounding: str) -> Callable[[Values], Values]:
-        function = getattr(self._library, FUNCTIONS[rounding])
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
+        function = getattr(self._library, self._operator(dtype, rounding))
 
         def rounded(x: Values) -> Values:
             result = function(self._library.asarray(x))  # an array of the library's kind
@@ -58,7 +49,7 @@ class ArrayLibrary(Adapter):
 class NumPy(ArrayLibrary):
     """NumPy, with the types of ml_dtypes."""
 
-    def __init__(self, _: str) -> None:
+    def __init__(self, _: str, __: float) -> None:
         super().__init__(np, tuple(FLOATS), concurrent=True)
 
     @property
@@ -72,10 +63,10 @@ class NumPy(ArrayLibrary):
         """Cast by ``astype``."""
         plain(how)
         target = BY_NAME[how.target].numpy
-        return self._by_arrays(lambda x: x.astype(target), how.source, how.target)
+        return self._casting(lambda x: x.astype(target), how)
 
 
-def open_cupy(_: str) -> ArrayLibrary:
+def open_cupy(_: str, __: float) -> ArrayLibrary:
     """CuPy on the current device; raises :class:`CannotVerify` if there is none."""
     import cupy
 

@@ -33,7 +33,7 @@ class BlockLibrary(Adapter):
         return self._dequantize.block_dequantize(how)
 
 
-def open_torchao(_: str) -> BlockLibrary:
+def open_torchao(_: str, __: float) -> BlockLibrary:
     """Torchao's ``to_mx``, ``nvfp4_quantize`` and their inverses."""
     import torch
     import torchao

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -21,7 +22,7 @@ from ..conversions.blocks.quantization import Array, BlockQuantization, Blocks
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import FLOATS, ROUNDINGS, Bits, bits_type
-from .forms import Arrays, Form, one_dimensional
+from .forms import Form, Values
 from .runtime import (
     Adapter,
     NotTaken,
@@ -47,6 +48,9 @@ class Program(Adapter):
     """
 
     concurrent = True
+    probed = False
+    # A stream of any length, also of none, to a program that is started for each.
+    forms, slow = Form.LENGTH | Form.EMPTY, True
 
     def __init__(self, text: str, timeout: float) -> None:
         self.name = f"cmd:{text}"
@@ -65,15 +69,10 @@ class Program(Adapter):
                 "where the program takes its name"
             )
 
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The program, with its placeholders replaced."""
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
         words = [word.replace(DTYPE, dtype).replace(ROUNDING, rounding) for word in self._words]
-
-        return lambda bits: self._run(words, bits, dtype, dtype)
-
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """A stream of any length, also of none."""
-        return one_dimensional(kernel, dtype, Form.LENGTH | Form.EMPTY, slow=True)
+        own = BY_NAME[dtype].numpy
+        return lambda x: self._run(words, x, dtype, dtype).view(own)
 
     def cast(self, how: Cast) -> RoundBits:
         """The program, which reads elements of the source type and writes the target's."""
@@ -133,7 +132,7 @@ class Program(Adapter):
             words = [word.replace(f"{{{name}}}", value) for word in words]
         return words
 
-    def _run(self, words: list[str], bits: Bits, source: str, target: str) -> Bits:
+    def _run(self, words: list[str], bits: Values, source: str, target: str) -> Bits:
         """The program's results, an element of the target type for each operand."""
         own = bits_type(target)
         size = bits.size * own.itemsize

@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
-
-from tensor_round.contract.dtypes import BY_NAME
-
-from ..reference import Bits, bits_type
 
 Values = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -47,22 +42,10 @@ class Arrays:
     """
 
     round: Callable[[Values], object]
-    forms: Form
+    forms: Form = Form.LENGTH | Form.EMPTY
     #: Whether a call is so slow that few are made.
     slow: bool = False
     #: Rounds the first array into the second, if the runtime can.
     into: Callable[[Values, Values], object] | None = None
     #: Is told the shapes of the calls to come, if the runtime compiles for each shape.
     prepare: Callable[[Sequence[Shape]], None] | None = None
-
-
-def one_dimensional(
-    kernel: Callable[[Bits], Bits], dtype: str, forms: Form, *, slow: bool = False
-) -> Arrays:
-    """Arrays of one dimension, by a kernel of patterns."""
-    own = BY_NAME[dtype].numpy
-
-    def rounds(x: Values) -> object:
-        return kernel(np.ascontiguousarray(x).view(bits_type(dtype))).view(own)
-
-    return Arrays(rounds, forms, slow)

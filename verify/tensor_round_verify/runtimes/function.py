@@ -7,6 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Thread
 from typing import Any
 
@@ -24,7 +25,7 @@ from ..conversions.blocks.quantization import (
 )
 from ..conversions.conversion import Cast, Quantization
 from ..reference import FLOATS, ROUNDINGS, Bits
-from .forms import ANY, Arrays, Values
+from .forms import Arrays, Values
 from .runtime import (
     Adapter,
     DequantizeBlocks,
@@ -51,6 +52,7 @@ class PythonFunction(Adapter):
 
     dtypes = tuple(FLOATS)
     concurrent = False
+    probed = False
 
     def __init__(self, function: Function, timeout: float, name: str | None = None) -> None:
         self.name = name or f"python:{function.__module__}:{_name(function)}"
@@ -59,23 +61,15 @@ class PythonFunction(Adapter):
         self._parameters = _parameters(function)
         self.roundings = ROUNDINGS if "rounding" in self._parameters else ROUNDINGS[:1]
 
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The function, called with this direction if it has a parameter for it."""
+    def _rounds(self, dtype: str, rounding: str) -> Callable[..., object]:
         more = self._named(rounding=rounding)
-        return self._by_arrays(lambda x: self._called(dtype, x, **more), dtype)
+        return lambda x, **out: self._called(dtype, x, **more, **out)
 
     def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
         """The function, of arrays of any form; with a parameter ``out`` also into an array."""
-        more = self._named(rounding=rounding)
-
-        def into(x: Values, out: Values) -> object:
-            return self._called(dtype, x, out=out, **more)
-
-        return Arrays(
-            lambda x: self._called(dtype, x, **more),
-            ANY,
-            into=into if "out" in self._parameters else None,
-        )
+        arrays, rounds = super().arrays(kernel, dtype, rounding), self._rounds(dtype, rounding)
+        has_out = "out" in self._parameters
+        return replace(arrays, into=(lambda x, out: rounds(x, out=out)) if has_out else None)
 
     def cast(self, how: Cast) -> RoundBits:
         """The function, with rounding and saturation if it has these parameters."""

@@ -14,7 +14,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from ..conversions.conversion import Cast
 from ..reference import FLOATS, ROUNDINGS
 from .forms import Arrays, Shape, Values
-from .runtime import Adapter, NotTaken, RoundBits, plain, probed, version
+from .runtime import Adapter, RoundBits, plain, version
 
 
 class Jax(Adapter):
@@ -23,15 +23,17 @@ class Jax(Adapter):
     dtypes = tuple(FLOATS)
     roundings = ROUNDINGS
     concurrent = True
+    # Every shape is compiled.
+    slow = True
 
-    def __init__(self, _: str) -> None:
+    def __init__(self, _: str, __: float) -> None:
         import jax
         import jax.numpy as jnp
         from jax import lax
 
         self.name = f"jax {version(jax)}, {jax.devices()[0].platform}"
         even, away = lax.RoundingMethod.TO_NEAREST_EVEN, lax.RoundingMethod.AWAY_FROM_ZERO
-        self._functions = {
+        self.operators = {
             "ties_to_even": lambda x: lax.round(x, even),
             "ties_to_away": lambda x: lax.round(x, away),
             "toward_zero": jnp.trunc,
@@ -39,19 +41,13 @@ class Jax(Adapter):
             "toward_negative": lax.floor,
         }
 
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The function; raises :class:`NotTaken` for integers."""
-        if dtype not in FLOATS:
-            raise NotTaken(f"it rounds floats alone, not {dtype}")
-        return self._running(self._functions[rounding], dtype)
+    # JAX's arrays have annotations that this package cannot see.
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Any], Any]:
+        return self._run(self._operator(dtype, rounding))
 
     def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """The function, of arrays of any form.
-
-        Every shape is compiled. Those that are told ahead are compiled as one program, which takes
-        a third of the time.
-        """
-        function = self._functions[rounding]
+        """The function; shapes that are told ahead are compiled as one program, in a third."""
+        function = self._operator(dtype, rounding)
         alone: Callable[[Values], Values] = self._run(function)
         compiled: dict[Shape, Callable[[Values], Values]] = {}
 
@@ -59,22 +55,14 @@ class Jax(Adapter):
             with self._failures_of(dtype):
                 compiled.update(_together(function, BY_NAME[dtype].numpy, shapes))
 
-        def rounds(x: Values) -> Values:
-            return compiled.get(x.shape, alone)(x)
-
-        arrays = self._arrays_by(rounds, dtype)
-        return replace(arrays, slow=True, prepare=prepare)
+        arrays = self._arrays_by(lambda x: compiled.get(x.shape, alone)(x), dtype)
+        return replace(arrays, prepare=prepare)
 
     def cast(self, how: Cast) -> RoundBits:
         """Cast by ``astype``."""
         plain(how)
         target = BY_NAME[how.target].numpy
-        return self._running(lambda x: x.astype(target), how.source, how.target)
-
-    # JAX's arrays have annotations that this package cannot see.
-    def _running(self, function: Callable[[Any], Any], source: str, target: str = "") -> RoundBits:
-        """A kernel by a function of JAX's arrays."""
-        return probed(self._by_arrays(self._run(function), source, target), source)
+        return self._casting(self._run(lambda x: x.astype(target)), how)
 
     def _run(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The function of NumPy's arrays, with 64-bit types enabled."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from tensor_round.contract.errors import CannotVerify
 
-from .forms import Arrays, Form
-from .runtime import Adapter, NotTaken, RoundBits, probed, version
+from .forms import Form
+from .runtime import Adapter, version
 
 #: The builtin operator of each direction.
 OPERATORS = {"ties_to_even": "ROUND", "toward_positive": "CEIL", "toward_negative": "FLOOR"}
@@ -20,11 +20,14 @@ class LiteRT(Adapter):
     """LiteRT's interpreter on the CPU, by models of one operator."""
 
     dtypes = ("float32",)
+    operators = OPERATORS
     roundings = tuple(OPERATORS)
+    # An interpreter copies its input.
+    forms = Form.LENGTH | Form.RANK
     # An interpreter belongs to one thread.
     concurrent = False
 
-    def __init__(self, kernels: str) -> None:
+    def __init__(self, kernels: str, _: float) -> None:
         import ai_edge_litert
 
         if kernels not in ("", BUILTIN):
@@ -33,23 +36,12 @@ class LiteRT(Adapter):
         kind = "builtin kernels" if self._builtin else "XNNPACK"
         self.name = f"litert {version(ai_edge_litert)}, {kind}"
 
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """An interpreter of the operator; raises :class:`NotTaken` for dtypes but float32."""
-        if dtype not in self.dtypes or rounding not in OPERATORS:
-            raise NotTaken(f"it has no operator for {dtype} {rounding}")
-        return probed(self._by_arrays(self._interpreter(rounding), dtype), dtype)
-
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """Tensors of several dimensions too: an interpreter copies its input."""
-        forms = Form.LENGTH | Form.RANK
-        return self._arrays_by(self._interpreter(rounding), dtype, forms)
-
-    def _interpreter(self, rounding: str) -> Callable[[Any], Any]:
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Any], Any]:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         interpreter = Interpreter(
-            model_content=_model(OPERATORS[rounding]),
+            model_content=_model(self._operator(dtype, rounding)),
             experimental_op_resolver_type=resolver if self._builtin else OpResolverType.AUTO,
         )
 

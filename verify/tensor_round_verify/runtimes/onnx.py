@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
 
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
@@ -19,9 +21,9 @@ from tensor_round.contract.operators.dialects.onnx import DTYPES as ONNX_DTYPES
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import bits_type
-from .forms import Arrays, Form, one_dimensional
-from .onnx_model import DTYPES, OPERATORS, cast_model, model_of, quantize_model
-from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, probed, version
+from .forms import Form, Values
+from .onnx_model import DTYPES, OPERATORS, cast_model, quantize_model, rounding_model
+from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, version
 from .tensors import Array, Tensor, by_onnxruntime
 
 #: The log severity for errors only.
@@ -32,29 +34,23 @@ class _Onnx(Adapter, abc.ABC):
     """Runs models of one node: Round, Ceil, Floor; Cast, QuantizeLinear."""
 
     dtypes = DTYPES
+    operators = OPERATORS
     roundings = tuple(OPERATORS)
+    forms = Form.LENGTH | Form.EMPTY | Form.RANK
     concurrent = True
 
     @abc.abstractmethod
     def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:
         """A function that runs the model on its named inputs; raises :class:`NotTaken`."""
 
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The operator; raises :class:`NotTaken` if there is none."""
-        if dtype not in DTYPES or rounding not in OPERATORS:
-            raise NotTaken(f"it has no operator for {dtype} {rounding}")
-        run = self._running(model_of(dtype, rounding))
-        return probed(self._by_arrays(lambda x: run({"x": x}), dtype), dtype)
-
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """Tensors of several dimensions too, by a model for each rank."""
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Any]:
+        operator = self._operator(dtype, rounding)
 
         @cache
         def running(rank: int) -> Callable[[Mapping[str, Any]], Any]:
-            return self._running(model_of(dtype, rounding, rank))
+            return self._running(rounding_model(operator, dtype, rank))
 
-        forms = Form.LENGTH | Form.EMPTY | Form.RANK
-        return self._arrays_by(lambda x: running(x.ndim)({"x": x}), dtype, forms)
+        return lambda x: running(x.ndim)({"x": x})
 
     def cast(self, how: Cast) -> RoundBits:
         """Cast by a model of Cast-25."""
@@ -68,7 +64,7 @@ class _Onnx(Adapter, abc.ABC):
             is_raw = isinstance(found, np.ndarray) and found.dtype == bits_type(how.target)
             return found.view(BY_NAME[how.target].numpy) if is_raw else found
 
-        return probed(self._by_arrays(cast, how.source, how.target), how.source)
+        return self._casting(cast, how)
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """Quantize by a model of QuantizeLinear-25; its axis is the first one."""
@@ -83,7 +79,7 @@ class _Onnx(Adapter, abc.ABC):
 class OnnxRuntime(_Onnx):
     """ONNX Runtime, on one provider."""
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, _: float) -> None:
         import onnxruntime
 
         self._provider = _provider(provider, onnxruntime.get_available_providers())
@@ -114,15 +110,10 @@ class OnnxRuntime(_Onnx):
 class OnnxReference(_Onnx):
     """The reference evaluator of the onnx package."""
 
-    def __init__(self, _: str) -> None:
-        import onnx
-
+    def __init__(self, _: str, __: float) -> None:
         self.name = f"onnx {version(onnx)}, reference evaluator"
 
     def _running(self, model: bytes) -> Callable[[Mapping[str, Any]], Any]:
-        import onnx
-        from onnx.reference import ReferenceEvaluator
-
         evaluator = ReferenceEvaluator(onnx.load_model_from_string(model))
         return lambda given: evaluator.run(None, dict(given))[0]
 
@@ -130,9 +121,6 @@ class OnnxReference(_Onnx):
         self, model: bytes, given: Mapping[str, Array], names: Sequence[str]
     ) -> dict[str, Tensor]:
         """The outputs of the evaluator."""
-        import onnx
-        from onnx.reference import ReferenceEvaluator
-
         with self._failures_of("the model"), np.errstate(all="ignore"):
             evaluator = ReferenceEvaluator(onnx.load_model_from_string(model))
             found = evaluator.run(list(names), dict(given))
@@ -146,8 +134,9 @@ class OnnxModel(Adapter):
 
     roundings = ("ties_to_even",)
     concurrent = True
+    probed = False
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, _: float) -> None:
         import onnxruntime
 
         self.name = f"onnx-model:{path}, by onnxruntime {version(onnxruntime)}"
@@ -178,17 +167,13 @@ class OnnxModel(Adapter):
         if 0 in self._shape:
             raise CannotVerify(f"{path} accepts only empty tensors")
         self.dtypes = (dtype,)
+        # Tensors of any length, if a dimension is free.
+        self.forms = Form.LENGTH if None in self._shape else Form(0)
 
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The model; if its shape is fixed, it runs once for each part of that size."""
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Any]:
         if dtype not in self.dtypes:
             raise NotTaken(f"it supports {self.dtypes[0]} alone")
-        return self._by_arrays(self._run, dtype)
-
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """Tensors of any length, if a dimension is free."""
-        forms = Form.LENGTH if None in self._shape else Form(0)
-        return one_dimensional(kernel, dtype, forms)
+        return self._run
 
     def _run(self, x: Any) -> Any:
         # The first free dimension gets all elements; any further one is 1.

@@ -16,9 +16,9 @@ from tensor_round.contract.operators.dialects import openvino as dialect
 from tensor_round.contract.operators.operator import name_in
 
 from ..conversions.conversion import Cast
-from ..reference import WIDTHS, Bits, bits_type
-from .forms import Arrays, Form, Values
-from .runtime import Adapter, NotTaken, RoundBits, plain, probed, version
+from ..reference import WIDTHS
+from .forms import Form, Values
+from .runtime import Adapter, NotTaken, RoundBits, plain, version
 from .tensors import Array, Tensor, infer, of_openvino
 
 MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
@@ -28,11 +28,13 @@ class OpenVINO(Adapter):
     """OpenVINO on one device, with the execution mode ACCURACY."""
 
     dtypes = tuple(WIDTHS)
+    operators = MODES
     roundings = tuple(MODES)
+    forms = Form.LENGTH | Form.EMPTY | Form.RANK
     # An infer request belongs to one thread.
     concurrent = False
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, _: float) -> None:
         import openvino
 
         self._core = openvino.Core()
@@ -45,32 +47,21 @@ class OpenVINO(Adapter):
         # The version is followed by the build and the branch.
         self.name = f"openvino {version(openvino).partition('-')[0]}, {self._device}"
 
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """An infer request of Round-5; raises :class:`NotTaken` if it does not compile."""
-        if rounding not in MODES:
-            raise NotTaken(f"it has no mode {rounding}")
-        return self._compiled(dtype, dtype, lambda ops, x: ops.round(x, MODES[rounding]))
-
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """Tensors of several dimensions too, by a model for each further rank."""
-        own = BY_NAME[dtype].numpy
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
+        mode = self._operator(dtype, rounding)
 
         @cache
-        def compiled(rank: int) -> Callable[[Bits, tuple[int, ...]], Bits]:
-            return self._request(dtype, dtype, lambda ops, x: ops.round(x, MODES[rounding]), rank)
+        def compiled(rank: int) -> Callable[[Values], Values]:
+            return self._request(dtype, dtype, lambda ops, x: ops.round(x, mode), rank)
 
-        def rounds(x: Values) -> object:
-            bits = np.ascontiguousarray(x).reshape(-1).view(bits_type(dtype))
-            found = kernel(bits) if x.ndim == 1 else compiled(x.ndim)(bits, x.shape)
-            return found.view(own).reshape(x.shape)
-
-        return Arrays(rounds, Form.LENGTH | Form.EMPTY | Form.RANK)
+        return lambda x: compiled(x.ndim)(x)
 
     def cast(self, how: Cast) -> RoundBits:
         """Cast by an infer request of Convert-1."""
         plain(how)
         target = name_in(dialect.DTYPES, how.target)
-        return self._compiled(how.source, how.target, lambda ops, x: ops.convert(x, target))
+        request = self._request(how.source, how.target, lambda ops, x: ops.convert(x, target), 1)
+        return self._casting(request, how)
 
     def run_onnx(
         self, model: bytes, given: Mapping[str, Array], names: Sequence[str]
@@ -124,18 +115,13 @@ class OpenVINO(Adapter):
         return self._core.compile_model(model, self._device, hint).create_infer_request()
 
     # OpenVINO's nodes, and the modules that make them, have no annotations.
-    def _compiled(self, dtype: str, target: str, make: Callable[[Any, Any], Any]) -> RoundBits:
-        """A kernel of one dimension; raises :class:`NotTaken` if the node does not compile."""
-        request = self._request(dtype, target, make, 1)
-        return probed(lambda bits: request(bits, bits.shape), dtype)
-
     def _request(
         self, dtype: str, target: str, make: Callable[[Any, Any], Any], rank: int
-    ) -> Callable[[Bits, tuple[int, ...]], Bits]:
+    ) -> Callable[[Values], Values]:
         """Compile the node that ``make`` returns for opset5 and a parameter, for this device.
 
-        The result turns patterns of ``dtype``, in C order, and a shape of ``rank`` dimensions into
-        patterns of ``target``. Raises :class:`NotTaken` if the node does not compile.
+        The result turns arrays of ``dtype`` and ``rank`` dimensions into those of ``target``.
+        Raises :class:`NotTaken` if the node does not compile.
         """
         import openvino
         from openvino import opset5
@@ -148,21 +134,19 @@ class OpenVINO(Adapter):
         except Exception as error:  # of classes that the bindings do not document
             raise NotTaken(self._told(error)) from error
 
-        def kernel(bits: Bits, shape: tuple[int, ...]) -> Bits:
-            given = openvino.Tensor(element, openvino.Shape(list(shape)))
-            with self._failures_of(dtype):
-                given.data.view(np.uint8).reshape(-1)[:] = bits.view(np.uint8)
-                request.set_input_tensor(given)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # NumPy warns of converted NaNs
-                    request.infer()
-                result = np.array(request.get_output_tensor().data).reshape(-1)
-            own = bits_type(target)
-            if result.nbytes != bits.size * own.itemsize:
+        def rounds(x: Values) -> Values:
+            given = openvino.Tensor(element, openvino.Shape(list(x.shape)))
+            given.data.view(np.uint8).reshape(-1)[:] = np.ravel(x).view(np.uint8)
+            request.set_input_tensor(given)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # NumPy warns of converted NaNs
+                request.infer()
+            result, own = np.array(request.get_output_tensor().data), BY_NAME[target].numpy
+            if result.nbytes != x.size * own.itemsize:
                 raise CannotVerify(f"{self.name} returned {result.dtype} for {dtype} to {target}")
             return result.view(own)
 
-        return kernel
+        return rounds
 
     def _told(self, error: BaseException) -> str:
         """The last line of an error; those before are places in OpenVINO's source."""

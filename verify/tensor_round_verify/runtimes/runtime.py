@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import ModuleType
-from typing import Protocol, runtime_checkable
+from types import MappingProxyType, ModuleType
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..conversions.blocks.quantization import BlockDequantization, BlockQuantiza
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
 from ..reference import Bits, bits_type
-from .forms import ALIGNMENT, ANY, Arrays, Form, Values, one_dimensional
+from .forms import ALIGNMENT, ANY, Arrays, Values
 from .tensors import Array, Tensor
 
 #: Rounds patterns of one dtype in one direction, or casts them.
@@ -80,14 +80,33 @@ class Adapter:
     concurrent: bool
     #: What the default of ``dtypes`` assumes, as a sentence.
     assumed = ""
+    #: The runtime's own operator for each direction, if it has one for each.
+    operators: Mapping[str, Any] = MappingProxyType({})
+    #: The forms of arrays that it takes, and whether its calls are slow.
+    forms = ANY
+    slow = False
+
+    #: Whether an error for a single zero means that it does not support the dtype.
+    probed = True
 
     def kernel(self, dtype: str, rounding: str) -> RoundBits:
         """The function that rounds one dtype in one direction."""
-        raise NotTaken("it has no round here")
+        kernel = self._by_arrays(self._rounds(dtype, rounding), dtype)
+        return probed(kernel, dtype) if self.probed else kernel
 
     def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
         """How it rounds arrays of several forms; ``kernel`` is that of dtype and direction."""
-        return one_dimensional(kernel, dtype, Form.LENGTH | Form.EMPTY)
+        return self._arrays_by(self._rounds(dtype, rounding), dtype)
+
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], object]:
+        """The function of arrays of any of the ``forms``, from which the two above are made."""
+        raise NotTaken("it has no round here")
+
+    def _operator(self, dtype: str, rounding: str) -> Any:
+        """The runtime's operator for dtype and direction."""
+        if dtype not in self.dtypes or rounding not in self.operators:
+            raise NotTaken(f"it has no operator for {dtype} {rounding}")
+        return self.operators[rounding]
 
     @property
     def converts_by(self) -> str:
@@ -119,16 +138,14 @@ class Adapter:
     def close(self) -> None:
         """Do nothing: most have no resources."""
 
-    def _arrays_by(
-        self, function: Callable[[Values], object], dtype: str, forms: Form = ANY
-    ) -> Arrays:
+    def _arrays_by(self, function: Callable[[Values], object], dtype: str) -> Arrays:
         """Arrays as they are, by a function of NumPy arrays."""
 
         def rounds(x: Values) -> object:
             with self._failures_of(dtype), np.errstate(all="ignore"):
                 return function(x)
 
-        return Arrays(rounds, forms)
+        return Arrays(rounds, self.forms, self.slow)
 
     def _by_arrays(
         self, function: Callable[[Values], object], dtype: str, target: str = ""
@@ -143,6 +160,10 @@ class Adapter:
             return self._patterns(result, bits, dtype)
 
         return kernel
+
+    def _casting(self, function: Callable[[Values], object], how: Cast) -> RoundBits:
+        """A cast by a function of NumPy arrays, if it casts one element."""
+        return probed(self._by_arrays(function, how.source, how.target), how.source)
 
     def _by_trials(self, function: Callable[[Trial], object], how: Quantization) -> QuantizeBits:
         """A function that quantizes by one that returns a NumPy array."""
@@ -217,7 +238,8 @@ def arrays_of(runtime: Runtime, kernel: RoundBits, dtype: str, rounding: str) ->
     """How a runtime rounds arrays; one that is no :class:`Adapter` has one dimension alone."""
     if isinstance(runtime, Adapter):
         return runtime.arrays(kernel, dtype, rounding)
-    return one_dimensional(kernel, dtype, Form.LENGTH | Form.EMPTY)
+    own = BY_NAME[dtype].numpy
+    return Arrays(lambda x: kernel(np.ascontiguousarray(x).view(bits_type(dtype))).view(own))
 
 
 def values(bits: Bits, dtype: str) -> Values:

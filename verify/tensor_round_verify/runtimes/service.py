@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tensor_round.clients.client import Client
 from tensor_round.contract.errors import CannotVerify, TensorRoundError
 from tensor_round.contract.rounding import Rounding
 
 from ..reference import ROUNDINGS, WIDTHS
-from .forms import ANY, Arrays, Values
-from .runtime import Adapter, RoundBits
+from .forms import Values
+from .runtime import Adapter
 
 
 class Service(Adapter):
@@ -17,6 +19,7 @@ class Service(Adapter):
     dtypes = tuple(WIDTHS)
     roundings = ROUNDINGS
     concurrent = True
+    probed = False
 
     def __init__(self, url: str, timeout: float) -> None:
         self.name = f"service:{url}"
@@ -25,20 +28,14 @@ class Service(Adapter):
         except TensorRoundError as error:
             raise CannotVerify(f"{self.name}: {error.detail}") from error
 
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The client's ``round``."""
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], object]:
+        def rounds(x: Values) -> object:
+            try:
+                return self._client.round(x, Rounding(rounding))
+            except TensorRoundError as error:
+                raise CannotVerify(f"{self.name}: {error.detail}") from error
 
-        return self._by_arrays(lambda x: self._rounded(x, rounding), dtype)
-
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """The client's ``round``, of arrays of any form."""
-        return Arrays(lambda x: self._rounded(x, rounding), ANY)
-
-    def _rounded(self, x: Values, rounding: str) -> object:
-        try:
-            return self._client.round(x, Rounding(rounding))
-        except TensorRoundError as error:
-            raise CannotVerify(f"{self.name}: {error.detail}") from error
+        return rounds
 
     def close(self) -> None:
         """Close the client's connections."""

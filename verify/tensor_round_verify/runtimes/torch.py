@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
 from ..conversions.conversion import Cast, Quantization
 from ..conversions.patterns import Trial
-from ..reference import FLOATS, INTEGER_WIDTHS, Bits, bits_type
-from .forms import Arrays, Values
-from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, plain, probed, version
+from ..reference import FLOATS, INTEGER_WIDTHS
+from .forms import Values
+from .runtime import Adapter, NotTaken, QuantizeBits, RoundBits, first_line, plain, version
 
 FUNCTIONS = {
     "ties_to_even": "round",
@@ -28,10 +29,11 @@ class Torch(Adapter):
     """PyTorch on one device, as ``torch.device`` names it."""
 
     dtypes = (*FLOATS, *INTEGER_WIDTHS)
+    operators = FUNCTIONS
     roundings = tuple(FUNCTIONS)
     concurrent = True
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, _: float) -> None:
         import torch
 
         self._device = device or "cpu"
@@ -41,29 +43,11 @@ class Torch(Adapter):
             raise CannotVerify(f"torch has no device {device}: {first_line(error)}") from error
         self.name = f"torch {version(torch)}, {self._device}"
 
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The function; raises :class:`NotTaken` if it is not implemented for the dtype."""
+    # PyTorch's tensors and functions, which this package has no annotations of.
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
         import torch
 
-        if rounding not in FUNCTIONS:
-            raise NotTaken(f"it has no function for {rounding}")
-        return self._running(getattr(torch, FUNCTIONS[rounding]), dtype, dtype)
-
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """The function, of tensors in the arrays' memory."""
-        import torch
-
-        function, own = getattr(torch, FUNCTIONS[rounding]), getattr(torch, dtype)
-        signed = np.dtype(f"<i{bits_type(dtype).itemsize}")
-        integers = getattr(torch, signed.name)
-
-        def rounds(x: Values) -> Values:
-            shared = x if min(x.strides) >= 0 else x.copy()  # PyTorch has no negative strides
-            given = torch.from_numpy(shared.view(signed)).view(own).to(self._device)
-            found: Values = function(given).cpu().view(integers).numpy().view(x.dtype)
-            return found
-
-        return self._arrays_by(rounds, dtype)
+        return self._shared(getattr(torch, self._operator(dtype, rounding)), dtype, dtype)
 
     def cast(self, how: Cast) -> RoundBits:
         """Cast by ``to``."""
@@ -71,25 +55,25 @@ class Torch(Adapter):
 
         plain(how)
         target = getattr(torch, how.target)
-        return self._running(lambda x: x.to(target), how.source, how.target)
+        return self._casting(self._shared(lambda x: x.to(target), how.source, how.target), how)
 
-    # PyTorch's tensors and functions, which this package has no annotations of.
-    def _running(self, function: Callable[[Any], Any], source: str, target: str) -> RoundBits:
-        """A kernel by a function of PyTorch's tensors."""
+    def _shared(
+        self, function: Callable[[Any], Any], source: str, target: str
+    ) -> Callable[[Values], Values]:
+        """A function of PyTorch's tensors, of arrays whose memory they share."""
         import torch
 
-        own, results = getattr(torch, source), bits_type(target)
-        integers = getattr(torch, f"int{8 * results.itemsize}")
+        own, wanted = getattr(torch, source), BY_NAME[target].numpy
+        # NumPy and PyTorch share signed integers of every width, and their bits.
+        integers = getattr(torch, f"int{8 * wanted.itemsize}")
 
-        def kernel(bits: Bits) -> Bits:
-            # NumPy and PyTorch share signed integers of every width, and their bits.
-            signed = torch.from_numpy(bits.view(f"<i{bits.dtype.itemsize}").copy())
-            with self._failures_of(source):
-                result = function(signed.view(own).to(self._device)).cpu()
-            found: Bits = result.view(integers).numpy().view(results)
-            return found
+        def run(x: Values) -> Values:
+            shared = x if min(x.strides) >= 0 else x.copy()  # PyTorch has no negative strides
+            given = torch.from_numpy(shared.view(f"<i{x.itemsize}")).view(own)
+            found: Values = function(given.to(self._device)).cpu().view(integers).numpy()
+            return found.view(wanted)
 
-        return probed(kernel, source)
+        return run
 
     def quantize(self, how: Quantization) -> QuantizeBits:
         """Quantize float32 to int8 or uint8, per tensor or per channel."""

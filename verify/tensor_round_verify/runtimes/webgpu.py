@@ -5,13 +5,14 @@ With Mesa's lavapipe (Debian's mesa-vulkan-drivers) the device is the CPU, by Vu
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tensor_round.contract.errors import CannotVerify
 
-from ..reference import Bits
-from .forms import Arrays, Form, one_dimensional
-from .runtime import Adapter, NotTaken, RoundBits, probed, version
+from .forms import Form, Values
+from .runtime import Adapter, version
 
 #: WGSL's own functions (section 17.5).
 FUNCTIONS = {
@@ -44,14 +45,16 @@ class WebGPU(Adapter):
 
     dtypes = ("float32",)
     concurrent = False
+    # An empty buffer cannot be bound.
+    forms = Form.LENGTH
 
-    def __init__(self, expressions: str) -> None:
+    def __init__(self, expressions: str, _: float) -> None:
         import wgpu
 
         if expressions not in ("", GGML):
             raise CannotVerify(f"webgpu has no expressions {expressions}; it has WGSL's, or {GGML}")
-        self._expressions = GGML_EXPRESSIONS if expressions else FUNCTIONS
-        self.roundings = tuple(self._expressions)
+        self.operators = GGML_EXPRESSIONS if expressions else FUNCTIONS
+        self.roundings = tuple(self.operators)
         try:
             adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
         except RuntimeError as error:
@@ -60,27 +63,19 @@ class WebGPU(Adapter):
         kind = "ggml's expression" if expressions else "WGSL"
         self.name = f"wgpu {version(wgpu)}, {info['backend_type']}, {info['device']}, {kind}"
 
-    def arrays(self, kernel: RoundBits, dtype: str, rounding: str) -> Arrays:
-        """Buffers of any length; an empty one cannot be bound."""
-        return one_dimensional(kernel, dtype, Form.LENGTH)
-
-    def kernel(self, dtype: str, rounding: str) -> RoundBits:
-        """The shader; raises :class:`NotTaken` for dtypes but float32."""
+    def _rounds(self, dtype: str, rounding: str) -> Callable[[Values], Values]:
         from wgpu.utils.compute import compute_with_buffers
 
-        if dtype not in self.dtypes or rounding not in self._expressions:
-            raise NotTaken(f"it has no shader for {dtype} {rounding}")
-        shader = _SHADER.replace("EXPRESSION", self._expressions[rounding])
+        shader = _SHADER.replace("EXPRESSION", self._operator(dtype, rounding))
 
-        def run(block: Bits) -> Bits:
+        def run(block: Values) -> Values:
             out = compute_with_buffers(
                 {0: block}, {1: block.nbytes}, shader, n=-(-block.size // 256)
             )
             return np.frombuffer(out[1], block.dtype)
 
-        def kernel(bits: Bits) -> Bits:
-            with self._failures_of(dtype):
-                blocks = [bits[at : at + _BLOCK] for at in range(0, bits.size, _BLOCK)]
-                return np.concatenate([run(np.ascontiguousarray(block)) for block in blocks])
+        def rounds(x: Values) -> Values:
+            blocks = [x[at : at + _BLOCK] for at in range(0, x.size, _BLOCK)]
+            return np.concatenate([run(np.ascontiguousarray(block)) for block in blocks])
 
-        return probed(kernel, dtype)
+        return rounds
