@@ -21,7 +21,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -81,13 +81,13 @@ class KeyRing:
     def __init__(self, path: Path) -> None:
         """Read the file; raises :class:`KeyFileError`."""
         self._path = path
+        self._latest = _snapshot(path)
+        #: The content in effect, or the last error: each error is logged once.
+        self._applied, _ = self._latest
         try:
-            self._latest = _read(path)
-            self._keys = read_keys(self._latest.content)
+            self._keys = read_keys(self._applied)
         except KeyFileError as error:
             raise KeyFileError(f"API keys: {path}: {error}") from None
-        #: The content in effect, or the last error: each error is logged once.
-        self._applied: bytes | str = self._latest.content
         self._next_poll = time.monotonic() + POLL_SECONDS
 
     def find(self, secret: bytes) -> ApiKey | None:
@@ -108,23 +108,21 @@ class KeyRing:
         """Read the file now; an invalid file is logged and changes nothing."""
         self._next_poll = time.monotonic() + POLL_SECONDS
         self._latest = _snapshot(self._path)
-        self._apply(self._latest)
+        self._apply()
 
     def _reload_if_changed(self) -> None:
         """Poll the file; an invalid file is logged once and changes nothing."""
         self._next_poll = time.monotonic() + POLL_SECONDS
-        previous = self._latest
-        self._latest = latest = _snapshot(self._path)
-        found = latest.content if latest.error is None else latest.error
-        if found != self._applied and (latest == previous or latest.is_stable):
-            self._apply(latest)
+        previous, self._latest = self._latest, _snapshot(self._path)
+        found, changed = self._latest
+        is_stable = self._latest == previous or time.time() - changed >= POLL_SECONDS
+        if found != self._applied and is_stable:
+            self._apply()
 
-    def _apply(self, latest: _Snapshot) -> None:
-        self._applied = latest.content if latest.error is None else latest.error
+    def _apply(self) -> None:
+        self._applied, _ = self._latest
         try:
-            if latest.error is not None:
-                raise KeyFileError(latest.error)
-            self._keys = read_keys(latest.content)
+            self._keys = read_keys(self._applied)
         except KeyFileError as error:
             logger.error("API keys: %s: %s; the previous keys stay in effect", self._path, error)
         else:
@@ -157,8 +155,13 @@ class Authenticator:
             raise Unauthorized("the API key is not valid")
 
 
-def read_keys(content: bytes) -> tuple[ApiKey, ...]:
-    """Parse the content of a file; raises :class:`KeyFileError` for the first invalid line."""
+def read_keys(content: bytes | str) -> tuple[ApiKey, ...]:
+    """Parse the content of a file; raises :class:`KeyFileError` for the first invalid line.
+
+    The content of a file that cannot be read is the reason, as a string.
+    """
+    if isinstance(content, str):
+        raise KeyFileError(content)
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -205,51 +208,27 @@ def _key(number: int, fields: list[str]) -> ApiKey:
     return ApiKey(bytes.fromhex(digest), label, midnight.timestamp() + _SECONDS_A_DAY)
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """The state of the file at one poll.
+def _snapshot(path: Path) -> tuple[bytes | str, float]:
+    """The content of the file, or why it cannot be read, and when it changed.
 
-    ``stamp`` is device, inode and ctime of the file, or of its folder if the file is missing.
-    ``is_stable`` says whether the file had not changed for :data:`POLL_SECONDS`. Two snapshots
-    are equal if the file did not change between them.
+    By ctime, not mtime: programs can set mtime. A missing file changed with its folder.
     """
-
-    content: bytes = b""
-    error: str | None = None
-    stamp: tuple[int, ...] = ()
-    is_stable: bool = field(default=False, compare=False)
-
-
-def _snapshot(path: Path) -> _Snapshot:
-    try:
-        return _read(path)
-    except KeyFileError as error:
-        with contextlib.suppress(OSError):
-            return _Snapshot(error=str(error), stamp=_stamp(path.parent.stat()))
-        return _Snapshot(error=str(error))
-
-
-def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_ctime_ns
-
-
-def _read(path: Path) -> _Snapshot:
     try:
         with open(path, "rb", opener=_open_without_blocking) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise KeyFileError("there is no such file")
+                raise FileNotFoundError
             content = file.read(MAX_FILE_BYTES + 1)
-            # After reading: the stamp of a file that changed meanwhile is newer.
-            status = os.fstat(file.fileno())
-    except FileNotFoundError:
-        raise KeyFileError("there is no such file") from None
+            # After reading: a file that changes meanwhile changes later than this.
+            changed = os.fstat(file.fileno()).st_ctime
     except OSError as error:
-        raise KeyFileError(f"cannot be read: {error.strerror}") from None
+        is_missing = isinstance(error, FileNotFoundError)
+        reason = "there is no such file" if is_missing else f"cannot be read: {error.strerror}"
+        with contextlib.suppress(OSError):
+            return reason, path.parent.stat().st_ctime
+        return reason, 0.0
     if len(content) > MAX_FILE_BYTES:
-        raise KeyFileError(f"has more than {MAX_FILE_BYTES} bytes")
-    # By ctime, not mtime: programs can set mtime.
-    is_stable = time.time() - status.st_ctime >= POLL_SECONDS
-    return _Snapshot(content, None, _stamp(status), is_stable)
+        return f"has more than {MAX_FILE_BYTES} bytes", changed
+    return content, changed
 
 
 def _open_without_blocking(path: str, flags: int) -> int:
