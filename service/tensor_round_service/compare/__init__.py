@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from tensor_round.contract.call import RoundCall
-from tensor_round.contract.differences.document import adapter
+from tensor_round.contract.differences.document import Differences
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.layout import Layout, check_size
 from tensor_round.contract.progress import Pause
@@ -20,7 +20,7 @@ from ..engine.job import Job
 from ..features import Feature, Site
 from ..http1.response import Response
 from ..openapi.document import Description
-from ..openapi.schemas import PATH, Schema, ref
+from ..openapi.schemas import Schema, components, ref
 from ..openapi.tensors import HEADERS, PARAMETERS, REQUEST, tensor_operation
 from ..routes.table import Row
 from ..routes.tensors import Document, Plan, TensorHandlers, json_response
@@ -35,7 +35,10 @@ def feature(site: Site) -> Feature:
     """The route of ``/compare``."""
     route = _Compare(site.engine, site.settings.max_tensor_bytes).route()
     row = Row("/compare", route, method="POST", link="compare", operation=_operation)
-    return Feature(rows=[row], description=Description(schemas=_schemas))
+    return Feature(
+        rows=[row],
+        description=Description(schemas=lambda: components(Differences, mode="serialization")),
+    )
 
 
 class _Compare(TensorHandlers):
@@ -71,12 +74,6 @@ def _text(memory: Bytes, layout: Layout, job: Job, pause: Pause, *, swapped: boo
     text = strictjson.dumps(compared(memory, layout, swapped=swapped, pause=pause))
     job.executed_by = "numpy"
     return text
-
-
-def _schemas() -> Schema:
-    """The components for the differences, as the client's models define them."""
-    differences = adapter().json_schema(mode="serialization", ref_template=PATH + "{model}")
-    return {**differences.pop("$defs"), "Differences": differences}
 
 
 def _operation() -> Schema:

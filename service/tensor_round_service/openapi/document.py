@@ -10,9 +10,9 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from ..routes.table import Table
-from . import errors, tensors
-from .errors import problem_responses
-from .schemas import Schema
+from .errors import Problem, problem_responses
+from .schemas import Schema, components
+from .tensors import TYPES
 
 _DESCRIPTION = """\
 Rounds tensors exactly: every result is the one that IEEE 754 defines, to the last bit, on every
@@ -98,7 +98,7 @@ def _document(
     # The service does not use FastAPI's format of validation errors.
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    schemas.update({**errors.SCHEMAS, **tensors.schemas()})
+    schemas.update(components(Problem, *TYPES))
     for _, description in descriptions:
         schemas.update(description.schemas())
     written = {path for path in table.operations if path not in document["paths"]}

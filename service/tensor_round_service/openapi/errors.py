@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from tensor_round.contract.errors import (
     REFUSALS,
@@ -14,7 +18,7 @@ from tensor_round.contract.errors import (
 )
 from tensor_round.contract.wire import native
 
-from .schemas import INTEGER, STRING, Schema, any_of, array_of, component, ref
+from .schemas import INTEGER, Schema, ref
 
 #: The detail of an example of each code, with the exact text of the service.
 _DETAILS = {
@@ -65,40 +69,42 @@ EXAMPLES: dict[str, RequestRefused] = {
     )
 }
 
-#: Components of the document for :func:`problem_responses`.
-SCHEMAS: Schema = {
-    **component(
-        "Problem",
-        "A problem document (RFC 9457).",
-        ["type", "title", "status", "detail", "code"],
-        {
-            "type": {
-                **STRING,
-                "format": "uri-reference",
-                "description": "A link to the section on the code, relative to the request.",
-            },
-            "title": STRING,
-            "status": INTEGER,
-            "detail": STRING,
-            "code": {**STRING, "enum": sorted(REFUSALS)},
-            "errors": {
-                "description": "The faults in the request, if the refusal names them.",
-                **array_of(ref("ProblemFault")),
-            },
-            "limit_bytes": {**INTEGER, "description": "With tensor_too_large."},
-            "got_bytes": {
-                **any_of(INTEGER, {"type": "null"}),
-                "description": "With tensor_too_large; null if the client stated no size.",
-            },
-        },
-    ),
-    **component(
-        "ProblemFault",
-        "One fault in a request: its path of keys and indices, and the violated rule.",
-        ["loc", "msg"],
-        {"loc": array_of(any_of(STRING, INTEGER)), "msg": STRING},
-    ),
-}
+
+class ProblemFault(TypedDict):
+    """One fault in a request: its path of keys and indices, and the violated rule."""
+
+    loc: list[str | int]
+    msg: str
+
+
+class Problem(TypedDict):
+    """A problem document (RFC 9457)."""
+
+    type: Annotated[
+        str,
+        Field(
+            description="A link to the section on the code, relative to the request.",
+            json_schema_extra={"format": "uri-reference"},
+        ),
+    ]
+    title: str
+    status: int
+    detail: str
+    code: Annotated[str, Field(json_schema_extra={"enum": [*sorted(REFUSALS)]})]
+    errors: NotRequired[
+        Annotated[
+            list[ProblemFault],
+            Field(description="The faults in the request, if the refusal names them."),
+        ]
+    ]
+    limit_bytes: NotRequired[Annotated[int, Field(description="With tensor_too_large.")]]
+    got_bytes: NotRequired[
+        Annotated[
+            int | None,
+            Field(description="With tensor_too_large; null if the client stated no size."),
+        ]
+    ]
+
 
 RETRY_AFTER = {
     native.RETRY_AFTER: {

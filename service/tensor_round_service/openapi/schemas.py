@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core import core_schema
 
 Schema = dict[str, Any]
 
@@ -20,30 +23,24 @@ def ref(name: str) -> Schema:
     return {"$ref": PATH + name}
 
 
-def array_of(items: Schema, **bounds: int) -> Schema:
-    """An array of items of one kind."""
-    return {"type": "array", "items": items, **bounds}
+class _Schemas(GenerateJsonSchema):
+    """Omits defaults: client generators treat members with a default as required."""
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
 
 
-def any_of(*schemas: Schema, **others: Any) -> Schema:
-    """A value of one of several kinds."""
-    return {**others, "anyOf": [*schemas]}
-
-
-def component(
-    title: str, description: str, required: Iterable[str], properties: Schema, **others: Any
-) -> dict[str, Schema]:
-    """An object as a component of the document, by its name."""
-    return {
-        title: {
-            "title": title,
-            "description": description,
-            "type": "object",
-            "required": [*required],
-            **others,
-            "properties": properties,
-        }
-    }
+def components(*types: Any, mode: JsonSchemaMode = "validation") -> Schema:
+    """These types, and those that they refer to, as components of the document."""
+    adapters = [(number, mode, TypeAdapter(each)) for number, each in enumerate(types)]
+    _, document = TypeAdapter.json_schemas(
+        adapters, ref_template=PATH + "{model}", schema_generator=_Schemas
+    )
+    found: Schema = document["$defs"]
+    return found
 
 
 def parameter(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any, NotRequired
 
-from pydantic import TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
+from pydantic import ConfigDict, Field, WithJsonSchema, with_config
+from typing_extensions import TypeAliasType, TypedDict
 
 from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.errors import REFUSALS
@@ -17,18 +16,7 @@ from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import native
 
 from .errors import problem_responses
-from .schemas import (
-    BINARY,
-    INTEGER,
-    PATH,
-    STRING,
-    Schema,
-    any_of,
-    array_of,
-    component,
-    parameter,
-    ref,
-)
+from .schemas import BINARY, STRING, Schema, parameter, ref
 
 _DESCRIPTOR: Schema = {
     "dialect": "ieee754",
@@ -42,12 +30,55 @@ _NUMBER: list[Schema] = [
     {"type": "number"},
     {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]},
 ]
-_NUMBERS = any_of(
-    *_NUMBER,
-    # The inner type would be recursive, which client generators do not support.
-    array_of(any_of(*_NUMBER, array_of({}))),
-    description="Numbers, nested as the shape or flat; a tensor of rank 0 is one number.",
-)
+# The inner type would be recursive, which client generators do not support.
+_INNER: Schema = {"type": "array", "items": {"anyOf": [*_NUMBER, {"type": "array", "items": {}}]}}
+Numbers = Annotated[
+    Any,
+    WithJsonSchema({"anyOf": [*_NUMBER, _INNER]}),
+    Field(
+        description="Numbers, nested as the shape or flat; a tensor of rank 0 is one number.",
+    ),
+]
+Descriptor = TypeAliasType("Descriptor", registry.Descriptor)
+
+
+@with_config(ConfigDict(extra="forbid"))
+class RoundRequest(TypedDict):
+    """An operator and the numbers to round."""
+
+    descriptor: Descriptor
+    data: Numbers
+
+
+@with_config(ConfigDict(extra="forbid"))
+class ShortRoundRequest(TypedDict):
+    """An operator in one word, or by dialect and attributes, and the numbers of a packed tensor.
+
+    The query may have the operator; the shape is by default the data's.
+    """
+
+    operator: NotRequired[str | dict[str, Any]]
+    dtype: Annotated[str, Field(json_schema_extra={"enum": [dtype.name for dtype in DTYPES]})]
+    shape: NotRequired[list[int]]
+    data: Numbers
+
+
+class RoundedTensor(TypedDict):
+    """Dtype and shape of the output."""
+
+    dtype: str
+    shape: list[int]
+
+
+class RoundResponse(TypedDict):
+    """The rounded numbers."""
+
+    output: RoundedTensor
+    data: Numbers
+
+
+#: The types of the components.
+TYPES = (RoundRequest, ShortRoundRequest, RoundResponse)
 #: All codes except those of unknown paths, wrong methods and internal errors.
 _CODES = [code for code, kind in REFUSALS.items() if kind.status not in (404, 405, 500)]
 
@@ -108,56 +139,6 @@ _OUTPUT_DESCRIPTOR: Schema = {
 }
 
 
-class _DescriptorSchema(GenerateJsonSchema):
-    """Omits defaults: client generators treat members with a default as required."""
-
-    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        return self.generate_inner(schema["schema"])
-
-
-def schemas() -> Schema:
-    """The components: descriptors and the JSON representation."""
-    descriptor = TypeAdapter(registry.Descriptor).json_schema(
-        ref_template=PATH + "{model}", schema_generator=_DescriptorSchema
-    )
-    return {
-        **descriptor.pop("$defs"),
-        "Descriptor": descriptor,
-        **component(
-            "RoundRequest",
-            "An operator and the numbers to round.",
-            ["descriptor", "data"],
-            {"descriptor": ref("Descriptor"), "data": _NUMBERS},
-            additionalProperties=False,
-        ),
-        **component(
-            "ShortRoundRequest",
-            "An operator in one word, or by dialect and attributes, and the numbers of a packed "
-            "tensor. The query may have the operator; the shape is by default the data's.",
-            ["dtype", "data"],
-            {
-                "operator": any_of(STRING, {"type": "object"}),
-                "dtype": {**STRING, "enum": [dtype.name for dtype in DTYPES]},
-                "shape": array_of(INTEGER),
-                "data": _NUMBERS,
-            },
-            additionalProperties=False,
-        ),
-        **component(
-            "RoundResponse",
-            "The rounded numbers.",
-            ["output", "data"],
-            {"output": ref("RoundedTensor"), "data": _NUMBERS},
-        ),
-        **component(
-            "RoundedTensor",
-            "Dtype and shape of the output.",
-            ["dtype", "shape"],
-            {"dtype": STRING, "shape": array_of(INTEGER)},
-        ),
-    }
-
-
 def round_operation() -> Schema:
     """The OpenAPI operation of ``POST /round``."""
     return tensor_operation(
@@ -170,7 +151,7 @@ def round_operation() -> Schema:
         "be identity, gzip or deflate.\n\n-0.3 rounds to -0.0, as IEEE 754 defines; browsers, "
         "this page too, show it as 0.",
         PARAMETERS,
-        any_of(ref("RoundRequest"), ref("ShortRoundRequest")),
+        {"anyOf": [ref("RoundRequest"), ref("ShortRoundRequest")]},
         {
             "description": "The rounded tensor, in the representation of the request.",
             "headers": {native.OUTPUT_DESCRIPTOR: _OUTPUT_DESCRIPTOR, **HEADERS},
