@@ -26,9 +26,6 @@ class ConnectionLimits:
     keep_alive: float = 5.0
     #: The same in HTTP/2, whose clients keep a connection for their next call (nginx: 75 s).
     stream_keep_alive: float = 60.0
-    #: Connections of the server, of which a further one closes the one whose limit is next, among
-    #: those that wait for a head; None for any number.
-    max_connections: int | None = None
     #: Time between two checks of a minimum rate.
     rate_interval: float = 1.0
     #: After so many bytes of a body the remaining grace is one interval.

@@ -76,11 +76,7 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
         self._deadline = Deadline(self._server.loop, self._on_deadline)
         self._deadline.set(self._server.limits.receive_timeout)
         self._server.opening.discard(self)
-        connections, most = self._server.state.connections, self._server.limits.max_connections
-        connections.add(self)
-        if most is not None and len(connections) > most:
-            waiting = (each for each in connections if each.state <= State.HEAD)
-            min(waiting, key=lambda each: each.due).make_room()
+        self._server.state.connections.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Drop all references that form cycles, so that buffers are freed at once."""
@@ -103,12 +99,6 @@ class ConnectionLifecycle(asyncio.BufferedProtocol):
     def due(self) -> float:
         """When the limit of its state is reached, in the event loop's time."""
         return self._deadline.due
-
-    def make_room(self) -> None:
-        """Close at once, for a new connection; no request has come."""
-        self._move(State.CLOSING)
-        self._deadline.clear()
-        self.transport.abort()
 
     def shutdown(self) -> None:
         """Accept no further request and finish the current one.

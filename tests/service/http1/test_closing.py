@@ -191,37 +191,6 @@ async def test_a_refusal_under_tls() -> None:
         writer.transport.abort()
 
 
-@on_a_loop
-async def test_a_further_connection_closes_the_one_whose_limit_is_next() -> None:
-    async with (
-        serving(limits=replace(LIMITS, max_connections=3)) as site,
-        site.peer() as used,
-        site.peer() as begun,
-        site.peer() as third,
-    ):
-        await used.send(asked())
-        await used.response()
-        await begun.send(b"GET /a ")
-        await begun.state(State.HEAD)
-        await pass_time(LATE)
-        give(third.connection, asked() + b"GET /b ")
-        assert [each.connection.state for each in (used, begun, third)] == [0, 1, 1]
-        async with site.peer() as fourth:
-            await begun.state(State.CLOSED)
-            assert len(site.state.connections) == 3
-            async with site.peer():
-                await third.state(State.CLOSED)
-                assert used.connection.state is fourth.connection.state is State.IDLE
-
-
-@on_a_loop
-async def test_idle_connection_that_makes_room_closes_at_once() -> None:
-    async with serving() as site, site.peer() as peer:
-        peer.connection.make_room()
-        assert (peer.connection.state, peer.connection.due) == (State.CLOSING, FOREVER)
-        await peer.state(State.CLOSED)
-
-
 async def large(_: Request) -> Response:
     return text(LARGE)
 

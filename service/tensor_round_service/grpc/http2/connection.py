@@ -89,12 +89,6 @@ class Connection(ConnectionLifecycle):
         self.flush()
 
     @property
-    def due(self) -> float:
-        """See :attr:`~.ConnectionLifecycle.due`: for a new connection it makes room like others."""
-        limits = self._server.limits
-        return super().due - max(0.0, limits.stream_keep_alive - limits.keep_alive)
-
-    @property
     def holds_memory(self) -> bool:
         """Whether the transport may still read from memory that it was given."""
         return self._writer.is_paused or self._writer.is_lost
@@ -289,12 +283,6 @@ class Connection(ConnectionLifecycle):
         """See :meth:`.ConnectionLifecycle._linger`; what waits until the peer reads comes first."""
         self._writer.write(self.session.outbox.take(0)[0])
         super()._linger()
-
-    def make_room(self) -> None:
-        """See :meth:`.ConnectionLifecycle.make_room`; a call in transit is told to come again."""
-        self.session.refuse_streams()
-        self._send()
-        super().make_room()
 
     def shutdown(self) -> None:
         """Serve what is under way or in transit, and no further stream after that."""

@@ -305,18 +305,6 @@ async def test_an_idle_connection_ends() -> None:
         assert await caller.end() == [Code.NO_ERROR]
 
 
-async def test_a_further_connection_takes_the_place_of_an_idle_one() -> None:
-    async with serving(max_connections=2) as site, site.caller() as busy:
-        busy.send(opened(1, ("content-length", "6")))
-        await site.until(lambda: site.handler.filled)
-        async with site.caller() as idle, site.caller() as third:
-            third.call(1, b"third")
-            assert await third.response(1) == b"third"
-            assert await idle.end() == [Code.NO_ERROR]
-        busy.send(data(1, b"abcdef", ends=True))
-        assert await busy.response(1) == b"abcdef"
-
-
 async def test_a_peek_leaves_bytes_unread() -> None:
     seen: list[bytes] = []
 
