@@ -109,7 +109,7 @@ def on_targets(
         missing |= others
         if "latency" in sections:
             tell("one connection")
-            found["latency"] = latency.measure(running, there, arena, sizes)
+            found["latency"] = latency.measure(running, there, arena, sizes, missing)
         if "load" in sections:
             tell("many connections")
             rounds = 1 if quick else load.ROUNDS
@@ -121,17 +121,15 @@ def on_targets(
 
 def over_grpc(found: dict[str, Any], arena: Arena, missing: dict[str, str], *, quick: bool) -> None:
     """The service and Triton, over gRPC."""
+    if not grpc.PYTHON.exists():
+        missing[grpc.TRITONCLIENT] = "not installed: make bench PEERS=1"
+        return
     tell("gRPC")
     found["machine"]["versions"] |= grpc.versions()
-    with targets.servers({target.program for target in targets.OVER_GRPC}) as (running, no):
-        there, others = targets.available(targets.OVER_GRPC, running, no, arena)
+    with targets.servers({*grpc.OVER_GRPC.values()}) as (running, others):
         missing |= others
-        found["grpc"] = grpc.measure(running, there, arena, missing, quick=quick)
-    found["grpc_memory"] = [
-        memory.growth(target, arena, grpc.PAYLOAD)
-        for target in targets.OVER_GRPC
-        if target in there
-    ]
+        found["grpc"] = grpc.measure(running, missing, quick=quick)
+    found["grpc_memory"] = grpc.memory(running, arena)
 
 
 def kernels(missing: dict[str, str]) -> list[dict[str, Any]]:

@@ -1,11 +1,22 @@
-"""A block of requests: asked one after another, or so many at a time."""
+"""Blocks of requests, asked one after another or so many at a time, and the rows' blocks in turn.
+
+A busy moment of the machine hits all rows alike if each has a block in its turn.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from ..load_generator.generator import LoadFailed
+from .client import Refused
+from .processes import Server
+
+Figure = TypeVar("Figure")
+#: What fails with a server that does not do its part.
+FAULTS = (Refused, LoadFailed, OSError)
 
 
 class Calls(Protocol):
@@ -21,6 +32,44 @@ class Calls(Protocol):
         """Wait for a call that is over; its place."""
 
 
+def in_turn(
+    blocks: Mapping[Any, Callable[[], Figure]],
+    rounds: int,
+    missing: dict[str, str],
+) -> dict[Any, list[Figure]]:
+    """A block of each row in turn, in every second round the other way round.
+
+    A row that fails is left out, and put in ``missing``.
+    """
+    found: dict[Any, list[Figure]] = {row: [] for row in blocks}
+    for turn in range(rounds):
+        for row in list(found)[:: 1 if turn % 2 == 0 else -1]:
+            try:
+                found[row].append(blocks[row]())
+            except FAULTS as fault:
+                missing[", ".join(map(str, row))] = str(fault)
+                del found[row]
+    return found
+
+
+def on_cores(server: Server, ask: Callable[[], tuple[float, int]]) -> tuple[float, float]:
+    """The seconds of a request in a block, and the server's time on a core for one."""
+    busy = server.cpu_seconds()
+    seconds, count = ask()
+    return seconds, (server.cpu_seconds() - busy) / count
+
+
+def summary(figures: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """What is kept of the blocks of a row."""
+    rounds = [seconds for seconds, _ in figures]
+    return {
+        "best": min(rounds),
+        "median": statistics.median(rounds),
+        "server_cpu": min(busy for _, busy in figures),
+        "rounds": rounds,
+    }
+
+
 def block(calls: Calls, places: int, seconds: float) -> tuple[float, int]:
     """The seconds of a request, and how many there were.
 
@@ -28,12 +77,11 @@ def block(calls: Calls, places: int, seconds: float) -> tuple[float, int]:
     """
     if places > 1:
         return at_once(calls, places, seconds)
-    times = one_by_one(calls, seconds)
-    return statistics.median(times), len(times)
+    return one_by_one(calls, seconds)
 
 
-def one_by_one(call: Callable[[], Any], seconds: float) -> list[float]:
-    """The seconds of each request; at least three."""
+def one_by_one(call: Callable[[], Any], seconds: float) -> tuple[float, int]:
+    """The median seconds of a request, and how many there were; at least three."""
     times: list[float] = []
     clock = time.perf_counter
     end = clock() + seconds
@@ -42,7 +90,7 @@ def one_by_one(call: Callable[[], Any], seconds: float) -> list[float]:
         began = clock()
         call()
         times.append(clock() - began)
-    return times
+    return statistics.median(times), len(times)
 
 
 def at_once(calls: Calls, places: int, seconds: float) -> tuple[float, int]:

@@ -10,27 +10,25 @@ import random
 import ssl
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from ..load_generator.generator import LoadFailed
 from ..peers.targets import CERTIFICATES, KIB
 from ..peers.variants import ON_ONE_CORE, UNDER_LOAD, Variant
 from . import load
-from .client import Arena, Connection, Refused
+from .blocks import in_turn
+from .client import Arena, Connection
 from .latency import ONE_CORE, placed
-from .load import DIGITS, Wire
+from .load import DIGITS
 from .processes import Server
 
 CONNECTIONS = 64
 WARM_UP = 20
-
-#: One block of one variant: seconds of a request, or requests a second.
-Block: TypeAlias = Callable[[Variant, Server], float]
 
 
 @dataclass(frozen=True)
@@ -47,59 +45,42 @@ QUICK_ONE = Effort(0.03, 5)
 QUICK_MANY = Effort(0.15, 3)
 
 
-class Rows:
-    """The rows of a run, as far as their servers are there and do their part."""
-
-    def __init__(self, running: Mapping[str, Server], missing: dict[str, str]) -> None:
-        self._running = running
-        self._missing = missing
-
-    def measure(
-        self, variants: Sequence[Variant], block: Block, number: int, **about: Any
-    ) -> Iterator[dict[str, Any]]:
-        """A block of each in turn, in every second round the other way round."""
-        blocks: dict[Variant, list[float]] = {
-            variant: [] for variant in variants if variant.program in self._running
-        }
-        for turn in range(number):
-            for variant in list(blocks)[:: 1 if turn % 2 == 0 else -1]:
-                try:
-                    figure = block(variant, self._running[variant.program])
-                except (Refused, LoadFailed, OSError) as fault:
-                    self._missing[variant.name] = str(fault)
-                    del blocks[variant]
-                else:
-                    blocks[variant].append(figure)
-        for variant, figures in blocks.items():
-            yield {
-                "target": variant.target.name,
-                "requests": variant.requests,
-                "bytes": KIB,
-                **about,
-                "median": statistics.median(figures),
-                "best": min(figures) if about["connections"] == 1 else max(figures),
-                "rounds": figures,
-            }
-
-
 def measure(
     running: Mapping[str, Server], arena: Arena, missing: dict[str, str], *, quick: bool
 ) -> list[dict[str, Any]]:
     """One connection on one core, then many on any."""
     one, many = (QUICK_ONE, QUICK_MANY) if quick else (ONE, MANY)
 
-    def seconds(variant: Variant, server: Server) -> float:
-        return round_trip(variant, server, arena, one.seconds)
+    def seconds(variant: Variant) -> float:
+        return round_trip(variant, running[variant.program], arena, one.seconds)
 
-    def rate(variant: Variant, server: Server) -> float:
-        wire = variant.wire(arena)
-        return load.block(server.address, wire, CONNECTIONS, many.seconds).rate
+    def rate(variant: Variant) -> float:
+        wire, server = variant.wire(arena), running[variant.program]
+        return load.block(server, wire, CONNECTIONS, many.seconds).rate
 
-    rows = Rows(running, missing)
-    found = list(rows.measure(ON_ONE_CORE, seconds, one.rounds, connections=1))
-    if load.is_there(missing):
-        found += rows.measure(UNDER_LOAD, rate, many.rounds, connections=CONNECTIONS)
-    return found
+    rows = []
+    for variants, ask, rounds, connections, best in (
+        (ON_ONE_CORE, seconds, one.rounds, 1, min),
+        (UNDER_LOAD if load.is_there(missing) else (), rate, many.rounds, CONNECTIONS, max),
+    ):
+        blocks = {
+            (variant.target.name, variant.requests, connections): partial(ask, variant)
+            for variant in variants
+            if variant.program in running
+        }
+        for (target, requests, _), figures in in_turn(blocks, rounds, missing).items():
+            rows.append(
+                {
+                    "target": target,
+                    "requests": requests,
+                    "bytes": KIB,
+                    "connections": connections,
+                    "median": statistics.median(figures),
+                    "best": best(figures),
+                    "rounds": figures,
+                }
+            )
+    return rows
 
 
 def round_trip(variant: Variant, server: Server, arena: Arena, seconds: float) -> float:
@@ -109,19 +90,18 @@ def round_trip(variant: Variant, server: Server, arena: Arena, seconds: float) -
     times: list[float] = []
     clock = time.perf_counter
     with asked(variant, server, arena) as ask, placed(server, ONE_CORE):
-        check(ask(memoryview(request)), arena, variant)
-        for _ in range(WARM_UP):
-            renumber(request, wire)
-            ask(memoryview(request))
+        if bytes(ask(memoryview(request))) != np.rint(arena.tensor(KIB)).tobytes():
+            raise SystemExit(f"{variant.name} gives wrong responses")
         end = clock() + seconds
         began = 0.0
-        while began < end:
-            renumber(request, wire)
+        while began < end or len(times) <= WARM_UP:
+            for offset in wire.offsets:  # ids, where it has any
+                request[offset : offset + DIGITS] = b"%016x" % random.getrandbits(64)
             view = memoryview(request)
             began = clock()
             ask(view)
             times.append(clock() - began)
-    return statistics.median(times)
+    return statistics.median(times[WARM_UP:])
 
 
 @contextmanager
@@ -142,14 +122,3 @@ def asked(
         yield raw if wire.response_bytes else connection.exchange
     finally:
         connection.close()
-
-
-def renumber(request: bytearray, wire: Wire) -> None:
-    """Give the request ids of its own, where it has any."""
-    for offset in wire.offsets:
-        request[offset : offset + DIGITS] = b"%016x" % random.getrandbits(64)
-
-
-def check(response: memoryview, arena: Arena, variant: Variant) -> None:
-    if bytes(response) != np.rint(arena.tensor(KIB)).tobytes():
-        raise SystemExit(f"{variant.name} gives wrong responses")

@@ -1,48 +1,35 @@
-"""Inference over gRPC, by a raw client and by tritonclient: the service beside Triton.
+"""Inference over gRPC by tritonclient, a process of its own: the service beside Triton.
 
-Connections stay open while a size is measured. A block goes to each server from each client in
-turn, the other way round in every second round; a row's figure is the median of its blocks'.
-Clients and servers run where :mod:`.latency` has them.
+Connections stay open while a size is measured. Clients and servers run where :mod:`.latency` has
+them.
 """
 
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-
-from ..peers.grpc import over_grpc
-from ..peers.targets import KIB, MIB, OVER_GRPC, TRITON, Target
-from .blocks import at_once, block
-from .client import Arena, Refused
-from .latency import FREE, pin_this, placed, placements
+from ..peers.protocols import Call
+from ..peers.targets import KIB, MIB, TRITON
+from .blocks import FAULTS, in_turn, on_cores, summary
+from .client import Address, Arena, Refused
+from .latency import FREE, placed, placements
+from .memory import growth
 from .processes import LOGS, Server, pin
 
-RAW = "raw client"
 TRITONCLIENT = "tritonclient.grpc"
 #: Where tritonclient is: it wants another protobuf than the tests do.
 PYTHON = TRITON / "bin" / "python"
 PACKAGES = ("tritonclient", "grpcio", "protobuf")
-#: What fails with a server that does not do its part.
-FAULTS = (Refused, OSError)
-
-
-@dataclass(frozen=True)
-class Connected:
-    """A client's connection to a server."""
-
-    #: For so many seconds: the seconds of a request, and how many there were.
-    ask: Callable[[float], tuple[float, int]]
-    #: Has the client run on these cores only.
-    pin: Callable[[Iterable[int]], None]
+#: Those that are asked, and their programs.
+SERVICE, TRITON_GRPC = "the service, gRPC", "Triton 2.51, Python backend, gRPC"
+OVER_GRPC = {SERVICE: "service", TRITON_GRPC: "triton-grpc"}
 
 
 @dataclass(frozen=True)
@@ -61,11 +48,6 @@ class Load:
         return placements(self.nbytes) if self.streams == 1 else (FREE,)
 
 
-#: Connects a client to a server, for a load.
-Client: TypeAlias = Callable[[Server, Arena, Load], AbstractContextManager[Connected]]
-#: What is asked in turn: a client, a target, and where they run.
-Turn: TypeAlias = tuple[str, Target, str]
-
 LOADS = (
     Load(KIB, 1, 0.12, 15, 50),
     Load(64 * KIB, 1, 0.12, 15, 30),
@@ -79,69 +61,69 @@ PAYLOAD = 64 * MIB
 QUICK_ROUNDS = 3
 
 
-@dataclass
-class Row:
-    """What one client got of one server: in each round, the median of a block."""
+@dataclass(frozen=True)
+class Client:
+    """A client's connection to a server."""
 
-    client: str
-    target: str
-    placement: str
-    load: Load
-    seconds: list[float] = field(default_factory=list)
-    #: The server's time on a core for one request.
-    server_cpu: list[float] = field(default_factory=list)
-
-    def result(self) -> dict[str, Any]:
-        return {
-            "client": self.client,
-            "target": self.target,
-            "bytes": self.load.nbytes,
-            "streams": self.load.streams,
-            "placement": self.placement,
-            "median": statistics.median(self.seconds),
-            "best": min(self.seconds),
-            "server_cpu": statistics.median(self.server_cpu),
-            "rounds": self.seconds,
-        }
+    #: For so many seconds: the seconds of a request, and how many there were.
+    ask: Callable[[float], tuple[float, int]]
+    #: Has the client run on these cores only.
+    pin: Callable[[Iterable[int]], None]
 
 
 def measure(
-    running: Mapping[str, Server],
-    targets: Collection[Target],
-    arena: Arena,
-    missing: dict[str, str],
-    *,
-    quick: bool,
+    running: Mapping[str, Server], missing: dict[str, str], *, quick: bool
 ) -> list[dict[str, Any]]:
-    """Every load on every server by every client.
-
-    Who did not stand which load is put in ``missing``.
-    """
-    clients: dict[str, Client] = {RAW: raw}
-    if PYTHON.exists():
-        clients[TRITONCLIENT] = by_tritonclient
-    else:
-        missing[TRITONCLIENT] = "not installed: make bench PEERS=1"
-    there = [target for target in OVER_GRPC if target in targets]
-    found: list[dict[str, Any]] = []
+    """Every load on every server; what did not stand a load is put in ``missing``."""
+    rows = []
+    there = {name: running[program] for name, program in OVER_GRPC.items() if program in running}
     for load in LOADS:
-        asked = replace(load, rounds=QUICK_ROUNDS) if quick else load
         with ExitStack() as stack:
-            connections: dict[tuple[str, Target], Connected] = {}
-            for (client, opened), target in product(clients.items(), there):
-                connected = opened(running[target.program], arena, load)
+            clients: dict[str, Client] = {}
+            for name, server in there.items():
                 try:
-                    connections[client, target] = stack.enter_context(connected)
+                    clients[name] = stack.enter_context(
+                        connected(server.address, load.nbytes, load.streams, load.warm_up)
+                    )
                 except FAULTS as fault:
-                    missing[name(client, target, load)] = str(fault)
-            found += in_turn(connections, running, asked, missing)
-    return found
+                    missing[f"{name}, {load.streams} x {load.nbytes} bytes"] = str(fault)
+            blocks = {
+                (name, load.nbytes, load.streams, placement): partial(
+                    block, clients[name], there[name], placement, load.seconds
+                )
+                for placement, name in product(load.placements, clients)
+            }
+            rounds = QUICK_ROUNDS if quick else load.rounds
+            for (name, nbytes, streams, placement), found in in_turn(
+                blocks, rounds, missing
+            ).items():
+                about = {"client": TRITONCLIENT, "target": name, "bytes": nbytes}
+                rows.append({**about, "streams": streams, "placement": placement, **summary(found)})
+    return rows
+
+
+def block(client: Client, server: Server, placement: str, seconds: float) -> tuple[float, float]:
+    with placed(server, placement, client.pin):
+        return on_cores(server, partial(client.ask, seconds))
+
+
+def memory(running: Mapping[str, Server], arena: Arena) -> list[dict[str, Any]]:
+    """How far each server's peak rises with a call."""
+
+    @contextmanager
+    def connect(address: Address, _: Arena, nbytes: int) -> Iterator[Call]:
+        with connected(address, nbytes, 1, 1) as client:
+            yield partial(client.ask, 0)
+
+    return [
+        growth(name, program, connect, arena, PAYLOAD)
+        for name, program in OVER_GRPC.items()
+        if program in running
+    ]
 
 
 def versions() -> dict[str, str]:
-    """Of tritonclient and what it stands on; none where it is not installed."""
-    if not PYTHON.exists():
-        return {}
+    """Of tritonclient and what it stands on."""
     program = f"""
 import json
 from importlib.metadata import version
@@ -152,72 +134,24 @@ print(json.dumps({{name: version(name) for name in {PACKAGES}}}))
     return found
 
 
-def name(client: str, target: Target, load: Load) -> str:
-    return f"{target.name}, {client}, {load.streams} x {load.nbytes} bytes"
-
-
-def in_turn(
-    connections: Mapping[tuple[str, Target], Connected],
-    running: Mapping[str, Server],
-    load: Load,
-    missing: dict[str, str],
-) -> list[dict[str, Any]]:
-    """A block of each in turn, in every second round the other way round."""
-    rows: dict[Turn, Row] = {
-        (client, target, placement): Row(client, target.name, placement, load)
-        for placement, (client, target) in product(load.placements, connections)
-    }
-    for number in range(load.rounds):
-        for turn in list(rows)[:: 1 if number % 2 == 0 else -1]:
-            client, target, placement = turn
-            server, connection = running[target.program], connections[client, target]
-            try:
-                with placed(server, placement, connection.pin):
-                    busy = server.cpu_seconds()
-                    seconds, count = connection.ask(load.seconds)
-                    busy = server.cpu_seconds() - busy
-            except FAULTS as fault:
-                missing[name(client, target, load)] = str(fault)
-                del rows[turn]
-            else:
-                rows[turn].seconds.append(seconds)
-                rows[turn].server_cpu.append(busy / count)
-    return [row.result() for row in rows.values()]
-
-
 @contextmanager
-def raw(server: Server, arena: Arena, load: Load) -> Iterator[Connected]:
-    """The client of :mod:`..peers.grpc`, in this process."""
-    expected = np.rint(arena.tensor(load.nbytes)).view(np.uint8)
-    with over_grpc(server.address, arena, load.nbytes, load.streams) as calls:
-        for _ in range(load.warm_up):
-            calls()
-        at_once(calls, load.streams, 0)
-        for place in range(load.streams):
-            response = np.frombuffer(calls.response(place), np.uint8)[-load.nbytes :]
-            if not np.array_equal(response, expected):
-                raise SystemExit(f"{server.name} gives wrong responses of {load.nbytes} bytes")
-        yield Connected(partial(block, calls, load.streams), pin_this)
-
-
-@contextmanager
-def by_tritonclient(server: Server, arena: Arena, load: Load) -> Iterator[Connected]:
-    """:mod:`..peers.triton_client`, a process of its own."""
-    arguments = (server.address, load.nbytes, load.streams, load.warm_up)
-    log = LOGS / f"{server.name}-client.log"
+def connected(address: Address, nbytes: int, streams: int, warm_up: int) -> Iterator[Client]:
+    """A process of :mod:`..peers.triton_client` that has had right answers."""
+    log = LOGS / f"tritonclient-{address}.log"
+    arguments = map(str, (address, nbytes, streams, warm_up))
     with (
         log.open("wb") as errors,
         subprocess.Popen(
-            [PYTHON, "-m", "bench.peers.triton_client", *map(str, arguments)],
+            [PYTHON, "-m", "bench.peers.triton_client", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
         ) as process,
     ):
-        assert process.stdin is not None
-        assert process.stdout is not None
         requests, answers = process.stdin, process.stdout
+        assert requests is not None
+        assert answers is not None
 
         def told() -> Any:
             if line := answers.readline():
@@ -230,4 +164,4 @@ def by_tritonclient(server: Server, arena: Arena, load: Load) -> Iterator[Connec
             return median, number
 
         told()
-        yield Connected(ask, partial(pin, process.pid))
+        yield Client(ask, partial(pin, process.pid))

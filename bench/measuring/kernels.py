@@ -2,8 +2,6 @@
 
 The backend takes part twice: with the kernels that LLVM compiles, and with NumPy alone.
 
-    python -m bench.measuring.kernels
-
 Whatever of those is installed takes part: ``make bench PEERS=1`` makes an environment
 with all of them. Everybody rounds the same numbers, in memory that was just written, as
 a received tensor's is, on all cores; in place, but for ONNX Runtime and OpenVINO, which
@@ -256,22 +254,3 @@ def openvino(dtype: DType, rounding: Rounding, memory: Elements) -> Callable[[],
 
 
 OPENVINO_TYPES = ("float16", "bfloat16", "float32")
-
-
-def main() -> None:
-    """Print the rows."""
-    table = rows()
-    lines = [list(table[0]), *([cell(value) for value in each.values()] for each in table)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        print("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)))
-
-
-def cell(value: object) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..peers.protocols import Call
 from ..peers.targets import KIB, MIB, TARGETS, Target
-from .blocks import one_by_one
+from .blocks import in_turn, on_cores, one_by_one, summary
 from .client import Arena
 from .processes import ALL_CORES, Server
 
@@ -45,61 +44,44 @@ FREE = "free"
 PLACED_BYTES = MIB
 
 
-@dataclass
-class Row:
-    """What one target did with one size."""
-
-    target: str
-    nbytes: int
-    placement: str
-    #: The median of each round, in seconds.
-    medians: list[float] = field(default_factory=list)
-    #: The server's time on a core for one request, in each round, in seconds.
-    server_cpu: list[float] = field(default_factory=list)
-
-    def result(self) -> dict[str, Any]:
-        return {
-            "target": self.target,
-            "bytes": self.nbytes,
-            "placement": self.placement,
-            "best": min(self.medians),
-            "median": statistics.median(self.medians),
-            "server_cpu": min(self.server_cpu),
-            "rounds": self.medians,
-        }
-
-
 def measure(
     running: Mapping[str, Server],
     targets: Collection[Target],
     arena: Arena,
     sizes: tuple[Size, ...],
+    missing: dict[str, str],
 ) -> list[dict[str, Any]]:
     """Every target with every size: a block of requests each, round after round."""
-    rows: dict[tuple[str, int, str], Row] = {}
+    rows = []
     for size in sizes:
-        expected = np.rint(arena.tensor(size.nbytes)).view(np.uint8)
-        for number in range(size.rounds):
-            for placement, target in turns(targets, size):
-                key = (target.name, size.nbytes, placement)
-                row = rows.setdefault(key, Row(*key))
-                server = running[target.program]
-                with (
-                    target.connect(server.address, arena, size.nbytes) as call,
-                    placed(server, placement),
-                ):
-                    if number == 0:
-                        check(call, expected, target)
-                    block(call, size, server, row)
-    return [row.result() for row in rows.values()]
+        blocks = {
+            (target.name, size.nbytes, placement): partial(
+                block, target, running[target.program], placement, arena, size
+            )
+            for placement in placements(size.nbytes)
+            for target in TARGETS
+            if target in targets and size.nbytes <= target.to_bytes
+        }
+        for (name, nbytes, placement), found in in_turn(blocks, size.rounds, missing).items():
+            about = {"target": name, "bytes": nbytes, "placement": placement}
+            rows.append({**about, **summary(found)})
+    return rows
 
 
-def turns(targets: Collection[Target], size: Size) -> Iterator[tuple[str, Target]]:
-    """Who is measured in a round, in turn."""
-    for placement in placements(size.nbytes):
-        for target in TARGETS:
-            if target in targets and target.from_bytes <= size.nbytes <= target.to_bytes:
-                yield placement, target
+def block(
+    target: Target, server: Server, placement: str, arena: Arena, size: Size
+) -> tuple[float, float]:
+    """One block of requests, of which the first is compared with NumPy's result."""
+    with (
+        target.connect(server.address, arena, size.nbytes) as call,
+        placed(server, placement),
+    ):
+        response = np.frombuffer(call(), np.uint8)[-size.nbytes :]
+        if not np.array_equal(response, np.rint(arena.tensor(size.nbytes)).view(np.uint8)):
+            raise SystemExit(f"{target.name} gives wrong responses of {size.nbytes} bytes")
+        for _ in range(size.warm_up):
+            call()
+        return on_cores(server, partial(one_by_one, call, size.seconds))
 
 
 def placements(nbytes: int) -> tuple[str, ...]:
@@ -127,19 +109,3 @@ def placed(
     finally:
         pin_client(ALL_CORES)
         server.pin(ALL_CORES)
-
-
-def block(call: Call, size: Size, server: Server, row: Row) -> None:
-    """One block of requests; its median goes to the row."""
-    for _ in range(size.warm_up):
-        call()
-    busy = server.cpu_seconds()
-    times = one_by_one(call, size.seconds)
-    row.medians.append(statistics.median(times))
-    row.server_cpu.append((server.cpu_seconds() - busy) / len(times))
-
-
-def check(call: Call, expected: np.ndarray[Any, Any], target: Target) -> None:
-    response = np.frombuffer(call(), np.uint8)[-expected.size :]
-    if not np.array_equal(response, expected):
-        raise SystemExit(f"{target.name} gives wrong responses of {expected.size} bytes")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..load_generator.generator import GENERATOR, LoadFailed, LoadGenerator, Outcome
 from ..peers import protocols
 from ..peers.targets import KIB, MIB, UNDER_LOAD, Target
 from ..servers.floor import LENGTH
-from .client import Address, Arena
+from .blocks import in_turn
+from .client import Arena
 from .processes import Server
 
 #: Connections, and bytes of each of their tensors.
@@ -59,40 +61,27 @@ def measure(
     Which target did not stand which load is put in ``missing``.
     """
     rows: list[dict[str, Any]] = []
-    if not is_there(missing):
-        return rows
-    for connections, nbytes in LOADS:
-        blocks: dict[Target, list[Outcome]] = {
-            target: [] for target in UNDER_LOAD if target in targets and nbytes <= target.to_bytes
+    for connections, nbytes in LOADS if is_there(missing) else ():
+
+        def ask(target: Target, connections: int = connections, nbytes: int = nbytes) -> Outcome:
+            requests = wire(target, arena, nbytes)
+            return block(running[target.program], requests, connections, SECONDS)
+
+        blocks = {
+            (target.name, f"{connections} x {nbytes} bytes"): partial(ask, target)
+            for target in UNDER_LOAD
+            if target in targets and nbytes <= target.to_bytes
         }
-        busy: dict[Target, list[float]] = {target: [] for target in blocks}
-        for _ in range(rounds):
-            for target, results in blocks.items():
-                server = running[target.program]
-                before = server.cpu_seconds()
-                try:
-                    result = block(
-                        server.address, wire(target, arena, nbytes), connections, SECONDS
-                    )
-                except LoadFailed as stall:
-                    missing[f"{target.name}, {connections} x {nbytes} bytes"] = str(stall)
-                else:
-                    results.append(result)
-                    busy[target].append((server.cpu_seconds() - before) / result.responses)
-        for target, results in blocks.items():
-            if not results:
-                continue
+        for (name, _), results in in_turn(blocks, rounds, missing).items():
             rates = [result.rate for result in results]
             rows.append(
                 {
-                    "target": target.name,
+                    "target": name,
                     "connections": connections,
                     "bytes": nbytes,
                     "best": max(rates),
                     "median": statistics.median(rates),
                     "p99": min(result.p99 for result in results),
-                    "server_cpu": statistics.median(busy[target]),
-                    "generator_cpu": statistics.median(each.core_seconds for each in results),
                     "rounds": rates,
                 }
             )
@@ -106,10 +95,10 @@ def is_there(missing: dict[str, str]) -> bool:
     return GENERATOR.exists()
 
 
-def block(address: Address, wire: Wire, connections: int, seconds: float) -> Outcome:
+def block(server: Server, wire: Wire, connections: int, seconds: float) -> Outcome:
     """What the load generator counts in so many seconds."""
     with LoadGenerator(
-        address,
+        server.address,
         [(wire.prefix + wire.data, b"")],
         connections=connections,
         seconds=seconds,

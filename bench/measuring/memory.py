@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from ..peers.protocols import Connect
 from ..peers.targets import KIB, MIB, PROGRAMS, TARGETS, Target
 from .client import Arena
 from .processes import started
@@ -15,20 +16,20 @@ PAYLOAD = 256 * MIB
 def measure(targets: Collection[Target], arena: Arena) -> list[dict[str, Any]]:
     """Each in a server of its own that has had one small request."""
     return [
-        growth(target, arena, PAYLOAD)
+        growth(target.name, target.program, target.connect, arena, PAYLOAD)
         for target in TARGETS
         if target in targets and target.for_memory
     ]
 
 
-def growth(target: Target, arena: Arena, payload: int) -> dict[str, Any]:
+def growth(name: str, program: str, connect: Connect, arena: Arena, payload: int) -> dict[str, Any]:
     """How far the peak rises with one request of so many bytes, in bytes."""
-    program = PROGRAMS[target.program]
-    with started(f"{target.program}-memory", program.command, program.environment) as server:
-        with target.connect(server.address, arena, KIB) as call:
+    found = PROGRAMS[program]
+    with started(f"{program}-memory", found.command, found.environment) as server:
+        with connect(server.address, arena, KIB) as call:
             call()
         before = server.reset_peak()
-        with target.connect(server.address, arena, payload) as call:
+        with connect(server.address, arena, payload) as call:
             call()
         risen = server.peak_bytes() - before
-    return {"target": target.name, "bytes": payload, "growth": risen}
+    return {"target": name, "bytes": payload, "growth": risen}

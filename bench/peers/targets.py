@@ -17,7 +17,7 @@ import numpy as np
 from ..measuring.client import Arena, Refused
 from ..measuring.processes import LOGS, NotStarted, Server, started
 from ..servers.floor import LENGTH
-from . import grpc, protocols
+from . import protocols
 from .protocols import Connect
 
 KIB = 1 << 10
@@ -54,8 +54,7 @@ class Target:
     connect: Connect
     #: What the load generator is to send, where this can be asked by it.
     head: Callable[[int], bytes] | None = None
-    #: The smallest and the largest tensor that it is measured with.
-    from_bytes: int = 0
+    #: The largest tensor that it is measured with.
     to_bytes: int = sys.maxsize
     #: Whether it is measured under load, and for its memory.
     under_load: bool = False
@@ -174,9 +173,6 @@ TRITON_INFER = Target(
 )
 TRITON_SHARED = Target("Triton, shared memory", "triton", protocols.shared_memory)
 
-GRPC = Target("the service, gRPC", "service", grpc.over_grpc)
-TRITON_GRPC = Target("Triton 2.51, Python backend, gRPC", "triton-grpc", grpc.over_grpc)
-
 #: With one connection, each in its turn.
 TARGETS = (
     FLOOR,
@@ -193,8 +189,6 @@ TARGETS = (
 )
 #: With many; those whose server runs for this alone come last.
 UNDER_LOAD = (FLOOR_MANY, ROUND, ROUND_TWO, INFER, LOOP, ASGI, FASTAPI, TRITON_INFER)
-#: Over gRPC, each in its turn.
-OVER_GRPC = (GRPC, TRITON_GRPC)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..measuring.grpc import RAW
+from ..measuring.grpc import TRITONCLIENT
 from ..measuring.latency import ONE_CORE
 from ..peers.targets import HERE, ROUND
 from . import plot, results, tables
@@ -28,7 +28,9 @@ def selected(found: dict[str, Any]) -> dict[str, Any]:
         "latency": [row for row in found["latency"] if row["placement"] != ONE_CORE],
         "deployed": [row for row in own if row["connections"] == 1],
         "grpc": [
-            row for row in found["grpc"] if row["client"] != RAW and row["placement"] != ONE_CORE
+            row
+            for row in found["grpc"]
+            if row["client"] == TRITONCLIENT and row["placement"] != ONE_CORE
         ],
         "anatomy": [],
         "kernels": [

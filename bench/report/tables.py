@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
+from ..measuring.grpc import SERVICE, TRITON_GRPC
 from ..measuring.latency import FREE, ONE_CORE, OWN_CORES
-from ..peers.targets import GRPC, KIB, MIB, TRITON_GRPC
+from ..peers.targets import KIB, MIB
 from ..peers.variants import ALIKE
 
 ABSENT = "-"
@@ -173,7 +174,7 @@ def beside(rows: Iterable[dict[str, Any]]) -> list[list[str]]:
         by_load.setdefault(names, {})[row["target"]] = row
     lines = [heading]
     for names, found in sorted(by_load.items(), key=lambda line: line[0][0]):
-        own, other = found.get(GRPC.name), found.get(TRITON_GRPC.name)
+        own, other = found.get(SERVICE), found.get(TRITON_GRPC)
         if own is None:
             continue
         times = [seconds(row["median"]) if row else ABSENT for row in (own, other)]

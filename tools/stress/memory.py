@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bench.load_generator.generator import LoadGenerator
-from bench.measuring.proc import family, reset_peaks
+from bench.measuring.processes import family, reset_peaks
 
 from support.services.server import Service
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from bench.measuring.proc import family, status
+from bench.measuring.processes import family, status
 
 MIB = 1 << 20
 #: Seconds after the last request in which kept buffers go back, and lingering connections end.

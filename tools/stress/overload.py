@@ -13,7 +13,7 @@ import threading
 import time
 
 from bench.load_generator.generator import LoadGenerator, Outcome
-from bench.measuring.proc import reset_peaks
+from bench.measuring.processes import reset_peaks
 
 from support.services.server import Service
 
