@@ -187,10 +187,9 @@ test-oracles: $(ORACLES)/.oracles ## Compare with ONNX Runtime, OpenVINO, LiteRT
 	$(ORACLES)/bin/pytest tests/interop/oracles $(ARGS)
 
 VULKAN := /usr/share/vulkan/icd.d
-runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles: docs/runtimes.md, and build/suites, the operands that published suites lack (6 minutes)
+runtimes: $(ORACLES)/.oracles ## Verify the runtimes of test-oracles: docs/runtimes.md (6 minutes)
 	@ls $(VULKAN)/* >/dev/null 2>&1 || { echo "runtimes: no Vulkan driver; on Debian: apt-get install mesa-vulkan-drivers" >&2; exit 1; }
 	$(ORACLES)/bin/python tools/runtimes_page.py
-	PYTHONPATH=tools $(ORACLES)/bin/python -m suites --write build/suites
 
 # An interpreter that was optimized by a profile, as the images' is, if one is here and none is named.
 BENCH := .venvs/bench
@@ -290,10 +289,8 @@ chromium:
 test-web: $(VENV)/.test web/node_modules/.installed chromium ## Check the web page and the JavaScript client: types, node, Chromium (4 minutes)
 	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent test
 
-pictures: $(VENV)/.test web/node_modules/.installed chromium prometheus ## Draw the screenshots and the dashboard in docs/images (3 minutes)
+pictures: $(VENV)/.test web/node_modules/.installed chromium ## Draw the screenshots in docs/images
 	cd web && CHROMIUM="$$($(FIND_CHROMIUM))" npm run --silent screenshots
-	$(BIN)/pip install -q 'matplotlib>=3.10,<4'
-	$(TOOLS) tools/dashboard_image.py docs/images/dashboard.png
 
 LOCKS := .venvs/locks
 $(LOCKS)/bin/uv: $(LOCKS)/pyvenv.cfg
@@ -313,13 +310,7 @@ test-install: $(VENV)/.test $(LOCKS)/bin/uv ## Test each package with its own ex
 	UVX=$(abspath $(LOCKS))/bin/uvx $(BIN)/pytest $(or $(ARGS),tests/interop/installers)
 
 docs: $(VENV)/.service ## Write the generated pages of docs/, and the PrometheusRule
-	$(BIN)/python tools/sdk_reference.py
-	$(BIN)/python tools/settings_page.py
-	$(BIN)/python tools/specifications_page.py
-	PYTHONPATH=tools $(BIN)/python -m suites
-	$(BIN)/python tools/staircase.py
-	$(BIN)/python tools/parts.py
-	$(BIN)/python tools/prometheus_rule.py
+	PYTHONPATH=tools $(BIN)/python -m pages
 	$(BIN)/python -m bench.report
 
 SITE := .venvs/site

@@ -24,12 +24,14 @@ FOLDERS = {
         for name in ("codec", "content", "http1", "engine")
     },
 }
+#: What tests need beside the packages.
+BESIDE = ("tests", "tools", "bench", "docs")
 #: The share that tests must notice. Some of the others give the same results.
 NOTICED = 0.9
 CONFIGURATION = """
 [tool.mutmut]
 source_paths = ["src"]
-also_copy = ["tools", "bench"]
+also_copy = ["tools", "bench", "docs"]
 only_mutate = {modules}
 do_not_mutate_patterns = ["strict=True"]
 on_dependency_change = "rerun"
@@ -39,12 +41,12 @@ pytest_add_cli_args_test_selection = {tests}
 
 def lay_out(modules: list[Path], tests: list[str]) -> None:
     """Copy the packages into one folder, as mutmut names modules by their place below ``src``."""
-    for name in ("src", "tests", "tools", "bench"):
+    for name in ("src", *BESIDE):
         shutil.rmtree(BUILD / name, ignore_errors=True)
     ignored = shutil.ignore_patterns("__pycache__")
     for package in ("client", "service", "verify", "cli"):
         shutil.copytree(ROOT / package, BUILD / "src", ignore=ignored, dirs_exist_ok=True)
-    for name in ("tests", "tools", "bench"):
+    for name in BESIDE:
         shutil.copytree(ROOT / name, BUILD / name, ignore=ignored)
     places = [str(Path("src", *module.parts[1:])) for module in modules]
     configuration = CONFIGURATION.format(modules=json.dumps(places), tests=json.dumps(tests))

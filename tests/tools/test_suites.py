@@ -1,8 +1,7 @@
-"""The scores of published suites: true, closed by their vectors, and on a page that is current."""
+"""The scores of published suites: true, closed by operands, and on a page that is current."""
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 
@@ -10,13 +9,13 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from suites.page import PAGE, of_rounding
+from suites.page import of_rounding
 from suites.published import SUITES, Suite, numbers
 from suites.score import Score, answers_of
 from suites.score import score as judged
-from suites.vectors import write
 from tensor_round.contract.dtypes import BY_NAME
 
+PAGE = Path(__file__).parents[2] / "docs" / "published-suites.md"
 SCORED = {(str(suite), dtype): suite for suite in SUITES for dtype in suite.specified}
 
 
@@ -94,21 +93,3 @@ def test_the_product_passes(suite: Suite) -> None:
             assert got.tolist() == right.tolist()
             triple = (numbers(each, dtype) for each in (bits, got, right))
             assert suite.agrees(dtype, *triple).all()
-
-
-def test_vectors_are_written_in_the_suites_formats(tmp_path: Path) -> None:
-    files = write(tmp_path, [found for found in scores() if found.suite.name != "ONNX"])
-    webnn = [path for path in files if path.parent.name == "webnn"]
-    assert (len(webnn), len(files)) == (6, 22)
-    for path in webnn:
-        for test in json.loads(path.read_text()):
-            ((given,), (taken,)) = (
-                list(test["graph"][side].values()) for side in ("inputs", "expectedOutputs")
-            )
-            x, y = (np.array(t["data"], t["descriptor"]["dataType"]) for t in (given, taken))
-            (operator,) = test["graph"]["operators"]
-            way = {"roundEven": np.rint, "ceil": np.ceil, "floor": np.floor}[operator["name"]]
-            assert way(x).tobytes() == y.tobytes()
-    (text,) = [path.read_text() for path in files if path.name == "floor_edges_bf16.mlir"]
-    assert "stablehlo.floor %operand : tensor<1xbf16>" in text
-    assert "stablehlo.constant dense<[0x8000]> : tensor<1xbf16>" in text

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from tensor_round.contract.differences.document import bits_text, value_text
 
+from . import conversions
 from .conversions import ConversionScore
-from .score import Score
+from .published import SUITES
+from .score import Score, score
 
-PAGE = Path(__file__).parents[2] / "docs" / "published-suites.md"
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 HEAD = """\
@@ -71,25 +71,16 @@ one unit in the last place away. For 16-bit integers the tolerance of 1e-3 is 65
 |---|---|---|---|---|---|
 """
 TAIL = """
-## The vectors
-
-```sh
-# needs the clone
-make runtimes
-```
-
-This writes the operands, also those of types that a suite lacks, with their right results to
-`build/suites` in each suite's format: folders of `model.onnx` and `test_data_set_0` for ONNX, JSON
-for WebNN, functions for `stablehlo-translate --interpret`. Rules in italics also need a stricter
-comparison: of the sign of zeros, and of large numbers without a tolerance.
-
-`make docs` writes this page. `make test-oracles` runs the suites and the vectors on runtimes.
+Rules in italics need a stricter comparison: of the sign of zeros, and of large numbers without a
+tolerance. `make docs` writes this page, and `make test-oracles` runs the suites on runtimes.
 """
 
 
-def page(scores: Sequence[Score], conversions: Sequence[ConversionScore]) -> str:
+def page() -> str:
     """The page, as Markdown."""
-    return of_rounding(scores) + "".join(_of_conversions(conversions)) + TAIL
+    scores = [score(suite, dtype) for suite in SUITES for dtype in suite.specified]
+    converted = [conversions.score(of) for of in conversions.CONVERSIONS]
+    return of_rounding(scores) + "".join(_of_conversions(converted)) + TAIL
 
 
 def of_rounding(scores: Sequence[Score]) -> str:
@@ -99,11 +90,11 @@ def of_rounding(scores: Sequence[Score]) -> str:
 
 def _of_conversions(scores: Sequence[ConversionScore]) -> Iterator[str]:
     yield CONVERSIONS
-    for score in scores:
-        of = f"{score.of.how.source} to {score.of.how.target}"
-        count = f"{len(score.passed)} of {len(score.rules)}"
-        cells = (score.of.name, f"`{score.of.case}`", of, count, _names(score))
-        yield f"| {' | '.join((*cells, _given(score)))} |\n"
+    for found in scores:
+        of = f"{found.of.how.source} to {found.of.how.target}"
+        count = f"{len(found.passed)} of {len(found.rules)}"
+        cells = (found.of.name, f"`{found.of.case}`", of, count, _names(found))
+        yield f"| {' | '.join((*cells, _given(found)))} |\n"
 
 
 def _given(score: ConversionScore) -> str:
@@ -122,18 +113,18 @@ def _given(score: ConversionScore) -> str:
 def _of_rounding(scores: Sequence[Score]) -> Iterator[str]:
     yield HEAD.format(dtypes=" | ".join(DTYPES), rules="|".join("---" for _ in DTYPES))
     by_case: dict[tuple[str, str], dict[str, Score]] = {}
-    for score in scores:
-        by_case.setdefault((score.suite.name, score.suite.operator), {})[score.dtype] = score
+    for found in scores:
+        by_case.setdefault((found.suite.name, found.suite.operator), {})[found.dtype] = found
     for (name, operator), row in by_case.items():
         cells = (_cell(row[dtype]) if dtype in row else "" for dtype in DTYPES)
         yield f"| {name} | `{operator}` | {' | '.join(cells)} |\n"
     yield "\n| suite | a result is right if | read in |\n|---|---|---|\n"
     yield from (f"| {' | '.join(row)} |\n" for row in COMPARISONS)
     yield PASSES
-    for score in scores:
-        if score.has_cases:
-            of = f"`{score.suite.operator}`, {score.dtype}"
-            yield f"| {score.suite.name} | {of} | {_names(score)} | {_operands(score)} |\n"
+    for found in scores:
+        if found.has_cases:
+            of = f"`{found.suite.operator}`, {found.dtype}"
+            yield f"| {found.suite.name} | {of} | {_names(found)} | {_operands(found)} |\n"
 
 
 def _cell(score: Score) -> str:

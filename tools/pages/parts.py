@@ -1,11 +1,7 @@
-"""Draws docs/parts.svg: what calls what; ``--check`` only compares."""
+"""docs/parts.svg: what calls what."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-PICTURE = Path(__file__).parents[1] / "docs" / "parts.svg"
 #: Each box: its left and upper edge, its width, its class, its text.
 BOXES = {
     "python": (0, 30, 190, "", "Python client"),
@@ -62,15 +58,3 @@ def picture() -> str:
             f'<text x="{left + width / 2:g}" y="{top + 21}">{line}</text>'
         )
     return "\n".join([*parts, "</svg>", ""])
-
-
-def main() -> int:
-    """Draw the picture, or say whether it is current."""
-    if "--check" in sys.argv:
-        return int(PICTURE.read_text() != picture())
-    PICTURE.write_text(picture())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,20 +1,17 @@
-"""Draws docs/staircase.svg: the five directions as steps; ``--check`` only compares.
+"""docs/staircase.svg: the five directions as steps.
 
 Every step and every point is a rounding by the service's engine, in float32.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import groupby
-from pathlib import Path
 
 import numpy as np
 
 import tensor_round as tr
 
-PICTURE = Path(__file__).parents[1] / "docs" / "staircase.svg"
 #: A panel for each direction.
 PANELS = [rounding.value for rounding in tr.Rounding]
 SIDE, GAP, UNIT, REACH = 180, 20, 30, 3
@@ -81,15 +78,3 @@ def _x(value: float) -> str:
 
 def _y(value: float) -> str:
     return f"{(REACH - value) * UNIT:g}"
-
-
-def main() -> int:
-    """Write the picture, or say whether it is current."""
-    if "--check" in sys.argv:
-        return 0 if PICTURE.exists() and PICTURE.read_text() == picture() else 1
-    PICTURE.write_text(picture())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,13 +1,8 @@
-"""Writes docs/specifications.md from specifications.py; ``--check`` only compares."""
+"""docs/specifications.md, from specifications.py."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from tensor_round_verify.specifications import SPECIFICATIONS, Specification
-
-PAGE = Path(__file__).parents[1] / "docs" / "specifications.md"
 
 HEAD = """\
 # Rounding in specifications
@@ -33,15 +28,3 @@ def _row(row: Specification) -> str:
     dialect = f"`{row.dialect}`" if row.dialect else ""
     cells = (f"`{row.name}`", row.ties, row.about, row.dtypes, row.ranks, row.zero, row.nan)
     return f"| {' | '.join((*cells, row.source, dialect))} |\n"
-
-
-def main() -> int:
-    """Write the page, or say whether it is current."""
-    if "--check" in sys.argv:
-        return 0 if PAGE.exists() and PAGE.read_text() == page() else 1
-    PAGE.write_text(page())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,12 +1,10 @@
-"""Writes the reference in docs/sdk.md from the docstrings; ``--check`` only compares."""
+"""The reference in docs/sdk.md, from the docstrings."""
 
 from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import tensor_round as tr
@@ -14,7 +12,6 @@ import tensor_round_verify as conformance
 from tensor_round.contract import errors
 from tensor_round.contract.operators.registry import DIALECTS, MODULES
 
-PAGE = Path(__file__).parents[1] / "docs" / "sdk.md"
 BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
 
 OPERATORS = tuple(dialect.object for dialect in DIALECTS.values())
@@ -42,7 +39,7 @@ def page(current: str) -> str:
 def reference() -> str:
     """The whole reference, as Markdown."""
     parts = [_described("###", "Client", tr.Client)]
-    parts += [_described("####", f"Client.{name}", member) for name, member in _calls(tr.Client)]
+    parts += [_described("####", f"Client.{name}", member) for name, member in _members(tr.Client)]
     parts += [_described("###", "AsyncClient", tr.AsyncClient)]
     parts += [
         "### Operator classes\n\n| operator | meaning |\n|---|---|\n" + _rows(OPERATORS, whole=True)
@@ -59,11 +56,7 @@ def reference() -> str:
     return "\n".join(parts)
 
 
-def _calls(kind: type) -> list[tuple[str, Callable[..., Any]]]:
-    return [(name, member) for name, member in vars(kind).items() if not name.startswith("_")]
-
-
-def _members(kind: type) -> list[tuple[str, object]]:
+def _members(kind: type) -> list[tuple[str, Callable[..., Any]]]:
     return [(name, member) for name, member in vars(kind).items() if not name.startswith("_")]
 
 
@@ -120,17 +113,3 @@ def _prose(thing: object) -> str:
     text = inspect.getdoc(thing) or ""
     text = re.sub(r":\w+:`[~.]*(?:[\w.]*\.)?([\w]+)`", r"`\1`", text)
     return text.replace("``", "`")
-
-
-def main() -> int:
-    """Write the page, or say by the exit code whether it is as it should be."""
-    current = PAGE.read_text()
-    fresh = page(current)
-    if "--check" in sys.argv:
-        return int(fresh != current)
-    PAGE.write_text(fresh)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

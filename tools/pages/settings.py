@@ -1,8 +1,7 @@
-"""Writes docs/settings.md from settings.py; ``--check`` only compares."""
+"""docs/settings.md, from settings.py."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import NoneType
@@ -13,8 +12,6 @@ from pydantic import ByteSize
 from pydantic.fields import FieldInfo
 
 from tensor_round_service.settings import PREFIX, Settings
-
-PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 
 HEAD = f"""\
 # Settings
@@ -97,15 +94,3 @@ def _default(field: FieldInfo) -> str:
             return f"`{size.human_readable().replace('.0', '')}`"
         case value:
             return f"`{value}`"
-
-
-def main() -> int:
-    """Write the page, or say whether it is current."""
-    if "--check" in sys.argv:
-        return 0 if PAGE.exists() and PAGE.read_text() == page() else 1
-    PAGE.write_text(page())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
