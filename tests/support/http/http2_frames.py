@@ -1,17 +1,33 @@
-"""The client's side of HTTP/2 in frames: what a test sends, and what it reads of the answer."""
+"""HTTP/2 in frames: what a client sends and reads, and a session that it talks to."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import hpack
 
 from tensor_round_service.grpc.http2 import frames
-from tensor_round_service.grpc.http2.frames import END_HEADERS, END_STREAM, PREFACE, Kind, Setting
+from tensor_round_service.grpc.http2.fields import encoded
+from tensor_round_service.grpc.http2.frames import (
+    END_HEADERS,
+    END_STREAM,
+    PREFACE,
+    Code,
+    Kind,
+    Setting,
+)
+from tensor_round_service.grpc.http2.limits import Event, SessionLimits
+from tensor_round_service.grpc.http2.session import Session
+from tensor_round_service.grpc.http2.stream import Stream
 
 #: What a client begins with.
 HELLO = PREFACE + frames.settings({})
+#: The head and the end of a response.
+HEAD = b"\x88" + encoded((b"content-type", b"application/grpc"))
+TRAILERS = encoded((b"grpc-status", b"0"))
 
 
 def call_fields(path: str) -> list[tuple[str, str]]:
@@ -89,3 +105,50 @@ def split(received: bytes) -> tuple[list[Frame], bytes]:
         found.append(Frame(received[3], received[4], number, received[9:end]))
         received = received[end:]
     return found, received
+
+
+class Peer:
+    """A session without a connection: its clock, its events, and what it sends."""
+
+    def __init__(self, *received: bytes, hello: bytes = HELLO, **limits: Any) -> None:
+        self.now = 0.0
+        self.session: Session[Stream] = Session(
+            Stream, replace(SessionLimits(), **limits), lambda: self.now
+        )
+        self.events: list[tuple[Event, Stream]] = []
+        self._unread = b""
+        self.receive(hello, *received)
+
+    def receive(self, *received: bytes) -> list[Event]:
+        """Have it receive these; returns the events."""
+        before = len(self.events)
+        for each in received:
+            self.session.receive(memoryview(each))
+            self.take_events()
+        return [event for event, _ in self.events[before:]]
+
+    def take_events(self) -> None:
+        events, self.session.events = self.session.events, []
+        self.events += events
+
+    def sent(self, limit: int = 1 << 30) -> list[Frame]:
+        """The frames that it sends now."""
+        parts, emptied = self.session.outbox.take(limit)
+        for stream in emptied:
+            self.session.emptied(stream)
+        if emptied:
+            parts += self.session.outbox.take(0)[0]
+        found, rest = split(b"".join(parts))
+        assert not rest
+        return found
+
+    def stream(self, number: int = 1) -> Stream:
+        return self.session.streams[number]
+
+    @property
+    def fault(self) -> Code | None:
+        return None if self.session.fault is None else self.session.fault.code
+
+
+def kinds(found: list[Frame]) -> Counter[Kind]:
+    return Counter(Kind(each.kind) for each in found)

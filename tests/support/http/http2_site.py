@@ -8,12 +8,12 @@ import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from support.http.http2_frames import HELLO, Frame, data, opened, split
-from support.http.http2_session import HEAD, TRAILERS
-from support.services.tls import SERVER, caller_context
+from support.http import http1_site
+from support.http.http1_site import SECONDS, Server, text, until
+from support.http.http2_frames import HEAD, HELLO, TRAILERS, Frame, data, opened, split
 from tensor_round.contract.errors import ReceiveTimeout
 from tensor_round_service.content.sources import ClientDisconnected
 from tensor_round_service.grpc.http2 import frames
@@ -28,12 +28,9 @@ from tensor_round_service.grpc.http2.frames import (
 )
 from tensor_round_service.grpc.http2.limits import SessionLimits
 from tensor_round_service.grpc.http2.serving import ServedStream
-from tensor_round_service.http1.connection import HTTPProtocol
 from tensor_round_service.http1.context import ConnectionLimits
-from tensor_round_service.http1.head import Header
 from tensor_round_service.http1.request import Request
-from tensor_round_service.http1.response import FixedFields, Response
-from tensor_round_service.process.tls import server_context
+from tensor_round_service.http1.response import Response
 
 #: Windows and frames of a client that takes everything.
 WIDE = frames.window_update(0, MAX_WINDOW - DEFAULT_WINDOW) + frames.settings(
@@ -41,8 +38,6 @@ WIDE = frames.window_update(0, MAX_WINDOW - DEFAULT_WINDOW) + frames.settings(
 )
 #: A connection that ends soon after its last stream.
 SHORT: dict[str, Any] = {"linger_before": 0.01, "linger_seconds": 0.1}
-#: What takes longer never comes.
-SECONDS = 20
 
 
 class Handler:
@@ -78,34 +73,9 @@ class Handler:
         self.sent.append(await stream.send(parts, TRAILERS, head=HEAD))
 
 
-class Http1:
-    """The handler of HTTP/1.1 on the same port."""
-
-    logs_access = False
-
-    async def respond(self, request: Request) -> Response:
-        return Response(200, FixedFields((b"x", b"y")), [b"one"], [])
-
-    def refuse(self, path: str, error: Exception, request: Request | None = None) -> Response:
-        return Response(400, FixedFields((b"x", b"y")), [b"no"], [])
-
-    def preallocated_response(self, path: str, error: Exception) -> tuple[Response, bytes]:
-        raise error
-
-    def abandoned(self, path: str, *others: Any) -> None:
-        """Nobody counts."""
-
-    def log(self, exchange: Any) -> None:
-        raise AssertionError(exchange)
-
-
-@dataclass
-class Server:
-    """What a server keeps of its connections."""
-
-    connections: set[Any] = field(default_factory=set)
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    default_headers: list[Header] = field(default_factory=list)
+async def one(request: Request) -> Response:
+    """The response to a request by HTTP/1.1 on the same port."""
+    return text(b"one")
 
 
 class Caller:
@@ -208,10 +178,7 @@ class Site:
             with contextlib.suppress(ConnectionError, ssl.SSLError):
                 await writer.wait_closed()
 
-    async def until(self, is_so: Callable[[], object]) -> None:
-        async with asyncio.timeout(SECONDS):
-            while not is_so():
-                await asyncio.sleep(0.001)
+    until = staticmethod(until)
 
 
 @asynccontextmanager
@@ -223,19 +190,10 @@ async def serving(
     **limits: Any,
 ) -> AsyncIterator[Site]:
     """A server on a port; behind it no connection, stream or task is left."""
-    loop = asyncio.get_running_loop()
-    handler, state = handler or Handler(), Server()
-    protocol = HTTPProtocol(Http1(), ConnectionLimits(**limits), Successor(handler.serve, session))
-    ours = server_context(SERVER, alpn="h2") if encrypted else None
-    theirs = caller_context() if encrypted else None
-    if theirs is not None:
-        theirs.set_alpn_protocols(["h2"])
-    server = await loop.create_server(
-        lambda: protocol(server_state=state), "127.0.0.1", 0, ssl=ours
-    )
-    site = Site(server.sockets[0].getsockname()[1], state, handler, theirs)
-    try:
-        yield site
-    finally:
-        server.close()
-        await site.until(lambda: not state.connections and not state.tasks)
+    handler = handler or Handler()
+    successor = Successor(handler.serve, session)
+    async with http1_site.serving(
+        one, ConnectionLimits(**limits), successor=successor, encrypted=encrypted
+    ) as server:
+        server.callers.set_alpn_protocols(["h2"])
+        yield Site(server.address[1], server.state, handler, server.callers if encrypted else None)

@@ -12,8 +12,17 @@ from collections.abc import Callable, Iterator
 import hpack
 import pytest
 
-from support.http.http2_frames import CALL, block, data, opened, setting
-from support.http.http2_session import HEAD, TRAILERS, Peer, kinds
+from support.http.http2_frames import (
+    CALL,
+    HEAD,
+    TRAILERS,
+    Peer,
+    block,
+    data,
+    kinds,
+    opened,
+    setting,
+)
 from tensor_round_service.grpc.http2 import frames
 from tensor_round_service.grpc.http2.fields import Decoder, ExcessiveBlock
 from tensor_round_service.grpc.http2.frames import (

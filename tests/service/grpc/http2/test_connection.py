@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from support.http.http2_frames import CALL, HELLO, block, call, data, opened
-from support.http.http2_session import HEAD, TRAILERS
-from support.http.http2_site import SHORT, WIDE, Caller, Handler, Http1, Server, Site, serving
+from support.http import http1_site
+from support.http.http2_frames import CALL, HEAD, HELLO, TRAILERS, block, call, data, opened
+from support.http.http2_site import SHORT, WIDE, Caller, Handler, Site, serving
 from tensor_round_service.content.sources import ClientDisconnected
 from tensor_round_service.grpc.http2 import frames
 from tensor_round_service.grpc.http2.frames import DEFAULT_WINDOW, END_HEADERS, Code, Kind
 from tensor_round_service.grpc.http2.serving import ServedStream
-from tensor_round_service.http1.connection import HTTPProtocol
-from tensor_round_service.http1.context import ConnectionLimits
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
@@ -44,17 +42,9 @@ async def test_the_preface_leads_from_one_protocol_to_the_other() -> None:
 
 
 async def test_without_a_successor_the_preface_is_no_request() -> None:
-    loop, state = asyncio.get_running_loop(), Server()
-    protocol = HTTPProtocol(Http1(), ConnectionLimits())
-    server = await loop.create_server(lambda: protocol(server_state=state), "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    writer.write(HELLO)
-    assert (await reader.read(100)).startswith(b"HTTP/1.1 400 ")
-    writer.close()
-    await writer.wait_closed()
-    server.close()
-    while state.connections:
-        await asyncio.sleep(0.001)
+    async with http1_site.serving() as site, site.peer() as peer:
+        await peer.send(HELLO)
+        assert (await peer.read(100)).startswith(b"HTTP/1.1 400 ")
 
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])

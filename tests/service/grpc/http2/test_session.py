@@ -6,8 +6,18 @@ import struct
 
 import pytest
 
-from support.http.http2_frames import CALL, HELLO, block, data, opened, setting
-from support.http.http2_session import HEAD, TRAILERS, Peer, kinds
+from support.http.http2_frames import (
+    CALL,
+    HEAD,
+    HELLO,
+    TRAILERS,
+    Peer,
+    block,
+    data,
+    kinds,
+    opened,
+    setting,
+)
 from tensor_round.contract.errors import HeadersTooLarge
 from tensor_round_service.grpc.http2 import frames
 from tensor_round_service.grpc.http2.fields import encoded

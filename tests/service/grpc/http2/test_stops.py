@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from support.http.http2_frames import call, data, opened
-from support.http.http2_session import HEAD, TRAILERS
+from support.http.http2_frames import HEAD, TRAILERS, call, data, opened
 from support.http.http2_site import SHORT, Handler, serving
 from tensor_round_service.grpc.http2.frames import MAX_WINDOW, Code, Kind
 from tensor_round_service.grpc.http2.serving import ServedStream

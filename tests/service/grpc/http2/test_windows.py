@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from support.http.http2_frames import Frame, data, opened, setting
-from support.http.http2_session import HEAD, TRAILERS, Peer
+from support.http.http2_frames import HEAD, TRAILERS, Frame, Peer, data, opened, setting
 from tensor_round_service.grpc.http2 import frames
 from tensor_round_service.grpc.http2.frames import (
     DEFAULT_WINDOW,
