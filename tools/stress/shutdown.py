@@ -8,8 +8,7 @@ from __future__ import annotations
 import time
 from itertools import product
 
-from support.http.callers import Call, interrupted
-from support.http.newcomers import Fates, stopped
+from support.http.callers import Call, Fates, interrupted, stopped
 from support.services.server import Service
 from support.services.workers import replaced_after, serving
 

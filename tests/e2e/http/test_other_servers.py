@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import gzip
@@ -10,22 +11,59 @@ import io
 import json
 import socket
 import struct
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
 
+import hypercorn
+import hypercorn.asyncio
 import numpy as np
 import pytest
 
 from support.http.inference_form import Answer, binary, document, infer, infer_path, tensor
 from support.http.native_form import ieee754, post
-from support.services.other_servers import SERVERS, OtherService
+from support.services.hosted import HostedService
 from support.services.server import Reply, Service
 
 MIB = 1 << 20
 
 
+class HypercornService(HostedService):
+    """The application under hypercorn."""
+
+    def __enter__(self) -> HypercornService:
+        self._loop, self._end = asyncio.new_event_loop(), asyncio.Event()
+        plug = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = plug.getsockname()[1]
+        self._config = hypercorn.Config()
+        self._config.bind = [f"fd://{plug.detach()}"]
+        self._config.graceful_timeout = 1
+        self._config.loglevel = "ERROR"
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        self._wait_until_ready()
+        return self
+
+    def _run(self) -> None:
+        serving = hypercorn.asyncio.serve(self.app, self._config, shutdown_trigger=self._end.wait)
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(serving)
+
+    def __exit__(self, *fault: object) -> None:
+        self._loop.call_soon_threadsafe(self._end.set)
+        super().__exit__()
+
+
+SERVERS: dict[str, Callable[[], HostedService]] = {
+    "uvicorn, httptools": partial(HostedService, http="httptools"),
+    "uvicorn, h11": partial(HostedService, http="h11"),
+    "hypercorn": HypercornService,
+}
+
+
 @pytest.fixture(scope="module", params=SERVERS)
-def other(request: pytest.FixtureRequest) -> Iterator[OtherService]:
-    with OtherService(request.param) as running:
+def other(request: pytest.FixtureRequest) -> Iterator[HostedService]:
+    with SERVERS[request.param]() as running:
         yield running
 
 
@@ -116,7 +154,9 @@ def ask(service: Service, name: str) -> Reply:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_the_answer_is_that_of_our_own_server(other: OtherService, own: Service, name: str) -> None:
+def test_the_answer_is_that_of_our_own_server(
+    other: HostedService, own: Service, name: str
+) -> None:
     theirs, ours = ask(other, name), ask(own, name)
     assert (theirs.status, theirs.content) == (ours.status, ours.content)
     fields = [
@@ -130,7 +170,7 @@ def test_the_answer_is_that_of_our_own_server(other: OtherService, own: Service,
     assert other.settled()
 
 
-def test_other_servers_give_the_right_answers(other: OtherService) -> None:
+def test_other_servers_give_the_right_answers(other: HostedService) -> None:
     """Not only the same: right."""
     x = np.arange(-8, 8, dtype="<f4") / 2
     assert post(other, ieee754("float32", [16]), x.tobytes()).content == np.rint(x).tobytes()
@@ -140,7 +180,7 @@ def test_other_servers_give_the_right_answers(other: OtherService) -> None:
     assert Answer.of(infer(other, request, x.tobytes())).payload == np.rint(x).tobytes()
 
 
-def test_requests_follow_one_another(other: OtherService) -> None:
+def test_requests_follow_one_another(other: HostedService) -> None:
     with contextlib.closing(other.connection()) as connection:
         for name in ("HEAD", "small", "large", "json", "livez", "method", "infer"):
             method, path, body, fields = REQUESTS[name]
@@ -148,7 +188,7 @@ def test_requests_follow_one_another(other: OtherService) -> None:
             assert Reply.read(connection).status == (405 if name == "method" else 200)
 
 
-def test_a_refusal_waits_for_no_body(other: OtherService) -> None:
+def test_a_refusal_waits_for_no_body(other: HostedService) -> None:
     for fields in ("X-Nothing: 1", f"Operator-Descriptor: {ieee754('float32', [3])}"):
         with contextlib.closing(other.connect(20)) as plug:
             plug.sendall(
@@ -159,7 +199,7 @@ def test_a_refusal_waits_for_no_body(other: OtherService) -> None:
     assert other.settled()
 
 
-def test_a_coding_that_is_not_undone_is_not_taken_for_numbers(other: OtherService) -> None:
+def test_a_coding_that_is_not_undone_is_not_taken_for_numbers(other: HostedService) -> None:
     """Some servers refuse it themselves, each with another status."""
     with contextlib.closing(other.connect(20)) as plug:
         plug.sendall(
@@ -172,7 +212,7 @@ def test_a_coding_that_is_not_undone_is_not_taken_for_numbers(other: OtherServic
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.parametrize("path", ["/round", infer_path("round"), "/v2/repository/index"])
 def test_hang_up_leaves_nothing_behind(
-    other: OtherService, path: str, how: str, caplog: pytest.LogCaptureFixture
+    other: HostedService, path: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     head = (
         f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {LARGE.nbytes}\r\n"
@@ -188,7 +228,7 @@ def test_hang_up_leaves_nothing_behind(
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
 
 
-def test_unread_answer_leaves_nothing_behind(other: OtherService) -> None:
+def test_unread_answer_leaves_nothing_behind(other: HostedService) -> None:
     x = np.full(8 * MIB, 1.5, "<f4")
     with contextlib.closing(other.connect()) as plug:
         plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

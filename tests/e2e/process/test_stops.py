@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
+from support.http.callers import Fates, stopped
 from support.http.native_form import ieee754, post
-from support.http.newcomers import Fates, stopped
 from support.services.activated import ActivatedService, held
 from support.services.server import Reply, Service
 from support.services.tls import TlsService

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import uvicorn
@@ -22,7 +22,10 @@ from tensor_round_service.settings import Settings
 
 
 class HostedService(Service):
-    """The service in a thread; ``certificate`` is for TLS, ``keep_alive`` seconds of idleness."""
+    """The service in a thread; ``certificate`` is for TLS, ``keep_alive`` seconds of idleness.
+
+    ``http`` is uvicorn's protocol of this name, in place of the service's.
+    """
 
     def __init__(
         self,
@@ -30,17 +33,18 @@ class HostedService(Service):
         *,
         certificate: Path | None = None,
         keep_alive: float = 5.0,
+        http: str | None = None,
     ) -> None:
         super().__init__()
         self.engine = Engine(NumpyBackend(), max_bytes_in_flight)
-        app = create_app(Settings(allowed_hosts="x"), self.engine)
+        self.app = create_app(Settings(allowed_hosts="x"), self.engine)
+        limits = ConnectionLimits(keep_alive=keep_alive)
+        protocol: Any = http or HTTPProtocol(self.app.dispatcher, limits)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                app,
+                self.app,
                 port=0,
-                http=cast(
-                    Any, HTTPProtocol(app.dispatcher, ConnectionLimits(keep_alive=keep_alive))
-                ),
+                http=protocol,
                 ws="none",
                 proxy_headers=False,
                 lifespan="on",
