@@ -92,6 +92,30 @@ def test_sender_of_bytes_that_are_not_http_reads_the_refusal(service: Service) -
             assert answer.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.parametrize("garbage", [b"\0\0\0\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
+@pytest.mark.parametrize(
+    ("whole", "content"),
+    [(LIVE, b'{"status":"alive"}'), (HEAD + LENGTH + b"\r\n" + BODY, ROUNDED)],
+    ids=["framework", "direct"],
+)
+def test_request_before_garbage_gets_its_response(
+    service: Service, whole: bytes, content: bytes, garbage: bytes
+) -> None:
+    with contextlib.closing(service.connect(timeout=20)) as plug:
+        plug.sendall(whole + garbage)
+        with plug.makefile("rb") as file:
+            answers = file.read()
+    assert answers.startswith(b"HTTP/1.1 200 OK")
+    assert content in answers
+
+
+@pytest.mark.parametrize("target", [b"POST /round", b"GET /livez"])
+def test_garbage_within_a_body_is_refused_once(service: Service, target: bytes) -> None:
+    """Also where the request is one that can be answered without its body."""
+    head = HEAD.replace(b"POST /round", target) + CHUNKED
+    assert statuses(service, head + b"\r\n4\r\nabcd\r\nnot a length\r\n") == [400]
+
+
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
 
 
@@ -107,7 +131,7 @@ def test_upgrade_request_is_served_in_http_1_1(
 
 
 @pytest.mark.parametrize("size", [100, 64 << 10, MIB])
-def test_no_request_hides_in_the_body_of_an_upgrade(service: Service, size: int) -> None:
+def test_body_of_an_upgrade_hides_no_request(service: Service, size: int) -> None:
     body = (LIVE + bytes(size))[:size]
     with contextlib.closing(service.connection()) as connection:
         for _ in range(2):
@@ -118,11 +142,11 @@ def test_no_request_hides_in_the_body_of_an_upgrade(service: Service, size: int)
             assert (answer.status, answer.read()) == (200, body)
 
 
-def test_behind_connect_nothing_is_read(service: Service) -> None:
+def test_bytes_behind_connect_are_not_read(service: Service) -> None:
     assert len(statuses(service, b"CONNECT /livez HTTP/1.1\r\nHost: x\r\n\r\n" + LIVE)) == 1
 
 
-def test_trailers_are_no_header_fields(service: Service) -> None:
+def test_trailers_are_ignored(service: Service) -> None:
     head = b"POST /round HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + CHUNKED
     with contextlib.closing(service.connect(timeout=20)) as plug:
         plug.sendall(head + b"\r\n" + CHUNKS[:-2] + FIELD + b"\r\n")
@@ -151,7 +175,7 @@ def test_body_framing_is_limited(service: Service, begin: bytes, more: bytes) ->
             assert file.read().startswith(b"HTTP/1.1 431 ")
 
 
-def test_a_head_that_is_not_read_yet_is_not_late() -> None:
+def test_head_that_waits_behind_other_requests_is_not_late() -> None:
     """The first piece ends within a head, whose rest waits behind the requests before it."""
     count = 150
     requested = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -174,7 +198,7 @@ def test_a_head_that_is_not_read_yet_is_not_late() -> None:
         pytest.param(HEAD + CHUNKED + b"\r\n" + CHUNKS, id="chunked"),
     ],
 )
-def test_requests_sent_all_at_once_wait_where_they_cost_little(requested: bytes) -> None:
+def test_requests_sent_all_at_once_take_little_memory(requested: bytes) -> None:
     count = 10_000
     with Service() as service, contextlib.closing(service.connect()) as plug:
         statuses(service, requested * 500)

@@ -1,11 +1,11 @@
-"""Which host a request may be for, and which page may ask for a change."""
+"""Which host a request may be for, and which page may read a response or ask for a change."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import http.client
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,25 +14,27 @@ import pytest
 
 from support.http.inference_form import error_of, infer_path
 from support.http.native_form import ieee754
+from support.keys import digest
 from support.segments import PREFIX
-from support.services.server import Reply, Service
+from support.services.server import Reply, Service, tracebacks
+from tensor_round_service.http1.head import MAX_HEAD_BYTES
 
 #: What other tests' services have is not set.
 UNSET = {"TENSOR_ROUND_ALLOWED_HOSTS": None}
 KEY = "s3cret-of-alice"
 X = np.array([0.5, 1.5, -2.5], "<f4")
 OCTETS = {"Operator-Descriptor": ieee754("float32", [3])}
-DOCUMENT = json.dumps(
-    {"inputs": [{"name": "X", "datatype": "FP32", "shape": [3], "data": X.tolist()}]}
-).encode()
+INFER = infer_path("round")
+TENSOR = {"name": "X", "datatype": "FP32", "shape": [3]}
+DOCUMENT = json.dumps({"inputs": [{**TENSOR, "data": X.tolist()}]}).encode()
 REQUESTS: dict[str, tuple[str, str, dict[str, str], bytes]] = {
     "GET": ("GET", "/operators", {}, b""),
     "HEAD": ("HEAD", "/livez", {}, b""),
     "round": ("POST", "/round", OCTETS, X.tobytes()),
     "GET v2": ("GET", "/v2", {}, b""),
-    "infer": ("POST", infer_path("round"), {}, DOCUMENT),
+    "infer": ("POST", INFER, {}, DOCUMENT),
 }
-#: Of a service on 127.0.0.1 that was told of no names.
+#: Of a service on 127.0.0.1 without a list of names.
 OWN = [
     *("127.0.0.1", "127.0.0.1:8000", "10.1.2.3", "[::1]", "[::1]:8000"),
     *("localhost", "LOCALHOST:8000", "localhost."),
@@ -41,20 +43,20 @@ FOREIGN = [
     *("evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example"),
     *("notlocalhost", "127.0.0.1@evil.example", "evil.example:80:80", "[evil.example]", ""),
 ]
-ORIGINS = ["http://evil.example", "https://127.0.0.1.evil.example", "null"]
 
 
 @pytest.fixture(scope="module")
 def local() -> Iterator[Service]:
     with Service("--shared-memory-prefix", PREFIX, environment=UNSET) as running:
         yield running
-    assert not [line for line in running.log if "Traceback" in line]
+    assert not tracebacks(running.log)
 
 
 @pytest.fixture(scope="module")
-def named() -> Iterator[Service]:
-    with Service("--allowed-hosts", "Round.example, other.example") as running:
-        yield running
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("keys") / "keys"
+    path.write_text(f"{digest(KEY)} alice\n")
+    return path
 
 
 def send(
@@ -94,60 +96,48 @@ def is_misdirected(reply: Reply, kind: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
-@pytest.mark.parametrize("host", OWN)
-def test_addresses_and_localhost_are_served(local: Service, host: str, kind: str) -> None:
-    assert ask(local, kind, host).status == 200
+def test_addresses_and_localhost_are_served_and_no_other_name(local: Service, kind: str) -> None:
+    for host in OWN:
+        assert ask(local, kind, host).status == 200, host
+    for host in FOREIGN:
+        assert is_misdirected(ask(local, kind, host), kind), host
+    for hosts in (("localhost", "evil.example"), ("localhost", "localhost")):
+        assert ask(local, kind, *hosts).status == 400  # RFC 9112, section 3.2
 
 
-def test_a_request_of_http_1_0_may_name_no_host(local: Service) -> None:
+def test_request_of_http_1_0_needs_no_host(local: Service) -> None:
     with contextlib.closing(local.connect()) as plug:
         plug.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
         assert plug.recv(12) == b"HTTP/1.1 200"
 
 
-@pytest.mark.parametrize("kind", REQUESTS)
-@pytest.mark.parametrize("host", FOREIGN)
-def test_any_other_name_is_refused(local: Service, host: str, kind: str) -> None:
-    assert is_misdirected(ask(local, kind, host), kind)
-    assert ask(local, kind, "localhost").status == 200
-
-
-@pytest.mark.parametrize("kind", REQUESTS)
-@pytest.mark.parametrize("hosts", [("localhost", "evil.example"), ("localhost", "localhost")])
-def test_two_hosts_are_no_http(local: Service, hosts: tuple[str, ...], kind: str) -> None:
-    """RFC 9112, section 3.2."""
-    assert ask(local, kind, *hosts).status == 400
-
-
-def test_a_body_ends_before_the_next_request_of_a_refused_one(local: Service) -> None:
+def test_refused_request_ends_before_the_next(local: Service) -> None:
     with contextlib.closing(local.connection()) as connection:
         for kind in REQUESTS:
             assert is_misdirected(send(connection, kind, ("evil.example",)), kind)
             assert send(connection, kind, ("localhost",)).status == 200
 
 
-def test_an_absolute_target_decides(local: Service) -> None:
+def test_host_of_an_absolute_target_counts(local: Service) -> None:
     assert ask(local, "round", "evil.example", target="http://localhost/round").status == 200
     assert ask(local, "GET", "evil.example", target="http://[::1]:80/operators").status == 200
     for target in ("http://evil.example/round", "http://evil.example:80/round"):
         assert is_misdirected(ask(local, "round", "localhost", target=target), "round")
 
 
-@pytest.mark.parametrize("kind", REQUESTS)
-def test_only_the_names_that_are_set_are_served(named: Service, kind: str) -> None:
-    for host in ("round.example", "ROUND.example:80", "other.example", "127.0.0.1", "localhost"):
-        assert ask(named, kind, host).status == 200
-    for host in ("x", "example", "evil.round.example", "round.example.evil"):
-        assert is_misdirected(ask(named, kind, host), kind)
-
-
-def test_none_set_is_no_name(local: Service) -> None:
+def test_only_the_allowed_hosts_are_served() -> None:
+    with Service("--allowed-hosts", "Round.example, other.example") as named:
+        for kind in REQUESTS:
+            for host in ("round.example", "ROUND.example:80", "other.example", "127.0.0.1"):
+                assert ask(named, kind, host).status == 200
+            for host in ("x", "example", "evil.round.example", "round.example.evil"):
+                assert is_misdirected(ask(named, kind, host), kind)
     with Service("--host", "0.0.0.0", "--allowed-hosts", "") as service:
         assert ask(service, "round", "10.1.2.3").status == 200
         assert is_misdirected(ask(service, "round", "round.example"), "round")
 
 
-def test_a_service_for_others_has_any_name(tmp_path: Path) -> None:
+def test_service_on_an_open_address_has_any_name(tmp_path: Path) -> None:
     for options in (["--host", "0.0.0.0"], ["--uds", str(tmp_path / "a.sock")]):
         with Service(*options, environment=UNSET) as service:
             for kind in REQUESTS:
@@ -155,15 +145,13 @@ def test_a_service_for_others_has_any_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.2", "localhost", "::1"])
-def test_every_loopback_address_is_one(host: str) -> None:
+def test_service_on_any_loopback_address_has_local_names(host: str) -> None:
     with Service("--host", host, environment=UNSET) as service:
         assert ask(service, "round", "localhost").status == 200
         assert is_misdirected(ask(service, "round", "evil.example"), "round")
 
 
-def test_the_host_is_asked_for_before_the_key(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text(f"{hashlib.sha256(KEY.encode()).hexdigest()} alice\n")
+def test_host_is_checked_before_the_key(keys: Path) -> None:
     with Service("--api-keys-file", str(keys), environment=UNSET) as service:
         for kind in REQUESTS:
             with contextlib.closing(service.connection()) as connection:
@@ -174,22 +162,20 @@ def test_the_host_is_asked_for_before_the_key(tmp_path: Path) -> None:
                 assert served.status == 200
 
 
+UNREGISTER = "/v2/systemsharedmemory/unregister"
 CHANGES = [
-    "/v2/systemsharedmemory/region/r/register",
-    "/v2/systemsharedmemory/region/r/unregister",
-    "/v2/systemsharedmemory/unregister",
-    "/v2/cudasharedmemory/region/r/register",
-    "/v2/repository/index",
-    "/v2/repository/models/round/load",
-    "/v2/repository/models/round/unload",
+    *("/v2/systemsharedmemory/region/r/register", "/v2/systemsharedmemory/region/r/unregister"),
+    *(UNREGISTER, "/v2/cudasharedmemory/region/r/register", "/v2/repository/index"),
+    *("/v2/repository/models/round/load", "/v2/repository/models/round/unload"),
 ]
+ORIGINS = ["http://evil.example", "https://127.0.0.1.evil.example", "null"]
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
 @pytest.mark.parametrize("path", CHANGES)
-def test_a_page_of_another_origin_changes_nothing(local: Service, path: str, origin: str) -> None:
+def test_page_of_another_origin_changes_nothing(local: Service, path: str, origin: str) -> None:
     """Its body is not waited for, whatever type it says."""
-    for media_type in ("text/plain", "application/json", "application/x-www-form-urlencoded", None):
+    for media_type in ("text/plain", "application/json", None):
         with contextlib.closing(local.connection(20)) as connection:
             connection.putrequest("POST", path)
             connection.putheader("Origin", origin)
@@ -204,44 +190,190 @@ def test_a_page_of_another_origin_changes_nothing(local: Service, path: str, ori
 
 
 @pytest.mark.parametrize("origin", ["http://", "null", ""])
-def test_no_host_is_not_the_origin_of_a_page_without_one(local: Service, origin: str) -> None:
+def test_request_without_a_host_is_not_from_a_page_without_one(local: Service, origin: str) -> None:
     with contextlib.closing(local.connect()) as plug:
-        plug.sendall(f"POST {CHANGES[2]} HTTP/1.0\r\nOrigin: {origin}\r\n\r\n".encode())
+        plug.sendall(f"POST {UNREGISTER} HTTP/1.0\r\nOrigin: {origin}\r\n\r\n".encode())
         assert plug.recv(12) == b"HTTP/1.1 403"
 
 
-def test_callers_and_own_pages_may_change_things(local: Service) -> None:
+def test_programs_and_own_pages_may_change_things(local: Service) -> None:
     own = f"http://127.0.0.1:{local.port}"
     for fields in ({}, {"Origin": own}):
-        assert local.request("POST", CHANGES[2], b"", fields).status == 200
+        assert local.request("POST", UNREGISTER, b"", fields).status == 200
         assert local.request("POST", "/v2/repository/index", b"{}", fields).status == 200
-    assert local.request("POST", CHANGES[2], b"", {"Origin": "http://127.0.0.1:1"}).status == 403
+    assert local.request("POST", UNREGISTER, b"", {"Origin": "http://127.0.0.1:1"}).status == 403
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
-@pytest.mark.parametrize("kind", REQUESTS)
-def test_requests_without_effect_are_open_to_any_page(
-    local: Service, kind: str, origin: str
-) -> None:
-    method, path, fields, body = REQUESTS[kind]
-    assert local.request(method, path, body, {**fields, "Origin": origin}).status == 200
+def test_requests_without_effect_are_open_to_any_page(local: Service, origin: str) -> None:
+    for method, path, fields, body in REQUESTS.values():
+        assert local.request(method, path, body, {**fields, "Origin": origin}).status == 200
     reply = local.request("POST", "/operators", b"", {"Origin": origin})
     assert reply.json()["code"] == "method_not_allowed"
 
 
-@pytest.mark.parametrize("side", ["inputs", "outputs"])
+REGION = {"parameters": {"shared_memory_region": "r", "shared_memory_byte_size": 12}}
+IN_MEMORY = {
+    "inputs": {"inputs": [{**TENSOR, **REGION}]},
+    "outputs": {**json.loads(DOCUMENT), "outputs": [{"name": "Y", **REGION}]},
+}
+
+
+@pytest.mark.parametrize("side", IN_MEMORY)
 @pytest.mark.parametrize("origin", ORIGINS)
 def test_no_page_has_registered_memory_rounded(local: Service, origin: str, side: str) -> None:
-    region = {"shared_memory_region": "r", "shared_memory_byte_size": 12}
-    wanted = json.loads(DOCUMENT)
-    if side == "inputs":
-        (tensor,) = wanted["inputs"]
-        del tensor["data"]
-        tensor["parameters"] = region
-    else:
-        wanted["outputs"] = [{"name": "Y", "parameters": region}]
-    body = json.dumps(wanted).encode()
+    body = json.dumps(IN_MEMORY[side]).encode()
     fields = {"Origin": origin, "Content-Type": "text/plain"}
-    reply = local.request("POST", infer_path("round"), body, fields)
+    reply = local.request("POST", INFER, body, fields)
     assert (reply.status, "origin" in error_of(reply)) == (403, True)
-    assert local.request("POST", infer_path("round"), body).status == 404  # there is no such region
+    assert local.request("POST", INFER, body).status == 404  # there is no such region
+
+
+PAGE = "https://app.example"
+OTHER = "http://localhost:5173"
+STRANGERS = ["https://evil.example", "https://app.example.evil", "http://app.example", "null", ""]
+CORS_FIELDS = ("Access-Control-Allow-Origin", "Access-Control-Expose-Headers")
+
+
+@pytest.fixture(scope="module")
+def shared(keys: Path) -> Iterator[Service]:
+    """A service for the pages of two origins."""
+    with Service(
+        *("--cors-origins", f"{PAGE}, {OTHER}", "--api-keys-file", str(keys)),
+        *("--shared-memory-prefix", PREFIX, "--receive-timeout", "0.5"),
+    ) as running:
+        yield running
+
+
+def with_key(origin: str, **fields: str) -> dict[str, str]:
+    return {"X-API-Key": KEY, "Origin": origin, **fields}
+
+
+def names(value: str | None) -> set[str]:
+    return {name.strip().lower() for name in (value or "").split(",")}
+
+
+def is_readable(reply: Reply, origin: str = PAGE) -> bool:
+    """Whether a browser gives it to a page of that origin."""
+    assert reply.headers.get_all("Vary") == ["Origin"]
+    allowed = reply.headers.get_all("Access-Control-Allow-Origin") or []
+    assert len(allowed) <= 1
+    return allowed == [origin]
+
+
+def preflight(service: Service, path: str, origin: str) -> Reply:
+    fields = {
+        "Origin": origin,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type,operator-descriptor,x-api-key",
+    }
+    return service.request("OPTIONS", path, headers=fields)
+
+
+@pytest.mark.parametrize("origin", [PAGE, OTHER])
+@pytest.mark.parametrize("path", ["/round", INFER, "/operators", UNREGISTER])
+def test_preflight_of_an_allowed_origin_needs_no_key(
+    shared: Service, path: str, origin: str
+) -> None:
+    reply = preflight(shared, path, origin)
+    assert (reply.status, reply.content) == (200, b"")
+    assert is_readable(reply, origin)
+    assert names(reply.headers["Access-Control-Allow-Methods"]) == {"get", "head", "post"}
+    assert int(reply.headers["Access-Control-Max-Age"]) > 0
+    assert reply.headers["Access-Control-Allow-Credentials"] is None
+    assert names(reply.headers["Access-Control-Allow-Headers"]) >= {
+        *("operator-descriptor", "content-type", "content-encoding", "content-digest"),
+        *("want-content-digest", "authorization", "x-api-key", "x-request-id"),
+        *("inference-header-content-length", "traceparent"),
+    }
+
+
+def test_page_of_an_allowed_origin_reads_a_result_and_its_fields(shared: Service) -> None:
+    reply = shared.request("POST", "/round", X.tobytes(), with_key(PAGE, **OCTETS))
+    assert (reply.status, reply.content) == (200, np.rint(X).tobytes())
+    assert is_readable(reply)
+    assert names(reply.headers["Access-Control-Expose-Headers"]) >= {
+        *("output-descriptor", "execution-backend", "server-timing", "x-request-id"),
+        *("content-digest", "retry-after"),
+    }
+    assert shared.request("GET", "/operators", headers=with_key(OTHER)).status == 200
+
+
+def refusals(service: Service, origin: str) -> Iterator[tuple[int, Reply]]:
+    """Refusals of each part of the service."""
+    key = with_key(origin)
+    yield 401, service.request("POST", "/round", X.tobytes(), {"Origin": origin, **OCTETS})
+    yield 404, service.request("GET", "/nowhere", headers=key)
+    yield 405, service.request("GET", "/round", headers=key)
+    yield 400, service.request("POST", "/round", X.tobytes()[:-1], {**key, **OCTETS})
+    yield 421, service.request("GET", "/operators", headers={**key, "Host": "evil.example"})
+    yield 400, service.request("POST", INFER, b"{", key)
+    large = {f"X-{number}": "x" * 1000 for number in range(MAX_HEAD_BYTES // 1000 + 1)}
+    yield 431, service.request("GET", "/operators", headers={**key, **large})
+    with contextlib.closing(begun(service, {**key, **OCTETS})) as plug:
+        yield 408, reply_on(plug)
+
+
+def begun(service: Service, fields: dict[str, str]) -> socket.socket:
+    """A request whose body does not come."""
+    plug = service.connect()
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    plug.sendall(f"POST /round HTTP/1.1\r\nHost: x\r\nContent-Length: 12\r\n{head}\r\n".encode())
+    return plug
+
+
+def reply_on(plug: socket.socket) -> Reply:
+    response = http.client.HTTPResponse(plug)
+    response.begin()
+    return Reply(response.status, response.headers, response.read())
+
+
+@pytest.mark.parametrize("origin", [PAGE, *STRANGERS])
+def test_only_pages_of_allowed_origins_read_refusals(shared: Service, origin: str) -> None:
+    for status, reply in refusals(shared, origin):
+        assert reply.status == status
+        assert is_readable(reply, origin) == (origin == PAGE)
+        if origin == PAGE:
+            assert "retry-after" in names(reply.headers["Access-Control-Expose-Headers"])
+        else:
+            assert not any(name in reply.headers for name in CORS_FIELDS)
+    if origin != PAGE:
+        reply = preflight(shared, "/round", origin)
+        assert reply.status == 401
+        assert not [name for name in reply.headers if name.lower().startswith("access-control")]
+
+
+def test_only_pages_of_allowed_origins_change_things(shared: Service) -> None:
+    body = json.dumps(IN_MEMORY["inputs"]).encode()
+    assert shared.request("POST", UNREGISTER, b"", with_key(PAGE)).status == 200
+    assert shared.request("POST", INFER, body, with_key(PAGE)).status == 404  # no such region
+    for origin in STRANGERS:
+        assert shared.request("POST", UNREGISTER, b"", with_key(origin)).status == 403
+        assert shared.request("POST", INFER, body, with_key(origin)).status == 403
+
+
+def test_request_without_an_origin_is_served_as_before(shared: Service) -> None:
+    reply = shared.request("POST", "/round", X.tobytes(), {"X-API-Key": KEY, **OCTETS})
+    assert reply.status == 200
+    assert reply.headers["Vary"] == "Origin"  # it may be kept for a page
+    assert not any(name in reply.headers for name in CORS_FIELDS)
+
+
+def test_without_cors_origins_no_page_reads_anything(local: Service) -> None:
+    assert preflight(local, "/round", PAGE).headers["Allow"] == "POST, OPTIONS"
+    for reply in (preflight(local, "/round", PAGE), local.get("/operators")):
+        assert "Vary" not in reply.headers
+        assert not any(name in reply.headers for name in CORS_FIELDS)
+
+
+def test_page_reads_that_the_service_stops() -> None:
+    """Its request is still waited for when the time to drain is over."""
+    options = ("--drain-timeout", "0.3", "--receive-timeout", "30")
+    with Service("--cors-origins", PAGE, *options) as service:
+        with contextlib.closing(begun(service, {"Origin": PAGE, **OCTETS})) as plug:
+            assert service.get("/livez").status == 200  # the request above has come, too
+            service.process.terminate()
+            reply = reply_on(plug)
+        assert (reply.status, reply.json()["code"]) == (503, "draining")
+        assert is_readable(reply)
+        assert service.process.wait(30) == 0

@@ -1,20 +1,27 @@
-"""The files of the pages, as a browser gets them from a clone: nothing builds them."""
+"""Requests of browsers, monitors and balancers: pages, probes, HEAD, OPTIONS."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
-import hashlib
+import http.client
+import io
+import json
 import posixpath
 import re
 import socket
-import time
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from support.keys import digest
 from support.services.server import Reply, Service
+from tensor_round.contract import operators
+from tensor_round.contract.errors import REFUSALS
+from tensor_round_service.app import create_app
+from tensor_round_service.settings import Settings
 
 WEB = Path(__file__).parents[3] / "service" / "tensor_round_service" / "pages" / "web"
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -22,6 +29,10 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 SWAGGER = "/docs/swagger-ui-bundle.js"
 #: What of the page may be compressed, and is.
 LARGE_FILES = ["/", "/page/main.js", "/page/page.css", "/page/client/client.js", SWAGGER]
+OPENED = sorted(create_app(Settings(backend="numpy")).table.open_paths - {"/docs/"})
+LISTED = [
+    *("/operators", "/conformance", "/v2", "/v2/models/stats", "/v2/models/round", "/v2/logging")
+]
 
 
 def fetch(service: Service, path: str, headers: Mapping[str, str] | None = None) -> Reply:
@@ -40,7 +51,7 @@ def referred(path: str, text: str) -> set[str]:
     return {posixpath.normpath(posixpath.join(posixpath.dirname(path), name)) for name in found}
 
 
-def test_the_page_and_all_that_it_needs_are_served(service: Service) -> None:
+def test_page_and_all_that_it_needs_are_served_as_they_lie_in_the_tree(service: Service) -> None:
     waiting, seen = ["/"], {"/"}
     while waiting:
         path = waiting.pop()
@@ -57,23 +68,26 @@ def test_the_page_and_all_that_it_needs_are_served(service: Service) -> None:
     files = {f"/page/{f.relative_to(WEB).as_posix()}" for f in WEB.rglob("*") if f.suffix in TYPES}
     # The page imports what it uses of the client by its index.
     assert files == seen - {"/"}
+    for path in ("/page/", "/page/index.html", "/page/client/package.json"):
+        assert fetch(service, path).status == 404
 
 
-def test_programs_get_json_at_the_same_path(service: Service) -> None:
+def test_programs_get_json_at_the_root(service: Service) -> None:
     for accept in ("*/*", "application/json", ""):
         reply = service.request("GET", "/", headers={"Accept": accept})
         assert reply.headers["Content-Type"] == "application/json"
         assert reply.headers["Vary"] == "Accept"
-        assert reply.json()["links"]["operators"] == "/operators"
     assert (fetch(service, "/").headers["Vary"] or "").split(", ")[0] == "Accept"
+    root = reply.json()
+    assert (root["name"], root["version"]) == ("tensor-round", version("tensor-round"))
+    assert {"docs", "openapi", "operators", "conformance", "livez", "readyz", "v2"} <= set(
+        root["links"]
+    )
+    for name, path in root["links"].items():
+        assert service.get(path).status == (405 if name in ("round", "compare") else 200)
 
 
-@pytest.mark.parametrize("path", ["/page/", "/page/index.html", "/page/client/package.json"])
-def test_nothing_else_is(service: Service, path: str) -> None:
-    assert fetch(service, path).status == 404
-
-
-def test_the_page_runs_its_own_scripts_alone_and_asks_no_other_host(service: Service) -> None:
+def test_page_runs_its_own_scripts_alone_and_asks_no_other_host(service: Service) -> None:
     reply = fetch(service, "/")
     policy = reply.headers["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
@@ -82,6 +96,17 @@ def test_the_page_runs_its_own_scripts_alone_and_asks_no_other_host(service: Ser
     html = reply.content.decode()
     assert not re.search(r"<script(?! type=\"module\" src=)|<style| style=| on\w+=", html)
     assert not re.search(r'(?:src|href)="(?:\w+:|//|/)', html)  # relative: a proxy may add a path
+
+
+def test_docs_need_no_other_host(service: Service) -> None:
+    page = service.get("/docs")
+    assert page.status == 200
+    text = page.content.decode()
+    assert not any(outside in text for outside in ("https://", "http://", "//cdn"))
+    for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png"):
+        assert f"docs/{name}" in text
+        assert service.get(f"/docs/{name}").status == 200
+    assert service.get("/docs/../settings.py").status == 404
 
 
 @pytest.mark.not_behind("nginx", reason="it compresses, and changes ETags, by itself")
@@ -101,16 +126,9 @@ def test_files_are_compressed_and_known_by_their_etag(service: Service, path: st
     assert fetch(service, path, {"If-None-Match": compressed.headers["ETag"]}).status == 200
 
 
-@pytest.mark.parametrize("path", LARGE_FILES)
-def test_head_is_where_get_is(service: Service, path: str) -> None:
-    reply = service.request("HEAD", path, headers=BROWSER)
-    assert (reply.status, reply.content) == (200, b"")
-    assert int(reply.headers["Content-Length"]) == len(fetch(service, path, BROWSER).content)
-
-
 def test_unread_file_takes_no_memory(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
-    keys.write_text(f"{hashlib.sha256(b'secret').hexdigest()} alice\n")
+    keys.write_text(f"{digest('secret')} alice\n")
     asked = f"GET {SWAGGER} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 8
     with Service("--api-keys-file", str(keys)) as service, contextlib.ExitStack() as plugs:
         size = len(service.get(SWAGGER).content)
@@ -119,8 +137,105 @@ def test_unread_file_takes_no_memory(tmp_path: Path) -> None:
             plug = plugs.enter_context(contextlib.closing(service.connect()))
             plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             plug.sendall(asked)
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline and service.rss() - before < 10 * size:
-            time.sleep(0.5)
         assert service.rss() - before < 10 * size
         assert service.get("/livez").status == 200
+
+
+# As Wget 1.21 and HAProxy 2.6 (option httpchk, with and without a method) send them.
+PROBES = {
+    "wget-spider": "HEAD {} HTTP/1.1\r\nHost: x\r\nUser-Agent: Wget/1.21.3\r\nAccept: */*\r\n"
+    "Accept-Encoding: identity\r\nConnection: Keep-Alive\r\n\r\n",
+    "haproxy": "OPTIONS {} HTTP/1.0\r\n\r\n",
+    "haproxy-head": "HEAD {} HTTP/1.0\r\n\r\n",
+    "haproxy-get": "GET {} HTTP/1.0\r\n\r\n",
+    "curl-head": "HEAD {} HTTP/1.1\r\nHost: x\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n\r\n",
+}
+
+
+@pytest.mark.not_behind("nginx", reason="it asks in HTTP/1.1, for its own host")
+@pytest.mark.parametrize("path", ["/", "/livez", "/readyz", "/livez/"])
+@pytest.mark.parametrize("probe", PROBES.values(), ids=PROBES)
+def test_probes_of_monitors_get_200(service: Service, probe: str, path: str) -> None:
+    with contextlib.closing(service.connect(timeout=20)) as plug:
+        plug.sendall(probe.format(path).encode())
+        plug.shutdown(socket.SHUT_WR)
+        head, _, body = b"".join(iter(lambda: plug.recv(1 << 16), b"")).partition(b"\r\n\r\n")
+    status, _, lines = head.partition(b"\r\n")
+    fields = http.client.parse_headers(io.BytesIO(lines + b"\r\n\r\n"))
+    assert status == b"HTTP/1.1 200 OK"
+    if probe.startswith("OPTIONS"):
+        assert fields["Allow"] == "GET, HEAD, OPTIONS"
+        assert body == b""
+    else:
+        assert len(body) == (int(fields["Content-Length"]) if probe.startswith("GET") else 0)
+
+
+def undated(reply: Reply) -> list[tuple[str, str]]:
+    """Its fields but Date, which may have moved on between two responses."""
+    return sorted(field for field in reply.headers.items() if field[0].lower() != "date")
+
+
+@pytest.mark.parametrize(
+    "path", sorted({*OPENED, *LISTED, *LARGE_FILES, "/nowhere", "/v2/nowhere", "/round"})
+)
+def test_head_is_get_without_the_body(service: Service, path: str) -> None:
+    fields = {"X-Request-ID": "same", **(BROWSER if path in LARGE_FILES else {})}
+    with contextlib.closing(service.connection()) as connection:
+        replies = []
+        for method in ("HEAD", "GET", "HEAD"):  # a body would be taken for the next response
+            connection.request(method, path, headers=fields)
+            replies.append(Reply.read(connection))
+    head, get, again = replies
+    assert head.content == again.content == b""
+    assert get.content
+    for reply in (head, again):
+        assert reply.status == get.status
+        assert undated(reply) == undated(get)
+    assert int(head.headers["Content-Length"]) == len(get.content)
+
+
+def test_options_lists_the_methods_of_a_path(service: Service) -> None:
+    for path, allow in {
+        "/round": "POST",
+        "/v2/models/round/infer": "POST",
+        "/v2": "GET, HEAD",
+        "/openapi.json": "GET, HEAD",
+    }.items():
+        reply = service.request("OPTIONS", path)
+        assert (reply.status, reply.content) == (200, b"")
+        assert reply.headers["Allow"] == f"{allow}, OPTIONS"
+    assert service.request("OPTIONS", "/nowhere").status == 404
+
+
+@pytest.mark.parametrize("path", [path for path in [*OPENED, *LISTED] if path != "/"])
+def test_trailing_slash_is_forgiven(service: Service, path: str) -> None:
+    with_slash = service.get(path + "/")
+    if path == "/docs":
+        assert with_slash.status == 308
+        assert with_slash.headers["Location"] == "../docs"
+    else:
+        assert with_slash.status == 200
+        assert with_slash.content == service.get(path).content
+
+
+def test_trailing_slash_of_an_upload_is_named(service: Service) -> None:
+    """It is neither answered as another path, nor redirected, which would send it twice."""
+    reply = service.request("POST", "/round/", b"1234")
+    assert (reply.status, reply.json()["code"]) == (404, "not_found")
+    assert "without its trailing slash" in reply.json()["detail"]
+
+
+def test_every_error_links_to_its_paragraph(service: Service) -> None:
+    page = service.get("/docs/errors")
+    assert page.headers["Content-Type"].startswith("text/html")
+    anchors = set(re.findall(r'<h2 id="(\w+)">', page.content.decode()))
+    assert anchors == set(REFUSALS)
+    for path in ("/nowhere", "/round"):
+        problem = service.get(path).json()
+        assert problem["type"] == f"/docs/errors#{problem['code']}"
+
+
+def test_operators_are_the_catalog_and_the_limits(service: Service) -> None:
+    shown = service.get("/operators").json()
+    assert shown["dialects"] == json.loads(json.dumps(operators.catalog()))
+    assert set(shown) == {"dialects", "roundings", "dtypes", "execution", "limits", "service"}

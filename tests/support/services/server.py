@@ -200,6 +200,10 @@ class Service:
                 total += int((thread / "schedstat").read_text().split()[0])
         return total / 1e9
 
+    def descriptors(self) -> int:
+        """How many file descriptors the process has open."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
     def _resident(self) -> int:
         with open(f"/proc/{self.pid}/status") as status:
             return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmRSS"))
@@ -218,6 +222,14 @@ class Service:
         if self.process.poll() is None:
             code = self.stop()
             assert code == 0, f"exit code {code} after SIGTERM:\n" + "".join(self.log)
+
+
+def until(is_so: Callable[[], object], seconds: float = 60) -> None:
+    """Wait until that is so, for so many seconds at most."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.02)
 
 
 def started(
