@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
@@ -40,14 +40,17 @@ from .routes.service import (
 from .routes.table import Row, Table
 from .settings import Settings
 
-if TYPE_CHECKING:
-    from fastapi.telemetry import TelemetryConfig
-
 logger = logging.getLogger(__name__)
 
-#: FastAPI's own traces, metrics and logs are off: the gate has those of all requests. Earlier
-#: versions of FastAPI ignore this.
-_NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
+#: Options of FastAPI.
+_OPTIONS: dict[str, Any] = {
+    "docs_url": None,
+    "redoc_url": None,
+    # Clients do not send an upload again after a redirect.
+    "redirect_slashes": False,
+    # The gate has traces, metrics and logs of all requests. Earlier versions ignore this.
+    "telemetry": {"tracing": False, "metrics": False, "logs": False},
+}
 
 
 class Application(FastAPI):
@@ -178,11 +181,7 @@ def _application(lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]
         version=version(NAME),
         summary="Exact tensor rounding: DirectML, ONNX, OpenVINO and IEEE 754, to the last bit.",
         lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        # Clients do not send an upload again after a redirect.
-        redirect_slashes=False,
-        telemetry=_NO_TELEMETRY,
+        **_OPTIONS,
         # Operation ids do not depend on the settings.
         generate_unique_id_function=lambda route: route.name,
     )
@@ -213,13 +212,7 @@ def _metrics_dispatcher(
     metrics: Metrics, memory: Memory, check_host: HostCheck | None
 ) -> Dispatcher:
     """The route of the metrics and nothing else; its answers are reserved in ``memory``."""
-    app = FastAPI(
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        telemetry=_NO_TELEMETRY,
-    )
+    app = FastAPI(openapi_url=None, **_OPTIONS)
     table, refusals = Table([metrics_row(metrics)]), Refusals({})
     table.add_to(app)
     add_refusal_handlers(app, refusals)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tensor_round.contract.call import RoundCall
 
 if TYPE_CHECKING:
-    from .cuda.device import DeviceBuffer
+    from .cuda.backend import CupyBackend
 
 #: A run of bytes: one-dimensional, contiguous, ``uint8``.
 Bytes = npt.NDArray[np.uint8]
@@ -60,7 +60,7 @@ class Backend(Protocol):
         """Used and total bytes of each device's memory, by its name. It may wait for a device."""
 
     @property
-    def device_memory(self) -> DeviceMemory | None:
+    def device_memory(self) -> CupyBackend | None:
         """Access to tensors in a device's memory; None if there is no device."""
 
     def arithmetics(self) -> Mapping[str, Round]:
@@ -68,29 +68,3 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Stop the threads and release the device."""
-
-
-class DeviceMemory(Protocol):
-    """Tensors in the memory of devices, shared by other processes on this host.
-
-    ``device`` is the number of a device. All methods may raise
-    :class:`~.cuda.device.DeviceFailed`.
-    """
-
-    def import_memory(self, device: int, handle: bytes) -> DeviceBuffer:
-        """Map the whole allocation of another process that an IPC handle refers to.
-
-        It stays mapped as long as the buffer's owner is referenced. Raises
-        :class:`LookupError` for a device that this backend does not use.
-        """
-
-    def round_resident(
-        self, device: int, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
-    ) -> str:
-        """:meth:`Backend.round` within a device's memory."""
-
-    def download(self, device: int, source: DeviceBuffer, target: Bytes) -> None:
-        """Copy from a device."""
-
-    def upload(self, device: int, source: Bytes, target: DeviceBuffer) -> None:
-        """Copy to a device."""

@@ -12,8 +12,7 @@ from typing import Protocol, TypeVar
 from tensor_round.contract.errors import DigestMismatch, MalformedEncoding, UnsupportedEncoding
 from tensor_round.contract.progress import Pause, no_pause
 
-from . import Parts
-from .sources import PIECE_BYTES, ByteSource, Progress
+from .sources import PIECE_BYTES, ByteSource, Parts, Progress
 
 #: Bytes that are coded between two pauses: about 0.3 ms of work. So many of a body are decoded on
 #: the event loop, and the rest beside it.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tensor_round.contract.errors import PayloadSizeMismatch, TensorTooLarge
+
+#: A content in its order. Large parts are sent from where they lie.
+Parts = Sequence[bytes | memoryview]
 
 #: Bytes read at a time if the length is unknown.
 PIECE_BYTES = 64 << 10

@@ -13,8 +13,9 @@ from tensor_round.contract.call import RoundCall
 from tensor_round.contract.errors import BackendFailed, DeviceOutOfMemory, RequestRefused
 from tensor_round.contract.progress import Pause, no_pause
 
-from ..backends import Backend, Bytes, DeviceMemory
+from ..backends import Backend, Bytes
 from ..backends.cpu.backend import usable_cores
+from ..backends.cuda.backend import CupyBackend
 from ..backends.cuda.device import DeviceBuffer
 from .job import Job
 from .memory import Memory, memory_limit
@@ -107,7 +108,7 @@ class Engine:
             raise _refusal(error) from None
 
     @property
-    def device_memory(self) -> DeviceMemory:
+    def device_memory(self) -> CupyBackend:
         """The memory of the backend's devices; :class:`BackendFailed` if there are none."""
         memory = self.backend.device_memory
         if memory is None:

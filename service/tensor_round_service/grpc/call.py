@@ -15,9 +15,8 @@ from tensor_round.contract.errors import (
     UnsupportedMediaType,
 )
 
-from ..content import Parts
 from ..content.codings import DECODING_BYTES, Decoded, decoder_for
-from ..content.sources import ByteSource, Progress, expect_end, read_all
+from ..content.sources import ByteSource, Parts, Progress, expect_end, read_all
 from ..engine.job import Job, Observer
 from ..gate import Gate, Span
 from .http2.fields import encoded

@@ -15,8 +15,7 @@ from tensor_round.contract.errors import PayloadSizeMismatch, RequestRefused
 from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import native
 
-from ..content import Parts
-from ..content.sources import ByteSource, ClientDisconnected, Nothing, Prefixed, expect_end
+from ..content.sources import ByteSource, ClientDisconnected, Nothing, Parts, Prefixed, expect_end
 from ..engine.admission import admit
 from ..engine.engine import JSON_COST
 from ..engine.job import Job

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from tensor_round.contract.wire import native
 
-from ..content import Parts
+from ..content.sources import Parts
 from .head import Head, Header
 
 #: Has no Content-Length: it would be the length of what is not sent (RFC 9110, section 8.6).

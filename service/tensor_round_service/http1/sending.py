@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ..content import Parts
+from ..content.sources import Parts
 from .context import MinimumRate
 
 if sys.platform == "linux":

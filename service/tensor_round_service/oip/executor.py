@@ -14,7 +14,7 @@ from tensor_round.contract.quoting import shown
 
 from ..backends import Bytes
 from ..codec import jsontensor, nesting
-from ..content import Parts
+from ..content.sources import Parts
 from ..engine.engine import INLINE_BYTES, JSON_COST, Engine
 from ..engine.job import Job
 from ..engine.overlap import flat_call

@@ -25,9 +25,8 @@ from tensor_round.contract.wire.json_size import measure_json
 
 from ..auth.origins import check_origin
 from ..codec import nesting
-from ..content import Parts
 from ..content.codings import CODINGS, IDENTITY, encode, max_encoded_length, preferred_coding
-from ..content.sources import ByteSource, Prefixed, read_all, read_up_to
+from ..content.sources import ByteSource, Parts, Prefixed, read_all, read_up_to
 from ..engine.admission import admit
 from ..engine.engine import JSON_COST
 from ..engine.job import Job

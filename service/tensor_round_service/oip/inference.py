@@ -8,8 +8,7 @@ from time import perf_counter_ns
 from tensor_round.contract.errors import NotOffered, PayloadSizeMismatch
 
 from ..backends import Bytes
-from ..content import Parts
-from ..content.sources import ByteSource, expect_end
+from ..content.sources import ByteSource, Parts, expect_end
 from ..engine.engine import Engine
 from ..engine.job import Job
 from . import codec

@@ -30,7 +30,7 @@ _SERVING = f"{__package__}.serving_process"
 
 def run(arguments: Sequence[str]) -> int:
     """Serve until SIGTERM or Ctrl-C; return the exit code."""
-    settings = read_settings(Settings, arguments)
+    settings = read_settings(arguments)
     with logging_to_stderr(settings) as log:
         return _run(settings, log)
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
-from importlib.util import find_spec
 
 from ..features import CannotStart
 from ..gate import Gate
@@ -33,14 +32,6 @@ def is_configured(environ: Mapping[str, str]) -> bool:
     )
 
 
-def is_installed() -> bool:
-    """Whether the extra ``telemetry`` is installed."""
-    try:
-        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
-    except ModuleNotFoundError:
-        return False
-
-
 @contextmanager
 def exported_traces(gate: Gate, environ: Mapping[str, str]) -> Iterator[None]:
     """Have the gate make a span of each request if that is configured and installed.
@@ -51,11 +42,12 @@ def exported_traces(gate: Gate, environ: Mapping[str, str]) -> Iterator[None]:
     if not is_configured(environ):
         yield
         return
-    if not is_installed():
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ModuleNotFoundError:
         logger.warning("traces are not exported: pip install 'tensor-round[telemetry]'")
         yield
         return
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor

@@ -14,7 +14,7 @@ from support.segments import PREFIX, Segment, segment
 from tensor_round.contract.call import RoundCall
 from tensor_round_service.backends import Bytes
 from tensor_round_service.backends.cpu.backend import NumpyBackend
-from tensor_round_service.content import Parts
+from tensor_round_service.content.sources import Parts
 from tensor_round_service.engine.engine import Engine
 from tensor_round_service.engine.job import Job
 from tensor_round_service.oip import codec

@@ -151,13 +151,17 @@ class CupyBackend:
         return None if self._lost else self
 
     def import_memory(self, device: int, handle: bytes) -> DeviceBuffer:
-        """See :class:`~tensor_round_service.backends.DeviceMemory`, also for the next methods."""
+        """Map the whole allocation of another process that an IPC handle refers to.
+
+        It stays mapped as long as the buffer's owner is referenced. Raises :class:`LookupError` for
+        a device that this backend does not use, and :class:`DeviceFailed`, as the next methods do.
+        """
         return self._pipeline(device).device.import_memory(handle)
 
     def round_resident(
         self, device: int, call: RoundCall, source: DeviceBuffer, target: DeviceBuffer
     ) -> str:
-        """Round within a device's memory."""
+        """:meth:`round` within a device's memory."""
         self._on_slot(device, lambda slot: slot.resident(call, source, target))
         return self.name
 
