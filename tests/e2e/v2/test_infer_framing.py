@@ -1,18 +1,17 @@
-"""Bodies of inferences that are refused: stated lengths, codings, digests, sizes."""
+"""Bodies of inferences that are refused: stated lengths, codings, JSON, digests, sizes."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import gzip
-import hashlib
 import json
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 
-from support.cases.inference_refusals import DIRECTML, GOOD, PAYLOAD
+from support.cases.inference_refusals import DIRECTML, GOOD, PAYLOAD, of
 from support.http.inference_form import (
     HEADER_LENGTH,
     binary,
@@ -20,34 +19,33 @@ from support.http.inference_form import (
     error_of,
     infer,
     infer_path,
+    tensor,
 )
 from support.services.server import Reply, Service
 
 HEAD = json.dumps(GOOD).encode()
+N = len(HEAD)
+
+#: The stated length of the head; what the error says.
+LENGTHS = {
+    **dict.fromkeys(["-1", "x", "", str(N + 41), "9" * 30], HEADER_LENGTH),
+    **dict.fromkeys([str(n) for n in (1, N - 1, N + 1, N + 40)], ""),
+}
 
 
-@pytest.mark.parametrize(
-    "stated", ["-1", "x", "1.0", "0x40", "", str(len(HEAD) + 41), "99999999999", "9" * 30]
-)
-def test_stated_lengths_of_the_head(service: Service, stated: str) -> None:
+@pytest.mark.parametrize(("stated", "says"), LENGTHS.items())
+def test_wrong_lengths_of_the_head(service: Service, stated: str, says: str) -> None:
     reply = infer(service, GOOD, PAYLOAD, headers={HEADER_LENGTH: stated})
     assert reply.status == 400
-    assert HEADER_LENGTH in error_of(reply)
-
-
-@pytest.mark.parametrize("stated", [1, len(HEAD) - 1, len(HEAD) + 1, len(HEAD) + 40])
-def test_wrong_but_possible_lengths_of_the_head(service: Service, stated: int) -> None:
-    reply = infer(service, GOOD, PAYLOAD, headers={HEADER_LENGTH: str(stated)})
-    assert reply.status == 400
-    assert error_of(reply)
+    assert says in error_of(reply)
 
 
 def test_two_lengths_of_the_head(service: Service) -> None:
     with contextlib.closing(service.connection()) as connection:
         connection.putrequest("POST", infer_path("round"))
-        connection.putheader(HEADER_LENGTH, str(len(HEAD)))
-        connection.putheader(HEADER_LENGTH, str(len(HEAD)))
-        connection.putheader("Content-Length", str(len(HEAD) + 40))
+        connection.putheader(HEADER_LENGTH, str(N))
+        connection.putheader(HEADER_LENGTH, str(N))
+        connection.putheader("Content-Length", str(N + 40))
         connection.endheaders(HEAD + PAYLOAD)
         assert HEADER_LENGTH in error_of(Reply.read(connection))
 
@@ -71,7 +69,6 @@ PACKED: dict[str, tuple[str, bytes, int, str]] = {
     "not-deflate": ("deflate", HEAD + PAYLOAD, 400, "decode"),
     "nothing": ("gzip", b"", 400, "ends before"),
     "cut": ("gzip", gzip.compress(HEAD + PAYLOAD)[:-9], 400, "ends before"),
-    "cut-in-the-head": ("gzip", gzip.compress(HEAD + PAYLOAD)[:30], 400, "ends before"),
     "short": ("gzip", gzip.compress(HEAD + PAYLOAD[:-1]), 400, "must have 40 bytes"),
     "long": ("gzip", gzip.compress(HEAD + PAYLOAD + b"x"), 400, "40 bytes"),
     "bomb": ("gzip", gzip.compress(HEAD + bytes(64 << 20), 1), 400, "40 bytes"),
@@ -84,11 +81,67 @@ PACKED: dict[str, tuple[str, bytes, int, str]] = {
 def test_packed_bodies(
     service: Service, encoding: str, body: bytes, status: int, says: str
 ) -> None:
-    headers = {HEADER_LENGTH: str(len(HEAD)), "Content-Encoding": encoding}
+    headers = {HEADER_LENGTH: str(N), "Content-Encoding": encoding}
     reply = service.request("POST", infer_path("round"), body, headers)
     assert reply.status == status
     assert says in error_of(reply)
     assert infer(service, GOOD, PAYLOAD).status == 200
+
+
+#: What is sent, what follows it; status, and what the error says. Members are the codec's.
+DOCUMENTS: dict[str, tuple[Any, bytes | None, int, str]] = {
+    "empty-body": (b"", None, 400, "empty"),
+    "not-json": (b"{", None, 400, "not JSON"),
+    "deep": (b'{"inputs":' + b"[" * 5000, None, 400, "deeper"),
+    "no-inputs": ({}, None, 400, "inputs: is required"),
+    "bytes": (of(datatype="BYTES", data=["a", "b"]), None, 400, 'got "BYTES"'),
+    "dtype-number": (of(parameters={"dtype": 8}), None, 400, "dtype of a FP32"),
+    "few-numbers": (of(data=[1]), None, 400, "has 1 elements"),
+    "number-for-array": (of(data=1), None, 400, "inputs.0.data: must be an array"),
+    "text": (of(data=["0.5", 1]), None, 400, "inputs.0.data.0: must be a number"),
+    "fraction": (of(datatype="INT8", data=[1, 1.5]), None, 400, "from -128 to 127"),
+    "binary-size": (
+        *(document(binary("FP32", [10], 44)), PAYLOAD + bytes(4), 400),
+        "40 bytes by its shape and datatype, the request gives 44",
+    ),
+    "length-not-stated": (HEAD + PAYLOAD, None, 400, "JSON"),
+    "bytes-after-numbers": (document(tensor("FP32", [1], data=[1])), b"x", 400, "0 bytes"),
+    "overflowing-numbers": (of(shape=[1 << 32, 1 << 32]), None, 413, "limit"),
+    "beyond-any-size": (of(shape=[1 << 64]), None, 400, "inputs.0"),
+    "too-large": (document(binary("FP32", [1 << 31], 1 << 33)), b"", 413, "limit"),
+    "long-head": (HEAD + b" " * (64 << 10), PAYLOAD, 413, "65536"),
+}
+
+
+@pytest.mark.parametrize(
+    ("request_", "payload", "status", "says"), DOCUMENTS.values(), ids=DOCUMENTS
+)
+def test_refused_documents(
+    service: Service, request_: Any, payload: bytes | None, status: int, says: str
+) -> None:
+    reply = infer(service, request_, payload)
+    assert reply.status == status
+    assert says in error_of(reply)
+    assert infer(service, GOOD, PAYLOAD).status == 200
+
+
+SECRET = b"SECRET" * 100
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'{"inputs":"' + SECRET + b'"}',
+        b'{"inputs":[{"name":"' + SECRET + b'"}]}',
+        json.dumps(of(data=["SECRET", 1])).encode(),
+        SECRET,
+    ],
+    ids=["member", "name", "number", "no JSON"],
+)
+def test_errors_echo_little(service: Service, head: bytes) -> None:
+    text = error_of(infer(service, head))
+    assert "SECRET" * 10 not in text
+    assert len(text) < 200
 
 
 def test_a_json_bomb(service: Service) -> None:
@@ -109,10 +162,10 @@ def test_an_output_too_large_for_json(service: Service) -> None:
 @pytest.mark.parametrize(
     ("length", "stated", "status"),
     [
-        (10 << 30, len(HEAD), 413),  # a tensor over the limit
+        (10 << 30, N, 413),  # a tensor over the limit
         (10 << 30, None, 413),  # JSON over its limit
         (10 << 30, 10 << 30, 413),
-        (len(HEAD), len(HEAD) + 1, 400),
+        (N, N + 1, 400),
     ],
 )
 def test_a_refusal_does_not_wait_for_the_body(
@@ -135,8 +188,8 @@ def test_a_refusal_does_not_wait_for_the_body(
 def test_a_refusal_after_the_head_does_not_wait_for_the_rest(service: Service) -> None:
     with contextlib.closing(service.connection(timeout=20)) as connection:
         connection.putrequest("POST", infer_path("round"))
-        connection.putheader(HEADER_LENGTH, str(len(HEAD)))
-        connection.putheader("Content-Length", str(len(HEAD) + (1 << 20)))
+        connection.putheader(HEADER_LENGTH, str(N))
+        connection.putheader("Content-Length", str(N + (1 << 20)))
         connection.endheaders(HEAD)
         connection.send(bytes(1 << 17))
         reply = Reply.read(connection)
@@ -149,12 +202,3 @@ def test_digests_are_verified(service: Service) -> None:
     reply = infer(service, GOOD, PAYLOAD, headers=wrong)
     assert reply.status == 400
     assert "SHA-256" in error_of(reply)
-
-
-@pytest.mark.parametrize("coding", ["identity", "gzip"])
-def test_digests_are_of_the_content_as_it_is_sent(service: Service, coding: str) -> None:
-    headers = {"Want-Content-Digest": "sha-256=1", "Accept-Encoding": coding}
-    reply = infer(service, GOOD, PAYLOAD, headers=headers)
-    assert reply.status == 200
-    digest = base64.b64encode(hashlib.sha256(reply.content).digest()).decode()
-    assert reply.headers["Content-Digest"] == f"sha-256=:{digest}:"

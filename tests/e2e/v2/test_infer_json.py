@@ -47,20 +47,6 @@ def test_no_outputs_and_no_wish_is_json(service: Service) -> None:
     assert answer.output == {"name": "Y", "datatype": "FP32", "shape": [10], "data": EVEN.tolist()}
 
 
-@pytest.mark.parametrize(
-    ("everywhere", "own", "is_binary"),
-    [(True, None, True), (True, False, False), (False, True, True), (None, True, True)],
-)
-def test_an_outputs_own_wish_comes_first(
-    service: Service, everywhere: Any, own: Any, is_binary: bool
-) -> None:
-    output = {"name": "Y", "parameters": {} if own is None else {"binary_data": own}}
-    wish = {} if everywhere is None else {"parameters": {"binary_data_output": everywhere}}
-    request = document(tensor("FP32", [1], data=[0.5]), outputs=[output], **wish)
-    answer = Answer.of(infer(service, request))
-    assert answer.payload == (bytes(4) if is_binary else b"")
-
-
 @pytest.mark.parametrize("wish", [{}, BINARY_OUT], ids=["json", "binary"])
 def test_zero_bytes(service: Service, wish: dict[str, Any]) -> None:
     request = document(binary("FP16", [3, 0], 0), **wish)
@@ -84,12 +70,6 @@ def test_data_nests_however_it_likes(service: Service, shape: list[int], data: A
     output = Answer.of(infer(service, document(tensor("FP32", shape, data=data)))).output
     assert output["data"] == [0, 2, 2, 0]
     assert math.copysign(1, output["data"][3]) == -1
-
-
-@pytest.mark.parametrize("data", [7.5, [7.5], [[7.5]]], ids=str)
-def test_a_scalar(service: Service, data: Any) -> None:
-    output = Answer.of(infer(service, document(tensor("FP64", [], data=data)))).output
-    assert (output["shape"], output["data"]) == ([], [8.0])
 
 
 @pytest.mark.parametrize(("dtype", "datatype"), [("float16", "FP16"), ("bfloat16", "BF16")])

@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.cases.inference_requests import BINARY, INLINE, REGION, X, read, request
-from tensor_round.contract.errors import InvalidDescriptor
+from tensor_round.contract.errors import (
+    InvalidDescriptor,
+    MalformedJSON,
+    RequestRefused,
+    TensorTooLarge,
+)
 from tensor_round_service.oip import codec
 
 
 def test_the_least_request() -> None:
-    assert read(request(INLINE)) == codec.Request(
+    found = read(request(INLINE))
+    assert found == codec.Request(
         id=None,
         parameters={},
         inputs=(codec.Input("X", "FP32", (2,), {}, codec.Inline([b"0.5", b"1.5"])),),
         outputs=(),
         binary_output=False,
     )
+    # What is freed in pieces later, and what the numbers cost.
+    assert found.data == [[b"0.5", b"1.5"]]
+    of_no_header = codec.request_of({"inputs": [BINARY]}, [None])
+    assert (of_no_header.data, of_no_header.header_length) == ([], 0)
+    assert codec.Request(None, {}, (), (), binary_output=True).header_length == 0
 
 
 def test_a_full_request() -> None:
+    own = {"binary_data_size": 8, "dtype": "float32"}
     document = request(
-        {**X, "parameters": {"binary_data_size": 8, "dtype": "float32"}},
+        {**X, "parameters": own},
         id="seven",
         parameters={"rounding": "ties_to_away", "priority": 3, "timeout": 10, "a": 1.5, "b": True},
         outputs=[{"name": "Y", "parameters": {"binary_data": True}}, {"name": "Z"}],
@@ -32,11 +50,7 @@ def test_a_full_request() -> None:
     assert read(document) == codec.Request(
         id="seven",
         parameters=document["parameters"],
-        inputs=(
-            codec.Input(
-                "X", "FP32", (2,), {"binary_data_size": 8, "dtype": "float32"}, codec.Binary(8)
-            ),
-        ),
+        inputs=(codec.Input("X", "FP32", (2,), own, codec.Binary(8)),),
         outputs=(
             codec.Output("Y", {"binary_data": True}, binary=True, region=None),
             codec.Output("Z", {}, binary=False, region=None),
@@ -45,14 +59,7 @@ def test_a_full_request() -> None:
     )
 
 
-def test_the_numbers_of_a_request_and_the_length_of_its_header() -> None:
-    """What is freed in pieces later, and what the numbers cost."""
-    assert read(request(INLINE)).data == [[b"0.5", b"1.5"]]
-    of_no_header = codec.request_of({"inputs": [BINARY]}, [None])
-    assert (of_no_header.data, of_no_header.header_length) == ([], 0)
-    assert codec.Request(None, {}, (), (), binary_output=True).header_length == 0
-
-
+FAR = {**X, "parameters": {**REGION["parameters"], "shared_memory_offset": 2**70}}
 SOURCES: dict[str, tuple[dict[str, Any], codec.Source]] = {
     "data": (INLINE, codec.Inline([b"0.5", b"1.5"])),
     "nested-data": ({**X, "data": [[0.5], [[1]]]}, codec.Inline([[b"0.5"], [[b"1"]]])),
@@ -63,10 +70,7 @@ SOURCES: dict[str, tuple[dict[str, Any], codec.Source]] = {
     "binary-beside-null": ({**BINARY, "data": None}, codec.Binary(8)),
     "no-bytes": ({**X, "parameters": {"binary_data_size": 0}}, codec.Binary(0)),
     "region": (REGION, codec.Region("r", 8, 0)),
-    "region-with-offset": (
-        {**X, "parameters": {**REGION["parameters"], "shared_memory_offset": 2**70}},
-        codec.Region("r", 8, 2**70),
-    ),
+    "region-with-offset": (FAR, codec.Region("r", 8, 2**70)),
 }
 
 
@@ -80,15 +84,11 @@ def test_each_source(tensor: dict[str, Any], source: codec.Source) -> None:
 @pytest.mark.parametrize(
     ("everywhere", "own", "binary"),
     [
-        (None, None, False),
-        (True, None, True),
-        (False, None, False),
-        (None, True, True),
-        (True, False, False),
-        (False, True, True),
+        (None, None, False), (True, None, True), (False, None, False),
+        (None, True, True), (True, False, False), (False, True, True),
     ],
-)
-def test_which_outputs_are_binary(everywhere: Any, own: Any, binary: bool) -> None:
+)  # fmt: skip
+def test_an_outputs_own_wish_for_bytes_comes_first(everywhere: Any, own: Any, binary: bool) -> None:
     parameters = {} if everywhere is None else {"binary_data_output": everywhere}
     output = {"name": "Y", "parameters": {} if own is None else {"binary_data": own}}
     found = read(request(INLINE, parameters=parameters, outputs=[output]))
@@ -97,112 +97,174 @@ def test_which_outputs_are_binary(everywhere: Any, own: Any, binary: bool) -> No
 
 
 def test_an_output_may_go_to_a_region() -> None:
-    parameters = {
-        "binary_data": False,
-        "shared_memory_region": "r",
-        "shared_memory_byte_size": 9,
-        "shared_memory_offset": 4,
-    }
+    parameters = {**FAR["parameters"], "binary_data": False}
     found = read(request(INLINE, outputs=[{"name": "Y", "parameters": parameters}]))
-    assert found.outputs[0].region == codec.Region("r", 9, 4)
+    assert found.outputs[0].region == codec.Region("r", 8, 2**70)
     assert found.uses_shared_memory
 
 
-@pytest.mark.parametrize(
-    "members",
-    [
-        {"id": None, "parameters": None, "outputs": None},
-        {"model_name": "m", "model_version": "7", "anything": {"else": [1]}},
-        {"outputs": []},
-    ],
-    ids=["nulls", "unknown-members", "no-outputs"],
-)
-def test_optional_members_change_nothing(members: dict[str, Any]) -> None:
-    assert read(request(INLINE, **members)) == read(request(INLINE))
+def test_nulls_and_unknown_members_change_nothing() -> None:
+    unknown = {"model_name": "m", "model_version": "7", "anything": {"else": [1]}}
+    nulls = {"id": None, "parameters": None, "outputs": None}
+    for members in (unknown, nulls, {"outputs": []}):
+        assert read(request(INLINE, **members)) == read(request(INLINE))
 
 
-def without(tensor: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in tensor.items() if key != name}
+GONE: Any = object()
+DOCUMENT = request(INLINE, id="7", parameters={"timeout": 1}, outputs=[{"name": "Y"}])
 
 
-def parameters(**values: Any) -> dict[str, Any]:
-    return {**X, "parameters": values}
+def changed(document: Any, path: str, value: Any) -> Any:
+    """A copy with this value at the path; its last object may be missing."""
+    made = node = copy.deepcopy(document)
+    *folders, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+    for step in folders:
+        node = node.setdefault(step, {}) if isinstance(node, dict) else node[step]
+    if value is GONE:
+        del node[last]
+    else:
+        node[last] = value
+    return made
 
 
-WRONG: dict[str, tuple[Any, str]] = {
-    "no-inputs": ({}, "inputs: is required"),
-    "null-inputs": ({"inputs": None}, "inputs: must be an array, got null"),
-    "inputs-number": ({"inputs": 7}, "inputs: must be an array, got a number"),
-    "inputs-object": ({"inputs": {}}, "inputs: must be an array, got an object"),
-    "input-number": ({"inputs": [7]}, "inputs.0: must be an object"),
-    "input-null": ({"inputs": [None]}, "inputs.0: must be an object, got null"),
-    "second-input": ({"inputs": [INLINE, 7]}, "inputs.1: must be an object"),
-    "id": (request(INLINE, id=7), "id: must be a string, got 7"),
-    "parameters": (request(INLINE, parameters=[]), "parameters: must be an object, got an array"),
-    "parameter-null": (request(INLINE, parameters={"a": None}), "parameters.a: must be a string"),
-    "parameter-list": (request(INLINE, parameters={"a": [1]}), "parameters.a: must be a string"),
-    "binary-output": (
-        request(INLINE, parameters={"binary_data_output": 1}),
-        "parameters.binary_data_output: must be true or false, got 1",
-    ),
-    "priority": (request(INLINE, parameters={"priority": "1"}), "parameters.priority: must be an"),
-    "timeout": (request(INLINE, parameters={"timeout": -1}), "parameters.timeout: must be at"),
-    "no-name": (request(without(INLINE, "name")), "inputs.0.name: is required"),
-    "name": (request({**INLINE, "name": 1}), "inputs.0.name: must be a string, got 1"),
-    "no-datatype": (request(without(INLINE, "datatype")), "inputs.0.datatype: is required"),
-    "datatype": (request({**INLINE, "datatype": 1}), "inputs.0.datatype: must be a string"),
-    "no-shape": (request(without(INLINE, "shape")), "inputs.0.shape: is required"),
-    "shape": (request({**INLINE, "shape": 2}), "inputs.0.shape: must be an array"),
-    "size-text": (request({**INLINE, "shape": ["2"]}), "inputs.0.shape.0: must be an integer"),
-    "size-float": (request({**INLINE, "shape": [1, 2.0]}), "inputs.0.shape.1: must be an integer"),
-    "size-bool": (request({**INLINE, "shape": [True]}), "inputs.0.shape.0: must be an integer"),
-    "size-nan": (request({**INLINE, "shape": [math.nan]}), "inputs.0.shape.0: must be an integer"),
-    "no-source": (request(X), "inputs.0: must have exactly one of data, binary_data_size and"),
-    "null-data": (request({**X, "data": None}), "exactly one"),
-    "two-sources": (request({**BINARY, "data": []}), "exactly one"),
-    "three-sources": (
-        request(parameters(**REGION["parameters"], binary_data_size=8) | {"data": []}),
-        "got 3",
-    ),
-    "binary-and-region": (
-        request(parameters(**REGION["parameters"], binary_data_size=8)),
-        "got 2",
-    ),
-    "binary-size-text": (
-        request(parameters(binary_data_size="8")),
-        "inputs.0.parameters.binary_data_size: must be an integer",
-    ),
-    "binary-size-bool": (request(parameters(binary_data_size=True)), "must be an integer"),
-    "binary-size-float": (request(parameters(binary_data_size=8.0)), "must be an integer"),
-    "binary-size-negative": (request(parameters(binary_data_size=-8)), "must be at least 0"),
-    "region-number": (
-        request(parameters(shared_memory_region=1, shared_memory_byte_size=8)),
-        "shared_memory_region: must be a string",
-    ),
-    "region-without-size": (request(parameters(shared_memory_region="r")), "shared memory needs"),
-    "size-without-region": (request(parameters(shared_memory_byte_size=8)), "shared memory needs"),
-    "offset-alone": (request(parameters(shared_memory_offset=8)), "shared memory needs"),
-    "negative-offset": (
-        request(parameters(**REGION["parameters"], shared_memory_offset=-1)),
-        "shared_memory_offset: must be at least 0",
-    ),
-    "outputs": (request(INLINE, outputs={}), "outputs: must be an array"),
-    "output": (request(INLINE, outputs=["Y"]), 'outputs.0: must be an object, got "Y"'),
-    "output-name": (request(INLINE, outputs=[{}]), "outputs.0.name: is required"),
-    "output-binary": (
-        request(INLINE, outputs=[{"name": "Y", "parameters": {"binary_data": "true"}}]),
-        "outputs.0.parameters.binary_data: must be true or false",
-    ),
-    "output-region": (
-        request(INLINE, outputs=[{"name": "Y", "parameters": {"shared_memory_region": "r"}}]),
-        "outputs.0.parameters: shared memory needs",
-    ),
-}  # fmt: skip
+SIZE, OFFSET = "inputs.0.parameters.binary_data_size", "inputs.0.parameters.shared_memory_offset"
+#: A member, its value, and what the error says.
+WRONG: list[tuple[str, Any, str]] = [
+    ("inputs", GONE, "inputs: is required"),
+    ("inputs", None, "inputs: must be an array, got null"),
+    ("inputs", 7, "inputs: must be an array, got a number"),
+    ("inputs", {}, "inputs: must be an array, got an object"),
+    ("inputs", [INLINE, 7], "inputs.1: must be an object"),
+    ("inputs.0", 7, "inputs.0: must be an object"),
+    ("inputs.0", None, "inputs.0: must be an object, got null"),
+    ("id", 7, "id: must be a string, got 7"),
+    ("parameters", [], "parameters: must be an object, got an array"),
+    ("parameters.a", None, "parameters.a: must be a string"),
+    ("parameters.a", [1], "parameters.a: must be a string"),
+    ("parameters.binary_data_output", 1, "binary_data_output: must be true or false, got 1"),
+    ("parameters.strict_json", "true", "parameters.strict_json: must be true or false"),
+    ("parameters.priority", "1", "parameters.priority: must be an"),
+    ("parameters.timeout", -1, "parameters.timeout: must be at"),
+    ("inputs.0.name", GONE, "inputs.0.name: is required"),
+    ("inputs.0.name", 1, "inputs.0.name: must be a string, got 1"),
+    ("inputs.0.datatype", GONE, "inputs.0.datatype: is required"),
+    ("inputs.0.datatype", 1, "inputs.0.datatype: must be a string"),
+    ("inputs.0.shape", GONE, "inputs.0.shape: is required"),
+    ("inputs.0.shape", 2, "inputs.0.shape: must be an array"),
+    ("inputs.0.shape", ["2"], "inputs.0.shape.0: must be an integer"),
+    ("inputs.0.shape", [1, 2.0], "inputs.0.shape.1: must be an integer"),
+    ("inputs.0.shape", [True], "inputs.0.shape.0: must be an integer"),
+    ("inputs.0.shape", [math.nan], "inputs.0.shape.0: must be an integer"),
+    ("inputs.0.data", GONE, "inputs.0: must have exactly one of data, binary_data_size and"),
+    ("inputs.0.data", None, "exactly one"),
+    (SIZE, 8, "exactly one"),
+    ("inputs.0.parameters", {**REGION["parameters"], "binary_data_size": 8}, "got 3"),
+    ("inputs.0", {**X, "parameters": {**REGION["parameters"], "binary_data_size": 8}}, "got 2"),
+    (SIZE, "8", f"{SIZE}: must be an integer"),
+    (SIZE, True, "must be an integer"),
+    (SIZE, 8.0, "must be an integer"),
+    (SIZE, -8, "must be at least 0"),
+    ("inputs.0.parameters.shared_memory_region", 1, "shared_memory_region: must be a string"),
+    ("inputs.0.parameters.shared_memory_region", "r", "shared memory needs"),
+    ("inputs.0.parameters.shared_memory_byte_size", 8, "shared memory needs"),
+    (OFFSET, 8, "shared memory needs"),
+    (OFFSET, -1, "shared_memory_offset: must be at least 0"),
+    ("outputs", {}, "outputs: must be an array"),
+    ("outputs.0", "Y", 'outputs.0: must be an object, got "Y"'),
+    ("outputs.0.name", GONE, "outputs.0.name: is required"),
+    ("outputs.0.parameters.binary_data", "true", "binary_data: must be true or false"),
+    ("outputs.0.parameters.shared_memory_region", "r", "outputs.0.parameters: shared memory needs"),
+]
 
 
-@pytest.mark.parametrize(("document", "says"), WRONG.values(), ids=WRONG)
-def test_wrong_members(document: Any, says: str) -> None:
+@pytest.mark.parametrize(("path", "value", "says"), WRONG)
+def test_wrong_members(path: str, value: Any, says: str) -> None:
     with pytest.raises(InvalidDescriptor) as caught:
-        read(document)
+        read(changed(DOCUMENT, path, value))
     assert says in caught.value.detail
     assert "\n" not in caught.value.detail
+
+
+VALUES: list[Any] = [None, True, 0, -1, 1.5, 2**70, "", "x", [], [[]], [None], {}, {"a": 1}]
+FULL = changed(changed(DOCUMENT, SIZE, 8), "outputs.0.parameters", REGION["parameters"])
+
+
+def paths(node: Any) -> Iterator[str]:
+    """The way to every member of a document."""
+    for key in node if isinstance(node, dict) else range(len(node)):
+        yield str(key)
+        if isinstance(node[key], dict | list):
+            yield from (f"{key}.{rest}" for rest in paths(node[key]))
+
+
+@pytest.mark.parametrize("path", list(paths(FULL)))
+def test_any_value_anywhere_is_read_or_refused(path: str) -> None:
+    for value in VALUES:
+        with contextlib.suppress(InvalidDescriptor):
+            read(changed(FULL, path, value))
+
+
+MALFORMED: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "empty"),
+    "space": (b"  ", "not JSON"),
+    "array": (b"[]", "must be a JSON object"),
+    "number": (b"7", "must be a JSON object"),
+    "open": (b'{"inputs":[', "not JSON"),
+    "trailing-comma": (b'{"inputs":[],}', "not JSON"),
+    "key-twice": (b'{"inputs":[],"inputs":[]}', "twice"),
+    "not-utf-8": (b'{"id":"\xff"}', "UTF-8"),
+    "surrogate": (b'{"id":"\\ud800"}', "surrogate"),
+    "mark": (b"\xef\xbb\xbf{}", "byte order mark"),
+    "deep": (b'{"inputs":' + b"[" * 100 + b"]" * 100 + b"}", "deeper"),
+    "deep-beyond-the-stack": (b"[" * 60_000, "deeper"),
+    "long-integer": (b'{"inputs":[],"id":' + b"7" * 5000 + b"}", "digits"),
+}
+
+
+@pytest.mark.parametrize(("head", "says"), MALFORMED.values(), ids=MALFORMED)
+def test_malformed_heads(head: bytes, says: str) -> None:
+    with pytest.raises(MalformedJSON) as caught:
+        codec.read_request(head)
+    assert says in caught.value.detail
+
+
+HEADS = [json.dumps(request(tensor, id="é")).encode() for tensor in (INLINE, BINARY, REGION)]
+
+
+@pytest.mark.parametrize("head", HEADS, ids=["inline", "binary", "region"])
+def test_a_head_cut_anywhere_or_with_trailing_bytes_is_refused(head: bytes) -> None:
+    cut = (head[:length] for length in range(len(head)))
+    for wrong in (*cut, *(head + trailing for trailing in (b"x", b"\0", b"{}", b"]", b"\xff"))):
+        with pytest.raises(MalformedJSON):
+            codec.read_request(wrong)
+
+
+@given(st.binary(max_size=200) | st.sampled_from(HEADS), st.data())
+def test_only_documented_errors(head: bytes, data: st.DataObject) -> None:
+    mutated = bytearray(head)
+    for _ in range(data.draw(st.integers(0, 4))):
+        if mutated:
+            mutated[data.draw(st.integers(0, len(mutated) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(MalformedJSON, InvalidDescriptor, TensorTooLarge):
+        codec.read_request(bytes(mutated))
+
+
+@pytest.mark.parametrize("value", ["0", "1", "007", "9" * 19])
+def test_header_lengths(value: str) -> None:
+    assert codec.read_header_length(value) == int(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "-1", "+1", "1.0", "x", "0x10", " 1", "1, 1", "١", "²", "9" * 20, "9" * 5000]
+)
+def test_wrong_header_lengths_are_refused(value: str) -> None:
+    with pytest.raises(InvalidDescriptor, match="Inference-Header-Content-Length"):
+        codec.read_header_length(value)
+
+
+def test_errors_repeat_nothing_at_length() -> None:
+    secret = b'{"inputs":"' + b"SECRET" * 1000 + b'"}'
+    for act in (codec.read_request, lambda head: codec.read_header_length(str(head))):
+        with pytest.raises(RequestRefused) as caught:
+            act(secret)
+        assert len(caught.value.detail) < 200
