@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,35 @@ SIZE = 1 << 16
 TRIES = 12  # enough that both workers have had their turn
 
 
-def register(caller: Caller, name: str, key: str, byte_size: int = SIZE, **members: Any) -> Outcome:
-    """Register an object of system shared memory."""
-    place = {"key": key, "byte_size": byte_size, **members}
-    return caller.ask("SystemSharedMemoryRegister", name=name, **place)
+@dataclass(frozen=True)
+class Memory:
+    """A kind of shared memory, ``System`` or ``Cuda``, and the calls for it."""
+
+    kind: str
+
+    def register(
+        self, caller: Caller, name: str, key: str, byte_size: int = SIZE, **members: Any
+    ) -> Outcome:
+        """Register an object; on the device of the tests a handle has its key."""
+        handle = {"raw_handle": key.encode().ljust(64, b"\0"), "device_id": 0}
+        place = {"key": key} if self.kind == "System" else handle
+        place = {**place, "byte_size": byte_size, **members}
+        return caller.ask(f"{self.kind}SharedMemoryRegister", name=name, **place)
+
+    def unregister(self, caller: Caller, name: str = "") -> Outcome:
+        """Unregister a region, or all."""
+        return self._ask(caller, "Unregister", name)
+
+    def registered(self, caller: Caller, name: str = "") -> Outcome:
+        """What is known of a region, or of all."""
+        return self._ask(caller, "Status", name)
+
+    def _ask(self, caller: Caller, verb: str, name: str) -> Outcome:
+        return caller.ask(f"{self.kind}SharedMemory{verb}", **({"name": name} if name else {}))
 
 
-def unregister(caller: Caller, name: str = "") -> Outcome:
-    """Unregister a region of system shared memory, or all."""
-    return caller.ask("SystemSharedMemoryUnregister", **({"name": name} if name else {}))
-
-
-def registered(caller: Caller, name: str = "") -> Outcome:
-    """What is known of a region of system shared memory, or of all."""
-    return caller.ask("SystemSharedMemoryStatus", **({"name": name} if name else {}))
+SYSTEM, CUDA = Memory("System"), Memory("Cuda")
+register, unregister, registered = SYSTEM.register, SYSTEM.unregister, SYSTEM.registered
 
 
 def at(nbytes: int, offset: int | None = None, name: str = "r") -> dict[str, Any]:
@@ -49,5 +65,5 @@ def put(owned: Segment, x: np.ndarray[Any, Any], offset: int = 0) -> None:
     owned.memory[offset : offset + x.nbytes] = x.view(np.uint8)
 
 
-def found(owned: Segment, offset: int = 0) -> np.ndarray[Any, Any]:
-    return np.frombuffer(owned.memory[offset : offset + X.nbytes].tobytes(), X.dtype)
+def found(owned: Segment, offset: int = 0, nbytes: int = X.nbytes) -> np.ndarray[Any, Any]:
+    return np.frombuffer(owned.memory[offset : offset + nbytes].tobytes(), X.dtype)

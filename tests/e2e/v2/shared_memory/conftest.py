@@ -1,4 +1,4 @@
-"""A service with system shared memory, an object of a client's, and its registration."""
+"""A service with shared memory, an object of a client's, and its registration."""
 
 from __future__ import annotations
 
@@ -7,15 +7,27 @@ from collections.abc import Iterator
 import pytest
 
 from support.segments import PREFIX, Segment, segment
+from support.services.device_service import DeviceService
 from support.services.server import Service
 from support.v2.callers import Caller
-from support.v2.regions import SIZE, register, unregister
+from support.v2.regions import SIZE, SYSTEM, Memory
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    options = ("--workers", "2", "--shared-memory-prefix", PREFIX)
-    with Service(*options) as running:
+def memory() -> Memory:
+    return SYSTEM
+
+
+@pytest.fixture(scope="module")
+def service(memory: Memory) -> Iterator[Service]:
+    """Two workers; with CUDA's memory, one that has a device."""
+    options = ("--shared-memory-prefix", PREFIX)
+    device = ("--backend", "auto", "--cuda-shared-memory", "true")
+    is_system = memory is SYSTEM
+    made = (Service if is_system else DeviceService)(
+        *options, *(("--workers", "2") if is_system else device)
+    )
+    with made as running:
         yield running
 
 
@@ -26,8 +38,8 @@ def owned() -> Iterator[Segment]:
 
 
 @pytest.fixture
-def region(caller: Caller, owned: Segment) -> Iterator[str]:
+def region(caller: Caller, memory: Memory, owned: Segment) -> Iterator[str]:
     """The whole segment, registered."""
-    assert register(caller, "r", "/" + owned.key).head == {}
+    assert memory.register(caller, "r", owned.key).head == {}
     yield "r"
-    assert unregister(caller, "r").head == {}
+    assert memory.unregister(caller, "r").head == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import time
@@ -12,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.http.inference_form import EVEN, X, document
+from support.http.inference_form import EVEN, Answer, X, document, error_of, infer, tensor
 from support.segments import PREFIX, Segment, segment
 from support.services.server import Service
 from support.services.workers import workers_of
-from support.v2.callers import Caller
+from support.v2.callers import Caller, HttpCaller
 from support.v2.regions import (
     SIZE,
     TRIES,
@@ -30,27 +31,73 @@ from support.v2.regions import (
 )
 
 NOT_REGISTERED: dict[str, tuple[dict[str, Any], str]] = {
-    "no-size": ({"key": "K"}, "byte_size: must be an integer of at least 1"),
-    "size-0": ({"key": "K", "byte_size": 0}, "byte_size: must be an integer of at least 1"),
-    "too-large": ({"key": "K", "byte_size": SIZE + 1}, "65536 bytes"),
-    "sum-wraps": ({"key": "K", "byte_size": 2, "offset": 2**64 - 1}, "65536 bytes"),
-    "outside": ({"key": "/psm_other", "byte_size": 4}, "must begin with"),
-    "above": ({"key": "/../" + PREFIX, "byte_size": 4}, "must begin with"),
-    "below": ({"key": PREFIX + "/x", "byte_size": 4}, "no further slash"),
-    "nothing-there": ({"key": PREFIX + "nothing", "byte_size": 4}, "no shared memory object"),
+    "size-0": ({"byte_size": 0}, "byte_size: must be an integer of at least 1"),
+    "too-large": ({"byte_size": SIZE + 1}, "65536 bytes"),
+    "sum-wraps": ({"byte_size": 2, "offset": 2**64 - 1}, "65536 bytes"),
+    "outside": ({"key": "/psm_other"}, "must begin with"),
+    "below": ({"key": PREFIX + "/x"}, "no further slash"),
+    "nothing-there": ({"key": PREFIX + "nothing"}, "no shared memory object"),
 }
 
 
 @pytest.mark.parametrize(("members", "says"), NOT_REGISTERED.values(), ids=NOT_REGISTERED)
-def test_invalid_registration_is_refused(
+def test_wrong_places_are_not_registered(
     caller: Caller, owned: Segment, members: dict[str, Any], says: str
 ) -> None:
-    if members["key"] == "K":
-        members = {**members, "key": owned.key}
-    outcome = caller.ask("SystemSharedMemoryRegister", name="r", **members)
+    outcome = register(caller, "r", **{"key": owned.key, **members})
     assert outcome.status == 400
     assert says in outcome.error
     assert registered(caller).head == []
+
+
+#: What JSON alone can say.
+WRONG_TYPES: dict[str, tuple[Any, str]] = {
+    "no-key": ({"byte_size": 4}, "key: must be a string"),
+    "key-number": ({"key": 7, "byte_size": 4}, "key: must be a string"),
+    "no-size": ({"key": "K"}, "byte_size: must be an integer of at least 1"),
+    "size-text": ({"key": "K", "byte_size": "4"}, "byte_size: must be an integer"),
+    "size-float": ({"key": "K", "byte_size": 4.0}, "byte_size: must be an integer"),
+    "size-true": ({"key": "K", "byte_size": True}, "byte_size: must be an integer"),
+    "offset-negative": ({"key": "K", "byte_size": 4, "offset": -1}, "offset: must be an integer"),
+    "no-object": ([], "must be a JSON object"),
+}
+
+
+@pytest.mark.parametrize(("members", "says"), WRONG_TYPES.values(), ids=WRONG_TYPES)
+def test_wrong_types_in_json(service: Service, members: Any, says: str) -> None:
+    path = "/v2/systemsharedmemory/region/r/register"
+    reply = service.request("POST", path, json.dumps(members).encode())
+    assert reply.status == 400
+    assert says in error_of(reply)
+    assert registered(HttpCaller(service)).head == []
+
+
+@pytest.mark.usefixtures("region")
+def test_numbers_in_the_response(service: Service, owned: Segment) -> None:
+    put(owned, X, 8)
+    answer = Answer.of(infer(service, document(source(40, 8))))
+    assert answer.output["data"] == EVEN.tolist()
+    np.testing.assert_array_equal(found(owned, 8), X)
+
+
+@pytest.mark.usefixtures("region")
+def test_an_offset_beyond_64_bits(service: Service) -> None:
+    reply = infer(service, document(source(40, 2**64)))
+    assert (reply.status, "65536 bytes" in error_of(reply)) == (400, True)
+
+
+@pytest.mark.usefixtures("region")
+def test_two_names_of_one_memory(caller: Caller, owned: Segment) -> None:
+    assert register(caller, "s", owned.key, 256, offset=16).status == 200
+    try:
+        put(owned, X, 20)
+        same = document(source(40, 20), outputs=into(40, 4, "s"))
+        assert caller.infer(same).status == 200
+        np.testing.assert_array_equal(found(owned, 20), EVEN)
+        partly = document(source(40, 20), outputs=into(40, 8, "s"))
+        assert "share no byte" in caller.infer(partly).error
+    finally:
+        unregister(caller, "s")
 
 
 def test_another_clients_key_is_never_named(caller: Caller, owned: Segment) -> None:
@@ -74,24 +121,10 @@ def test_another_clients_key_is_never_named(caller: Caller, owned: Segment) -> N
         assert secret not in outcome.error
 
 
-def test_status(caller: Caller, region: str, owned: Segment) -> None:
-    entry = {"name": region, "key": "/" + owned.key, "offset": 0, "byte_size": SIZE}
-    for _ in range(TRIES):
-        assert registered(caller).head == [entry]
-        assert registered(caller, "r").head == [entry]
-    assert registered(caller, "q").status == 404
-
-
-def test_the_extension_is_told(caller: Caller) -> None:
-    extensions = caller.ask("ServerMetadata").head["extensions"]
-    assert "system_shared_memory" in extensions
-    assert "cuda_shared_memory" not in extensions
-
-
 def test_register_and_unregister_through_any_worker(caller: Caller, owned: Segment) -> None:
     put(owned, X)
     for _ in range(TRIES):
-        assert register(caller, "r", owned.key).status == 200
+        assert register(caller, "r", "/" + owned.key).status == 200
         assert caller.infer(document(source(40))).status == 200
         assert register(caller, "r", owned.key).status == 400
         assert unregister(caller).status == 200
@@ -107,14 +140,12 @@ def test_an_object_that_shrank(service: Service, caller: Caller, owned: Segment)
     owned.shrink(100)
     for _ in range(TRIES):
         outcome = caller.infer(document(source(40), outputs=into(40)))
-        assert outcome.status == 400
-        assert "register it again" in outcome.error
+        assert (outcome.status, "register it again" in outcome.error) == (400, True)
     assert service.get("/livez").status == 200
 
 
 @pytest.mark.usefixtures("region")
-def test_unregistering_under_way(caller: Caller, owned: Segment) -> None:
-    """A request that has its region keeps it, whoever forgets it meanwhile."""
+def test_a_request_under_way_keeps_its_region(caller: Caller, owned: Segment) -> None:
     request = document(source(40), outputs=into(40, 64))
     with ThreadPoolExecutor(1) as other:
         for _ in range(TRIES):
@@ -154,3 +185,14 @@ def test_segments_outlive_the_service(call: type[Caller]) -> None:
             assert register(caller, "r", owned.key).status == 200
             assert caller.infer(document(source(40), outputs=into(40))).status == 200
         np.testing.assert_array_equal(found(owned), EVEN)
+
+
+def test_statistics_are_the_sum_of_all_workers(caller: Caller) -> None:
+    def count() -> Any:
+        (entry,) = caller.ask("ModelStatistics", name="round").head["model_stats"]
+        return entry["inference_count"]
+
+    before = count()
+    for n in range(1, TRIES + 1):
+        assert caller.infer(document(tensor("FP32", [1], data=[n]))).status == 200
+        assert count() == before + n
