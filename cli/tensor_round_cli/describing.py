@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tensor_round.contract.digests import DIGESTS, differing
-from tensor_round.contract.quoting import one_line, printable
+from tensor_round.contract.quoting import not_accepted, one_line, printable
 from tensor_round.contract.version import __version__
 from tensor_round_verify.specifications import SPECIFICATIONS, find
 
@@ -145,7 +145,9 @@ def specs(
     """List how specifications round halves; with NAME print all rules of one operator or family."""
     rows = SPECIFICATIONS if name is None else find(name)
     if not rows:
-        raise typer.BadParameter(f"must be one of {', '.join(FAMILIES)}", param_hint="NAME")
+        names = (*FAMILIES, *(row.name for row in SPECIFICATIONS))
+        why = not_accepted(name, names, listed=FAMILIES)
+        raise typer.BadParameter(why, param_hint="NAME")
     if as_json:
         typer.echo(json.dumps([row.as_data() for row in rows]))
         return

@@ -12,7 +12,7 @@ import typer
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round.contract.operators.operator import RoundOperator
 from tensor_round.contract.operators.text import operator_from_text
-from tensor_round.contract.quoting import shown
+from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding
 
 from . import npy_files
@@ -115,8 +115,7 @@ def _operator(operator: str | None, rounding: str | None) -> RoundOperator:
     if operator is not None and rounding is not None:
         raise typer.BadParameter("--operator has its own rounding: give one of the two")
     if rounding is not None and rounding not in Rounding.__members__.values():
-        rule = f"must be one of {', '.join(Rounding)}, got {shown(rounding)}"
-        raise typer.BadParameter(rule, param_hint="--rounding")
+        raise typer.BadParameter(not_accepted(rounding, Rounding), param_hint="--rounding")
     if operator is None:
         operator = rounding or Rounding.TIES_TO_EVEN
     try:

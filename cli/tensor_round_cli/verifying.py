@@ -11,6 +11,7 @@ from typing import Annotated, cast
 import typer
 
 from tensor_round.contract.dtypes import DTypeName
+from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import RoundingName
 from tensor_round_verify import (
     ROUNDINGS,
@@ -196,7 +197,7 @@ def verify_runtime(
 def _check(given: list[str] | tuple[()], known: tuple[str, ...], option: str) -> None:
     for name in given:
         if name not in known:
-            raise typer.BadParameter(f"must be one of {', '.join(known)}", param_hint=option)
+            raise typer.BadParameter(not_accepted(name, known), param_hint=option)
 
 
 def _print_report(report: Report, found: Complaints, baseline: Path | None, as_json: bool) -> None:

@@ -265,7 +265,11 @@ BLOCKS: Any = {"operator": "block_quantize"}
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [
-        ({"scale": "up"}, InvalidArgument, "scale: 'up' is none of floor, ceil, rceil, even"),
+        (
+            {"scale": "up"},
+            InvalidArgument,
+            r'scale: got "up"; did you mean ceil\? Accepted: floor, ceil, rceil, even',
+        ),
         ({"dtypes": ["int8"]}, CannotVerify, "block_quantize is verified of float32, float16"),
     ],
 )

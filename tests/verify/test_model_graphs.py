@@ -155,7 +155,7 @@ BAD: dict[str, tuple[str, Inputs, list[Any], str]] = {
     "no-file": ("nothing.onnx", {}, ["numpy"], "there is no file .*nothing.onnx"),
     "no-model": ("a.txt", {}, ["numpy"], "ends in none of .onnx, .xml, .json"),
     "no-runtime": ("dx.json", {}, [], "sequence of at least one name"),
-    "unknown": ("dx.json", {}, ["numpie"], "no runtime is called 'numpie'"),
+    "unknown": ("dx.json", {}, ["numpie"], 'runtime: got "numpie"; accepted: '),
     "missing-input": (
         "dx.json",
         {"A": X},

@@ -72,7 +72,7 @@ def test_an_executable_file_is_suggested_as_a_program(
     kernel = tmp_path / "kernel"
     kernel.write_text("#!/bin/sh\ncat\n")
     monkeypatch.chdir(tmp_path)
-    assert "no runtime is called './kernel'" in why_not("./kernel")
+    assert 'runtime: got "./kernel"; accepted: ' in why_not("./kernel")
     kernel.chmod(0o755)
     assert why_not("./kernel") == "./kernel is a program: did you mean cmd:./kernel?"
     assert why_not("kernel") == "kernel is a program: did you mean cmd:./kernel?"
@@ -90,7 +90,10 @@ def test_a_program_without_a_type_says_what_it_was_fed() -> None:
 @pytest.mark.parametrize(
     ("runtime", "why"),
     [
-        ("onnxrutime", "no runtime is called 'onnxrutime'; there are onnxruntime[:PROVIDER], "),
+        (
+            "onnxrutime",
+            'got "onnxrutime"; did you mean onnxruntime? Accepted: onnxruntime[:PROVIDER], ',
+        ),
         ("numpy:1", "numpy has no argument"),
         ("cmd:", "cmd needs PROGRAM: write cmd:PROGRAM"),
         ("cmd:'", "is no command line: No closing quotation"),
@@ -156,9 +159,15 @@ def test_unsupported_pair_asked_for_by_name_gets_no_verdict(
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ({"dtypes": ["float31"]}, "dtypes: 'float31' is none of float16, "),
+        (
+            {"dtypes": ["float31"]},
+            'dtypes: got "float31"; did you mean float32. Accepted: float16, ',
+        ),
         ({"dtypes": "float32"}, "dtypes is a sequence of names, got the string 'float32'"),
-        ({"roundings": ["up"]}, "roundings: 'up' is none of ties_to_even, "),
+        (
+            {"roundings": ["up"]},
+            'roundings: got "up"; did you mean toward_positive. Accepted: ties_to_even, ',
+        ),
     ],
 )
 def test_names_that_nobody_has_are_refused(asked: dict[str, Any], why: str) -> None:

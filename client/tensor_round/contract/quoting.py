@@ -96,6 +96,25 @@ def suggestion(value: object, names: Iterable[str]) -> str:
     return f"; did you mean {by_lower[found[0]]}?" if found else ""
 
 
+def not_accepted(
+    value: object,
+    names: Iterable[str],
+    rule: str = "",
+    *,
+    wrong: str = "",
+    listed: Iterable[str] = (),
+) -> str:
+    """``got VALUE; did you mean NAME? RULE``, the message for a value that is none of ``names``.
+
+    ``wrong`` stands in place of the value. Without a ``rule``, the message lists what is accepted:
+    ``listed``, or the names.
+    """
+    names = tuple(names)
+    hint = suggestion(value, names)
+    rule = rule or f"{'A' if hint else 'a'}ccepted: {', '.join(listed or names) or 'none'}"
+    return f"{wrong or f'got {shown_dtype(value)}'}{hint or ';'} {rule}"
+
+
 def _cut(text: str, *, whole: bool) -> str:
     if whole and len(text) <= SHOWN_CHARACTERS:
         return text

@@ -25,7 +25,7 @@ class Rounding(str, Enum):
 
 
 #: Names of rounding directions in other places, in lower case, for suggestions in errors. Names
-#: that mean different directions in different places, such as ``toward_infinity``, are left out.
+#: that mean different directions in different places (``toward_infinity``, ``down``) are left out.
 _SYNONYMS: dict[str, Rounding] = {
     **{rounding.value: rounding for rounding in Rounding},
     **dict.fromkeys(("rne", "half_even", "halves_to_nearest_even"), Rounding.TIES_TO_EVEN),
@@ -33,8 +33,8 @@ _SYNONYMS: dict[str, Rounding] = {
     **dict.fromkeys(("rna", "round_nearest_afz"), Rounding.TIES_TO_AWAY),
     **dict.fromkeys(("half_away", "half_away_from_zero"), Rounding.TIES_TO_AWAY),
     **dict.fromkeys(("rtz", "trunc", "truncate"), Rounding.TOWARD_ZERO),
-    **dict.fromkeys(("rtp", "ceil", "ceiling"), Rounding.TOWARD_POSITIVE),
-    **dict.fromkeys(("rtn", "floor"), Rounding.TOWARD_NEGATIVE),
+    **dict.fromkeys(("rtp", "ceil", "ceiling", "up", "upward"), Rounding.TOWARD_POSITIVE),
+    **dict.fromkeys(("rtn", "floor", "downward"), Rounding.TOWARD_NEGATIVE),
 }
 
 

@@ -44,7 +44,8 @@ class Address:
         """The address in a URL; raises :class:`InvalidArgument`."""
         if "," in url or url.startswith(("ray:", "rays:")):
             raise InvalidArgument(
-                "a client has one URL: put a balancer in front of several services (docs/deploy.md)"
+                "a client takes the URL of one service: put a balancer in front of several "
+                "(docs/deploy.md)"
             )
         try:
             parts = urlsplit(url)
@@ -62,10 +63,10 @@ class Address:
                 raise InvalidArgument("this Python has no Unix sockets: use http://host:port")
             return cls("http", "localhost", 80, uds=unquote(parts.path))
         if parts.scheme not in _PORTS or not parts.hostname:
-            hint = f"did you mean http://{url}? " if _HOST.fullmatch(url) else ""
+            hint = f"; did you mean http://{url}?" if _HOST.fullmatch(url) else ":"
             raise InvalidArgument(
-                f"the URL has no scheme of a service: {hint}It must be http://host, "
-                "https://host, unix:///path or local:"
+                f"the URL has no known scheme{hint} write http://host, https://host, unix:///path "
+                "or local:"
             )
         if parts.query or parts.fragment or parts.username is not None:
             raise InvalidArgument("the URL must have no query, no fragment and no user name")

@@ -120,7 +120,7 @@ def _carried(datatype: str, dtype: DType, carried: object) -> DType:
 
 def _not_accepted(model: Model, got: str) -> InvalidDescriptor:
     accepted = ", ".join(map(_protocol_name, model.dtypes))
-    rule = f"model {model.name} version {model.version} takes {accepted}, got {got}"
+    rule = f"got {got}; model {model.name} version {model.version} takes {accepted}"
     return InvalidDescriptor.of([Fault((), rule)])
 
 

@@ -33,7 +33,7 @@ from tensor_round.contract.operators.operator import RoundOperator, as_operator
 from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round.contract.operators.text import operator_from_text
 from tensor_round.contract.progress import Pause, no_pause
-from tensor_round.contract.quoting import shown
+from tensor_round.contract.quoting import not_accepted, shown
 from tensor_round.contract.rounding import Rounding
 from tensor_round.contract.wire import native, npy, strictjson
 from tensor_round.contract.wire.json_size import measure_json
@@ -294,7 +294,7 @@ def json_response(parts: Sequence[bytes], job: Job, received: float) -> Response
 def _repeated(head: RequestHead) -> DuplicateDescriptor:
     count = sum(field == DESCRIPTOR for field, _ in head.fields)
     name = native.OPERATOR_DESCRIPTOR
-    return DuplicateDescriptor(f"the request has the header {name} {count} times")
+    return DuplicateDescriptor(f"the request has the header {name} {count} times; send it once")
 
 
 def _parameters(head: RequestHead, *known: str) -> dict[str, str]:
@@ -302,8 +302,7 @@ def _parameters(head: RequestHead, *known: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in parse_qsl(head.query.decode("latin-1"), keep_blank_values=True):
         if name not in known:
-            names = " and ".join(known) if known else "none"
-            rule = f"unknown parameter; the parameters of this representation are {names}"
+            rule = not_accepted(name, known, wrong="unknown parameter")
             raise InvalidDescriptor.of([Fault(("query", name[:40]), rule)])
         if name in found:
             raise InvalidDescriptor.of([Fault(("query", name), "given more than once")])
@@ -336,8 +335,8 @@ def _operator_of(query: dict[str, str]) -> RoundOperator:
     try:
         return as_operator(Rounding(name))
     except ValueError:
-        rule = f"must be one of {', '.join(Rounding)}, got {shown(name)}"
-        raise InvalidDescriptor.of([Fault(("query", "rounding"), rule)]) from None
+        fault = Fault(("query", "rounding"), not_accepted(name, Rounding))
+        raise InvalidDescriptor.of([fault]) from None
 
 
 def _dialect_of(query: dict[str, str]) -> str:
@@ -397,7 +396,7 @@ class Document:
                 "in the short form, the members operator and dtype do"
             )
         faults = [
-            Fault((name[:40],), f"unknown field; the document has {', '.join(members)}")
+            Fault((name[:40],), not_accepted(name, members, wrong="unknown field"))
             for name in islice((n for n in document if n not in members), _LISTED_FAULTS)
         ]
         if "data" not in document:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tensor_round.contract.quoting import (
     LINE_CHARACTERS,
     SHOWN_CHARACTERS,
+    not_accepted,
     one_line,
     printable,
     shown,
@@ -132,3 +133,15 @@ def test_no_type_is_suggested_for_another(value: str, names: tuple[str, ...]) ->
 def test_nothing_is_suggested_by_guessing(value: Any) -> None:
     """DirectML's TOWARD_INFINITY rounds ties away; elsewhere it may be a directed rounding."""
     assert suggestion(value, ("toward_positive", "toward_negative", "onnx")) == ""
+
+
+def test_message_states_the_value_then_the_fix_then_what_is_accepted() -> None:
+    names = ("ties_to_even", "toward_positive")
+    accepted = "ccepted: ties_to_even, toward_positive"
+    assert not_accepted("up", names) == f'got "up"; did you mean toward_positive? A{accepted}'
+    assert not_accepted("sideways", names) == f'got "sideways"; a{accepted}'
+    assert not_accepted("up", names, "X takes Y") == (
+        'got "up"; did you mean toward_positive? X takes Y'
+    )
+    assert not_accepted("x", (), wrong="unknown field") == "unknown field; accepted: none"
+    assert not_accepted("str32", ("int8",), listed=["a"]) == 'got strings ("str32"); accepted: a'

@@ -57,7 +57,7 @@ WRONG: dict[str, tuple[int, Document | str, bytes, str]] = {
     "no-json": (2, "{", b"", "round.json: not JSON"),
     "length": (2, ieee754("float32", [3]), bytes(11), "in.bin: the payload must have 12 bytes"),
     "rule": (1, {**STRIDED, "feature_level": "2_1"}, bytes(40), "exactly 4 dimensions, got 2"),
-    "dialect": (1, {"dialect": "tflite"}, b"", "must be one of ieee754, onnx"),
+    "dialect": (1, {"dialect": "tflite"}, b"", 'dialect: got "tflite"; accepted: ieee754, onnx'),
 }
 
 
@@ -107,4 +107,4 @@ def test_dxdispatch_s_json_is_told_how_to_become_a_descriptor(tmp_path: Path, te
 def test_json_of_another_kind_is_refused_as_before(tmp_path: Path) -> None:
     done = execute(tmp_path, '{"a": 1}', b"", "in.bin", "out.bin", url="local:")
     assert done.returncode == 1
-    assert b"dialect: must be one of" in done.stderr
+    assert b"dialect: is required: one of" in done.stderr

@@ -27,7 +27,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "complex-served": ("supported types: float16, bfloat16", ("round", "complex.npy", "out.npy")),
     "no-dtype": ("--dtype", ("round", "bf16.npy", "out.npy")),
     "wrong-dtype": ("must be one of", ("round", "f4.npy", "out.npy", "--dtype", "bfloat16")),
-    "wrong-rounding": ('toward_negative, got "up"',
+    "wrong-rounding": ('got "up"; did you mean toward_positive?',
                        ("round", "f4.npy", "out.npy", "--rounding", "up")),
     "wrong-operator": ("directml:MODE (HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY",
                        ("round", "f4.npy", "out.npy", "--operator", "directml")),

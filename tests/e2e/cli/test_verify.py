@@ -183,7 +183,7 @@ def test_junit_is_written_whether_right_or_wrong(folder: Path, tmp_path: Path) -
 
 
 NO_VERDICT: dict[str, tuple[list[str], str]] = {
-    "unknown": (["nothing"], "no runtime is called 'nothing'"),
+    "unknown": (["nothing"], 'runtime: got "nothing"; accepted: '),
     "other-bytes": (["python:kernels:wide", "--dtype", "float16"], "returned float64 of shape"),
     "no-function": (["python:kernels:none"], "kernels has no function none"),
     "no-module": (["python:none:none"], "none cannot be imported: ModuleNotFoundError"),

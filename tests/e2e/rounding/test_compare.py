@@ -141,7 +141,7 @@ def test_refusal_names_its_rule(service: Service, case: Any) -> None:
 def test_npy_file_takes_no_operator(service: Service) -> None:
     reply = post(service, NPY, npy(np.zeros(4)), "?operator=onnx")
     assert (reply.status, reply.json()["code"]) == (422, "invalid_descriptor")
-    assert "representation are dtype" in reply.json()["detail"]
+    assert "unknown parameter; accepted: dtype" in reply.json()["detail"]
 
 
 def test_compare_is_linked_and_documented(service: Service) -> None:

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from tensor_round.contract.dtypes import DTypeName
 from tensor_round.contract.errors import CannotVerify, InvalidArgument
 from tensor_round.contract.progress import ProgressCallback, counted
+from tensor_round.contract.quoting import not_accepted
 from tensor_round.contract.rounding import Rounding, RoundingName
 
 from ..conversions.blocks.formats import FORMATS, RULES, FormatName
@@ -157,4 +158,4 @@ def _check(what: str, given: Sequence[str], known: Sequence[str]) -> None:
         raise InvalidArgument(f"{what} is a sequence of names, got the string {given!r}")
     for name in given:
         if name not in known:
-            raise InvalidArgument(f"{what}: {name!r} is none of {', '.join(known)}")
+            raise InvalidArgument(f"{what}: {not_accepted(name, known)}")

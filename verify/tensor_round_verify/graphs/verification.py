@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensor_round.contract.errors import CannotVerify
+from tensor_round.contract.quoting import not_accepted
 
 from ..checks.rounding import NANS, Nans
 from ..runtimes import TIMEOUT, Adapter, NotTaken, PythonFunction, open_runtime
@@ -60,7 +61,7 @@ def verify_model(
     """
     path = Path(path)
     if nans is not None and nans not in NANS:
-        raise CannotVerify(f"nans: {nans!r} is none of {', '.join(NANS)}")
+        raise CannotVerify(f"nans: {not_accepted(nans, NANS)}")
     if isinstance(runtimes, str) or not runtimes:
         raise CannotVerify("runtimes is a sequence of at least one name, as ['onnxruntime']")
     with contextlib.ExitStack() as stack:

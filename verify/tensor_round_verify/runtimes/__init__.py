@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass
 
 from tensor_round.contract.errors import CannotVerify
+from tensor_round.contract.quoting import not_accepted
 
 from .command import is_program
 from .function import PythonFunction
@@ -114,8 +115,8 @@ def open_runtime(text: str, timeout: float = TIMEOUT) -> Adapter:
         if is_program(text):
             path = text if os.sep in text else f".{os.sep}{text}"
             raise CannotVerify(f"{text} is a program: did you mean cmd:{path}?")
-        known = ", ".join(map(str, RUNTIMES))
-        raise CannotVerify(f"no runtime is called {name!r}; there are {known}")
+        names = [runtime.name for runtime in RUNTIMES]
+        raise CannotVerify(f"runtime: {not_accepted(name, names, listed=map(str, RUNTIMES))}")
     if bool(colon) and not found.argument:
         raise CannotVerify(f"{name} has no argument, got {text!r}")
     if found.required and not argument:

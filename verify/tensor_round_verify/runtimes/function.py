@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
+from tensor_round.contract.quoting import shown
 
 from ..conversions.blocks.quantization import (
     BlockDequantization,
@@ -55,6 +56,8 @@ class PythonFunction(Adapter):
     probed = False
 
     def __init__(self, function: Function, timeout: float, name: str | None = None) -> None:
+        if not callable(function):
+            raise CannotVerify(f"runtime must be a name or a function, got {shown(function)}")
         self.name = name or f"python:{function.__module__}:{_name(function)}"
         self._function = function
         self._timeout = timeout

@@ -67,6 +67,11 @@ class Version:
     model_version: str = "1"
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def takes(self) -> str:
+        """The rule on data types, as messages state it."""
+        return f"{self.title} takes {', '.join(self.dtypes)}"
+
     def rank_faults(self, rank: int, loc: tuple[str | int, ...]) -> list[Fault]:
         """The fault of a tensor with too few or too many dimensions, if any."""
         if self.min_rank <= rank <= self.max_rank:
@@ -79,7 +84,7 @@ class Version:
         """The fault of a data type that this version does not accept, if any."""
         if dtype in self.dtypes:
             return []
-        return [Fault(loc, f"{self.title} takes {', '.join(self.dtypes)}, got {dtype}")]
+        return [Fault(loc, f"got {dtype}; {self.takes}")]
 
 
 def overlap_fault(title: str, loc: tuple[str | int, ...]) -> Fault:

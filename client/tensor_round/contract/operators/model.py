@@ -29,7 +29,7 @@ from pydantic_core import (
 from ..call import RoundCall
 from ..errors import Fault, InvalidDescriptor
 from ..layout import SIZE_LIMIT
-from ..quoting import shown, shown_dtype, shown_key, suggestion
+from ..quoting import not_accepted, shown, shown_key, suggestion
 from ..wire import strictjson
 
 #: Further faults are counted, not listed, so that a response stays small.
@@ -40,7 +40,7 @@ UNION_TAG = "|"
 
 _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
     "missing": lambda context: "is required",
-    "extra_forbidden": lambda context: "unknown field",
+    "extra_forbidden": lambda context: f"unknown field{context['hint']}",
     "model_type": lambda context: "must be an object",
     "list_type": lambda context: "must be an array",
     "int_type": lambda context: "must be an integer",
@@ -57,12 +57,18 @@ _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
 _WITHOUT_INPUT = frozenset({"missing", "extra_forbidden", "string_unicode", "value_error"})
 
 
-def faults_of(error: ValidationError) -> list[Fault]:
-    """The faults of a document, at most 33 of them; long values are shortened."""
+def faults_of(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
+    """The faults of a document for ``model``, at most 33 of them; long values are shortened."""
     findings = error.errors()
-    faults = [
-        Fault(_loc(finding["loc"]), _message(finding)) for finding in findings[:LISTED_FAULTS]
-    ]
+    absent = [(*finding["loc"],) for finding in findings if finding["type"] == "missing"]
+    absent += [(name,) for name in model.model_fields]
+    faults = []
+    for finding in findings[:LISTED_FAULTS]:
+        if finding["type"] == "extra_forbidden":
+            *inside, name = finding["loc"]
+            fields = [str(loc[-1]) for loc in absent if [*loc[:-1]] == inside]
+            finding["ctx"] = {"hint": suggestion(name, fields)}
+        faults.append(Fault(_loc(finding["loc"]), _message(finding)))
     if len(findings) > LISTED_FAULTS:
         faults.append(Fault((), f"and {len(findings) - LISTED_FAULTS} more faults"))
     return faults
@@ -144,8 +150,8 @@ class OneOf:
             if self.rejected and value in self.rejected:
                 raise _error(self.rejected[value])
         canonical = dict.fromkeys(self.spellings.values())
-        hint = suggestion(value, canonical)
-        raise _error(f"{self.title} takes {', '.join(canonical)}, got {shown_dtype(value)}{hint}")
+        rule = f"{self.title} takes {', '.join(canonical)}"
+        raise _error(not_accepted(value, canonical, rule))
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -189,7 +195,7 @@ else:
             try:
                 return super().__call__(*args, **fields)
             except ValidationError as error:
-                raise InvalidDescriptor.of(faults_of(error)) from None
+                raise InvalidDescriptor.of(faults_of(error, cls)) from None
 
     class _Model(BaseModel, metaclass=_RaisesInvalidDescriptor):
         pass
@@ -224,7 +230,7 @@ class OperatorDescriptor(Strict):
         try:
             return cls.model_validate(dict(document))
         except ValidationError as error:
-            raise InvalidDescriptor.of(faults_of(error)) from None
+            raise InvalidDescriptor.of(faults_of(error, cls)) from None
 
     @abc.abstractmethod
     def resolve(self) -> RoundCall:

@@ -16,7 +16,7 @@ import numpy as np
 from ..call import RoundCall
 from ..dtypes import BY_NAME, AnyDType, DTypeName, dtype_name
 from ..errors import InvalidArgument, InvalidDescriptor
-from ..quoting import shown, suggestion
+from ..quoting import not_accepted, shown
 from ..rounding import Rounding, RoundingName
 from ..wire import native
 
@@ -164,8 +164,7 @@ def as_operator(
         if operator is not None:
             raise InvalidArgument("an operator has its own rounding: give one of the two")
         if isinstance(rounding, str) and rounding not in _DIRECTIONS:
-            rule = f"must be one of {', '.join(Rounding)}, got {shown(rounding)}"
-            raise InvalidDescriptor.at(("rounding",), rule + suggestion(rounding, Rounding))
+            raise InvalidDescriptor.at(("rounding",), not_accepted(rounding, Rounding))
         operator = rounding
     if operator is None:
         operator = "ties_to_even"

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from ..call import RoundCall
 from ..errors import InvalidDescriptor
-from ..quoting import shown, suggestion
+from ..quoting import not_accepted, shown
 from ..wire import strictjson
 from .dialect import Dialect
 from .model import OperatorDescriptor
@@ -66,8 +66,6 @@ else:
         Field(discriminator="dialect"),
     ]
 
-_NO_DIALECT = f"must be one of {', '.join(DIALECTS)}"
-
 #: The deepest nesting of objects and arrays; valid descriptors have at most five levels.
 _DEPTH_LIMIT = 16
 
@@ -84,20 +82,18 @@ def validate(document: object) -> Descriptor:
     with ``operator`` is in the short form, see :func:`.text.read_short`.
     """
     if not isinstance(document, dict):
-        raise InvalidDescriptor.at(
-            ("dialect",), f"{_NO_DIALECT}, in an object, got {shown(document)}"
-        )
+        rule = f"a descriptor must be an object with dialect or operator, got {shown(document)}"
+        raise InvalidDescriptor.at((), rule)
     if "operator" in document:
         from .text import read_short  # it is made of the dialects, too
 
         refuse_oversized(document)
         return read_short(document)
     if "dialect" not in document:
-        raise InvalidDescriptor.at(("dialect",), _NO_DIALECT)
+        raise InvalidDescriptor.at(("dialect",), f"is required: one of {', '.join(DIALECTS)}")
     name = document["dialect"]
     if not isinstance(name, str) or name not in DIALECTS:
-        hint = suggestion(name, DIALECTS)
-        raise InvalidDescriptor.at(("dialect",), f"{_NO_DIALECT}, got {shown(name)}{hint}")
+        raise InvalidDescriptor.at(("dialect",), not_accepted(name, DIALECTS))
     refuse_oversized(document)
     return DIALECTS[name].descriptor.read(document)
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from ..dtypes import BY_NAME
 from ..errors import Fault, InvalidDescriptor
-from ..quoting import shown, suggestion
+from ..quoting import not_accepted, shown
 from ..rounding import Rounding
 from .dialects.ieee754 import IEEE754Round
 from .model import OperatorDescriptor
@@ -30,15 +30,13 @@ SPELLINGS = "; ".join(
 )
 
 #: The same without the values of attributes, for error messages.
-_SHORT_SPELLINGS = ", ".join(
-    (
-        *Rounding,
-        *(
-            next(dialect.words.spellings(dialect.name)).partition(" ")[0]
-            for dialect in DIALECTS.values()
-            if dialect.words is not None
-        ),
-    )
+_SHORT_SPELLINGS = (
+    *Rounding,
+    *(
+        next(dialect.words.spellings(dialect.name)).partition(" ")[0]
+        for dialect in DIALECTS.values()
+        if dialect.words is not None
+    ),
 )
 
 #: The operators of the other dialects in each of their modes, as ``compare`` lists them.
@@ -71,11 +69,10 @@ def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> Round
 
 def _rule(text: str, dialect: str) -> str:
     """What is wrong with a text, what was probably meant, and what is allowed."""
-    got = f"got {shown(text)}"
     if dialect in DIALECTS and (words := DIALECTS[dialect].words):
-        return f"{got}; write {' or '.join(words.spellings(dialect))}"
-    meant = suggestion(text, (*Rounding, *(word.partition(":")[0] for word in WORDS), *WORDS))
-    return f"{got}{meant}{' Accepted' if meant else '; accepted'}: {_SHORT_SPELLINGS}"
+        return f"got {shown(text)}; write {' or '.join(words.spellings(dialect))}"
+    names = (*Rounding, *(word.partition(":")[0] for word in WORDS), *WORDS)
+    return not_accepted(text, names, listed=_SHORT_SPELLINGS)
 
 
 def operators_on(dtype: str, shape: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
@@ -95,20 +92,17 @@ def read_short(document: Mapping[str, Any]) -> OperatorDescriptor:
     is a canonical name. Raises :class:`InvalidDescriptor` with the members that are wrong.
     """
     faults = [
-        Fault((name,), f"unknown member; the short form has {', '.join(_SHORT)}")
+        Fault((name,), not_accepted(name, _SHORT, wrong="unknown field"))
         for name in document
         if name not in _SHORT
     ]
-    faults += [Fault((name,), "is missing") for name in _SHORT if name not in document]
+    faults += [Fault((name,), "is required") for name in _SHORT if name not in document]
     if faults:
         raise InvalidDescriptor.of(faults)
     given, dtype, shape = (document[name] for name in _SHORT)
     operator = operator_from_text(given) if isinstance(given, str) else _from_attributes(given)
     if not isinstance(dtype, str) or dtype not in BY_NAME:
-        rule = (
-            f"must be one of {', '.join(BY_NAME)}, got {shown(dtype)}{suggestion(dtype, BY_NAME)}"
-        )
-        raise InvalidDescriptor.at(("dtype",), rule)
+        raise InvalidDescriptor.at(("dtype",), not_accepted(dtype, BY_NAME))
     if not isinstance(shape, list) or not all(type(size) is int for size in shape):
         rule = f"must be a list of integers, got {shown(shape)}"
         raise InvalidDescriptor.at(("shape",), rule)
@@ -133,8 +127,11 @@ def _from_attributes(document: Any) -> RoundOperator:
     kind = DIALECTS[name].object
     names = kind.attributes()
     given = {key: value for key, value in document.items() if key != "dialect"}
-    rule = f"unknown attribute; {name} has {', '.join(names) or 'none'}"
-    unknown = [Fault(("operator", key), rule) for key in given if key not in names]
+    unknown = [
+        Fault(("operator", key), not_accepted(key, names, wrong="unknown attribute"))
+        for key in given
+        if key not in names
+    ]
     if unknown:
         raise InvalidDescriptor.of(unknown)
     with _faults_at("operator"):

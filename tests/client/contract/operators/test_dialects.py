@@ -205,7 +205,7 @@ def test_unknown_word_lists_the_accepted_ones() -> None:
     assert every_one == SPELLINGS
     accepted = f"{', '.join(Rounding)}, onnx, openvino, directml:MODE, webnn, stablehlo:OP, "
     accepted += "array_api:OP, mlir:OP"
-    assert told_of("up") == f'got "up"; accepted: {accepted}'
+    assert told_of("up") == f'got "up"; did you mean toward_positive? Accepted: {accepted}'
     assert told_of("onx") == f'got "onx"; did you mean onnx? Accepted: {accepted}'
     assert told_of("") == f'got ""; accepted: {accepted}'
     assert len(told_of("x" * 10_000)) < 300

@@ -82,7 +82,7 @@ def test_a_version_has_a_fault_for_each_other_dtype(dialect: str, version: Versi
     for name in refused.keys() - {*version.dtypes}:
         (fault,) = refused[name]
         takes = ", ".join(version.dtypes)
-        assert (fault.loc, fault.msg) == (("x",), f"{version.title} takes {takes}, got {name}")
+        assert (fault.loc, fault.msg) == (("x",), f"got {name}; {version.title} takes {takes}")
 
 
 @each_version

@@ -58,26 +58,30 @@ def test_an_unknown_field_is_refused_at_every_level(dialect: str) -> None:
 
 # document, the message's end
 NO_DIALECT: dict[str, tuple[Any, str]] = {
-    "none": ({}, ", ".join(DIALECTS)),
+    "none": ({}, "is required: one of "),
     "null": ({"dialect": None}, "got null"),
     "unknown": ({"dialect": "torch"}, 'got "torch"'),
     "upper case": ({"dialect": "ONNX"}, 'got "ONNX"; did you mean onnx?'),
     "number": ({"dialect": 1}, "got 1"),
     "list": ({"dialect": ["onnx"]}, "got an array"),
-    "an array": ([], "in an object, got an array"),
-    "a text": ("onnx", 'in an object, got "onnx"'),
-    "a number": (1, "in an object, got 1"),
-    "null for all": (None, "in an object, got null"),
 }
 
 
-@pytest.mark.parametrize(("document", "end"), NO_DIALECT.values(), ids=NO_DIALECT)
-def test_without_a_dialect_all_are_named(document: Any, end: str) -> None:
+@pytest.mark.parametrize(("document", "begin"), NO_DIALECT.values(), ids=NO_DIALECT)
+def test_without_a_dialect_all_are_named(document: Any, begin: str) -> None:
     found = faults(document)
 
     assert found.keys() == {"dialect"}
-    assert found["dialect"].startswith(f"must be one of {', '.join(DIALECTS)}")
-    assert found["dialect"].endswith(end)
+    assert found["dialect"].startswith(begin)
+    assert found["dialect"].endswith(", ".join(DIALECTS))
+
+
+@pytest.mark.parametrize(
+    ("document", "got"), [([], "an array"), ("onnx", '"onnx"'), (1, "1"), (None, "null")]
+)
+def test_descriptor_must_be_an_object(document: Any, got: str) -> None:
+    rule = f"a descriptor must be an object with dialect or operator, got {got}"
+    assert faults(document) == {"": rule}
 
 
 MALFORMED = {
@@ -110,7 +114,7 @@ def test_quoted_input_never_breaks_the_message() -> None:
     found = faults(document)
 
     assert found.keys() == {"data.mode", "a\\nb", "{x}"}
-    assert found["data.mode"].endswith('got "{message}\\n"')
+    assert found["data.mode"].startswith('got "{message}\\n"; openvino')
 
 
 def test_a_lone_surrogate_never_reaches_an_answer() -> None:
@@ -146,7 +150,7 @@ def test_a_vast_document_is_refused_at_once_and_in_few_words(document: Document)
 @pytest.mark.parametrize("item", ['"%05x":0', '"%05x":[]', '"%05x":{"a":1}'])
 def test_a_vast_text_is_refused_before_anything_is_made_of_it(item: str) -> None:
     few, many = ("{" + ",".join(item % i for i in range(n)) + "}" for n in (100, 1000))
-    with pytest.raises(InvalidDescriptor, match="must be one of"):
+    with pytest.raises(InvalidDescriptor, match="dialect: is required"):
         parse(few.encode())
     with pytest.raises(MalformedJSON, match="512 values"):
         parse(many.encode())
@@ -277,3 +281,17 @@ def varied_at(dialect: str, path: tuple[Any, ...], value: Any) -> Document:
         place = place[key]
     place[path[-1]] = value
     return document
+
+
+@pytest.mark.parametrize(
+    ("path", "changed", "meant"),
+    [
+        ("roundng", {"rounding": ABSENT}, "rounding"),
+        ("input.dtpe", {"input.dtype": ABSENT}, "dtype"),
+    ],
+)
+def test_unknown_field_suggests_the_one_of_a_similar_name(
+    path: str, changed: dict[str, Any], meant: str
+) -> None:
+    found = faults(varied("ieee754", {path: "x", **changed}))
+    assert found[path] == f"unknown field; did you mean {meant}?"

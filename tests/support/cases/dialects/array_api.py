@@ -39,11 +39,11 @@ CASES = DialectCases(
     mode_at="op",
     accepted=shapes("x.shape"),
     refusals=[
-        ("x.dtype", "complex128", "got complex128: its parts are rounded one by one"),
+        ("x.dtype", "complex128", "got complex128; send its real and imaginary parts"),
         ("x.dtype", "float16", "array_api takes float32, float64, int8, "),
         ("x.dtype", "bool", "takes float32"),
         ("x.dtype", ABSENT, "is required"),
-        ("op", "rint", 'array_api takes round, trunc, ceil, floor, got "rint'),
+        ("op", "rint", 'got "rint"; array_api takes round, trunc, ceil, floor'),
         ("op", ABSENT, "is required"),
         ("decimals", 0, "unknown field"),
         ("x.shape[0]", [-1], "must be at least 0, got -1"),
@@ -51,7 +51,7 @@ CASES = DialectCases(
     ],
     refused=[(lambda: ANY("rint"), "op", "round, trunc, ceil, floor")],
     words={"array_api:trunc": tr.ArrayAPIRound("trunc")},
-    wrong_words={"array_api:rint": 'takes round, trunc, ceil, floor, got "rint"'},
+    wrong_words={"array_api:rint": 'got "rint"; array_api takes round, trunc, ceil, floor'},
     spelling="array_api:OP (round, trunc, ceil, floor)",
     model=MODEL,
     examples={

@@ -73,7 +73,7 @@ CASES = DialectCases(
     ],
     refusals=[
         *[
-            ("input.elem_type", name, "onnx: Round takes FLOAT16, FLOAT, DOUBLE, BFLOAT16, got ")
+            ("input.elem_type", name, " onnx: Round takes FLOAT16, FLOAT, DOUBLE, BFLOAT16")
             for name in NOT_ROUND
         ],
         ("opset_version", 10, "onnx: Round was introduced in opset 11, got 10"),
@@ -104,8 +104,8 @@ CASES = DialectCases(
             of(opset, name, type_string),
             {
                 "input.elem_type": Whole(
-                    "onnx Round-11 (opsets 11 to 21) takes FLOAT16, FLOAT, DOUBLE, "
-                    f"got {name}, which needs opset {since} or newer"
+                    f"got {name}; use opset {since} or newer. "
+                    "onnx Round-11 (opsets 11 to 21) takes FLOAT16, FLOAT, DOUBLE"
                 )
             },
         )

@@ -89,7 +89,7 @@ CASES = DialectCases(
         "openvino": tr.OpenVINORound(),
         "openvino:half_away_from_zero": tr.OpenVINORound("half_away_from_zero"),
     },
-    wrong_words={"openvino:up": 'takes half_to_even, half_away_from_zero, got "up"'},
+    wrong_words={"openvino:up": 'got "up"; openvino Round-5 takes half_to_even, half_'},
     spelling="openvino or openvino:MODE (half_to_even, half_away_from_zero)",
     model=MODEL,
     examples={

@@ -20,7 +20,7 @@ CASES = DialectCases(
     dtype_at=("input.dataType",),
     accepted=shapes("input.shape", [], [1], [2] * 6, [1] * 32, [2**31 - 1]),
     refusals=[
-        ("input.dataType", "int32", 'webnn: roundEven takes float32, float16, got "int32"'),
+        ("input.dataType", "int32", 'got "int32"; webnn: roundEven takes float32, float16'),
         ("input.dataType", "bfloat16", "takes"),
         ("input.dataType", ABSENT, "is required"),
         ("input.shape[1]", [2, 0], "must be at least 1, got 0"),

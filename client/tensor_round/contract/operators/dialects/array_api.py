@@ -36,10 +36,9 @@ _DTYPES = (
 #: Named by the first version of the standard, which had all four functions.
 VERSION = Version("2021.12", "array_api", (), _DTYPES, 0, RANK_LIMIT, "2021.12")
 
-_BY_PARTS = "its parts are rounded one by one: send them as the real tensors that they are"
 _REJECTED: dict[str | int, str] = {
-    name: f"{VERSION.title} takes {', '.join(_DTYPES)} here, got {name}: {_BY_PARTS}"
-    for name in ("complex64", "complex128")
+    name: f"got {name}; send its real and imaginary parts as a {part} tensor each. {VERSION.takes}"
+    for name, part in (("complex64", "float32"), ("complex128", "float64"))
 }
 _EXAMPLE: dict[str, Any] = {
     "dialect": "array_api",

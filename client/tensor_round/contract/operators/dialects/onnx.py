@@ -120,11 +120,11 @@ class OnnxDescriptor(OperatorDescriptor):
     def check_type(self) -> None:
         """Raise :class:`InvalidDescriptor` if the opset's Round does not accept the type."""
         name = self.input.elem_type
-        faults = _BY_OPSET[self.opset_version].dtype_faults(name, ("input", "elem_type"))
-        if faults:
+        version = _BY_OPSET[self.opset_version]
+        if name not in version.dtypes:
             newer = min(v.selected_by[0] for v in VERSIONS if name in v.dtypes)
-            told = f"{faults[0].msg}, which needs opset {newer} or newer"
-            raise InvalidDescriptor.at(faults[0].loc, told)
+            rule = f"got {name}; use opset {newer} or newer. {version.takes}"
+            raise InvalidDescriptor.at(("input", "elem_type"), rule)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,8 @@ _REASONS = {
     "f8e8m0": _NOT_CLOSED,
 }
 _REJECTED: dict[str | int, str] = {
-    name: f"{VERSION.title} takes {', '.join(DTYPES)}, got {name}: {why}, and OpenVINO's own "
-    "evaluation of Round does not take it either"
+    name: f"got {name}: {why}, and OpenVINO's own evaluation of Round rejects it too; "
+    f"{VERSION.takes}"
     for name, why in _REASONS.items()
 }
 
