@@ -402,7 +402,7 @@ def test_bytes_lie_as_the_descriptor_says(
 
 #: Descriptors and payloads, and why they are refused.
 UNEXECUTED: dict[str, tuple[Document, bytes, str]] = {
-    "dialect": ({"dialect": "tflite"}, b"", "must be one of ieee754, onnx"),
+    "dialect": ({"dialect": "tflite"}, b"", 'dialect: got "tflite"; accepted: ieee754, onnx'),
     "field": ({**ieee754("float32", [2]), "axis": 1}, bytes(8), "axis: unknown field"),
     "coerced": (ieee754("float32", ["2"]), bytes(8), "must be an integer"),
     "rank": ({**STRIDED, "feature_level": "2_1"}, bytes(40), "exactly 4 dimensions, got 2"),
