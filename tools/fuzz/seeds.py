@@ -39,7 +39,7 @@ DESCRIPTORS: list[dict[str, Any]] = [
             "RoundingMode": "HALVES_TO_NEAREST_EVEN",
         },
     },
-    *(dialect.example for dialect in DIALECTS.values()),
+    *(dialect.descriptor.example for dialect in DIALECTS.values()),
 ]
 
 MODELS: list[dict[str, Any]] = [
@@ -91,7 +91,10 @@ INFERENCES: list[dict[str, Any]] = [
 
 DOCUMENTS: list[dict[str, Any]] = [
     {"descriptor": DESCRIPTORS[0], "data": X.tolist()},
-    {"descriptor": DIALECTS["onnx"].example, "data": ["NaN", "-Infinity", 0.5, -0.0, 1, 2.5]},
+    {
+        "descriptor": DIALECTS["onnx"].descriptor.example,
+        "data": ["NaN", "-Infinity", 0.5, -0.0, 1, 2.5],
+    },
     {
         "descriptor": {"dialect": "ieee754", "input": {"dtype": "int64", "shape": [2]}},
         "data": [9223372036854775807, -5],

@@ -157,19 +157,12 @@ class Dialect:
     model: ModelNames
     words: Words | None
     specifications: tuple[Specification, ...]
-    version_field: str | None
     versions: tuple[Version, ...]
     dtypes: Mapping[str, str]
-    mode_field: str | None
-    modes: Mapping[str, Rounding]
-    default_rounding: Rounding
-
-    @property
-    def example(self) -> dict[str, Any]:
-        """The example of a descriptor that its schema shows."""
-        extra: Any = self.descriptor.model_config["json_schema_extra"]
-        example: dict[str, Any] = extra["examples"][0]
-        return example
+    version_field: str | None = None
+    mode_field: str | None = None
+    modes: Mapping[str, Rounding] = field(default_factory=dict)
+    default_rounding: Rounding = Rounding.TIES_TO_EVEN
 
     @property
     def word(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -219,6 +219,9 @@ class Strict(_Model):
 class OperatorDescriptor(Strict):
     """The base of every dialect's descriptor: an operator, and the layouts of its tensors."""
 
+    #: The document that the schema shows.
+    example: ClassVar[dict[str, Any]]
+
     dialect: str
 
     @classmethod
@@ -247,6 +250,7 @@ class OperatorDescriptor(Strict):
     ) -> dict[str, Any]:
         reference = handler(schema)
         document = handler.resolve_ref_schema(reference)
+        document["examples"] = [cls.example]
         required: list[str] = document.setdefault("required", [])
         if "dialect" not in required:
             # Optional in the constructor, but required in a JSON document.

@@ -59,7 +59,7 @@ def test_every_file_of_cases_is_a_dialect_s() -> None:
 def test_the_tables_are_the_specification_s(dialect: str) -> None:
     cases, row = CASES[dialect], DIALECTS[dialect]
     assert row.name == dialect
-    assert row.example == cases.example
+    assert row.descriptor.example == cases.example
     assert (row.dtypes, row.modes) == (cases.dtypes, cases.modes)
     assert {name for version in row.versions for name in version.dtypes} == row.dtypes.keys()
 

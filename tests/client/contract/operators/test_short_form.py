@@ -27,7 +27,7 @@ def test_a_word_is_the_descriptor_of_its_operator(word: str) -> None:
 def test_an_object_has_the_attributes_of_the_dialects_operator(name: str) -> None:
     dialect = DIALECTS[name]
     # The example's operator, by its attributes alone.
-    operator = dialect.object.of(dialect.descriptor.read(dialect.example))
+    operator = dialect.object.of(dialect.descriptor.read(dialect.descriptor.example))
     attributes = {key: getattr(operator, key) for key in operator.attributes()}
     assert read({"dialect": name, **attributes}) == operator.descriptor("float32", (2, 2, 1, 1))
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from ...call import RoundCall
 from ...dtypes import BY_NAME, AnyDType
@@ -40,11 +40,6 @@ _REJECTED: dict[str | int, str] = {
     name: f"got {name}; send its real and imaginary parts as a {part} tensor each. {VERSION.takes}"
     for name, part in (("complex64", "float32"), ("complex128", "float64"))
 }
-_EXAMPLE: dict[str, Any] = {
-    "dialect": "array_api",
-    "op": "round",
-    "x": {"dtype": "float32", "shape": [2, 3]},
-}
 
 
 class ArrayAPIArray(Strict):
@@ -57,7 +52,11 @@ class ArrayAPIArray(Strict):
 class ArrayAPIDescriptor(OperatorDescriptor):
     """The Array API's round (ties to even), trunc, ceil or floor."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "array_api",
+        "op": "round",
+        "x": {"dtype": "float32", "shape": [2, 3]},
+    }
 
     dialect: Literal["array_api"] = "array_api"
     op: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})] = Field(
@@ -111,10 +110,8 @@ DIALECT = Dialect(
             "array_api",
         ),
     ),
-    version_field=None,
     versions=(VERSION,),
     dtypes={name: name for name in _DTYPES},
     mode_field="op",
     modes=MODES,
-    default_rounding=Rounding.TIES_TO_EVEN,
 )

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
 
 from ...call import RoundCall
 from ...dtypes import BY_NAME, AnyDType, DType
@@ -203,45 +203,35 @@ def _round_up_to_4(length: int) -> int:
     return (length + 3) // 4 * 4
 
 
-#: Feature level, its C integer, fewest and most dimensions of ELEMENT_WISE_ROUND.
-_LEVELS: tuple[tuple[str, int, int, int], ...] = (
-    ("2_1", 0x2100, 4, 4),
-    ("3_0", 0x3000, 1, 8),
-    ("3_1", 0x3100, 1, 8),
-    ("4_0", 0x4000, 1, 8),
-    ("4_1", 0x4100, 1, 8),
-    ("5_0", 0x5000, 1, 8),
-    ("5_1", 0x5100, 1, 8),
-    ("5_2", 0x5200, 1, 8),
-    ("6_0", 0x6000, 1, 8),
-    ("6_1", 0x6100, 1, 8),
-    ("6_2", 0x6200, 1, 8),
-    ("6_3", 0x6300, 1, 8),
-    ("6_4", 0x6400, 1, 8),
-)
+def _numbers(*levels: str) -> dict[str, int]:
+    """Feature levels, and their C integers: a hexadecimal digit each for major and minor."""
+    return {level: int(level.replace("_", ""), 16) << 8 for level in levels}
+
+
+_LEVELS = _numbers(*(level for level in get_args(FeatureLevel) if str(level)[1:2] == "_"))
 VERSIONS: dict[str, Version] = {
     level: Version(
         name=level,
         title=f"directml {level}: ELEMENT_WISE_ROUND",
         selected_by=(level,),
         dtypes=_ACCEPTED,
-        min_rank=least,
-        max_rank=most,
+        min_rank=4 if level == "2_1" else 1,
+        max_rank=4 if level == "2_1" else 8,
         model_version=level,
         attributes={"feature_level": level},
     )
-    for level, _, least, most in _LEVELS
+    for level in _LEVELS
 }
 _LEVEL_PREFIX = "DML_FEATURE_LEVEL_"
 _TOO_OLD = {
     spelling: f"directml: ELEMENT_WISE_ROUND was introduced in feature level 2_1, got {level}"
-    for spelling, level in c_enumeration(_LEVEL_PREFIX, {"1_0": 0x1000, "2_0": 0x2000}).items()
+    for spelling, level in c_enumeration(_LEVEL_PREFIX, _numbers("1_0", "2_0")).items()
 }
 _Level = Annotated[
     str | int,
     OneOf(
         "directml: a feature level",
-        c_enumeration(_LEVEL_PREFIX, {level: number for level, number, _, _ in _LEVELS}),
+        c_enumeration(_LEVEL_PREFIX, _LEVELS),
         _TOO_OLD,
     ),
 ]
@@ -251,16 +241,6 @@ _Mode = Annotated[
     str | int,
     OneOf("directml: ELEMENT_WISE_ROUND", c_enumeration("DML_ROUNDING_MODE_", MODE_VALUES)),
 ]
-_EXAMPLE: dict[str, Any] = {
-    "dialect": "directml",
-    "feature_level": "3_0",
-    "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
-    "desc": {
-        "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
-        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
-        "RoundingMode": "HALVES_TO_NEAREST_EVEN",
-    },
-}
 
 
 class ElementWiseRoundDesc(Strict):
@@ -281,7 +261,16 @@ class ElementWiseRoundDesc(Strict):
 class DirectMLDescriptor(OperatorDescriptor):
     """DirectML's ELEMENT_WISE_ROUND, in DxDispatch's form."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "directml",
+        "feature_level": "3_0",
+        "type": "DML_OPERATOR_ELEMENT_WISE_ROUND",
+        "desc": {
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+            "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+            "RoundingMode": "HALVES_TO_NEAREST_EVEN",
+        },
+    }
 
     dialect: Literal["directml"] = "directml"
     feature_level: _Level
@@ -402,5 +391,4 @@ DIALECT = Dialect(
     dtypes={name: DTYPES[name] for name in _ACCEPTED},
     mode_field="desc.RoundingMode",
     modes=MODES,
-    default_rounding=Rounding.TIES_TO_EVEN,
 )

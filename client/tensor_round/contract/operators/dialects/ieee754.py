@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from ...call import RoundCall
 from ...dtypes import BY_NAME, AnyDType
@@ -25,13 +25,6 @@ __all__ = ["IEEE754Descriptor", "IEEE754Round", "IEEE754Tensor"]
 
 VERSION = Version("2019", "ieee754: roundToIntegral", (), tuple(BY_NAME), 0, RANK_LIMIT)
 MODES: dict[str, Rounding] = {rounding.value: rounding for rounding in Rounding}
-
-_EXAMPLE: dict[str, Any] = {
-    "dialect": "ieee754",
-    "rounding": "ties_to_even",
-    "input": {"dtype": "float32", "shape": [2, 3], "strides": None, "byte_length": None},
-    "output": None,
-}
 
 
 class IEEE754Tensor(Strict):
@@ -65,7 +58,12 @@ class IEEE754Tensor(Strict):
 class IEEE754Descriptor(OperatorDescriptor):
     """roundToIntegral of IEEE 754-2019, section 5.9, on every element."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "ieee754",
+        "rounding": "ties_to_even",
+        "input": {"dtype": "float32", "shape": [2, 3], "strides": None, "byte_length": None},
+        "output": None,
+    }
 
     dialect: Literal["ieee754"] = "ieee754"
     rounding: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})] = Field(
@@ -141,10 +139,8 @@ DIALECT = Dialect(
             "ieee754",
         ),
     ),
-    version_field=None,
     versions=(VERSION,),
     dtypes={name: name for name in BY_NAME},
     mode_field="rounding",
     modes=MODES,
-    default_rounding=Rounding.TIES_TO_EVEN,
 )

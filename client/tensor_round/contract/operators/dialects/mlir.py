@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from ...call import RoundCall
 from ...dtypes import BY_NAME, AnyDType
@@ -34,18 +34,17 @@ DTYPES = {
     **{"f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"},
 }
 VERSION = Version("1", "mlir: math", (), tuple(DTYPES), 0, RANK_LIMIT)
-_EXAMPLE: dict[str, Any] = {
-    "dialect": "mlir",
-    "op": "math.round",
-    "element_type": "f32",
-    "shape": [2, 3],
-}
 
 
 class MLIRDescriptor(OperatorDescriptor):
     """MLIR's math.roundeven, math.round (ties away from zero), math.trunc, ceil or floor."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "mlir",
+        "op": "math.round",
+        "element_type": "f32",
+        "shape": [2, 3],
+    }
 
     dialect: Literal["mlir"] = "mlir"
     op: Annotated[str, OneOf(VERSION.title, {name: name for name in MODES})]
@@ -108,10 +107,8 @@ DIALECT = Dialect(
             "mlir",
         ),
     ),
-    version_field=None,
     versions=(VERSION,),
     dtypes=DTYPES,
     mode_field="op",
     modes=MODES,
-    default_rounding=Rounding.TIES_TO_EVEN,
 )

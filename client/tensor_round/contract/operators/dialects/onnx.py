@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from ...call import RoundCall
@@ -65,12 +65,6 @@ _SPELLINGS: dict[str | int, str] = {
     **{name: name for name in _TYPES},
     **{f"tensor({name.lower()})": name for name in _TYPES},
 }
-_EXAMPLE: dict[str, Any] = {
-    "dialect": "onnx",
-    "op_type": "Round",
-    "opset_version": 22,
-    "input": {"elem_type": "FLOAT16", "shape": [2, 3]},
-}
 
 
 def _known_opset(opset: int) -> int:
@@ -96,7 +90,12 @@ class OnnxTensor(Strict):
 class OnnxDescriptor(OperatorDescriptor):
     """ONNX Round: to the nearest integer, ties to even."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "onnx",
+        "op_type": "Round",
+        "opset_version": 22,
+        "input": {"elem_type": "FLOAT16", "shape": [2, 3]},
+    }
 
     dialect: Literal["onnx"] = "onnx"
     op_type: Literal["Round"]
@@ -182,7 +181,4 @@ DIALECT = Dialect(
     version_field="opset_version",
     versions=VERSIONS,
     dtypes={name: DTYPES[name] for name in _TYPES},
-    mode_field=None,
-    modes={},
-    default_rounding=Rounding.TIES_TO_EVEN,
 )

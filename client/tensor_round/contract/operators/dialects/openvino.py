@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from ...call import RoundCall
 from ...dtypes import BY_NAME, AnyDType, DTypeName
@@ -37,13 +37,6 @@ DTYPES = {
 }
 VERSION = Version("Round-5", "openvino Round-5", ("opset5",), tuple(DTYPES), 0, RANK_LIMIT, "5")
 DEFAULT_MODE = "half_to_even"
-_EXAMPLE: dict[str, Any] = {
-    "dialect": "openvino",
-    "type": "Round",
-    "version": "opset5",
-    "data": {"mode": "half_to_even"},
-    "input": {"element_type": "f32", "shape": [2, 3]},
-}
 
 
 class OpenVINOData(Strict):
@@ -80,7 +73,13 @@ class OpenVINOTensor(Strict):
 class OpenVINODescriptor(OperatorDescriptor):
     """OpenVINO Round-5: to the nearest integer, halves by ``mode``."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "openvino",
+        "type": "Round",
+        "version": "opset5",
+        "data": {"mode": "half_to_even"},
+        "input": {"element_type": "f32", "shape": [2, 3]},
+    }
 
     dialect: Literal["openvino"] = "openvino"
     type: Literal["Round"]
@@ -159,5 +158,4 @@ DIALECT = Dialect(
     dtypes=DTYPES,
     mode_field="data.mode",
     modes=MODES,
-    default_rounding=MODES[DEFAULT_MODE],
 )

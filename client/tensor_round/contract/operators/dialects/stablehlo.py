@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from ...call import RoundCall
 from ...dtypes import BY_NAME, AnyDType
@@ -42,11 +42,6 @@ VERSION = Version("1", _TITLE, (), tuple(DTYPES), 0, RANK_LIMIT)
 
 _TENSOR = re.compile(r"tensor<((?:(?:0|[1-9]\d*|\?)x)*)([a-wyz]\w{0,31})>", re.ASCII)
 _RULE = f"{_TITLE} takes a tensor type such as tensor<2x3xf16>"
-_EXAMPLE: dict[str, Any] = {
-    "dialect": "stablehlo",
-    "op": "round_nearest_afz",
-    "operand": "tensor<2x3xf16>",
-}
 
 
 def _parts(operand: str) -> tuple[str, tuple[str, ...]]:
@@ -72,7 +67,11 @@ def _static(operand: str) -> str:
 class StableHLODescriptor(OperatorDescriptor):
     """StableHLO round_nearest_even or round_nearest_afz: to the nearest integer."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "stablehlo",
+        "op": "round_nearest_afz",
+        "operand": "tensor<2x3xf16>",
+    }
 
     dialect: Literal["stablehlo"] = "stablehlo"
     op: Annotated[
@@ -147,10 +146,8 @@ DIALECT = Dialect(
             "stablehlo",
         ),
     ),
-    version_field=None,
     versions=(VERSION,),
     dtypes=DTYPES,
     mode_field="op",
     modes=MODES,
-    default_rounding=Rounding.TIES_TO_EVEN,
 )

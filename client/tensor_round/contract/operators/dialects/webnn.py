@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from ...call import RoundCall
 from ...dtypes import BY_NAME, AnyDType
@@ -26,11 +26,6 @@ __all__ = ["WebNNDescriptor", "WebNNRoundEven", "WebNNTensor"]
 VERSION = Version("1", "webnn: roundEven", (), ("float32", "float16"), 0, RANK_LIMIT)
 #: A "valid dimension": greater than zero, and in the range of WebIDL's ``long``.
 _Dimension = Annotated[int, Field(ge=1, le=2**31 - 1)]
-_EXAMPLE: dict[str, Any] = {
-    "dialect": "webnn",
-    "op": "roundEven",
-    "input": {"dataType": "float16", "shape": [2, 3]},
-}
 
 
 class WebNNTensor(Strict):
@@ -45,7 +40,11 @@ class WebNNTensor(Strict):
 class WebNNDescriptor(OperatorDescriptor):
     """WebNN roundEven: to the nearest integer, ties to even."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    example: ClassVar[dict[str, Any]] = {
+        "dialect": "webnn",
+        "op": "roundEven",
+        "input": {"dataType": "float16", "shape": [2, 3]},
+    }
 
     dialect: Literal["webnn"] = "webnn"
     op: Literal["roundEven"]
@@ -98,10 +97,6 @@ DIALECT = Dialect(
             "webnn index.bs, quantizeLinear; WPT quantizeLinear.https.any.js",
         ),
     ),
-    version_field=None,
     versions=(VERSION,),
     dtypes={name: name for name in VERSION.dtypes},
-    mode_field=None,
-    modes={},
-    default_rounding=Rounding.TIES_TO_EVEN,
 )
