@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,24 +36,8 @@ class Export:
     offset: int
 
 
-class Driver(Protocol):
-    """The driver calls that the client needs; all raise :class:`DriverFailed`."""
-
-    def export(self, address: int) -> Export:
-        """The handle and the offset of an address; fails for memory that cannot be shared."""
-
-    def wait(self, address: int) -> None:
-        """Wait for all work that this process has queued on the address's device."""
-
-    def read(self, address: int, target: Bytes) -> None:
-        """Copy from the device to the host."""
-
-    def write(self, source: Bytes, address: int) -> None:
-        """Copy from the host to the device."""
-
-
 @cache
-def open_driver() -> Driver:
+def open_driver() -> CudaDriver:
     """The CUDA driver of this machine; raises :class:`DriverFailed`."""
     try:
         return CudaDriver(ctypes.CDLL("libcuda.so.1"))
@@ -62,13 +46,16 @@ def open_driver() -> Driver:
 
 
 class CudaDriver:
-    """libcuda, used in the primary context of each address's device."""
+    """libcuda, used in the primary context of each address's device.
+
+    All calls raise :class:`DriverFailed`.
+    """
 
     def __init__(self, library: Any) -> None:
         self._library = library
 
     def export(self, address: int) -> Export:
-        """Call ``cuIpcGetMemHandle``, which gives the handle of the whole allocation."""
+        """The handle and the offset of an address; fails for memory that cannot be shared."""
         base, nbytes = ctypes.c_uint64(), ctypes.c_size_t()
         handle = ctypes.create_string_buffer(_HANDLE_BYTES)
         at = ctypes.c_uint64(address)
@@ -79,19 +66,19 @@ class CudaDriver:
         return Export(handle.raw, device, nbytes.value, address - base.value)
 
     def wait(self, address: int) -> None:
-        """Call ``cuCtxSynchronize``."""
+        """Wait for all work that this process has queued on the address's device."""
         with self._context(address):
             self._call("cuCtxSynchronize")
 
     def read(self, address: int, target: Bytes) -> None:
-        """Call ``cuMemcpyDtoH``."""
+        """Copy from the device to the host."""
         with self._context(address):
             pointer = ctypes.c_void_p(target.ctypes.data)
             size = ctypes.c_size_t(target.size)
             self._call("cuMemcpyDtoH_v2", pointer, ctypes.c_uint64(address), size)
 
     def write(self, source: Bytes, address: int) -> None:
-        """Call ``cuMemcpyHtoD``."""
+        """Copy from the host to the device."""
         with self._context(address):
             pointer = ctypes.c_void_p(source.ctypes.data)
             size = ctypes.c_size_t(source.size)

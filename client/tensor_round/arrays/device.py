@@ -6,76 +6,53 @@ A library is used only if the program has imported it: this module imports none.
 from __future__ import annotations
 
 import sys
-from typing import Any, Protocol
+from typing import Any
 
 from ..contract.dtypes import dtype_name
 
 
-class ArrayLibrary(Protocol):
-    """The operations that the client needs on one library's arrays."""
-
-    #: The library's module.
-    module: str
-
-    def owns(self, x: Any) -> bool:
-        """Whether ``x`` is an array of this library on a GPU."""
-
-    def dtype(self, x: Any) -> str:
-        """The canonical name of the dtype; the library's own name for an unsupported one."""
-
-    def address(self, x: Any) -> int:
-        """The device address of a packed array's first element."""
-
-    def nbytes(self, x: Any) -> int:
-        """Bytes of all elements."""
-
-    def is_packed(self, x: Any) -> bool:
-        """Whether the elements are in C order without gaps."""
-
-    def packed_copy(self, x: Any) -> Any:
-        """A copy in C order without gaps, on the same device."""
-
-    def empty_like(self, x: Any) -> Any:
-        """A new packed array of the same shape and dtype on the same device."""
-
-    def assign(self, target: Any, x: Any) -> None:
-        """Copy the elements of ``x`` into ``target``, which may have any strides."""
-
-
-class _Cupy(ArrayLibrary):
+class _Cupy:
     """CuPy arrays."""
 
     module = "cupy"
 
     def owns(self, x: Any) -> bool:
+        """Whether ``x`` is an array of this library on a GPU."""
         return isinstance(x, sys.modules[self.module].ndarray)
 
     def dtype(self, x: Any) -> str:
+        """The canonical name of the dtype; the library's own name for an unsupported one."""
         return dtype_name(x.dtype)
 
     def address(self, x: Any) -> int:
+        """The device address of a packed array's first element."""
         return int(x.data.ptr)
 
     def nbytes(self, x: Any) -> int:
+        """Bytes of all elements."""
         return int(x.nbytes)
 
     def is_packed(self, x: Any) -> bool:
+        """Whether the elements are in C order without gaps."""
         return bool(x.flags.c_contiguous)
 
     def packed_copy(self, x: Any) -> Any:
+        """A copy in C order without gaps, on the same device."""
         with x.device:
             return x.copy(order="C")
 
     def empty_like(self, x: Any) -> Any:
+        """A new packed array of the same shape and dtype on the same device."""
         with x.device:
             return sys.modules[self.module].empty(x.shape, x.dtype)
 
     def assign(self, target: Any, x: Any) -> None:
+        """Copy the elements of ``x`` into ``target``, which may have any strides."""
         with target.device:
             target[...] = x
 
 
-class _Torch(ArrayLibrary):
+class _Torch:
     """PyTorch tensors on CUDA."""
 
     module = "torch"
@@ -110,6 +87,7 @@ class _Torch(ArrayLibrary):
         target.detach().copy_(x)
 
 
+ArrayLibrary = _Cupy | _Torch
 LIBRARIES: tuple[ArrayLibrary, ...] = (_Cupy(), _Torch())
 
 

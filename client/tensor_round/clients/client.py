@@ -8,14 +8,15 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 
+from ..contract.errors import InvalidArgument
 from ..contract.operators.operator import RoundOperator, as_operator
 from ..contract.progress import ProgressCallback
 from ..contract.rounding import Rounding, RoundingName
-from ..transport.address import Address
+from ..transport.address import LOCAL, Address
 from ..transport.blocking import BLOCKING
 from ..transport.concurrency import run
-from ..transport.factory import client_transport
-from ..transport.http import Waits
+from ..transport.http import Connection, HTTPTransport, Transport, Waits
+from ..transport.tls import tls_context
 from .options import Arguments, Options, headers_from, names_options
 from .session import Session
 
@@ -33,16 +34,7 @@ class BaseClient:
 
     def __init__(self, arguments: Arguments, waits: Waits) -> None:
         """Make the session; nothing is connected yet."""
-        options = arguments.options
-        transport = client_transport(
-            Address.parse(arguments.url),
-            headers_from(options["api_key"], options["headers"]),
-            arguments.transport,
-            waits,
-            connections=options["connections"],
-            verify=options["verify"],
-            cert=options["cert"],
-        )
+        transport = _transport(arguments, waits)
         self._arguments = arguments
         make_session = Session
         if "opentelemetry.trace" in sys.modules:
@@ -65,6 +57,28 @@ class BaseClient:
         make: Callable[..., Any] = type(self)
         options = self._arguments.copied_options(may_leave_process=True)
         return partial(make, **options), (self._arguments.url,)
+
+
+def _transport(arguments: Arguments, waits: Waits) -> Transport:
+    """The caller's transport, the engine's, or the client's own."""
+    options, address = arguments.options, Address.parse(arguments.url)
+    common = headers_from(options["api_key"], options["headers"])
+    if arguments.transport is not None:
+        if address.scheme == LOCAL:
+            raise InvalidArgument("with a transport, url must be an http, https or unix URL")
+        # Imported only here: the import of httpx2 takes as long as NumPy's.
+        from ..transport.httpx2_transport import Httpx2Transport
+
+        return Httpx2Transport(arguments.transport, address, common, is_async=waits.is_async)
+    if address.scheme == LOCAL:
+        from ..transport.local_transport import LocalTransport
+
+        return LocalTransport(is_async=waits.is_async)
+    tls = tls_context(options["verify"], options["cert"]) if address.scheme == "https" else None
+    pool = waits.make_pool(
+        lambda: Connection(address, tls, waits.open_stream), options["connections"]
+    )
+    return HTTPTransport(address, common, pool)
 
 
 #: The type of an array argument, and of its result.

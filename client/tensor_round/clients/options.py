@@ -8,13 +8,15 @@ import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from types import NoneType
+from typing import Any, TypedDict, TypeVar, cast
 
 from ..contract.errors import InvalidArgument, InvalidArgumentType
 from ..contract.quoting import suggestion
 from ..transport.exchange import Headers
-from ..transport.factory import Cert, Verify
+from ..transport.tls import Cert, Verify
 
 #: The service of a client that is given no URL, and finds none in TENSOR_ROUND_URL.
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -75,30 +77,25 @@ class Options(TypedDict, total=False):
     digest: bool
 
 
-DEFAULTS: Options = {
-    "api_key": None,
-    "verify": True,
-    "cert": None,
-    "timeout": 30.0,
-    "retries": 3,
-    "connections": 4,
-    "tile_bytes": 64 << 20,
-    "headers": None,
-    "digest": False,
+_ONE_URL = "a string: put a balancer in front of several services (docs/deploy.md)"
+#: The default of each option, its types, and their description. A ``bool`` is not accepted as a
+#: number.
+_OPTIONS: dict[str, tuple[object, tuple[type, ...], str]] = {
+    "api_key": (None, (str, NoneType), "a string"),
+    "verify": (True, (bool, str, Path, ssl.SSLContext), "True, False, a path or an ssl.SSLContext"),
+    "cert": (
+        None,
+        (str, Path, tuple, NoneType),
+        "a path, or a tuple of two and perhaps a password",
+    ),
+    "timeout": (30.0, (int, float, NoneType), "seconds as a number, or None for no limit"),
+    "retries": (3, (int,), "an integer"),
+    "connections": (4, (int,), "an integer"),
+    "tile_bytes": (64 << 20, (int,), "an integer"),
+    "headers": (None, (Mapping, NoneType), "a mapping of strings to strings"),
+    "digest": (False, (bool,), "True or False"),
 }
-#: The types of each argument, and their description. A ``bool`` is not accepted as a number.
-_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
-    "url": ((str,), "a string: put a balancer in front of several services (docs/deploy.md)"),
-    "api_key": ((str, type(None)), "a string"),
-    "verify": ((bool, str, Path, ssl.SSLContext), "True, False, a path or an ssl.SSLContext"),
-    "cert": ((str, Path, tuple, type(None)), "a path, or a tuple of two and perhaps a password"),
-    "timeout": ((int, float, type(None)), "seconds as a number, or None for no limit"),
-    "retries": ((int,), "an integer"),
-    "connections": ((int,), "an integer"),
-    "tile_bytes": ((int,), "an integer"),
-    "headers": ((Mapping, type(None)), "a mapping of strings to strings"),
-    "digest": ((bool,), "True or False"),
-}
+DEFAULTS = cast(Options, {name: default for name, (default, _, _) in _OPTIONS.items()})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -124,13 +121,13 @@ class Arguments:
             raise InvalidArgumentType(f"there is no option {name}{suggestion(name, DEFAULTS)}")
         found, key = with_environment(url, given.get("api_key"))
         options: Options = {**DEFAULTS, **given, "api_key": key}
-        for name, value in {"url": found, **options}.items():
-            _check(name, value)
+        _check("url", found, (str,), _ONE_URL)
+        for name, (_, kinds, rule) in _OPTIONS.items():
+            _check(name, options.get(name), kinds, rule)
         for part in options["cert"] if isinstance(options["cert"], tuple) else ():
-            _check("cert", part, (str, Path))
-        for pair in (options["headers"] or {}).items():
-            for part in pair:
-                _check("headers", part, (str,))
+            _check("cert", part, (str, Path), _OPTIONS["cert"][2])
+        for part in chain(*(options["headers"] or {}).items()):
+            _check("headers", part, (str,), _OPTIONS["headers"][2])
         if options["timeout"] is not None and not options["timeout"] > 0:
             raise InvalidArgument("timeout must be more than 0 seconds, or None for no limit")
         if options["retries"] < 0:
@@ -182,9 +179,7 @@ def with_environment(url: str | None, api_key: str | None) -> tuple[str, str | N
     return found, key
 
 
-def _check(name: str, value: object, kinds: tuple[type, ...] | None = None) -> None:
-    known, rule = _KINDS[name]
-    kinds = kinds or known
+def _check(name: str, value: object, kinds: tuple[type, ...], rule: str) -> None:
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         # The value may be a secret: the message has its type only.
         raise InvalidArgumentType(f"{name} must be {rule}, got {type(value).__name__}")

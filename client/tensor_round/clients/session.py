@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -60,48 +61,34 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 #: longest time for which a call without a timeout makes them.
 LONGEST_KNOCK, PATIENCE = 1.0, 60.0
 
-#: The retries that a new client may spend (:class:`RetryBudget`).
+#: The retries that a new client may spend.
 BUDGET = 100
 #: The retries that a success at the first try earns: one for each ten requests.
 EARNED = 0.1
 
 
-class RetryBudget:
-    """The retries that all calls of one client share, so that retries do not worsen an outage.
-
-    Each retry spends one. A success after retries returns them, and a success at the first try
-    earns a tenth of one. There is no lock, which a fork could leave locked; concurrent threads may
-    make the count slightly wrong, which does no harm.
-    """
-
-    def __init__(self, size: float = BUDGET) -> None:
-        self._size = size
-        self._left = size
-
-    def spend(self) -> bool:
-        """Spend one retry; False if none is left."""
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-    def record_success(self, retries: int) -> None:
-        """Record a request that succeeded, and the number of its retries."""
-        self._left = min(self._size, self._left + (retries or EARNED))
-
-
 class Retries:
     """The policy of one client: at most ``limit`` retries of each request.
+
+    All calls share a budget of retries, so that these do not worsen an outage: each retry spends
+    one. A success after retries returns them, and a success at the first try earns a tenth of one.
+    There is no lock, which a fork could leave locked; concurrent threads may make the count
+    slightly wrong, which does no harm.
 
     With ``verified`` (Content-Digest) garbled messages count as transient errors too.
     """
 
-    def __init__(self, limit: int, *, verified: bool) -> None:
-        self.budget = RetryBudget()
+    def __init__(self, limit: int, *, verified: bool, budget: float = BUDGET) -> None:
         self._limit = limit
         self._verified = verified
+        self._budget = self._left = budget
         #: Whether a service has ever answered: then one that refuses connections is expected back.
-        self.has_answered = False
+        self._has_answered = False
+
+    def record_success(self, retries: int) -> None:
+        """Record a request that succeeded, and the number of its retries."""
+        self._has_answered = True
+        self._left = min(self._budget, self._left + (retries or EARNED))
 
     def knock(self, error: TensorRoundError, knocks: int, deadline: Deadline) -> float | None:
         """Seconds to wait before connecting again; None if ``error`` is another matter.
@@ -111,14 +98,11 @@ class Retries:
         doubles with each of the ``knocks`` made so far, up to :data:`LONGEST_KNOCK`, or is a
         gateway's Retry-After.
         """
-        if not (error.is_unavailable and self.has_answered and self._limit):
+        if not (error.is_unavailable and self._has_answered and self._limit):
             return None
         if not deadline.is_limited and knocks * LONGEST_KNOCK > PATIENCE:
             return None
-        seconds = min(FIRST_PAUSE * 2.0 ** min(knocks, 16), LONGEST_KNOCK)
-        seconds *= random.uniform(0.5, 1)
-        if isinstance(error, RequestRefused) and error.retry_after is not None:
-            seconds += error.retry_after
+        seconds = _seconds(error, knocks, LONGEST_KNOCK)
         return seconds if deadline.allows(seconds) else None
 
     def backoff(self, error: TensorRoundError, retries: int, deadline: Deadline) -> float:
@@ -128,19 +112,20 @@ class Retries:
         random jitter of up to one half. The service's Retry-After is added. There is no next try
         that the deadline does not allow.
         """
-        if not self._is_transient(error) or retries >= self._limit:
+        garbled = self._verified and isinstance(error, DigestMismatch | ProtocolViolation)
+        if not (error.transient or garbled) or retries >= self._limit:
             raise error
-        seconds = min(FIRST_PAUSE * 2.0 ** min(retries, 16), LONGEST_PAUSE)
-        seconds *= random.uniform(0.5, 1)
-        if isinstance(error, RequestRefused) and error.retry_after is not None:
-            seconds += error.retry_after
-        if not deadline.allows(seconds) or not self.budget.spend():
+        seconds = _seconds(error, retries, LONGEST_PAUSE)
+        if not deadline.allows(seconds) or self._left < 1:
             raise error
+        self._left -= 1
         return seconds
 
-    def _is_transient(self, error: TensorRoundError) -> bool:
-        garbled = self._verified and isinstance(error, DigestMismatch | ProtocolViolation)
-        return error.transient or garbled
+
+def _seconds(error: TensorRoundError, tries: int, longest: float) -> float:
+    seconds = min(FIRST_PAUSE * 2.0 ** min(tries, 16), longest) * random.uniform(0.5, 1)
+    stated = error.retry_after if isinstance(error, RequestRefused) else None
+    return seconds + (stated or 0.0)
 
 
 T = TypeVar("T")
@@ -182,11 +167,21 @@ class Session:
         progress: bool | ProgressCallback,
     ) -> Any:
         """Round ``x``; see :meth:`Client.round`."""
-        deadline = self._start()
-        _check_progress(progress)
-        library = None if isinstance(x, np.ndarray) else library_of(x)
-        if library is not None:
-            return await self._devices.round(library, x, operator, out, progress, deadline)
+        with self._call("round") as deadline:
+            _check_progress(progress)
+            library = None if isinstance(x, np.ndarray) else library_of(x)
+            if library is not None:
+                return await self._devices.round(library, x, operator, out, progress, deadline)
+            return await self._round(x, operator, out, progress, deadline)
+
+    async def _round(
+        self,
+        x: Any,
+        operator: RoundOperator,
+        out: Any,
+        progress: bool | ProgressCallback,
+        deadline: Deadline,
+    ) -> Any:
         from ..contract.kinds import read_array  # at first use
 
         operand = read_array(x)
@@ -213,10 +208,10 @@ class Session:
         from ..contract.kinds import read_array
         from .comparisons import compare  # at first use, with pydantic
 
-        deadline = self._start()
-        _check_progress(progress)
-        operand = read_array(x)
-        return await compare(self, operand.array, operand.dtype, progress, deadline)
+        with self._call("compare") as deadline:
+            _check_progress(progress)
+            operand = read_array(x)
+            return await compare(self, operand.array, operand.dtype, progress, deadline)
 
     async def execute(
         self,
@@ -228,27 +223,27 @@ class Session:
         """Execute a descriptor; see :meth:`Client.execute`."""
         from .execution import execute  # likewise
 
-        deadline = self._start()
-        _check_progress(progress)
-        return await execute(self, descriptor, data, out, progress, deadline)
+        with self._call("execute") as deadline:
+            _check_progress(progress)
+            return await execute(self, descriptor, data, out, progress, deadline)
 
     async def document(self, path: str) -> dict[str, Any]:
         """The JSON object at a path."""
-        deadline = self._start()
-        return await self.send(lambda: get_request(path), document_reader, deadline)
+        with self._call(path.strip("/")) as deadline:
+            return await self.send(lambda: get_request(path), document_reader, deadline)
 
     async def ready(self) -> bool:
         """Whether a service is reachable and ready, by one request without retries."""
-        deadline = self._start()
-        try:
-            await self._send_once(get_request("/readyz"), document_reader, deadline)
-        except (ConnectionFailed, DeadlineExceeded):
-            return False
-        except (ProtocolViolation, RequestRefused) as error:
-            if not error.transient:
-                raise
-            return False
-        return True
+        with self._call("ready") as deadline:
+            try:
+                await self._send_once(get_request("/readyz"), document_reader, deadline)
+            except (ConnectionFailed, DeadlineExceeded):
+                return False
+            except (ProtocolViolation, RequestRefused) as error:
+                if not error.transient:
+                    raise
+                return False
+            return True
 
     async def close(self) -> None:
         """Close the transport; further calls of this method do nothing."""
@@ -256,10 +251,11 @@ class Session:
             self.is_closed = True
             await self.transport.close()
 
-    def _start(self) -> Deadline:
+    def _call(self, name: str) -> AbstractContextManager[Deadline]:
+        """The context of one call, with its deadline."""
         if self.is_closed:
             raise InvalidArgument("the client is closed")
-        return Deadline(self._timeout)
+        return nullcontext(Deadline(self._timeout))
 
     async def round_tiles(
         self,
@@ -347,10 +343,13 @@ class Session:
                     pause = self._retries.backoff(error, retries, deadline)
                     retries += 1
             else:
-                self._retries.has_answered = True
-                self._retries.budget.record_success(retries)
+                self._retries.record_success(retries)
                 return result
+            self._record_retry(failure, pause)
             await self.concurrency.sleep(pause, deadline)
+
+    def _record_retry(self, error: TensorRoundError, pause: float) -> None:
+        """Called before each pause; traces record it."""
 
     def _send_once(
         self, request: Request, make_reader: MakeReader[T], deadline: Deadline

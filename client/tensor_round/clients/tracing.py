@@ -6,26 +6,21 @@ Nothing is imported on behalf of traces: a client traces its calls if the applic
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 from ..contract.errors import RequestRefused, TensorRoundError
-from ..contract.operators.operator import RoundOperator
-from ..contract.progress import ProgressCallback
 from ..contract.version import __version__
 from ..transport.address import LOCAL, Address
 from ..transport.concurrency import Concurrency, Deadline
 from ..transport.exchange import Request
 from ..transport.http import Transport
 from .options import Arguments
-from .session import MakeReader, Retries, Session
+from .session import MakeReader, Session
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
-
-    from ..contract.differences.document import Differences
-    from .execution import AnyDescriptor
-    from .tensors import Output
 
 T = TypeVar("T")
 
@@ -48,33 +43,31 @@ class TracedSession(Session):
         self._tracer = trace.get_tracer("tensor-round", __version__)
         self._server = server_attributes(arguments.url)
         self._own_fields = {name.lower() for name in arguments.options["headers"] or {}}
-        self._retries = _TracedRetries(
-            arguments.options["retries"], verified=self.digest, span=trace.get_current_span
-        )
 
-    async def round(
-        self, x: Any, operator: RoundOperator, out: Any, progress: bool | ProgressCallback
-    ) -> Any:
-        """See :meth:`Session.round`."""
-        return await self._traced("round", super().round(x, operator, out, progress))
+    @contextmanager
+    def _call(self, name: str) -> Iterator[Deadline]:
+        """A span, which is the current one for the call's tries."""
+        kind = self._trace.SpanKind.CLIENT
+        span = self._tracer.start_span(f"tensor_round.{name}", kind=kind, attributes=self._server)
+        if not _is_valid(span):  # the application exports no spans
+            with super()._call(name) as deadline:
+                yield deadline
+            return
+        with self._trace.use_span(
+            span, end_on_exit=True, record_exception=False, set_status_on_exception=False
+        ):
+            try:
+                with super()._call(name) as deadline:
+                    yield deadline
+            except BaseException as error:
+                text = str(error) if isinstance(error, TensorRoundError) else None
+                span.set_attribute("error.type", _kind(error))
+                span.set_status(self._trace.StatusCode.ERROR, text)
+                raise
 
-    async def compare(self, x: Any, progress: bool | ProgressCallback) -> Differences:
-        """See :meth:`Session.compare`."""
-        return await self._traced("compare", super().compare(x, progress))
-
-    async def execute(
-        self, descriptor: AnyDescriptor, data: Any, out: Any, progress: bool | ProgressCallback
-    ) -> Output:
-        """See :meth:`Session.execute`."""
-        return await self._traced("execute", super().execute(descriptor, data, out, progress))
-
-    async def document(self, path: str) -> dict[str, Any]:
-        """See :meth:`Session.document`."""
-        return await self._traced(path.strip("/"), super().document(path))
-
-    async def ready(self) -> bool:
-        """See :meth:`Session.ready`."""
-        return await self._traced("ready", super().ready())
+    def _record_retry(self, error: TensorRoundError, pause: float) -> None:
+        span = self._trace.get_current_span()
+        span.add_event("retry", {"error.type": _kind(error), "seconds": pause})
 
     def _send_once(
         self, request: Request, make_reader: MakeReader[T], deadline: Deadline
@@ -89,44 +82,6 @@ class TracedSession(Session):
             ]
             request = request._replace(varying=[*request.varying, *fields])
         return super()._send_once(request, make_reader, deadline)
-
-    async def _traced(self, call: str, work: Coroutine[Any, Any, T]) -> T:
-        """The result of a call, with a span, which is the current one for its tries."""
-        kind = self._trace.SpanKind.CLIENT
-        span = self._tracer.start_span(f"tensor_round.{call}", kind=kind, attributes=self._server)
-        if not _is_valid(span):  # the application exports no spans
-            return await work
-        with self._trace.use_span(
-            span, end_on_exit=True, record_exception=False, set_status_on_exception=False
-        ):
-            try:
-                return await work
-            except BaseException as error:
-                text = str(error) if isinstance(error, TensorRoundError) else None
-                span.set_attribute("error.type", _kind(error))
-                span.set_status(self._trace.StatusCode.ERROR, text)
-                raise
-
-
-class _TracedRetries(Retries):
-    """Makes each retry an event of the current span."""
-
-    def __init__(self, limit: int, *, verified: bool, span: Callable[[], Span]) -> None:
-        super().__init__(limit, verified=verified)
-        self._span = span
-
-    def backoff(self, error: TensorRoundError, retries: int, deadline: Deadline) -> float:
-        """See :meth:`Retries.backoff`."""
-        return self._told(error, super().backoff(error, retries, deadline))
-
-    def knock(self, error: TensorRoundError, knocks: int, deadline: Deadline) -> float | None:
-        """See :meth:`Retries.knock`."""
-        seconds = super().knock(error, knocks, deadline)
-        return None if seconds is None else self._told(error, seconds)
-
-    def _told(self, error: TensorRoundError, seconds: float) -> float:
-        self._span().add_event("retry", {"error.type": _kind(error), "seconds": seconds})
-        return seconds
 
 
 def _is_valid(span: Span) -> bool:

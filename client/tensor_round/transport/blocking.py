@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import socket
 import ssl
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextvars import copy_context
@@ -15,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from ..contract.errors import InvalidArgument
 from .address import Address, SocketAddress, resolve_host
-from .concurrency import FORKABLES, LONGEST_WAIT, C, Deadline, Task, Work, run
+from .concurrency import LONGEST_WAIT, C, Deadline, Task, Work, run
 from .http import Waits, coalesce
 
 T = TypeVar("T")
@@ -84,7 +86,7 @@ class Pool(Generic[C]):
         self._all: list[C] = []
         self._idle: list[C] = []
         self._make_lock()
-        FORKABLES.add(self)
+        _POOLS.add(self)
 
     def _make_lock(self) -> None:
         self._lock = threading.Lock()
@@ -136,6 +138,19 @@ class Pool(Generic[C]):
         self._all, self._idle = [], []
         # The old lock may be held by a thread that the child does not have.
         self._make_lock()
+
+
+#: A forked child has no other thread of its parent, and no use of its sockets.
+_POOLS: weakref.WeakSet[Pool[Any]] = weakref.WeakSet()
+
+
+def _reset_pools_after_fork() -> None:
+    for pool in list(_POOLS):
+        pool.reset_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_pools_after_fork)
 
 
 async def open_stream(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Protocol, TypeVar
 
@@ -69,26 +67,6 @@ class Closable(Protocol):
 
 
 C = TypeVar("C", bound=Closable)
-
-
-class Forkable(Protocol):
-    """What keeps threads or sockets, which a forked child does not share with its parent."""
-
-    def reset_after_fork(self) -> None:
-        """In a forked child: forget the parent's."""
-
-
-#: What each forked child resets: it has no other thread of its parent, and no use of its sockets.
-FORKABLES: weakref.WeakSet[Forkable] = weakref.WeakSet()
-
-
-def _reset_all_after_fork() -> None:
-    for forkable in list(FORKABLES):
-        forkable.reset_after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_all_after_fork)
 
 
 class Concurrency(Protocol):

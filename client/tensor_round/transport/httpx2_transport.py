@@ -34,44 +34,38 @@ class Payload(httpx2.SyncByteStream, httpx2.AsyncByteStream):
             yield piece
 
 
-class Requests:
-    """Makes httpx2's requests; ``common`` are the headers of each."""
-
-    def __init__(self, address: Address, common: Headers) -> None:
-        self._address = address
-        self._common = [(b"Host", address.host_header.encode()), *common]
-
-    def make(self, request: Request, deadline: Deadline) -> httpx2.Request:
-        """The request; each of its steps may take the time that is left."""
-        left = deadline.remaining()
-        return httpx2.Request(
-            request.method,
-            self._address.origin + self._address.prefix + request.path,
-            headers=self._common + request.headers,
-            stream=Payload(request.body),
-            extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), left)},
-        )
-
-
 class Httpx2Transport(Transport):
-    """Sends requests by a transport of httpx2, which ``is_async`` or blocks."""
+    """Sends requests by a transport of httpx2, which ``is_async`` or blocks.
+
+    ``common`` are the headers of every request.
+    """
 
     def __init__(
         self,
         # Of the client's kind, whose signature says so: a class may be both.
         transport: Any,
-        requests: Requests,
+        address: Address,
+        common: Headers,
         *,
         is_async: bool,
     ) -> None:
         self._transport = transport
-        self._requests = requests
+        self._url = address.origin + address.prefix
+        self._common = [(b"Host", address.host_header.encode()), *common]
         self._is_async = is_async
 
     async def send(self, request: Request, deadline: Deadline) -> Httpx2Response:
         """Send a request, and receive the head of its response."""
         with _translated_errors(deadline):
-            made = self._requests.make(request, deadline)
+            # Each of its steps may take the time that is left.
+            limits = ("connect", "read", "write", "pool")
+            made = httpx2.Request(
+                request.method,
+                self._url + request.path,
+                headers=self._common + request.headers,
+                stream=Payload(request.body),
+                extensions={"timeout": dict.fromkeys(limits, deadline.remaining())},
+            )
             if self._is_async:
                 response = await self._transport.handle_async_request(made)
             else:

@@ -11,7 +11,6 @@ from tensor_round.clients.session import (
     LONGEST_PAUSE,
     PATIENCE,
     Retries,
-    RetryBudget,
 )
 from tensor_round.transport.concurrency import Deadline
 from tensor_round.transport.exchange import refusal
@@ -60,16 +59,11 @@ def test_pauses_double_with_chance_in_them() -> None:
     assert len({retries.backoff(tr.ConnectionFailed("x"), 3, NEVER) for _ in range(9)}) > 1
 
 
-def test_retry_after_is_waited_for() -> None:
-    pause = Retries(1, verified=False).backoff(tr.Overloaded("x", retry_after=7.0), 0, NEVER)
-    assert 7 < pause <= 7 + FIRST_PAUSE
-
-
-def test_no_wait_outlasts_the_deadline() -> None:
-    error = tr.Overloaded("x", retry_after=7.0)
+def test_retry_after_is_waited_for_unless_it_outlasts_the_deadline() -> None:
+    error, retries = tr.Overloaded("x", retry_after=7.0), Retries(1, verified=False)
+    assert 7 < retries.backoff(error, 0, Deadline(60)) <= 7 + FIRST_PAUSE
     with pytest.raises(tr.Overloaded):
-        Retries(1, verified=False).backoff(error, 0, Deadline(5))
-    assert Retries(1, verified=False).backoff(error, 0, Deadline(60)) > 7
+        retries.backoff(error, 0, Deadline(5))
 
 
 def test_tries_are_counted() -> None:
@@ -88,60 +82,51 @@ def refused() -> tr.ConnectionFailed:
     return error
 
 
+def spends(retries: Retries) -> bool:
+    """Whether the budget had a retry left."""
+    try:
+        return retries.backoff(tr.ConnectionFailed("x"), 0, NEVER) > 0
+    except tr.ConnectionFailed:
+        return False
+
+
+def answered(limit: int) -> Retries:
+    retries = Retries(limit, verified=False, budget=0)
+    retries.record_success(0)
+    return retries
+
+
 def test_a_service_that_has_answered_is_connected_to_until_the_deadline() -> None:
-    retries = Retries(1, verified=False)
-    assert retries.knock(refused(), 0, Deadline(30)) is None
-    retries.has_answered = True
-    while retries.budget.spend():
-        pass
+    assert Retries(1, verified=False).knock(refused(), 0, Deadline(30)) is None
+    retries = answered(1)
     for knocks in (*range(9), 5000):
         most = min(FIRST_PAUSE * 2 ** min(knocks, 16), LONGEST_KNOCK)
         seconds = retries.knock(refused(), knocks, Deadline(30))
         assert seconds is not None
         assert most / 2 <= seconds <= most
     assert retries.knock(refused(), 9, Deadline(0.3)) is None
-    assert retries.knock(refused(), 0, NEVER) is not None
+    assert retries.knock(refused(), int(PATIENCE / LONGEST_KNOCK), NEVER) is not None
     assert retries.knock(refused(), int(PATIENCE / LONGEST_KNOCK) + 1, NEVER) is None
-
-
-def test_a_gateway_s_retry_after_is_waited_for() -> None:
-    retries = Retries(1, verified=False)
-    retries.has_answered = True
-    error = refusal(503, {"retry-after": "2"}, b"<html>no server is available</html>")
-    seconds = retries.knock(error, 0, Deadline(30))
-    assert seconds is not None
-    assert 2 < seconds <= 2 + FIRST_PAUSE
+    gateway = refusal(503, {"retry-after": "2"}, b"<html>no server is available</html>")
+    assert 2 < (retries.knock(gateway, 0, Deadline(30)) or 0) <= 2 + FIRST_PAUSE
 
 
 def test_other_errors_and_no_retries_are_no_outage() -> None:
-    retries = Retries(3, verified=False)
-    retries.has_answered = True
-    assert retries.knock(tr.ConnectionFailed("x"), 0, NEVER) is None
-    never = Retries(0, verified=False)
-    never.has_answered = True
-    assert never.knock(refused(), 0, NEVER) is None
+    assert answered(3).knock(tr.ConnectionFailed("x"), 0, NEVER) is None
+    assert answered(0).knock(refused(), 0, NEVER) is None
 
 
 def test_an_outage_spends_the_budget_and_successes_earn_it_back() -> None:
-    budget = RetryBudget(3)
-    assert [budget.spend() for _ in range(4)] == [True, True, True, False]
+    retries = Retries(10**6, verified=False, budget=3)
+    assert [spends(retries) for _ in range(4)] == [True, True, True, False]
     for _ in range(11):
-        budget.record_success(0)
-    assert [budget.spend() for _ in range(2)] == [True, False]
-    budget.record_success(2)
-    assert [budget.spend() for _ in range(3)] == [True, True, False]
+        retries.record_success(0)
+    assert [spends(retries) for _ in range(2)] == [True, False]
+    retries.record_success(2)
+    assert [spends(retries) for _ in range(3)] == [True, True, False]
     for _ in range(1000):
-        budget.record_success(0)
-    assert [budget.spend() for _ in range(4)] == [True, True, True, False]
-
-
-def test_without_budget_the_error_comes_at_once() -> None:
-    retries = Retries(10**6, verified=False)
-    error = tr.ConnectionFailed("x")
-    while retries.budget.spend():
-        pass
-    with pytest.raises(tr.ConnectionFailed):
-        retries.backoff(error, 0, NEVER)
+        retries.record_success(0)
+    assert [spends(retries) for _ in range(4)] == [True, True, True, False]
 
 
 def test_a_deadline_ends() -> None:

@@ -7,10 +7,11 @@ is a document that is too long or nests too deep. Of a model only its Round laye
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
 from ...dtypes import DTypeName
@@ -38,11 +39,7 @@ _MAX_DIGITS = 19
 
 
 def from_openvino(
-    layer: str
-    | bytes
-    | os.PathLike[str]
-    | ElementTree.Element
-    | ElementTree.ElementTree[ElementTree.Element],
+    layer: str | bytes | os.PathLike[str] | Element | ElementTree.ElementTree[Element],
     *,
     name: str | None = None,
 ) -> OpenVINORound:
@@ -60,7 +57,7 @@ def from_openvino(
     """
     root, rounds = _parsed(layer)
     if root.tag == "net":
-        named = [(each.attributes.get("name", ""), each) for each in rounds]
+        named = [(each.get("name", ""), each) for each in rounds]
         root = only(named, name, ("layers",), VERSION.title, "Round")
     elif root.tag == "layer":
         refuse_name(name)
@@ -68,14 +65,14 @@ def from_openvino(
         raise _refusal(
             (), f"must be one layer, the Round of an IR, or a net, got {shown(root.tag)}"
         )
-    data = [child.attributes for child in root.children if child.tag == "data"]
+    data = [child.attrib for child in root.findall("data")]
     if len(data) > 1:
         raise _refusal(("data",), f"a layer has one data at most, got {len(data)}")
     ports = [port for side in ("input", "output") if (port := _port(root, side)) is not None]
     tensor = _agreed(ports)
     stated = OpenVINODescriptor.read(
         {
-            **{key: root.attributes[key] for key in ("type", "version") if key in root.attributes},
+            **{key: root.attrib[key] for key in ("type", "version") if key in root.attrib},
             **({"data": data[0]} if data else {}),
             "input": {
                 "element_type": tensor.element_type or "f32",
@@ -89,17 +86,6 @@ def from_openvino(
     )
 
 
-@dataclass(slots=True)
-class _Element:
-    tag: str
-    attributes: dict[str, str]
-    children: list[_Element] = field(default_factory=list)
-    text: str = ""
-
-    def named(self, tag: str) -> list[_Element]:
-        return [child for child in self.children if child.tag == tag]
-
-
 @dataclass(frozen=True, slots=True)
 class _Port:
     """The type and the shape that a port states; None for one that it does not."""
@@ -108,7 +94,7 @@ class _Port:
     shape: tuple[int, ...] | None
 
 
-def _parsed(layer: object) -> tuple[_Element, list[_Element]]:
+def _parsed(layer: object) -> tuple[Element, list[Element]]:
     """The root element, and its Round layers if it is a model."""
     text = _text(layer)
     reader = _Reader(len(text))
@@ -136,7 +122,7 @@ def _text(layer: object) -> str | bytes:
         layer = read_file(Path(layer), MAX_MODEL_LENGTH)
     if isinstance(layer, ElementTree.ElementTree):
         layer = layer.getroot()
-    if isinstance(layer, ElementTree.Element):
+    if isinstance(layer, Element):
         layer = ElementTree.tostring(layer)
     if not isinstance(layer, str | bytes):
         raise InvalidArgumentType(
@@ -153,16 +139,16 @@ class _Reader:
 
     def __init__(self, length: int) -> None:
         self._length = length
-        self._path: list[_Element] = []
+        self._path: list[Element] = []
         self._kept = 0
         #: A text without an element is refused by expat.
-        self.root: _Element
-        self.rounds: list[_Element] = []
-        self._inside: _Element | None = None
+        self.root: Element
+        self.rounds: list[Element] = []
+        self._inside: Element | None = None
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """Begin an element."""
-        element = _Element(tag, attributes)
+        element = Element(tag, attributes)
         if not self._path:
             self.root = element
             if tag != "net":
@@ -177,7 +163,7 @@ class _Reader:
             self._inside = element
             self.rounds.append(element)
         elif self._inside is not None and self._path:
-            self._path[-1].children.append(element)
+            self._path[-1].append(element)
         if self._inside is not None:
             self._kept += 1
             if self._kept > MAX_ELEMENTS:
@@ -192,25 +178,26 @@ class _Reader:
     def text(self, data: str) -> None:
         """Add text to the innermost element."""
         if self._inside is not None:
-            self._path[-1].text += data
+            element = self._path[-1]
+            element.text = (element.text or "") + data
 
     def document_type(self, *_: object) -> None:
         """Refuse a document type declaration."""
         raise _refusal((), "the XML must not have a document type")
 
 
-def _port(layer: _Element, side: str) -> _Port | None:
+def _port(layer: Element, side: str) -> _Port | None:
     """The only port of a side; None if the layer does not have that side."""
-    sides = layer.named(side)
+    sides = layer.findall(side)
     if not sides:
         return None
-    ports = [port for element in sides for port in element.named("port")]
+    ports = [port for element in sides for port in element.findall("port")]
     if len(ports) != 1:
         raise _refusal((side,), f"a Round has exactly one port here, got {len(ports)}")
-    precision = ports[0].attributes.get("precision")
+    precision = ports[0].get("precision")
     sizes = [
-        _size(dim.text.strip(), (side, "port", "dim", position))
-        for position, dim in enumerate(ports[0].named("dim"))
+        _size((dim.text or "").strip(), (side, "port", "dim", position))
+        for position, dim in enumerate(ports[0].findall("dim"))
     ]
     static = tuple(size for size in sizes if size is not None)
     return _Port(
