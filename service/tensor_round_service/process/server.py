@@ -4,8 +4,6 @@ The first SIGTERM or SIGINT only makes ``/readyz`` respond 503, so that load bal
 DRAIN_DELAY. Then the listener closes, current requests have DRAIN_TIMEOUT to finish, and the
 process exits with 0. A lost device starts the same drain, but with exit code 1, so that a
 supervisor starts a new process.
-
-``tests/service/process/test_uvicorn.py`` tests the interface of uvicorn that this package uses.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -13,122 +13,94 @@ import uvloop
 
 from tensor_round_service.http1.connection import start_eagerly
 
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def runner(request: pytest.FixtureRequest) -> Any:
-    with asyncio.Runner(loop_factory=request.param) as runner:
-        yield runner
+
+def on_both_loops(test: Callable[[], Coroutine[Any, Any, None]]) -> Any:
+    """A test that runs on each event loop."""
+
+    @pytest.mark.parametrize("loop", LOOPS)
+    def run(loop: str) -> None:
+        with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+            runner.run(test())
+
+    return run
 
 
 def begin(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
     return start_eagerly(coroutine, asyncio.get_running_loop())
 
 
-def test_coroutine_that_never_waits_is_done_on_return(runner: asyncio.Runner) -> None:
-    steps: list[str] = []
+def begun(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """The task of a coroutine that waits."""
+    task = begin(coroutine)
+    assert task is not None
+    return task
 
+
+@on_both_loops
+async def test_coroutine_that_never_waits_is_done_on_return() -> None:
     async def work() -> None:
         steps.append("done")
 
-    async def main() -> None:
-        assert begin(work()) is None
-        assert steps == ["done"]
+    async def fail() -> None:
+        raise KeyError("at once")
 
-    runner.run(main())
+    steps: list[str] = []
+    assert begin(work()) is None
+    assert steps == ["done"]
+    with pytest.raises(KeyError):
+        begin(fail())
 
 
-def test_coroutine_that_waits_becomes_a_task(runner: asyncio.Runner) -> None:
-    steps: list[object] = []
-
-    async def work(future: asyncio.Future[str]) -> None:
+@on_both_loops
+async def test_coroutine_that_waits_becomes_a_task() -> None:
+    async def work() -> None:
         steps.append("begun")
         steps.append(await future)
         await asyncio.sleep(0)
         await asyncio.sleep(0.001)
         steps.append(await asyncio.to_thread(lambda: "from a thread"))
+        raise KeyError("gone")
 
-    async def main() -> None:
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        task = begin(work(future))
-        assert task is not None
-        assert steps == ["begun"]
-        future.set_result("came")
+    steps: list[object] = []
+    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    task = begun(work())
+    assert steps == ["begun"]
+    future.set_result("came")
+    with pytest.raises(KeyError):
         await task
-        assert steps == ["begun", "came", "from a thread"]
-
-    runner.run(main())
+    assert steps == ["begun", "came", "from a thread"]
 
 
-def test_coroutine_that_yields_resumes_in_the_next_turn(runner: asyncio.Runner) -> None:
-    steps: list[str] = []
-
+@on_both_loops
+async def test_coroutine_that_yields_resumes_in_the_next_turn() -> None:
     async def work() -> None:
         await asyncio.sleep(0)
         steps.append("later")
 
-    async def main() -> None:
-        assert begin(work()) is not None
-        assert not steps
-        await asyncio.sleep(0)
-        assert steps == ["later"]
-
-    runner.run(main())
+    steps: list[str] = []
+    begun(work())
+    assert not steps
+    await asyncio.sleep(0)
+    assert steps == ["later"]
 
 
-def test_a_failure_after_waiting_is_the_tasks(runner: asyncio.Runner) -> None:
-    async def work(future: asyncio.Future[None]) -> None:
+@on_both_loops
+async def test_error_of_the_awaited_future_is_raised_in_the_task() -> None:
+    async def work() -> None:
         await future
 
-    async def main() -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = begin(work(future))
-        assert task is not None
-        future.set_exception(KeyError("gone"))
-        with pytest.raises(KeyError):
-            await task
-
-    runner.run(main())
-
-
-def test_a_failure_before_waiting_is_the_callers(runner: asyncio.Runner) -> None:
-    async def work() -> None:
-        raise KeyError("at once")
-
-    async def main() -> None:
-        with pytest.raises(KeyError):
-            begin(work())
-
-    runner.run(main())
-
-
-def test_cancelling_reaches_the_coroutine(runner: asyncio.Runner) -> None:
-    steps: list[str] = []
-
-    async def work() -> None:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            await asyncio.sleep(0.001)
-            await asyncio.sleep(0)
-            steps.append("told")
-            raise
-
-    async def main() -> None:
-        task = begin(work())
-        assert task is not None
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert steps == ["told"]
-
-    runner.run(main())
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    task = begun(work())
+    future.set_exception(KeyError("gone"))
+    with pytest.raises(KeyError):
+        await task
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
-def test_cancelled_coroutine_can_wait_again(runner: asyncio.Runner, is_waiting: bool) -> None:
-    got: list[str] = []
-
+@pytest.mark.parametrize("loop", LOOPS)
+def test_cancelled_coroutine_can_wait_again_and_return(loop: str, is_waiting: bool) -> None:
     async def work(future: asyncio.Future[str]) -> None:
         try:
             await asyncio.sleep(60)
@@ -137,61 +109,41 @@ def test_cancelled_coroutine_can_wait_again(runner: asyncio.Runner, is_waiting: 
 
     async def main() -> None:
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        task = begin(work(future))
-        assert task is not None
+        task = begun(work(future))
         if is_waiting:
             await asyncio.sleep(0)
         task.cancel()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        for _ in range(3):
+            await asyncio.sleep(0)
         assert not task.done()
         future.set_result("came")
         await task
         assert got == ["came"]
 
-    runner.run(main())
+    got: list[str] = []
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(main())
 
 
-def test_an_error_that_is_raised_where_it_waits_keeps_nothing(runner: asyncio.Runner) -> None:
+@on_both_loops
+async def test_cancelled_coroutine_frees_its_memory() -> None:
     class Memory(bytearray):
         pass
-
-    kept: list[weakref.ref[Memory]] = []
 
     async def work() -> None:
         memory = Memory(10)
         kept.append(weakref.ref(memory))
         await asyncio.sleep(60)
 
-    async def main() -> None:
-        task = begin(work())
-        assert task is not None
-        await asyncio.sleep(0)
-        gc.disable()
-        try:
-            task.cancel()
-            await asyncio.wait([task])
-            del task
-            assert kept[0]() is None
-        finally:
-            gc.enable()
-
-    runner.run(main())
-
-
-def test_cancelled_coroutine_can_return(runner: asyncio.Runner) -> None:
-    async def work() -> None:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            return
-
-    async def main() -> None:
-        task = begin(work())
-        assert task is not None
-        await asyncio.sleep(0)
+    kept: list[weakref.ref[Memory]] = []
+    task = begun(work())
+    await asyncio.sleep(0)
+    gc.disable()
+    try:
         task.cancel()
-        await task
-
-    runner.run(main())
+        await asyncio.wait([task])
+        assert task.cancelled()
+        del task
+        assert kept[0]() is None
+    finally:
+        gc.enable()

@@ -4,89 +4,73 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 import weakref
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
+from support.http.http1_site import on_a_loop, pass_time
 from tensor_round_service.http1.context import ConnectionLimits, Deadline, MinimumRate
 from tensor_round_service.settings import Settings
 
-#: Short, and far longer than a timer is late on a busy machine.
-STEP = 0.2
-#: Times are whole milliseconds with uvloop.
-EARLY = 0.003
+#: What is done with a deadline of which it expires, in seconds, and when it does.
+DEADLINES: dict[str, tuple[list[tuple[str, float]], list[float]]] = {
+    "once": ([("set", 60), ("pass", 59), ("pass", 1), ("pass", 600)], [60]),
+    "moved later": ([("set", 60), ("pass", 59), ("set", 60), ("pass", 59), ("pass", 1)], [119]),
+    "moved earlier": ([("set", 60), ("set", 30), ("pass", 30), ("pass", 30)], [30]),
+    "cleared": ([("set", 60), ("clear", 0), ("pass", 60), ("pass", 60)], []),
+    "set again": (
+        [("set", 60), ("clear", 0), ("pass", 30), ("set", 60), ("pass", 30), ("pass", 30)],
+        [90],
+    ),
+    "closed": ([("set", 60), ("close", 0), ("close", 0), ("pass", 60)], []),
+}
 
 
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def runner(request: pytest.FixtureRequest) -> Any:
-    with asyncio.Runner(loop_factory=request.param) as runner:
-        yield runner
+@pytest.mark.parametrize(("steps", "expected"), DEADLINES.values(), ids=DEADLINES)
+@on_a_loop
+async def test_deadline_expires_once_when_it_is_due(
+    steps: list[tuple[str, float]], expected: list[float]
+) -> None:
+    def expired() -> None:
+        assert deadline.due == math.inf
+        times.append(round(loop.time() - began))
+
+    loop = asyncio.get_running_loop()
+    began, times = loop.time(), list[float]()
+    deadline = Deadline(loop, expired)
+    assert deadline.due == math.inf
+    for step, seconds in steps:
+        if step == "pass":
+            await pass_time(seconds)
+        elif step == "set":
+            deadline.set(seconds)
+            assert deadline.due == pytest.approx(loop.time() + seconds, abs=1)
+        else:
+            getattr(deadline, step)()
+            assert deadline.due == math.inf
+    deadline.close()
+    assert times == expected
 
 
-class Timed:
-    """A deadline that notes when it expires, in seconds from its making."""
+@on_a_loop
+async def test_deadline_may_be_set_as_it_expires() -> None:
+    def expired() -> None:
+        times.append(round(loop.time() - began))
+        if len(times) == 1:
+            deadline.set(60)
 
-    def __init__(self) -> None:
-        self.deadline = Deadline(asyncio.get_running_loop(), self.note)
-        self.began = time.monotonic()
-        self.times: list[float] = []
-        #: Seconds to set when it expires.
-        self.again: list[float] = []
-
-    def note(self) -> None:
-        self.times.append(time.monotonic() - self.began)
-        if self.again:
-            self.deadline.set(self.again.pop())
-
-
-def run(runner: asyncio.Runner, main: Callable[[Timed], Awaitable[None]]) -> list[float]:
-    """When a deadline expires, of which ``main`` makes use."""
-
-    async def noted() -> list[float]:
-        timed = Timed()
-        await main(timed)
-        await asyncio.sleep(4 * STEP)
-        timed.deadline.close()
-        return timed.times
-
-    return runner.run(noted())
+    loop = asyncio.get_running_loop()
+    began, times = loop.time(), list[float]()
+    deadline = Deadline(loop, expired)
+    deadline.set(60)
+    for _ in range(4):
+        await pass_time(30)
+    assert times == [60, 120]
 
 
-def test_it_expires_once(runner: asyncio.Runner) -> None:
-    async def main(timed: Timed) -> None:
-        timed.deadline.set(STEP)
-
-    (first,) = run(runner, main)
-    assert first >= STEP - EARLY
-
-
-def test_it_may_be_set_where_it_expires(runner: asyncio.Runner) -> None:
-    async def main(timed: Timed) -> None:
-        timed.again.append(STEP)
-        timed.deadline.set(STEP)
-
-    first, second = run(runner, main)
-    assert first >= STEP - EARLY
-    assert second - first >= STEP - EARLY
-
-
-def test_moved_later_it_does_not_expire_before(runner: asyncio.Runner) -> None:
-    async def main(timed: Timed) -> None:
-        for _ in range(20):
-            timed.deadline.set(STEP)
-            await asyncio.sleep(STEP / 20)
-        timed.deadline.set(2 * STEP)
-
-    (first,) = run(runner, main)
-    assert first >= 3 * STEP - EARLY
-
-
-def test_moving_it_later_makes_no_timer() -> None:
+def test_moving_a_deadline_later_makes_no_timer() -> None:
     made: list[asyncio.TimerHandle] = []
 
     class Loop(asyncio.SelectorEventLoop):
@@ -113,86 +97,20 @@ def test_moving_it_later_makes_no_timer() -> None:
         runner.run(main())
 
 
-def test_moved_earlier_it_expires_then(runner: asyncio.Runner) -> None:
-    async def main(timed: Timed) -> None:
-        timed.deadline.set(60)
-        timed.deadline.set(30)
-        timed.deadline.set(STEP)
-
-    (first,) = run(runner, main)
-    assert first >= STEP - EARLY
-
-
-def test_cleared_it_does_not_expire(runner: asyncio.Runner) -> None:
-    async def main(timed: Timed) -> None:
-        timed.deadline.set(STEP)
-        timed.deadline.clear()
-
-    assert run(runner, main) == []
-
-
-def test_cleared_it_may_be_set_again(runner: asyncio.Runner) -> None:
-    async def main(timed: Timed) -> None:
-        timed.deadline.set(STEP)
-        timed.deadline.clear()
-        await asyncio.sleep(2 * STEP)
-        timed.deadline.set(STEP)
-        timed.deadline.clear()
-        timed.deadline.set(2 * STEP)
-
-    (first,) = run(runner, main)
-    assert first >= 4 * STEP - EARLY
-
-
-def test_when_it_is_due(runner: asyncio.Runner) -> None:
-    found: list[float] = []
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        expired = asyncio.Event()
-        deadline = Deadline(loop, expired.set)
-        found.append(deadline.due)
-        before = loop.time()
-        deadline.set(60)
-        assert before + 60 <= deadline.due <= loop.time() + 60
-        deadline.clear()
-        found.append(deadline.due)
-        deadline.set(0.01)
-        await asyncio.wait_for(expired.wait(), 20)
-        found.append(deadline.due)
-        deadline.set(60)
-        deadline.close()
-        found.append(deadline.due)
-
-    runner.run(main())
-    assert found == [math.inf] * 4
-
-
-def test_closed_it_keeps_nothing(runner: asyncio.Runner) -> None:
+@on_a_loop
+async def test_closed_deadline_keeps_no_reference_to_its_callback() -> None:
     class Expires:
         def __call__(self) -> None:
             raise AssertionError
 
-    async def main() -> None:
-        expires = Expires()
-        kept = weakref.ref(expires)
-        deadline = Deadline(asyncio.get_running_loop(), expires)
-        deadline.set(60)
-        del expires
-        assert kept() is not None
-        deadline.close()
-        assert kept() is None
-
-    runner.run(main())
-
-
-def test_closed_it_never_expires(runner: asyncio.Runner) -> None:
-    async def main(timed: Timed) -> None:
-        timed.deadline.set(STEP)
-        timed.deadline.close()
-        timed.deadline.close()
-
-    assert run(runner, main) == []
+    expires = Expires()
+    kept = weakref.ref(expires)
+    deadline = Deadline(asyncio.get_running_loop(), expires)
+    deadline.set(60)
+    del expires
+    assert kept() is not None
+    deadline.close()
+    assert kept() is None
 
 
 @pytest.mark.parametrize(

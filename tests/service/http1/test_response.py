@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 
 import pytest
 
+from support.http.asgi import Answer, ask
+from tensor_round_service.app import create_app
 from tensor_round_service.http1.head import RequestHead, split_head
 from tensor_round_service.http1.response import (
     NO_STORE,
-    NOT_MODIFIED,
     FixedFields,
     Response,
     field_lines,
@@ -18,6 +21,7 @@ from tensor_round_service.http1.response import (
     page_headers,
     request_id_field,
 )
+from tensor_round_service.settings import Settings
 
 FIXED = of_type("text/plain", (b"a", b"b"))
 OWN: list[tuple[bytes, bytes]] = [(b"c", b"d"), (b"e", b"")]
@@ -50,10 +54,6 @@ COMMON = b"x: y\r\n"
 def test_a_head(status: int, close: bool, head: bytes) -> None:
     response = Response(status, FIXED, [b"twelve bytes"], OWN)
     assert head_bytes(response, 12, COMMON, close=close) == head
-
-
-def test_unmodified_content_is_304() -> None:
-    assert NOT_MODIFIED == 304
 
 
 def test_a_new_response_is_no_refusal_and_has_no_owner() -> None:
@@ -105,3 +105,38 @@ def test_a_request_without_a_sane_id_gets_one(ids: list[str]) -> None:
     assert re.fullmatch(rb"[0-9a-f]{16}-[0-9a-f]+", first)
     process, _, number = first.partition(b"-")
     assert second == b"%b-%x" % (process, int(number, 16) + 1)
+
+
+@pytest.fixture(scope="module")
+def page() -> Answer:
+    return ask(create_app(Settings(backend="numpy")), "GET", "/docs")
+
+
+def policy_of(headers: dict[str, str]) -> dict[str, list[str]]:
+    parts = [part.split() for part in headers["content-security-policy"].split(";")]
+    return {name: sources for name, *sources in parts}
+
+
+def test_the_page_may_run_its_own_script_and_no_other(page: Answer) -> None:
+    text = page.content.decode()
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy_of(page.headers)["script-src"] == ["'self'", f"'sha256-{digest}'"]
+
+
+def test_nothing_else_comes_from_anywhere(page: Answer) -> None:
+    policy = policy_of(page.headers)
+    assert policy["default-src"] == ["'none'"]
+    for directive in ("base-uri", "form-action", "frame-ancestors"):
+        assert policy[directive] == ["'none'"]
+    for name, sources in policy.items():
+        allowed = {"'none'", "'self'"} | ({"data:"} if name == "img-src" else set())
+        assert set(sources) <= allowed or name == "script-src"
+    assert "unsafe" not in str(policy)
+    assert page.headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_page_needs_nothing_that_it_may_not_have(page: Answer) -> None:
+    text = page.content.decode()
+    assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", text, re.I)
+    assert not re.search(r"(src|href)=\"(//|[a-z]+:)", text, re.I)
