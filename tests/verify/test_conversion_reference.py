@@ -10,8 +10,9 @@ import pytest
 
 from support.cases.array_cases import Array
 from tensor_round.contract.dtypes import BY_NAME
-from tensor_round_verify.conversions.patterns import cast_operands, trials
-from tensor_round_verify.conversions.reference import cast, divided, quantized
+from tensor_round_verify.conversions.conversion import Quantization
+from tensor_round_verify.conversions.patterns import Operands, cast_operands, trials
+from tensor_round_verify.conversions.reference import cast, divided
 from tensor_round_verify.reference import ROUNDINGS, is_nan
 
 NARROW = ("float8_e4m3fn", "float8_e5m2")
@@ -115,7 +116,8 @@ def test_a_quantization_by_hand() -> None:
     scales = np.ones(7, np.float32).view(np.uint32)
     for point, want in ((0, [-2, 0, 0, 2, 126, 127, -128]), (1, [-1, 1, 1, 3, 127, 127, -128])):
         points = np.full(7, point)
-        got = quantized(x.view(np.uint32), scales, points, "float32", "int8")
+        operands = Operands(x.view(np.uint32), scales, points)
+        got = Quantization("float32", "int8").results(operands)
         assert got.view(np.int8).tolist() == want
 
 

@@ -29,6 +29,8 @@ Complaints = Mapping[Pair, str]
 #: A class of patterns, or of a conversion's operands.
 Kind = PatternClass | ConversionClass
 Row = TypeVar("Row")
+#: From the place of an operand to its index in a tensor.
+IndexOf = Callable[[int], tuple[int, ...]]
 
 
 class Effect(IntFlag):

@@ -6,15 +6,16 @@ nothing is found here that is wrong with a pattern, and everything that is not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensor_round.contract.errors import CannotVerify
 
-from ..reference import Bits, bits_type
+from ..reference import Bits
 from ..report import CallFault, Example
 from ..runtimes.forms import Arrays, Form, Values
 from ..runtimes.runtime import TimedOut, patterns
@@ -27,7 +28,7 @@ REPEATS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class Findings:
     """What was found: faults, and the forms of arrays that the runtime refuses, with reasons."""
 
     faults: tuple[CallFault, ...] = ()
@@ -44,8 +45,22 @@ class Outcome:
     #: How it returned something else than an array of the operand's type and shape.
     returned: str = ""
 
+    @property
+    def why(self) -> str:
+        """Why there are no results."""
+        return self.raised or self.returned
 
-class Caller:
+
+@dataclass(slots=True)
+class Outcomes:
+    """Those of several calls that are not right, by what names a call, and the first example."""
+
+    wrong: dict[Any, Wrong] = field(default_factory=dict)
+    failed: dict[Any, Outcome] = field(default_factory=dict)
+    first: Example | None = None
+
+
+class ArrayForms:
     """Calls a runtime with arrays of every form that it can be given."""
 
     def __init__(self, arrays: Arrays, pool: Pool, dtype: str, differs: Differs) -> None:
@@ -62,7 +77,7 @@ class Caller:
         #: The first call that gave other results when it was repeated.
         self._unsteady: CallFault | None = None
 
-    def calls(self) -> Calls:
+    def findings(self) -> Findings:
         """Try every form; raises :class:`TimedOut`."""
         forms = self._arrays.forms
         if self._arrays.prepare is not None:
@@ -82,8 +97,8 @@ class Caller:
                 step()
         if self._unsteady is not None:
             # Results that change by themselves look as if anything had changed them.
-            return Calls((self._unsteady,))
-        return Calls(tuple(self._faults.values()), tuple(self._refused))
+            return Findings((self._unsteady,))
+        return Findings(tuple(self._faults.values()), tuple(self._refused))
 
     def _repeated(self) -> None:
         """Call with one array again and again; what was returned must stay as it is."""
@@ -93,71 +108,70 @@ class Caller:
             trial.bits[:] = given  # a call may have changed it
             self._wrong(trial, self._called(trial))
         if Form.MEMORY in self._arrays.forms:
-            result = self._round(trial.array)
+            result = self._attempt(self._arrays.round, trial.array)
             before = result.tobytes() if isinstance(result, np.ndarray) else None
-            self._round(self._trials.line(LENGTH).array)
+            self._attempt(self._arrays.round, self._trials.line(LENGTH).array)
             if isinstance(result, np.ndarray) and result.tobytes() != before:
                 self._add("its result is changed by the next call")
 
-    def _round(self, x: Values) -> object:
+    def _attempt(self, function: Callable[..., object], *arrays: Values) -> object:
+        """What a call returns, or its error; raises :class:`TimedOut`."""
         try:
-            return self._arrays.round(x)
+            return function(*arrays)
         except TimedOut:
             raise
-        except CannotVerify:
-            return None
+        except CannotVerify as error:
+            return error
+
+    def _outcomes(self, trials: Iterable[tuple[object, Trial]]) -> Outcomes:
+        """Call once with each, and again where the results are not the known ones."""
+        found = Outcomes()
+        for name, trial in trials:
+            outcome = self._called(trial)
+            if outcome.why:
+                found.failed[name] = outcome
+            elif (wrong := self._wrong(trial, outcome)) is not None:
+                found.wrong[name] = wrong
+                found.first = found.first or self._example(trial, outcome)
+        return found
 
     def _lengths(self) -> None:
         """Arrays of one dimension, with memory that begins where vectors do."""
         tried = self._tried_lengths
-        found: dict[int, Wrong] = {}
-        failed: dict[int, str] = {}
-        first: Example | None = None
-        for length in tried:
-            trial = self._trials.line(length)
-            outcome = self._called(trial)
-            if why := outcome.raised or outcome.returned:
-                failed[length] = why
-            elif (wrong := self._wrong(trial, outcome)) is not None:
-                found[length] = wrong
-                first = first or self._example(trial, outcome)
-        if failed:
-            length, why = next(iter(failed.items()))
+        found = self._outcomes((length, self._trials.line(length)) for length in tried)
+        if found.failed:
+            length, outcome = next(iter(found.failed.items()))
             elements = "element" if length == 1 else "elements"
-            more = f" and {len(failed) - 1} other lengths" if len(failed) > 1 else ""
-            self._add(f"arrays of {length:,} {elements}{more}: {why}")
-        if found:
-            self._add(cause_of_lengths(found, [n for n in tried if n not in failed]), first)
+            others = len(found.failed) - 1
+            more = f" and {others} other lengths" if others else ""
+            self._add(f"arrays of {length:,} {elements}{more}: {outcome.why}")
+        if found.wrong:
+            returned = [n for n in tried if n not in found.failed]
+            self._add(cause_of_lengths(found.wrong, returned), found.first)
 
     def _empty(self) -> None:
-        for trial in self._trials.empty(ranks=self._has_ranks):
-            outcome = self._called(trial)
-            if why := outcome.raised or outcome.returned:
-                shape = "" if trial.array.ndim == 1 else f" {trial.name}"
-                self._add(f"the empty tensor{shape}: {why}")
-                return
+        trials = self._trials.empty(ranks=self._has_ranks)
+        failed = self._outcomes((trial.name, trial) for trial in trials).failed
+        for name, outcome in list(failed.items())[:1]:
+            shape = "" if name == "(0,)" else f" {name}"
+            self._add(f"the empty tensor{shape}: {outcome.why}")
 
     def _starts(self) -> None:
         """Memory that begins elsewhere."""
-        found: list[int] = []
-        failed: list[int] = []
-        why, first = "", None
-        for start in STARTS:
-            trial = self._trials.line(LENGTH, start)
-            outcome = self._called(trial)
-            if outcome.raised or outcome.returned:
-                failed.append(trial.start)
-                why = outcome.raised or outcome.returned
-            elif self._wrong(trial, outcome) is not None:
-                found.append(trial.start)
-                first = first or self._example(trial, outcome)
-        tried = [start * bits_type(self._dtype).itemsize for start in STARTS]
+        trials = [self._trials.line(LENGTH, start) for start in STARTS]
+        found = self._outcomes((trial.start, trial) for trial in trials)
+        tried = [trial.start for trial in trials]
         if not self._is_right(self._trials.line(LENGTH)):
             return  # not for this reason
-        if found:
-            self._add(f"wrong in unaligned memory: {cause_of_starts(found, tried)}", first)
-        if failed:
-            self._add(f"in unaligned memory, {cause_of_starts(failed, tried)}: {why}")
+        if found.wrong:
+            where = cause_of_starts(list(found.wrong), tried)
+            self._add(f"wrong in unaligned memory: {where}", found.first)
+        if found.failed:
+            where, outcome = (
+                cause_of_starts(list(found.failed), tried),
+                [*found.failed.values()][-1],
+            )
+            self._add(f"in unaligned memory, {where}: {outcome.why}")
 
     def _strides(self) -> None:
         self._tried(self._trials.strided(ranks=self._has_ranks), "strided input")
@@ -167,27 +181,18 @@ class Caller:
 
     def _tried(self, trials: Iterable[Trial], called: str) -> bool:
         """Whether views or shapes are right: an error that is raised for these is a refusal."""
-        found: list[str] = []
-        refused: list[str] = []
-        why, form, first = "", "", None
         if not self._is_right(self._trials.line(LENGTH)):
             return False  # so are these, and not for this reason
-        for trial in trials:
-            outcome = self._called(trial)
-            if outcome.raised:
-                refused.append(trial.name)
-                why = outcome.raised
-            elif outcome.returned:
-                found.append(trial.name)
-                form = form or f": {outcome.returned}"
-            elif self._wrong(trial, outcome) is not None:
-                found.append(trial.name)
-                first = first or self._example(trial, outcome)
-        if found:
-            self._add(f"wrong for {called}: {', '.join(found)}{form}", first)
+        found = self._outcomes((trial.name, trial) for trial in trials)
+        refused = {name: outcome for name, outcome in found.failed.items() if outcome.raised}
+        returned = {name: f": {o.why}" for name, o in found.failed.items() if not o.raised}
+        if wrong := [*found.wrong, *returned]:
+            form = next(iter(returned.values()), "")
+            self._add(f"wrong for {called}: {', '.join(wrong)}{form}", found.first)
         if refused:
+            why = [*refused.values()][-1].why
             self._refused.append(f"{called}, {', '.join(refused)}: {why}")
-        return not (found or refused)
+        return not (wrong or refused)
 
     def _into(self) -> None:
         """Round into an array of the caller's, and into the operand."""
@@ -197,12 +202,9 @@ class Caller:
             trial = self._trials.line(LENGTH)
             want = self._pool.results[trial.places]
             out = trial.array if name == "out=x" else np.zeros_like(trial.array)
-            try:
-                self._arrays.into(trial.array, out)
-            except TimedOut:
-                raise
-            except CannotVerify as error:
-                self._refused.append(f"{name}: {error.reason}")
+            result = self._attempt(self._arrays.into, trial.array, out)
+            if isinstance(result, CannotVerify):
+                self._refused.append(f"{name}: {result.reason}")
                 continue
             wrong = self._differs(out.view(want.dtype), want)
             if wrong.any():
@@ -213,12 +215,9 @@ class Caller:
     def _called(self, trial: Trial) -> Outcome:
         """Call once, and see to it that the operand and the memory around it stay."""
         before = trial.room.copy()
-        try:
-            result = self._arrays.round(trial.array)
-        except TimedOut:
-            raise
-        except CannotVerify as error:
-            return Outcome(raised=error.reason)
+        result = self._attempt(self._arrays.round, trial.array)
+        if isinstance(result, CannotVerify):
+            return Outcome(raised=result.reason)
         try:
             got = patterns(result, trial.bits, self._dtype, "it").reshape(trial.places.shape).copy()
         except CannotVerify as error:

@@ -28,21 +28,18 @@ from ..conversions.blocks.quantization import (
     BlockQuantization,
     Blocks,
 )
-from ..conversions.classes import ConversionClass, of_block, of_cast, of_quotient
-from ..conversions.conversion import Cast, Quantization
+from ..conversions.classes import ConversionClass, classes_of
+from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.deviation import NO_REPORT, AnyHow, Deviation, deviated
 from ..conversions.deviations import combinations
 from ..conversions.patterns import Operands, cast_operands, trials
-from ..conversions.reference import cast, quantized
 from ..explain import FEW, Explanation
 from ..reference import FLOATS, ROUNDINGS, Bits, Flags, is_nan
-from ..report import CallFault, Effect, Example, Verdict
+from ..report import CallFault, Effect, Example, IndexOf, Verdict
 from ..runtimes.runtime import Adapter, QuantizeBlocks
 from .tally import Block, Tally
 
 ConversionOperator = Literal["cast", "quantize_linear", "block_quantize", "block_dequantize"]
-#: From the place of an operand to its index in a tensor.
-IndexOf = Callable[[int], tuple[int, ...]]
 
 #: The types that each operator converts from, and those that it converts to.
 _NARROW = ("float32", "float16", "bfloat16")
@@ -130,7 +127,7 @@ def _verdict(runtime: Adapter, how: AnyHow) -> Verdict:
         converted = runtime.cast(how)
         bits = cast_operands(how.source, how.target)
         operands, got = Operands.of_cast(bits), converted(bits)
-    else:
+    elif isinstance(how, Quantization):
         convert = runtime.quantize(how)
         tensors = list(trials(how.source, how.target, per_axis=how.per_axis))
         got = np.concatenate([convert(trial) for trial in tensors])
@@ -206,19 +203,7 @@ def verdict_on(how: AnyHow, operands: Operands, got: Bits, index: IndexOf | None
 
     ``index`` tells where in a tensor an operand is, for those that are one's elements.
     """
-    if isinstance(how, Cast):
-        bits = operands.bits
-        want = cast(bits, how.source, how.target, how.rounding, saturate=how.saturate)
-        codes = of_cast(bits, how.source, how.target)
-    elif isinstance(how, BlockQuantization):
-        want, codes = how.results(operands), of_block(how, operands)
-    elif isinstance(how, BlockDequantization):
-        want = how.results(operands)
-        codes = np.full(want.shape, ConversionClass.REPRESENTABLE, np.uint8)
-        codes[is_nan(how.target, want)] = ConversionClass.NAN
-    else:
-        each = (operands.bits, operands.scales, operands.zero_points, how.source, how.target)
-        want, codes = quantized(*each), of_quotient(*each)
+    want, codes = how.results(operands), classes_of(how, operands)
     wrong = differs(got, want, how.target)
     places = np.flatnonzero(wrong)
     # In one width: the types of operands and results differ.
@@ -230,7 +215,7 @@ def verdict_on(how: AnyHow, operands: Operands, got: Bits, index: IndexOf | None
         given, to = _given(how, operands, place), how.target
         if isinstance(how, BlockQuantization) and operands.zero_points[place] < 0:
             to = f"scale of {how.target}"
-        where = None if index is None else index(place)
+        where = index and index(place)
         return Example(how.source, x, got, want, to=to, given=given, index=where)
 
     explanation = _explained(how, operands, got, wrong)
@@ -276,8 +261,9 @@ def _given(how: AnyHow, operands: Operands, place: int) -> str:
     if not operands.scales.size:
         return ""
     point = int(operands.zero_points[place])
-    if isinstance(how, Cast | Quantization):
-        scale = operands.scales[place : place + 1].view(BY_NAME[how.source].numpy)[0]
+    if isinstance(how, Cast | Quantization | Dequantization):
+        kind = how.target if isinstance(how, Dequantization) else how.source
+        scale = operands.scales[place : place + 1].view(BY_NAME[kind].numpy)[0]
         return f"by scale {scale} and zero point {point}"
     by = "" if how.tensor_scale == 1 else f" and the tensor's {how.tensor_scale:.9g}"
     if isinstance(how, BlockDequantization):

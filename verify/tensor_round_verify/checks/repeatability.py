@@ -37,7 +37,7 @@ class Moved:
     elsewhere: int
 
 
-def steadied(
+def confirmed(
     kernel: RoundBits, bits: Bits, got: Bits, want: Bits, differs: Differs
 ) -> tuple[Bits, Moved | None]:
     """The results for these patterns wherever they are, and the first that was of its place alone.

@@ -19,12 +19,12 @@ from tensor_round.contract.differences.classes import PatternClass, classify
 from ..explain import Explanation, Hypotheses
 from ..patterns import blocks, samples
 from ..reference import FLOATS, WIDTHS, Bits, Flags, is_nan, rounded
-from ..report import CallFault, Example, Verdict, effects
+from ..report import CallFault, Example, IndexOf, Verdict, effects
 from ..runtimes import Runtime
 from ..runtimes.runtime import RoundBits, arrays_of
-from .array_forms import Caller, Calls
+from .array_forms import ArrayForms, Findings
 from .nans import NanBits, nan_bits
-from .repeatability import Moved, steadied
+from .repeatability import Moved, confirmed
 from .sample_arrays import Pool
 from .tally import Block, Tally
 
@@ -39,6 +39,60 @@ _NAN_KINDS = [kind for kind in PatternClass if kind <= PatternClass.QUIET_NAN]
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """The results for a block beside the right ones, and what may explain them."""
+
+    block: Block
+    hypotheses: Hypotheses
+    nans: NanBits
+
+    @classmethod
+    def of(
+        cls, bits: Bits, got: Bits, want: Bits, nans: Nans | None, hypotheses: Hypotheses
+    ) -> Compared:
+        """The results ``got``, of which those left of ``hypotheses`` are kept."""
+        dtype = hypotheses.dtype
+        judged = forgiven(got, want, dtype, nans)
+        # NaNs that are only told are explained too.
+        left = hypotheses.surviving(bits, got if nans is None else judged, want)
+        codes, wrong = classify(bits, dtype, want), np.flatnonzero(judged != want)
+        x, y, z = bits[wrong], judged[wrong], want[wrong]
+        block = Block(codes, wrong, x, y, z, effects(y, z, dtype))
+        return cls(block, left, nan_bits(got, want, dtype))
+
+
+class Sum:
+    """The sum of the blocks of one dtype and direction, which are added in order."""
+
+    def __init__(self, hypotheses: Hypotheses, nans: Nans | None) -> None:
+        self._left = hypotheses
+        self._asked = nans
+        self._tally = Tally()
+        self._nans = NanBits(0, 0, quiet=True)
+
+    def add(self, found: Compared) -> None:
+        """Add the next block."""
+        self._tally.add(found.block)
+        self._nans += found.nans
+        self._left = self._left.both(found.hypotheses)
+
+    def verdict(self, index: IndexOf | None = None) -> Verdict:
+        """The verdict; ``index`` tells where in a tensor an element is."""
+        dtype, explanation, told = self._left.dtype, self._left.explanation(), None
+        if self._asked is None:
+            # Other bits are no fault; what is no NaN at all is, and is explained as one.
+            told = replace(self._nans, models=explanation.nans)
+            is_wrong = self._tally.wrong(_NAN_KINDS)
+            explanation = Explanation(explanation.numbers, told.models if is_wrong else ())
+
+        def example(place: int, x: int, got: int, want: int) -> Example:
+            return Example(dtype, x, got, want, index=index and index(place))
+
+        name = dtype, self._left.rounding
+        return replace(self._tally.verdict(name, ORDER, explanation, example), nans=told)
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """The results for a block: ``got`` as they are wherever the patterns are in an array.
 
@@ -48,9 +102,7 @@ class Judged:
     bits: Bits
     first_got: Bits
     got: Bits
-    block: Block
-    hypotheses: Hypotheses
-    nans: NanBits
+    compared: Compared
     moved: Moved | None
 
 
@@ -79,35 +131,22 @@ class Judges:
         """The verdict on one dtype and direction; raises :class:`NotTaken`."""
         unlocked = self._runtime.kernel(dtype, rounding)
         judged = partial(self._judged, self._locked(unlocked), dtype, rounding)
-        tally = Tally()
         patterns = blocks(dtype, every=every)
         first = samples(dtype) if every and WIDTHS[dtype] == 32 else next(patterns)
         head = judged(None, first)
-        left, nans, moved = head.hypotheses, NanBits(0, 0, quiet=True), head.moved
+        hypotheses, moved = head.compared.hypotheses, head.moved
+        total = Sum(hypotheses, self._nans)
         # With every pattern the hardest come first, uncounted: they select the models for the rest.
         if not (every and WIDTHS[dtype] == 32):
-            tally.add(head.block)
-            nans += head.nans
+            total.add(head.compared)
             self._done(first.nbytes)
-        for found in self._in_order(partial(judged, head.hypotheses), patterns):
-            tally.add(found.block)
-            nans += found.nans
-            left = left.both(found.hypotheses)
+        for found in self._in_order(partial(judged, hypotheses), patterns):
+            total.add(found.compared)
             moved = moved or found.moved
-        calls = self._calls(unlocked, dtype, rounding, head)
-        if moved and not calls.faults:
-            calls = replace(calls, faults=(_of_place(moved, dtype),))
-        explanation = left.explanation()
-        told = None
-        if self._nans is None:
-            explanation, told = nans_told(explanation, nans, tally)
-        verdict = tally.verdict(
-            (dtype, rounding),
-            ORDER,
-            explanation,
-            lambda _, x, got, want: Example(dtype, x, got, want),
-        )
-        return replace(verdict, nans=told, calls=calls.faults, refused=calls.refused)
+        forms = self._array_forms(unlocked, dtype, rounding, head)
+        if moved and not forms.faults:
+            forms = replace(forms, faults=(_of_place(moved, dtype),))
+        return replace(total.verdict(), calls=forms.faults, refused=forms.refused)
 
     def _locked(self, kernel: RoundBits) -> RoundBits:
         """The kernel, for one thread at a time if need be; its results stay as they are."""
@@ -118,7 +157,7 @@ class Judges:
 
         return locked
 
-    def _calls(self, kernel: RoundBits, dtype: str, rounding: str, head: Judged) -> Calls:
+    def _array_forms(self, kernel: RoundBits, dtype: str, rounding: str, head: Judged) -> Findings:
         """What results depend on beside the pattern, of patterns whose results are known."""
         differs = partial(_differs, dtype)
         again = kernel(head.bits)
@@ -126,10 +165,10 @@ class Judges:
         if places.size:
             told = f"differs from call to call: {places.size:,} of {head.bits.size:,} results"
             x, got, want = (int(p[places[0]]) for p in (head.bits, again, head.first_got))
-            return Calls((CallFault(told, Example(dtype, x, got, want)),))
+            return Findings((CallFault(told, Example(dtype, x, got, want)),))
         pool = Pool.of(head.bits, head.got, dtype)
-        calls = Caller(arrays_of(self._runtime, kernel, dtype, rounding), pool, dtype, differs)
-        return calls.calls()
+        arrays = arrays_of(self._runtime, kernel, dtype, rounding)
+        return ArrayForms(arrays, pool, dtype, differs).findings()
 
     def _in_order(
         self, judged: Callable[[Bits], Judged], patterns: Iterable[Bits]
@@ -159,19 +198,13 @@ class Judges:
     ) -> Judged:
         """Judge a block; without ``hypotheses`` it has the hardest patterns of the dtype."""
         first_got, want = kernel(bits), rounded(bits, dtype, rounding)
-        got, moved = steadied(kernel, bits, first_got, want, partial(_differs, dtype))
-        judged = forgiven(got, want, dtype, self._nans)
-        # NaNs that are only told are explained too.
-        told = got if self._nans is None else judged
+        got, moved = confirmed(kernel, bits, first_got, want, partial(_differs, dtype))
         if hypotheses is None:
+            told = got if self._nans is None else forgiven(got, want, dtype, self._nans)
             hypotheses = Hypotheses.of(bits, told, want, dtype, rounding)
-        else:
-            hypotheses = hypotheses.surviving(bits, told, want)
-        nans = nan_bits(got, want, dtype)
-        codes, wrong = classify(bits, dtype, want), np.flatnonzero(judged != want)
-        x, y, z = bits[wrong], judged[wrong], want[wrong]
-        block = Block(codes, wrong, x, y, z, effects(y, z, dtype))
-        return Judged(bits, first_got, got, block, hypotheses, nans, moved)
+        return Judged(
+            bits, first_got, got, Compared.of(bits, got, want, self._nans, hypotheses), moved
+        )
 
 
 def usable_cores() -> int:
@@ -179,15 +212,6 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def nans_told(explanation: Explanation, nans: NanBits, tally: Tally) -> tuple[Explanation, NanBits]:
-    """The explanation of what is wrong, and that of the NaNs that are only told.
-
-    Other bits are no fault; what is no NaN at all is, and is explained as one.
-    """
-    wrong = explanation.nans if tally.wrong(_NAN_KINDS) else ()
-    return Explanation(explanation.numbers, wrong), replace(nans, models=explanation.nans)
 
 
 def _of_place(moved: Moved, dtype: str) -> CallFault:

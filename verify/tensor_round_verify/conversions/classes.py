@@ -9,7 +9,9 @@ import numpy as np
 from tensor_round.contract.differences.classes import Codes, PatternClass, classify
 
 from ..reference import FLOATS, Bits, is_nan, rounded
-from .blocks.quantization import BlockQuantization
+from .blocks.quantization import BlockDequantization, BlockQuantization
+from .conversion import Cast, Dequantization
+from .deviation import AnyHow
 from .patterns import Operands
 from .reference import (
     Integers,
@@ -67,7 +69,22 @@ _PLURALS = {
 }
 
 
-def of_cast(bits: Bits, source: str, target: str) -> Codes:
+def classes_of(how: AnyHow, operands: Operands) -> Codes:
+    """The class of each operand of a conversion, as its number."""
+    if isinstance(how, Cast):
+        return _of_cast(operands.bits, how.source, how.target)
+    if isinstance(how, BlockQuantization):
+        return _of_block(how, operands)
+    if isinstance(how, BlockDequantization):
+        codes = np.full(operands.bits.shape, ConversionClass.REPRESENTABLE, np.uint8)
+        codes[is_nan(how.target, how.results(operands))] = ConversionClass.NAN
+        return codes
+    if isinstance(how, Dequantization):
+        return _of_product(how.integers(operands), operands.scales, how.target)
+    return _of_quotient(operands, how.source, how.target)
+
+
+def _of_cast(bits: Bits, source: str, target: str) -> Codes:
     """The class of each operand of a cast, as its number."""
     fmt = FLOATS[target]
     nearest = encoded(decoded(bits, source), fmt, "ties_to_even")
@@ -81,11 +98,12 @@ def of_cast(bits: Bits, source: str, target: str) -> Codes:
     return _with_specials(codes, bits, source)
 
 
-def of_quotient(bits: Bits, scales: Bits, zero_points: Integers, source: str, target: str) -> Codes:
+def _of_quotient(operands: Operands, source: str, target: str) -> Codes:
     """The class of each operand of a quantization, by its quotient."""
-    quotients = divided(bits, scales, source)
+    bits = operands.bits
+    quotients = divided(bits, operands.scales, source)
     integral = rounded(quotients, source, "ties_to_even")
-    sums = integers_of(integral, source) + zero_points
+    sums = integers_of(integral, source) + operands.zero_points
     least, most = ends(target)
     kinds = classify(quotients, source, integral)
     before = classify(quotients - quotients.dtype.type(1), source, integral)
@@ -98,7 +116,7 @@ def of_quotient(bits: Bits, scales: Bits, zero_points: Integers, source: str, ta
     return _with_specials(codes, bits, source)
 
 
-def of_product(integers: Integers, scales: Bits, source: str) -> Codes:
+def _of_product(integers: Integers, scales: Bits, source: str) -> Codes:
     """The class of each operand of a dequantization, by its product."""
     fmt = FLOATS[source]
     nearest = encoded(products(integers, scales, source), fmt, "ties_to_even")
@@ -111,7 +129,7 @@ def of_product(integers: Integers, scales: Bits, source: str) -> Codes:
     return codes
 
 
-def of_block(how: BlockQuantization, operands: Operands) -> Codes:
+def _of_block(how: BlockQuantization, operands: Operands) -> Codes:
     """The class of each operand of a quantization into blocks, by the scale of its block."""
     numbers, x = how.format.numbers, how.values(operands.bits)
     table = numbers.table

@@ -14,7 +14,7 @@ from tensor_round.contract.dtypes import BY_NAME
 from ..faulty_kernels import exact, half_up
 from ..reference import FLOATS, INTEGER_WIDTHS, Bits, bits_type, rounded
 from .patterns import Operands, Trial
-from .reference import Integers, cast, divided, infinity, integers_of, saturated
+from .reference import Integers, cast, dequantized, divided, infinity, integers_of, saturated
 
 Array = npt.NDArray[Any]
 
@@ -146,4 +146,27 @@ def _last_bits(integers: Integers, target: str) -> Bits:
     return (integers & ((1 << INTEGER_WIDTHS[target]) - 1)).astype(bits_type(target))
 
 
-How = Cast | Quantization
+@dataclass(frozen=True, slots=True)
+class Dequantization:
+    """ONNX's DequantizeLinear: integers less their zero points, times scales of ``target``."""
+
+    source: str
+    target: str
+    rounding: str = "ties_to_even"
+
+    @property
+    def name(self) -> str:
+        """The name in reports: the types."""
+        return f"{self.source} to {self.target}"
+
+    def integers(self, operands: Operands) -> Integers:
+        """The operands less their zero points."""
+        values = operands.bits.view(BY_NAME[self.source].numpy)
+        return values.astype(np.int64) - operands.zero_points
+
+    def results(self, operands: Operands) -> Bits:
+        """The products, each rounded once."""
+        return dequantized(self.integers(operands), operands.scales, self.target)
+
+
+How = Cast | Quantization | Dequantization

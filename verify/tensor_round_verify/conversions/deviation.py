@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from .blocks.quantization import BlockDequantization, BlockHow, BlockQuantization
-from .conversion import Cast, How, Quantization
+from .blocks.quantization import BlockHow
+from .conversion import How
 
 #: A conversion of any kind, and one that keeps its kind.
 AnyHow = How | BlockHow
-Kind = TypeVar("Kind", Cast, Quantization, BlockQuantization, BlockDequantization, AnyHow)
+Kind = TypeVar("Kind", bound=AnyHow)
 NO_REPORT = "no report known"
 
 

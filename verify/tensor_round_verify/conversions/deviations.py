@@ -17,6 +17,7 @@ from tensor_round.contract.dtypes import BY_NAME
 
 from ..reference import FLOATS, Bits, bits_type
 from .blocks.deviations import fitting
+from .blocks.quantization import BlockDequantization, BlockQuantization
 from .conversion import Cast, How, Quantization, Quotient
 from .deviation import NO_REPORT, AnyHow, Deviation, deviated
 from .reference import cast, divided
@@ -161,7 +162,7 @@ QUANTIZATIONS = (
 def _fits(deviation: Deviation, how: How) -> bool:
     if deviation.changes_nothing(how):
         return False
-    if isinstance(how, Quantization):
+    if not isinstance(how, Cast):
         return True
     if "half_for_odd" in deviation.changes:
         return how.target == "bfloat16"
@@ -175,11 +176,11 @@ def _fits(deviation: Deviation, how: How) -> bool:
 
 def combinations(how: AnyHow) -> Iterator[tuple[Deviation, ...]]:
     """Up to three deviations that can occur together, those with the fewest first."""
-    if isinstance(how, Cast | Quantization):
-        table = CASTS if isinstance(how, Cast) else QUANTIZATIONS
-        possible = [deviation for deviation in table if _fits(deviation, how)]
-    else:
+    if isinstance(how, BlockQuantization | BlockDequantization):
         possible = fitting(how)
+    else:
+        table = {Cast: CASTS, Quantization: QUANTIZATIONS}.get(type(how), ())
+        possible = [deviation for deviation in table if _fits(deviation, how)]
     for count in (1, 2, 3):
         for some in itertools.combinations(possible, count):
             if len({deviation.aspect for deviation in some}) == count and _agree(how, some):

@@ -2,8 +2,8 @@
 
 Like the reference of rounding, this module uses no floating-point arithmetic and no code of the
 product. A finite number is a significand and the exponent of its last bit; :func:`encoded` rounds
-it to a format by IEEE 754-2019, sections 4.3 and 7.4. :func:`cast` and :func:`quantized` add the
-rules of ONNX's Cast-25 and QuantizeLinear-25.
+it to a format by IEEE 754-2019, sections 4.3 and 7.4. :func:`cast` adds the rules of ONNX's
+Cast-25, :func:`divided` and :func:`saturated` those of QuantizeLinear-25.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from ..reference import (
     Format,
     bits_type,
     is_nan,
-    rounded,
 )
 
 Integers = npt.NDArray[np.int64]
@@ -198,16 +197,6 @@ def as_bits(values: Any, dtype: str) -> Bits:
     return (
         wide if dtype == "float64" else cast(wide, "float64", dtype, "ties_to_even", saturate=False)
     )
-
-
-def quantized(bits: Bits, scales: Bits, zero_points: Integers, source: str, target: str) -> Bits:
-    """ONNX's QuantizeLinear-25; each element has its own scale, of the operand's type.
-
-    The quotient is rounded to that type, then to an integer, ties to even; the zero point is
-    added to the integer, and the sum saturated.
-    """
-    quotients = rounded(divided(bits, scales, source), source, "ties_to_even")
-    return saturated(integers_of(quotients, source) + zero_points, target)
 
 
 def products(integers: Integers, scales: Bits, source: str) -> Numbers:

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tensor_round.contract.differences.classes import classify
 from tensor_round.contract.differences.document import index_of
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
 
-from ..checks.conversions import SOURCES, TARGETS, differs, effects, verdict_on
-from ..checks.nans import nan_bits
-from ..checks.rounding import ORDER, Nans, forgiven, nans_told
-from ..checks.tally import Block, Tally
-from ..conversions.classes import ConversionClass, of_product
-from ..conversions.conversion import Cast, Quantization
+from ..checks.conversions import SOURCES, TARGETS, verdict_on
+from ..checks.rounding import Compared, Nans, Sum, forgiven
+from ..conversions.conversion import Cast, Dequantization, Quantization
 from ..conversions.patterns import Operands, Trial
-from ..conversions.reference import Integers, dequantized, infinity
-from ..explain import Explanation, Hypotheses
+from ..conversions.reference import Integers, infinity
+from ..explain import Hypotheses
 from ..reference import BLOCK, FLOATS, INTEGER_WIDTHS, WIDTHS, Bits, is_nan, rounded
-from ..report import Example, Verdict
-from ..report import effects as effects_of_rounding
+from ..report import Verdict
 from ..runtimes import Adapter, NotTaken, PythonFunction
 from ..runtimes.command import Program
 from ..runtimes.tensors import Tensor
@@ -101,50 +95,19 @@ def _index(x: Tensor, place: int) -> tuple[int, ...]:
 
 
 def _rounded(x: Tensor, result: Tensor, rounding: str, nans: Nans | None) -> Verdict:
-    dtype, bits = x.dtype, x.bits
-    want = rounded(bits, dtype, rounding)
-    got = forgiven(result.bits, want, dtype, nans)
-    tally = Tally()
-    for start in range(0, bits.size, BLOCK):
-        block = slice(start, start + BLOCK)
-        codes = classify(bits[block], dtype, want[block])
-        places = np.flatnonzero(got[block] != want[block])
-        some = bits[block][places], got[block][places], want[block][places]
-        tally.add(Block(codes, places, *some, effects_of_rounding(*some[1:], dtype)))
-    # NaNs that are only told are explained too.
-    seen = result.bits if nans is None else got
-    explanation = _explanation(bits, seen, want, dtype, rounding)
-    told = None
-    if nans is None:
-        explanation, told = nans_told(explanation, nan_bits(seen, want, dtype), tally)
-    verdict = tally.verdict(
-        (dtype, rounding),
-        ORDER,
-        explanation,
-        lambda place, x_, y, z: Example(dtype, x_, y, z, index=_index(x, place)),
-    )
-    return replace(verdict, nans=told)
-
-
-def _explanation(bits: Bits, got: Bits, want: Bits, dtype: str, rounding: str) -> Explanation:
-    """The models that predict every result on the tensor."""
-    nan, wrong = is_nan(dtype, bits), got != want
-    if not wrong.any():
-        return Explanation((), ())
+    bits, got, want = x.bits, result.bits, rounded(x.bits, x.dtype, rounding)
+    told = got if nans is None else forgiven(got, want, x.dtype, nans)
+    nan, wrong = is_nan(x.dtype, bits), told != want
     others = np.flatnonzero(~wrong)
     # Every kind of fault is among the first, as hypotheses need it.
-    some = np.concatenate(
-        [
-            np.flatnonzero(wrong & ~nan)[:FEW],
-            np.flatnonzero(wrong & nan)[:FEW],
-            others[:: max(1, others.size // FEW)],
-        ]
-    )
-    left = Hypotheses.of(bits[some], got[some], want[some], dtype, rounding)
+    first = (np.flatnonzero(wrong & ~nan)[:FEW], np.flatnonzero(wrong & nan)[:FEW])
+    some = np.concatenate([*first, others[:: max(1, others.size // FEW)]])
+    left = Hypotheses.of(bits[some], told[some], want[some], x.dtype, rounding)
+    total = Sum(left, nans)
     for start in range(0, bits.size, BLOCK):
         block = slice(start, start + BLOCK)
-        left = left.surviving(bits[block], got[block], want[block])
-    return left.explanation()
+        total.add(Compared.of(bits[block], got[block], want[block], nans, left))
+    return total.verdict(partial(_index, x))
 
 
 def _quantized(operands: Sequence[Tensor], got: Tensor, axis: int) -> Verdict:
@@ -164,23 +127,8 @@ def _dequantized(operands: Sequence[Tensor], got: Tensor, axis: int) -> Verdict:
     if x.dtype not in TARGETS["quantize_linear"] or got.dtype not in SOURCES["quantize_linear"]:
         raise NoRule(f"no rule is known here for {x.dtype} to {got.dtype}")
     _check_scales(operands[1], got.dtype)
-    integers = _integers(x) - points
-    want = dequantized(integers, scales, got.dtype)
-    places = np.flatnonzero(differs(got.bits, want, got.dtype))
-    some = [bits[places].astype(np.uint64) for bits in (x.bits, got.bits, want)]
-    tally = Tally()
-    codes = of_product(integers, scales, got.dtype)
-    tally.add(Block(codes, places, some[0], some[1], some[2], effects(some[1], some[2])))
-
-    def example(place: int, x_: int, y: int, z: int) -> Example:
-        scale = scales[place : place + 1].view(BY_NAME[got.dtype].numpy)[0]
-        given = f"by scale {scale} and zero point {points[place]}"
-        where = _index(x, place)
-        return Example(x.dtype, x_, y, z, to=got.dtype, given=given, index=where)
-
-    name = f"{x.dtype} to {got.dtype}", "ties_to_even"
-    explanation = Explanation(None if places.size else (), ())
-    return tally.verdict(name, tuple(ConversionClass), explanation, example)
+    how = Dequantization(x.dtype, got.dtype)
+    return verdict_on(how, Operands(x.bits, scales, points), got.bits, partial(_index, x))
 
 
 def _scaled(operands: Sequence[Tensor], axis: int) -> tuple[Tensor, Bits, Integers]:
