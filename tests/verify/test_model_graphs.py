@@ -228,7 +228,7 @@ def test_elements_of_types_that_npy_has_no_name_for(tmp_path: Path) -> None:
         def run(self, *_: Any, **__: Any) -> tuple[str, dict[str, Tensor]]:
             raise NotImplementedError
 
-    graph = Nothing(Path("m"), (), (), [Declared(("x",), np.dtype(ml_dtypes.bfloat16))])
+    graph = Nothing(Path("m"), (), [Declared(("x",), np.dtype(ml_dtypes.bfloat16))])
     x = np.array([1.5, -0.0], ml_dtypes.bfloat16)
     np.savez(tmp_path / "x.npz", x=x)
     with np.load(tmp_path / "x.npz") as saved:

@@ -90,7 +90,7 @@ def run(cases: Sequence[NodeCase], runtimes: Sequence[str]) -> Iterator[Found]:
 def _expected(case: NodeCase, graph: OnnxGraph) -> Found:
     about = (case.name, case.operator, SUITE)
     if not graph.nodes:
-        told = graph.unjudged[0].why if graph.unjudged else "nothing is rounded"
+        told = graph.lacking[0].why if graph.lacking else "nothing is rounded"
         return Found(*about, None, told)
     (node,) = graph.nodes
     operands = [Tensor.of(case.inputs[name]) for name in node.inputs]

@@ -21,7 +21,8 @@ from .baseline import Baseline, complaints
 from .checks.verification import verify
 from .comparison import Comparison, compare
 from .explain import Explanation
-from .graphs.report import ModelReport, NodeLacking, NodeVerdict
+from .graphs.graph import NodeLacking
+from .graphs.report import ModelReport, NodeVerdict
 from .graphs.verification import verify_model
 from .models import MODELS, Model
 from .patterns import blocks, edges, random_patterns, samples

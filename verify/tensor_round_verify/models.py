@@ -24,6 +24,7 @@ Aspect = Literal["formula", "path", "zeros", "nans"]
 Fits = Callable[[str, str], bool]
 
 _NO_REPORT = "no report known"
+_SATURATING = "conversions of ARM, of CUDA, and of Rust"
 
 
 def _floats(dtype: str, _: str) -> bool:
@@ -220,31 +221,18 @@ ZEROS = (
     ),
 )
 #: They stand in place of a change of zeros: integers have no -0.0.
-INTEGERS = (
-    *(
-        Model(
-            f"through int{width}",
-            "zeros",
-            f"the result is converted to int{width} and back: -0.0 is lost, and what does not fit "
-            f"becomes -2^{width - 1}",
-            f"x86's conversions, NumPy's astype(int{width}) there",
-            faulty.through_integers(width, saturates=False),
-            faulty.exceeds_int32 if width == 64 else _with_infinity,
-        )
-        for width in (32, 64)
-    ),
-    *(
-        Model(
-            f"through int{width} saturated",
-            "zeros",
-            f"the result is converted to int{width} and back: -0.0 is lost, and what does not fit "
-            "becomes the nearest integer",
-            "conversions of ARM, of CUDA, and of Rust",
-            faulty.through_integers(width, saturates=True),
-            faulty.exceeds_int32,
-        )
-        for width in (32, 64)
-    ),
+INTEGERS = tuple(
+    Model(
+        f"through int{width}{' saturated' if saturates else ''}",
+        "zeros",
+        f"the result is converted to int{width} and back: -0.0 is lost, and what does not fit "
+        f"becomes {'the nearest integer' if saturates else f'-2^{width - 1}'}",
+        _SATURATING if saturates else f"x86's conversions, NumPy's astype(int{width}) there",
+        faulty.through_integers(width, saturates=saturates),
+        _with_infinity if width == 32 and not saturates else faulty.exceeds_int32,
+    )
+    for saturates in (False, True)
+    for width in (32, 64)
 )
 QUIETED = Model(
     "NaN quieted",
@@ -303,7 +291,7 @@ NUMBERS = tuple(
     for name, value, source, fits in (
         ("-2^31", -(2.0**31), "x86's conversions to int32", _with_infinity),
         ("-2^63", -(2.0**63), "x86's conversions to int64", faulty.exceeds_int32),
-        ("0", 0.0, "conversions of ARM, of CUDA, and of Rust", _floats),
+        ("0", 0.0, _SATURATING, _floats),
     )
 )
 NANS = (QUIETED, PAYLOAD_LOST, PAYLOAD_CUT, *CANONICAL, SIGN_LOST, *NUMBERS)

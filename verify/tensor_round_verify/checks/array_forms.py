@@ -219,7 +219,7 @@ class ArrayForms:
         if isinstance(result, CannotVerify):
             return Outcome(raised=result.reason)
         try:
-            got = patterns(result, trial.bits, self._dtype, "it").reshape(trial.places.shape).copy()
+            got = patterns(result, trial.places.shape, self._dtype, "it").copy()
         except CannotVerify as error:
             return Outcome(returned=error.reason)
         finally:

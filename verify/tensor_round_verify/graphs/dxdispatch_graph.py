@@ -50,7 +50,7 @@ class DxDispatchGraph(Graph):
             dtype = BY_NAME[layout.dtype.name].numpy
             if names[0] not in {declared.names[0] for declared in inputs}:
                 inputs.append(Declared(names, dtype, layout.shape))
-        super().__init__(path, nodes, (), inputs)
+        super().__init__(path, nodes, inputs)
 
     def run(
         self, runtime: Adapter | None, given: Mapping[str, Array], *, outputs: bool

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,12 +70,40 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Unjudged:
-    """A node that rounds and gets no verdict, and the reason."""
+class NodeLacking:
+    """A node on which a runtime gets no verdict, and the reason; every runtime if none is named."""
 
-    name: str
+    node: str
     operator: str
     why: str
+    runtime: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.node}, {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """The operator, who gets no verdict on it, and why."""
+        who = f" by {self.runtime}" if self.runtime else ""
+        return f"{self.operator}: not judged{who}: {self.why}"
+
+    def as_data(self) -> dict[str, Any]:
+        """The row as JSON values."""
+        return {
+            "node": self.node,
+            "operator": self.operator,
+            "runtime": self.runtime or None,
+            "why": self.why,
+        }
+
+
+def row_of(
+    name: str, operator: str, rule: Rule | str | None, inputs: Iterable[str], output: str
+) -> Node | NodeLacking | None:
+    """A node, or why it gets no verdict if there is a sentence for a rule; None without a rule."""
+    if isinstance(rule, str):
+        return NodeLacking(name, operator, rule)
+    return None if rule is None else Node(name, operator, rule, tuple(inputs), output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +127,12 @@ class Graph(abc.ABC):
     """A model in a file."""
 
     def __init__(
-        self,
-        path: Path,
-        nodes: Sequence[Node],
-        unjudged: Sequence[Unjudged],
-        inputs: Sequence[Declared],
+        self, path: Path, rows: Iterable[Node | NodeLacking | None], inputs: Sequence[Declared]
     ) -> None:
         self.path = path
-        self.nodes = tuple(nodes)
-        self.unjudged = tuple(unjudged)
+        found = tuple(rows)
+        self.nodes = tuple(row for row in found if isinstance(row, Node))
+        self.lacking = tuple(row for row in found if isinstance(row, NodeLacking))
         self.inputs = tuple(inputs)
 
     @abc.abstractmethod

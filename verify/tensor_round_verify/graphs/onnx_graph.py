@@ -6,6 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import onnx
+import onnx.inliner
+import onnx.numpy_helper
+
 from tensor_round.contract.errors import CannotVerify
 from tensor_round.contract.operators.dialects.onnx import NUMBERS
 
@@ -18,10 +22,12 @@ from .graph import (
     Dequantizing,
     Graph,
     Node,
+    NodeLacking,
     Quantizing,
     Rounding,
-    Unjudged,
+    Rule,
     cast_rule,
+    row_of,
 )
 
 DIRECTIONS = {"Round": "ties_to_even", "Ceil": "toward_positive", "Floor": "toward_negative"}
@@ -34,27 +40,20 @@ class OnnxGraph(Graph):
     """An ONNX model, read by the onnx package."""
 
     def __init__(self, path: Path) -> None:
-        onnx = _imported(path)
-        self._model = model = _loaded(onnx, path)
-        self._types = _types(onnx, model)
+        self._model = model = _loaded(path)
+        self._types = _types(model)
         self._constants = {
             tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer
         }
-        nodes: list[Node] = []
-        unjudged: list[Unjudged] = []
+        rows: list[Node | NodeLacking | None] = []
         for node in model.graph.node:
-            found = self._read(onnx, node)
-            if isinstance(found, Node):
-                nodes.append(found)
-            elif found is not None:
-                unjudged.append(found)
-            unjudged += _inner(node, f"it is in the body of {_label(node)}")
+            rows += [self._read(node), *_inner(node, f"it is in the body of {_label(node)}")]
         inputs = [
-            Declared((value.name,), _numpy_type(onnx, value))
+            Declared((value.name,), _numpy_type(value))
             for value in model.graph.input
             if value.name not in self._constants
         ]
-        super().__init__(path, nodes, unjudged, inputs)
+        super().__init__(path, rows, inputs)
 
     def run(
         self, runtime: Adapter | None, given: Mapping[str, Array], *, outputs: bool
@@ -83,14 +82,14 @@ class OnnxGraph(Graph):
             raise CannotVerify(f"{self.path} is too large: {first_line(error)}") from error
         return serialized
 
-    def _read(self, onnx: Any, node: Any) -> Node | Unjudged | None:
+    def _read(self, node: Any) -> Node | NodeLacking | None:
         if node.op_type not in JUDGED:
             return None
         label = _label(node)
         if node.domain not in ("", "ai.onnx"):
-            return Unjudged(label, node.op_type, f"it is of the domain {node.domain}")
+            return NodeLacking(label, node.op_type, f"it is of the domain {node.domain}")
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-        rule: Rounding | Casting | Quantizing | Dequantizing | str | None
+        rule: Rule | str | None
         operator = node.op_type
         if operator in DIRECTIONS:
             rule = Rounding(DIRECTIONS[operator])
@@ -110,13 +109,9 @@ class OnnxGraph(Graph):
             rule = Quantizing(attributes.get("axis", 1), target)
         else:
             rule = Dequantizing(attributes.get("axis", 1))
-        if rule is None:
-            return None
-        if isinstance(rule, str):
-            return Unjudged(label, operator, rule)
         # The second input of CastLike has a type alone.
         inputs = node.input[:1] if isinstance(rule, Casting) else node.input
-        return Node(label, operator, rule, tuple(inputs), node.output[0])
+        return row_of(label, operator, rule, inputs, node.output[0])
 
 
 def _cast(source: str, target: str, saturate: bool) -> Casting | str | None:
@@ -126,19 +121,7 @@ def _cast(source: str, target: str, saturate: bool) -> Casting | str | None:
     return cast_rule(source, target, saturate=saturate and target.startswith("float8"))
 
 
-def _imported(path: Path) -> Any:
-    try:
-        import onnx
-        import onnx.inliner
-        import onnx.numpy_helper
-    except ImportError as error:
-        raise CannotVerify(
-            f"{path} is read by the onnx package ({first_line(error)}); pip install onnx"
-        ) from error
-    return onnx
-
-
-def _loaded(onnx: Any, path: Path) -> Any:
+def _loaded(path: Path) -> Any:
     """The model with its external data, and with its functions in place."""
     try:
         model = onnx.load(path)
@@ -149,7 +132,7 @@ def _loaded(onnx: Any, path: Path) -> Any:
         raise CannotVerify(f"{path} is no ONNX model: {first_line(error)}") from error
 
 
-def _types(onnx: Any, model: Any) -> dict[str, str]:
+def _types(model: Any) -> dict[str, str]:
     """The types of values by their names, as far as onnx can infer them."""
     try:
         graph = onnx.shape_inference.infer_shapes(model).graph
@@ -163,7 +146,7 @@ def _types(onnx: Any, model: Any) -> dict[str, str]:
     return {name: _DTYPES.get(number, "other") for name, number in numbers.items() if number}
 
 
-def _numpy_type(onnx: Any, value: Any) -> Any:
+def _numpy_type(value: Any) -> Any:
     """The NumPy type of an input; None if it is no tensor."""
     number = value.type.tensor_type.elem_type
     return onnx.helper.tensor_dtype_to_np_dtype(number) if number else None
@@ -174,11 +157,11 @@ def _label(node: Any) -> str:
     return str(node.name or next(iter(node.output), ""))
 
 
-def _inner(node: Any, why: str) -> Iterator[Unjudged]:
+def _inner(node: Any, why: str) -> Iterator[NodeLacking]:
     """The nodes in the bodies of a node, which is a loop or a branch."""
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             for inner in graph.node:
                 if inner.op_type in JUDGED - {"Cast", "CastLike"}:
-                    yield Unjudged(_label(inner), inner.op_type, why)
+                    yield NodeLacking(_label(inner), inner.op_type, why)
                 yield from _inner(inner, why)

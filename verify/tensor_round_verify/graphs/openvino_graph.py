@@ -15,7 +15,7 @@ from tensor_round.contract.operators.dialects.openvino import DTYPES, MODES
 from ..runtimes import Adapter, NotTaken, open_runtime
 from ..runtimes.openvino import OpenVINO
 from ..runtimes.tensors import Array, Tensor
-from .graph import Casting, Declared, Graph, Node, Rounding, Unjudged, cast_rule
+from .graph import Casting, Declared, Graph, Node, NodeLacking, Rounding, cast_rule, row_of
 
 DIRECTIONS = {"Ceiling": "toward_positive", "Floor": "toward_negative"}
 #: Operators with bodies.
@@ -29,19 +29,11 @@ class OpenVINOGraph(Graph):
     def __init__(self, path: Path) -> None:
         self._reader = _opened(path)
         model = self._reader.read(path)
-        nodes: list[Node] = []
-        unjudged: list[Unjudged] = []
-        for op in model.get_ordered_ops():
-            found = _read(op)
-            if isinstance(found, Node):
-                nodes.append(found)
-            elif found is not None:
-                unjudged.append(found)
         inputs = [
             Declared(_names(parameter), _numpy_type(parameter))
             for parameter in model.get_parameters()
         ]
-        super().__init__(path, nodes, unjudged, inputs)
+        super().__init__(path, map(_read, model.get_ordered_ops()), inputs)
 
     def run(
         self, runtime: Adapter | None, given: Mapping[str, Array], *, outputs: bool
@@ -65,7 +57,7 @@ def _opened(path: Path) -> OpenVINO:
     return runtime
 
 
-def _read(op: Any) -> Node | Unjudged | None:
+def _read(op: Any) -> Node | NodeLacking | None:
     kind, name = op.get_type_name(), op.get_friendly_name()
     rule: Rounding | Casting | str | None = None
     operator = kind
@@ -81,11 +73,7 @@ def _read(op: Any) -> Node | Unjudged | None:
         rule, operator = cast_rule(source, target, saturate=False), f"Convert to {target}"
     elif kind in _BODIES:
         rule = "its body is not looked into"
-    if rule is None:
-        return None
-    if isinstance(rule, str):
-        return Unjudged(name, operator, rule)
-    return Node(name, operator, rule, (f"input {name}",), f"output {name}")
+    return row_of(name, operator, rule, (f"input {name}",), f"output {name}")
 
 
 def _name_of(element: Any) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..report import Example, Verdict
-from .graph import Node, Unjudged
+from .graph import Node, NodeLacking
 
 #: Wrong elements that the text shows of each verdict.
 FIRST = 3
@@ -67,39 +67,6 @@ class NodeVerdict:
             "right": self.right,
             "first": [example.as_data() for example in self.first],
             **self.verdict.as_data(),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class NodeLacking:
-    """A node on which a runtime gets no verdict, and the reason; every runtime if none is named."""
-
-    node: str
-    operator: str
-    why: str
-    runtime: str = ""
-
-    @classmethod
-    def of(cls, unjudged: Unjudged) -> NodeLacking:
-        """A node that gets no verdict by any runtime."""
-        return cls(unjudged.name, unjudged.operator, unjudged.why)
-
-    def __str__(self) -> str:
-        return f"{self.node}, {self.reason}"
-
-    @property
-    def reason(self) -> str:
-        """The operator, who gets no verdict on it, and why."""
-        who = f" by {self.runtime}" if self.runtime else ""
-        return f"{self.operator}: not judged{who}: {self.why}"
-
-    def as_data(self) -> dict[str, Any]:
-        """The row as JSON values."""
-        return {
-            "node": self.node,
-            "operator": self.operator,
-            "runtime": self.runtime or None,
-            "why": self.why,
         }
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,17 @@ from tensor_round.contract.quoting import not_accepted
 from ..checks.rounding import NANS, Nans
 from ..runtimes import TIMEOUT, Adapter, NotTaken, PythonFunction, open_runtime
 from ..runtimes.function import Function
+from ..runtimes.runtime import first_line
 from ..runtimes.tensors import Array, Tensor
-from .dxdispatch_graph import DxDispatchGraph
-from .graph import Graph, Node
+from .graph import Graph, Node, NodeLacking
 from .judging import NoRule, alone, verdict_of
-from .onnx_graph import OnnxGraph
-from .openvino_graph import OpenVINOGraph
-from .report import ModelReport, NodeLacking, NodeVerdict
+from .report import ModelReport, NodeVerdict
 
-#: The graphs of models, by the end of their files' names.
-MODELS: Mapping[str, Callable[[Path], Graph]] = {
-    ".onnx": OnnxGraph,
-    ".xml": OpenVINOGraph,
-    ".json": DxDispatchGraph,
+#: The graphs of models, by the end of their files' names: modules and classes.
+MODELS = {
+    ".onnx": ("onnx_graph", "OnnxGraph"),
+    ".xml": ("openvino_graph", "OpenVINOGraph"),
+    ".json": ("dxdispatch_graph", "DxDispatchGraph"),
 }
 
 
@@ -75,7 +74,7 @@ def verify_model(
         rows = _Rows(graph, given, nans)
         for adapter in opened:
             rows.add(adapter)
-    lacking = [*map(NodeLacking.of, graph.unjudged), *rows.lacking]
+    lacking = [*graph.lacking, *rows.lacking]
     if not rows.verdicts:
         raise CannotVerify(f"{path}: no verdict: {lacking[0]}")
     return ModelReport(str(path), tuple(rows.verdicts), tuple(lacking))
@@ -153,13 +152,17 @@ def _opened(runtime: str | Function, timeout: float) -> Adapter:
 
 
 def _graph(path: Path) -> Graph:
-    make = MODELS.get(path.suffix.lower())
-    if make is None:
+    if path.suffix.lower() not in MODELS:
         raise CannotVerify(f"{path} is no model: its name ends in none of {', '.join(MODELS)}")
     if not path.is_file():
         raise CannotVerify(f"there is no file {path}")
-    graph = make(path)
-    if not graph.nodes and not graph.unjudged:
+    module, name = MODELS[path.suffix.lower()]
+    try:
+        graph: Graph = getattr(importlib.import_module(f".{module}", __package__), name)(path)
+    except ImportError as error:
+        told = f"{path} is read by the onnx package ({first_line(error)}); pip install onnx"
+        raise CannotVerify(told) from error
+    if not graph.nodes and not graph.lacking:
         raise CannotVerify(f"{path} has no node that rounds")
     return graph
 

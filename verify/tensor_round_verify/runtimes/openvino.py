@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import CannotVerify
@@ -19,7 +16,7 @@ from ..conversions.conversion import Cast
 from ..reference import WIDTHS
 from .forms import Form, Values
 from .runtime import Adapter, NotTaken, RoundBits, plain, version
-from .tensors import Array, Tensor, infer, of_openvino
+from .tensors import Array, Tensor, for_openvino, infer, of_openvino
 
 MODES = {rounding.value: mode for mode, rounding in dialect.MODES.items()}
 
@@ -72,7 +69,7 @@ class OpenVINO(Adapter):
             # Inputs that no result depends on are gone, as is one of which only the type counts.
             left = {name for port in read.inputs for name in port.get_names()}
             request = self.infer_request(read)
-            infer(request, {name: array for name, array in given.items() if name in left})
+            self._infer(request, {name: array for name, array in given.items() if name in left})
             return {name: of_openvino(request.get_tensor(name)) for name in names}
 
     def run_ir(
@@ -97,7 +94,7 @@ class OpenVINO(Adapter):
                 )
             model.add_results(results)
             request = self.infer_request(model)
-            infer(request, given)
+            self._infer(request, given)
             found = [of_openvino(tensor) for tensor in request.output_tensors[first:]]
         return dict(zip(names, found, strict=True))
 
@@ -107,6 +104,11 @@ class OpenVINO(Adapter):
             return self._core.read_model(path)
         except Exception as error:  # of classes that the bindings do not document
             raise CannotVerify(f"{path} is no model: {self._told(error)}") from error
+
+    def _infer(self, request: Any, given: Mapping[str, Array]) -> None:
+        for name, array in given.items():
+            request.set_tensor(name, for_openvino(array))
+        infer(request)
 
     def infer_request(self, model: Any) -> Any:
         """An infer request of a model, compiled for the device."""
@@ -135,16 +137,12 @@ class OpenVINO(Adapter):
             raise NotTaken(self._told(error)) from error
 
         def rounds(x: Values) -> Values:
-            given = openvino.Tensor(element, openvino.Shape(list(x.shape)))
-            given.data.view(np.uint8).reshape(-1)[:] = np.ravel(x).view(np.uint8)
-            request.set_input_tensor(given)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # NumPy warns of converted NaNs
-                request.infer()
-            result, own = np.array(request.get_output_tensor().data), BY_NAME[target].numpy
-            if result.nbytes != x.size * own.itemsize:
-                raise CannotVerify(f"{self.name} returned {result.dtype} for {dtype} to {target}")
-            return result.view(own)
+            request.set_input_tensor(for_openvino(x))
+            infer(request)
+            found = of_openvino(request.get_output_tensor())
+            if found.dtype != target:
+                raise CannotVerify(f"{self.name} returned {found.dtype} for {dtype} to {target}")
+            return found.bits.view(BY_NAME[target].numpy).reshape(found.shape)
 
         return rounds
 

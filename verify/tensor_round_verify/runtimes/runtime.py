@@ -157,7 +157,7 @@ class Adapter:
                 result = function(values(bits, dtype))
             if target:
                 return self._converted(result, target, bits.size)
-            return self._patterns(result, bits, dtype)
+            return patterns(result, bits.shape, dtype, self.name)
 
         return kernel
 
@@ -196,20 +196,10 @@ class Adapter:
             raise CannotVerify(f"{self.name} returned {told} for {fmt.name} of shape {shape}")
         return scales.view(np.uint8), codes.view(np.uint8)
 
-    def _patterns(self, result: object, bits: Bits, dtype: str) -> Bits:
-        """The patterns of a result; raises :class:`CannotVerify` for another dtype or shape."""
-        return patterns(result, bits, dtype, self.name)
-
     def _converted(self, found: object, target: str, count: int) -> Bits:
         """The patterns of ``count`` converted elements; raises :class:`CannotVerify` for others."""
-        who = self.converts_by
-        if not isinstance(found, np.ndarray):
-            raise CannotVerify(f"{who} returned {type(found).__name__}, not a NumPy array")
-        own = BY_NAME[target].numpy
-        if found.dtype != own or found.size != count:
-            returned = f"{found.size} of {found.dtype}"
-            raise CannotVerify(f"{who} returned {returned} for {count} to {target}")
-        return np.ascontiguousarray(found).reshape(-1).view(bits_type(target))
+        flat = found.reshape(-1) if isinstance(found, np.ndarray) else found
+        return patterns(flat, (count,), target, self.converts_by)
 
     @contextmanager
     def _failures_of(self, dtype: str) -> Iterator[None]:
@@ -251,16 +241,15 @@ def values(bits: Bits, dtype: str) -> Values:
     return copy.view(BY_NAME[dtype].numpy)
 
 
-def patterns(result: object, bits: Bits, dtype: str, who: str) -> Bits:
+def patterns(result: object, shape: tuple[int, ...], dtype: str, who: str) -> Bits:
     """The patterns of a result; raises :class:`CannotVerify` for another dtype or shape."""
-    own = BY_NAME[dtype].numpy
     if not isinstance(result, np.ndarray):
         kind = "None" if result is None else f"a {type(result).__name__}"
         raise CannotVerify(f"{who} returned {kind} for a NumPy array of {dtype}")
-    if result.dtype != own or result.shape != bits.shape:
+    if result.dtype != BY_NAME[dtype].numpy or result.shape != shape:
         returned = f"{result.dtype} of shape {result.shape}"
-        raise CannotVerify(f"{who} returned {returned} for {dtype} of shape {bits.shape}")
-    return np.ascontiguousarray(result).view(bits.dtype)
+        raise CannotVerify(f"{who} returned {returned} for {dtype} of shape {shape}")
+    return np.ascontiguousarray(result).view(bits_type(dtype))
 
 
 def probed(kernel: RoundBits, dtype: str) -> RoundBits:

@@ -85,20 +85,22 @@ def _of_ort_value(value: Any) -> Tensor:
     return Tensor.of_bytes(dtype, shape, value.numpy().tobytes())
 
 
-def infer(request: Any, given: Mapping[str, Array]) -> None:
-    """Run an infer request of OpenVINO on these inputs, by their names."""
+def for_openvino(array: Array) -> Any:
+    """A tensor of OpenVINO with the elements of an array."""
     import openvino
 
-    for name, array in given.items():
-        packed = np.asarray(array, order="C")
-        if is_named_by_numpy(packed):
-            request.set_tensor(name, openvino.Tensor(packed))
-            continue
-        tensor = Tensor.of(packed)
-        element = getattr(openvino.Type, name_in(openvino_names.DTYPES, tensor.dtype))
-        own = openvino.Tensor(element, openvino.Shape(list(tensor.shape)))
-        own.data.view(np.uint8).reshape(-1)[:] = tensor.bits.view(np.uint8)
-        request.set_tensor(name, own)
+    packed = np.asarray(array, order="C")
+    if is_named_by_numpy(packed):
+        return openvino.Tensor(packed)
+    tensor = Tensor.of(packed)
+    element = getattr(openvino.Type, name_in(openvino_names.DTYPES, tensor.dtype))
+    own = openvino.Tensor(element, openvino.Shape(list(tensor.shape)))
+    own.data.view(np.uint8).reshape(-1)[:] = tensor.bits.view(np.uint8)
+    return own
+
+
+def infer(request: Any) -> None:
+    """Run an infer request of OpenVINO on its inputs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy warns of converted NaNs
         request.infer()

@@ -30,7 +30,28 @@ _NV_RULES = {"even": "ties_to_even", "floor": "toward_zero", "ceil": "toward_pos
 
 
 @dataclass(frozen=True, slots=True)
-class BlockQuantization:
+class _Blocks:
+    """A conversion to or from a block format, whose scales are relative to ``tensor_scale``."""
+
+    source: str
+    target: str
+    rounding: str = "ties_to_even"
+    tensor_scale: float = 1.0
+
+    @property
+    def format(self) -> BlockFormat:
+        """The block format."""
+        return FORMATS[self.target if self.target in FORMATS else self.source]
+
+    @property
+    def name(self) -> str:
+        """The name in reports: the types, and whether there is a scale of the tensor."""
+        more = "" if self.tensor_scale == 1 else ", with a tensor scale"
+        return f"{self.source} to {self.target}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockQuantization(_Blocks):
     """A quantization into blocks: of each operand, and of the amax of each block.
 
     Operands have amax in ``scales``, and the code of the stored scale in ``zero_points``: -1 where
@@ -38,10 +59,6 @@ class BlockQuantization:
     scales of NVFP4 are relative to a float32 of the tensor.
     """
 
-    source: str
-    target: str
-    rounding: str
-    tensor_scale: float = 1.0
     element_rounding: str = "ties_to_even"
     amax_in: str = ""
     scale_in_float32: bool = False
@@ -55,17 +72,6 @@ class BlockQuantization:
     subnormals: str = "kept"
     zeros: str = "kept"
     numbers: Numbers | None = None
-
-    @property
-    def format(self) -> BlockFormat:
-        """The format of the results."""
-        return FORMATS[self.target]
-
-    @property
-    def name(self) -> str:
-        """The name in reports: the types, and whether there is a scale of the tensor."""
-        more = "" if self.tensor_scale == 1 else ", with a tensor scale"
-        return f"{self.source} to {self.target}{more}"
 
     def results(self, operands: Operands) -> Bits:
         """The codes for these operands."""
@@ -144,16 +150,12 @@ class BlockQuantization:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockDequantization:
+class BlockDequantization(_Blocks):
     """The numbers of blocks: ``source`` is their format, ``target`` the type of the results.
 
     Operands have the codes of elements in ``bits``, and those of their scales in ``scales``.
     """
 
-    source: str
-    target: str
-    rounding: str = "ties_to_even"
-    tensor_scale: float = 1.0
     least: str = ""
     nan: float = np.nan
     scale_in_result: bool = False
@@ -161,17 +163,6 @@ class BlockDequantization:
     subnormals: float = 1.0
     zeros: str = "kept"
     numbers: Numbers | None = None
-
-    @property
-    def format(self) -> BlockFormat:
-        """The format of the operands."""
-        return FORMATS[self.source]
-
-    @property
-    def name(self) -> str:
-        """The name in reports: the types, and whether there is a scale of the tensor."""
-        more = "" if self.tensor_scale == 1 else ", with a tensor scale"
-        return f"{self.source} to {self.target}{more}"
 
     def results(self, operands: Operands) -> Bits:
         """The patterns of the numbers."""
