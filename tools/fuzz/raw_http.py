@@ -13,13 +13,14 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from stress.report import Report
 from support.services.server import Service, tracebacks
 from tensor_round.contract.errors import REFUSALS
 
 from . import mutation, seeds
+from .mixes.drawing import Source
+from .mixes.messages import Fault, Response, read
+from .mixes.valid import small
 
 #: Requests between two valid ones.
 BATCH = 100
@@ -34,13 +35,6 @@ OPTIONS = ("--receive-timeout", "0.5", "--max-tensor-bytes", "64MiB")
 STATUSES = {kind.status for kind in REFUSALS.values() if kind.status < 500} | {100, 200, 503}
 #: What may not be shown to anybody.
 SECRETS = (b"Traceback", b".py", b"0x7f", b"/home", b"site-packages")
-VALID = seeds.request(
-    "/round",
-    seeds.X.tobytes(),
-    f"Operator-Descriptor: {json.dumps(seeds.DESCRIPTORS[0])}",
-    "Connection: close",
-)
-RIGHT = np.rint(seeds.X).tobytes()
 
 
 @dataclass
@@ -53,59 +47,43 @@ class Findings:
     slowest: float = 0.0
 
 
-async def exchange(port: int, message: bytes) -> bytes:
-    """What the service sends for these bytes, until it closes or the first response is complete."""
+async def exchange(port: int, message: bytes) -> Response | None:
+    """The first final response to these bytes, or what of it came before the connection ended."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    response = b""
+    received, is_over = bytearray(), False
     try:
         writer.write(message)
         async with asyncio.timeout(TIMEOUT):
-            while not is_complete(response) and (more := await reader.read(1 << 16)):
-                response += more
+            while not is_over:
+                if found := read(received):
+                    if found[0].status >= 200:
+                        return found[0]
+                    del received[: found[1]]
+                    continue
+                more = await reader.read(1 << 16)
+                received += more
+                is_over = not more
     except ConnectionError:
         pass  # what came before counts
     finally:
         writer.transport.abort()
-    return response
+    found = read(received, is_over=True)
+    return found and found[0]
 
 
-def is_complete(response: bytes) -> bool:
-    """Whether a final response with its content is there."""
-    head, end, content = response.partition(b"\r\n\r\n")
-    if not end:
-        return False
-    if head.startswith(b"HTTP/1.1 100"):
-        return is_complete(content)
-    fields = head.lower().split(b"\r\n")
-    for line in fields:
-        if line.startswith(b"content-length:"):
-            return len(content) >= int(line[15:])
-    return content.endswith(b"0\r\n\r\n")
-
-
-def complaint(response: bytes, message: bytes) -> str | None:
-    """What is wrong with the response to a message; None if nothing is, also if there is none.
-
-    What the message says may be said back.
-    """
-    while response.startswith(b"HTTP/1.1 100 Continue\r\n\r\n"):
-        response = response.partition(b"\r\n\r\n")[2]
-    if not response:
-        return None
-    head, _, content = response.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 "):
-        return "no HTTP"
-    status = int(head[9:12])
+def complaint(response: Response, message: bytes) -> str | None:
+    """What is wrong with the response to a message, which may say back what that says."""
+    status, fields = response.status, response.fields
+    # A response to HEAD has no content, so another may follow.
+    content = response.content.partition(b"HTTP/1.1 ")[0]
     if status not in STATUSES and not (status == 501 and b"shared memory" in content):
         return f"status {status}"
-    if status == 503 and b"retry-after:" not in head.lower():
+    if status == 503 and "retry-after" not in fields:
         return "503 without Retry-After"
-    if status < 400:
-        return None
-    if any(secret in content and secret not in message for secret in SECRETS):
+    if status >= 400 and any(secret in content and secret not in message for secret in SECRETS):
         return "the response tells of the inside"
-    if content and b"application/problem+json" in head:
-        problem = json.loads(content.partition(b"HTTP/1.1 ")[0])
+    if content and fields.get("content-type") == "application/problem+json":
+        problem = json.loads(content)
         if REFUSALS[problem["code"]].status != status or problem["status"] != status:
             return f"status {status} with code {problem['code']}"
     return None
@@ -114,25 +92,29 @@ def complaint(response: bytes, message: bytes) -> str | None:
 async def fuzz(port: int, count: int, seed: int, found: Findings) -> Findings:
     """Send so many mutated requests to the service at that port; add what is found."""
     valid = seeds.requests()
-    source = random.Random(seed)
+    source, right = random.Random(seed), Source(seed)
     batches = iter(range(-(-count // BATCH)))
 
     async def mutated(message: bytes) -> None:
         try:
             response = await exchange(port, message)
+            what = response and complaint(response, message)
         except TimeoutError:
-            found.faults.append(f"no response and no end within {TIMEOUT} s to {message[:2000]!r}")
-            return
-        found.statuses[int(response[9:12] or 0)] += 1
-        if what := complaint(response, message):
-            found.faults.append(f"{what}: {response[:400]!r} to {message[:2000]!r}")
+            response, what = None, f"no response and no end within {TIMEOUT} s"
+        except Fault as fault:
+            response, what = None, str(fault)
+        found.statuses[response.status if response else 0] += 1
+        if what:
+            told = response.brief() if response else ""
+            found.faults.append(f"{what}: {told} to {message[:2000]!r}")
 
     async def send_batches() -> None:
         for _ in batches:
             messages = [mutation.mutate(source, source.choice(valid), valid) for _ in range(BATCH)]
             await asyncio.gather(*map(mutated, messages))
-            began = time.perf_counter()
-            if not (await exchange(port, VALID)).endswith(RIGHT):
+            began, request = time.perf_counter(), small(right)
+            response = await exchange(port, request.wire)
+            if response is None or request.complaint(response):
                 found.faults.append("a valid request after a hundred others was not served")
             found.slowest = max(found.slowest, time.perf_counter() - began)
 

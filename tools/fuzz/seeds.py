@@ -14,6 +14,11 @@ from tensor_round.contract.errors import Fault, InvalidDescriptor, problem
 from tensor_round.contract.operators.registry import DIALECTS
 from tensor_round.contract.operators.text import WORDS
 
+from .mixes import refused
+from .mixes.drawing import Source
+from .mixes.messages import bare, composed, not_ok
+from .mixes.valid import VALID
+
 X = np.array([[0.5, 1.5, -2.5], [3.5, -0.3, 1e9]], "<f4")
 
 DESCRIPTORS: list[dict[str, Any]] = [
@@ -136,42 +141,18 @@ def npy_files() -> list[bytes]:
     return files
 
 
-def request(path: str, body: bytes, *lines: str, method: str = "POST") -> bytes:
-    """A request as it goes over the wire."""
-    head = [f"{method} {path} HTTP/1.1", "Host: x", *lines]
-    if body:
-        head.append(f"Content-Length: {len(body)}")
-    return "\r\n".join([*head, "", ""]).encode("latin-1") + body
-
-
 def requests() -> list[bytes]:
-    """Valid requests to every protocol of the service, in all ways of sending a body."""
-    payload = X.tobytes()
-    octets = [f"Operator-Descriptor: {json.dumps(descriptor)}" for descriptor in DESCRIPTORS]
-    infer = "/v2/models/round/infer"
-    head = json.dumps(INFERENCES[1]).encode()
-    paths = ("/livez", "/readyz", "/operators", "/conformance", "/docs", "/openapi.json")
-    paths += ("/v2", "/v2/models/round", "/v2/health/ready", "/v2/models/stats", "/nothing")
-    chunked = b"c\r\n" + payload[:12] + b"\r\nc;x=y\r\n" + payload[12:] + b"\r\n0\r\n\r\n"
-    return [
-        *(request(path, b"", method="GET") for path in paths),
-        *(request("/round", payload, line) for line in octets),
-        *(request("/round", json.dumps(document).encode(), _JSON) for document in DOCUMENTS),
-        *(request("/round", file, "Content-Type: application/x-npy") for file in npy_files()),
-        request("/round", b"", octets[0], "Transfer-Encoding: chunked") + chunked,
-        request("/round", gzip.compress(payload), octets[0], "Content-Encoding: gzip"),
-        request("/round", zlib.compress(payload), octets[0], "Content-Encoding: deflate"),
-        request("/round", payload, octets[0], "Want-Content-Digest: sha-256=1"),
-        request("/round", payload, octets[0], "Connection: close"),
-        request("/round", payload, octets[0], "Content-Digest: sha-256=:AAAA:"),
-        request("/round", payload, octets[0], "Expect: 100-continue"),
-        request("/round", payload, octets[0]) + request("/livez", b"", method="GET"),
-        request(infer, json.dumps(INFERENCES[0]).encode(), _JSON),
-        request(infer, head + payload, f"Inference-Header-Content-Length: {len(head)}"),
-        request(infer, payload, "Inference-Header-Content-Length: 0"),
-        request("/v2/repository/index", b"{}", _JSON),
-        request("/v2/systemsharedmemory/region/a/register", b'{"key":"/a","byte_size":8}', _JSON),
-    ]
+    """Small valid requests of every kind that mixes have, and others."""
+    source = Source("seeds")
+    source.max_bytes = 64
+    paths = ("/conformance", "/docs", "/openapi.json", "/v2/models/stats", "/nothing")
+    bare_ones = [bare(path, f"GET {path}", not_ok).wire for path in paths]
+    drawn = [kind(source).wire for kind in (*VALID, *refused.KINDS) for _ in range(4)]
+    drawn = [wire for wire in drawn if len(wire) < 2000]
+    region, body = "/v2/systemsharedmemory/region/a/register", b'{"key":"/a","byte_size":8}'
+    fields = ["Content-Type: application/json"]
+    register = composed(source, "register", f"POST {region}", body, fields, not_ok).wire
+    return [*bare_ones, *drawn, register, drawn[0] + bare_ones[0]]
 
 
 def chunked_bodies() -> list[bytes]:
@@ -183,6 +164,3 @@ def chunked_bodies() -> list[bytes]:
         b"c\r\n" + payload[:12] + b"\r\n0C ;x=y\r\n" + payload[12:] + b"\r\n00;z\r\n\r\n",
         b"1\r\n0\r\n3\r\n\r\n0\r\n0\r\nA: b\r\nc:\r\n\r\nGET / HTTP/1.1\r\n\r\n",
     ]
-
-
-_JSON = "Content-Type: application/json"

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from fuzz.mixes.sockets import RESET
+from fuzz.mixes.connection import RESET
 from support.http.native_form import ieee754, post
 from support.services.server import Service, tracebacks
 

@@ -1,8 +1,8 @@
-"""Mutated sequences of HTTP/2's frames: a session, fed whole and in pieces, h2 and nghttp2.
+"""Mutated sequences of HTTP/2's frames: a session, fed whole and in pieces, and h2's.
 
 A session must raise nothing, keep its accounts, and say the same of a sequence however it is cut,
-and so must one whose streams are served meanwhile. Where it serves what another library refuses,
-or refuses what that serves, the reason must be one of those here.
+and so must one whose streams are served meanwhile. Where it serves what h2 refuses, or refuses
+what that serves, the reason must be one of those here.
 """
 
 from __future__ import annotations
@@ -11,20 +11,24 @@ import multiprocessing
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
+from typing import Any
+
+import h2.config
+import h2.connection
+import h2.events
+import h2.exceptions
 
 from stress.report import Report
 
 from .outcomes import Outcome, ours, serve
-from .peers import H2_ALONE, Nghttp2, of_h2
 from .sequences import Sequences
 
 #: Why a connection may be ended here that h2 serves: by the head of a frame whose rest is yet to
 #: come, as a stream's error (RFC 9113, section 5.4, lets it be the connection's), or by a rule that
-#: h2 does not know, or that newer versions of nghttp2 (1.70) have given up.
+#: h2 does not know.
 OURS_ALONE = frozenset(
     {
         "a frame is longer than it may be",
@@ -46,23 +50,24 @@ OURS_ALONE = frozenset(
         "PRIORITY is on a wrong stream",
     }
 )
-#: Why nghttp2 may refuse what is served here, beside what it says of frames that are not whole:
-#: frames of DATA may be longer here, what is late on a stream that is over is ignored, and so are
-#: priorities, acknowledgements, settings and numbers that change nothing.
-NGHTTP2_ALONE = (
-    ("STREAM_CLOSED", "stream closed"),
-    ("STREAM_CLOSED", "half-closed(remote)"),
-    ("FRAME_SIZE_ERROR", "too large frame size"),
-    ("PROTOCOL_ERROR", "depend on itself"),
-    ("PROTOCOL_ERROR", "unexpected ACK"),
-    ("PROTOCOL_ERROR", "invalid SETTINGS_ENABLE_CONNECT_PROTOCOL"),
-    ("PROTOCOL_ERROR", "GOAWAY: invalid last_stream_id"),
-    ("FLOW_CONTROL_ERROR", "WINDOW_UPDATE: window size overflow"),
+#: Why h2 may refuse what is served here: another stream alone is reset, what a peer that has said
+#: GOAWAY sends is served, settings and lengths that change nothing are ignored, no request needs an
+#: authority, frames and bodies are judged when they are whole, and which of the streams with lower
+#: numbers were open is forgotten.
+H2_ALONE = (
+    "in state ConnectionState.CLOSED",
+    "has invalid value",
+    "Stream ID must be",
+    "Expected 5 bytes, received",
+    "is lower than",
+    "does not have an :authority",
+    "may not depend on itself",
+    "Frame data missing or invalid",
 )
 #: Sequences that are drawn from one seed, one after another.
 BATCH = 1000
-#: Of so many that are received, half of all, one is compared with h2, and with nghttp2.
-H2_EVERY, NGHTTP2_EVERY = 25, 5
+#: Of so many that are received, half of all, one is compared with h2.
+EVERY = 10
 #: Batches after which a line says how far it is.
 SAID = 500
 
@@ -83,11 +88,9 @@ class Found:
 class Fuzzer:
     """The sequences of a seed, and what they are compared with."""
 
-    def __init__(self, seed: int, h2_every: int, nghttp2_every: int) -> None:
-        self._seed = seed
-        self._every = h2_every, nghttp2_every
+    def __init__(self, seed: int, every: int = EVERY) -> None:
+        self._seed, self._every = seed, every
         self._sequences = Sequences(seed)
-        self._nghttp2 = Nghttp2.found()
 
     def batch(self, number: int, count: int) -> Found:
         """Compare ``count`` sequences. Every other one is served; the others are received twice."""
@@ -113,72 +116,82 @@ class Fuzzer:
         cut = ours(data, cuts)
         told = [whole.fault or "served"]
         faults = [] if cut == whole else [f"cut at {cuts} {cut}, whole {whole}"]
-        if turn % self._every[0] == 0:
+        if turn % self._every == 0:
             other = of_h2(data)
             told.append(f"h2: {whole.fault or 'served'} / {other.fault or 'served'}")
-            faults += _differences("h2", whole, other, _h2_may_differ)
-        if self._nghttp2 is not None and turn % self._every[1] == 0:
-            other = self._nghttp2.outcome(data)
-            told.append(f"nghttp2: {whole.fault or 'served'} / {other.fault or 'served'}")
-            faults += _differences("nghttp2", whole, other, _nghttp2_may_differ)
+            faults += _differences(whole, other)
         return faults, told
 
 
-def _h2_may_differ(whole: Outcome, other: Outcome) -> bool:
-    if whole.fault:
-        return whole.reason in OURS_ALONE
-    return bool(whole.reset) or any(reason in other.reason for reason in H2_ALONE)
+def of_h2(data: bytes) -> Outcome:
+    """What h2 makes of it."""
+    config = h2.config.H2Configuration(client_side=False, header_encoding=None)
+    connection = h2.connection.H2Connection(config)
+    connection.initiate_connection()
+    outcome = Outcome()
+    try:
+        for event in connection.receive_data(data):
+            _note(event, outcome)
+    except h2.exceptions.ProtocolError as error:
+        outcome.fault, outcome.reason = type(error).__name__, str(error)
+    return outcome
 
 
-def _nghttp2_may_differ(whole: Outcome, other: Outcome) -> bool:
-    if whole.fault:
-        return whole.reason in OURS_ALONE
-    return whole.is_cut or any(
-        code == other.fault and reason in other.reason for code, reason in NGHTTP2_ALONE
-    )
+def _note(event: Any, outcome: Outcome) -> None:
+    match event:
+        case h2.events.RequestReceived():
+            values = {bytes(name): bytes(value) for name, value in event.headers}
+            outcome.heads[event.stream_id] = _head(values)
+            outcome.contents[event.stream_id] = b""
+        case h2.events.DataReceived():
+            outcome.contents[event.stream_id] += event.data
+        case h2.events.StreamEnded():
+            outcome.ended.add(event.stream_id)
+        case h2.events.StreamReset():
+            outcome.reset.add(event.stream_id)
 
 
-def _differences(
-    name: str, whole: Outcome, other: Outcome, may_differ: Callable[[Outcome, Outcome], bool]
-) -> list[str]:
-    """What is wrong if one sequence ends like this here and elsewhere."""
+def _head(values: dict[bytes, bytes]) -> tuple[Any, ...]:
+    path = values.get(b":path", b"").partition(b"?")[0].decode("latin-1")
+    return values.get(b":method", b"").decode("latin-1"), path, values.get(b":authority")
+
+
+def _differences(whole: Outcome, other: Outcome) -> list[str]:
+    """What is wrong if one sequence ends like this here, and like that in h2."""
     if whole.fault and other.fault:
         return []
     if whole.fault or other.fault:
-        return [] if may_differ(whole, other) else [f"{whole} is not {name}'s {other}"]
+        may_differ = whole.reason in OURS_ALONE if whole.fault else bool(whole.reset)
+        may_differ |= any(reason in other.reason for reason in H2_ALONE)
+        return [] if may_differ else [f"{whole} is not h2's {other}"]
     for number in other.heads.keys() - whole.reset - other.reset:
         # h2 gives out whole frames alone.
         if not whole.contents.get(number, b"").startswith(other.contents[number]):
-            return [f"stream {number}: {whole} is not {name}'s {other}"]
+            return [f"stream {number}: {whole} is not h2's {other}"]
         if whole.heads.get(number) != other.heads[number]:
-            return [f"the head of stream {number}: {whole} is not {name}'s {other}"]
+            return [f"the head of stream {number}: {whole} is not h2's {other}"]
         if (number in whole.ended) is not (number in other.ended):
-            return [f"stream {number} ends in one of both: {whole} is not {name}'s {other}"]
+            return [f"stream {number} ends in one of both: {whole} is not h2's {other}"]
     return []
 
 
 @cache
-def _fuzzer(seed: int, h2_every: int, nghttp2_every: int) -> Fuzzer:
-    return Fuzzer(seed, h2_every, nghttp2_every)
+def _fuzzer(seed: int) -> Fuzzer:
+    return Fuzzer(seed)
 
 
-def _batch(every: tuple[int, int], seed: int, number: int, count: int) -> Found:
+def _batch(seed: int, number: int, count: int) -> Found:
     """One batch, in any process."""
-    return _fuzzer(seed, *every).batch(number, count)
+    return _fuzzer(seed).batch(number, count)
 
 
-def fuzz(
-    count: int,
-    seed: int,
-    workers: int = 1,
-    every: tuple[int, int] = (H2_EVERY, NGHTTP2_EVERY),
-) -> Found:
-    """Compare ``count`` sequences, and of those received one of ``every`` with h2 and nghttp2."""
+def fuzz(count: int, seed: int, workers: int = 1) -> Found:
+    """Compare ``count`` sequences, and some of those received with h2."""
     found = Found()
     counts = [min(BATCH, count - begin) for begin in range(0, count, BATCH)]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context) as processes:
-        batches = processes.map(partial(_batch, every, seed), range(len(counts)), counts)
+        batches = processes.map(partial(_batch, seed), range(len(counts)), counts)
         for number, batch in enumerate(batches, 1):
             found += batch
             if number % SAID == 0:

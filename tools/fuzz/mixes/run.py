@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from http_requests.message import HOST
-from http_requests.reader import Fault
 from stress.metrics import MIB, ProcessMetrics
 from stress.report import Report
 from support.http.native_form import ieee754
@@ -19,6 +17,7 @@ from support.services.server import Service, tracebacks
 from support.services.tls import TlsService, caller_context
 
 from .connection import TIMEOUT, play
+from .messages import HOST, Fault
 from .scripts import is_encrypted, script
 
 #: Connections at one time.

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from http_requests import refused
-from http_requests.draw import Source
-from http_requests.message import After, Request, bare
-from http_requests.valid import VALID, json_object
+from . import refused
+from .drawing import Source
+from .messages import After, Request, bare
+from .valid import VALID, json_object
 
 #: The most bytes that are sent one by one.
 _BYTE_BY_BYTE = 500

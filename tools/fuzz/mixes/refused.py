@@ -12,8 +12,8 @@ import numpy as np
 from support.http.inference_form import HEADER_LENGTH, binary, document, infer_path
 from support.http.native_form import ieee754
 
-from .draw import Source
-from .message import HOST, After, Request, Response, bare, composed, digest_of, refusal
+from .drawing import Source
+from .messages import HOST, After, Request, Response, bare, composed, digest_of, refusal
 
 _BODY = np.arange(10, dtype="<f4").tobytes()
 _DESCRIPTOR = ieee754("float32", [10])

@@ -19,11 +19,9 @@ from support.http.inference_form import tensor as inference_input
 from support.http.native_form import ieee754
 from tensor_round.contract.dtypes import DType
 
-from . import draw
-from .descriptors import descriptor, directml
-from .draw import Source
-from .message import After, Check, Request, Response, bare, composed, digest_of, not_ok
-from .numbers import numbers, other_numbers
+from . import drawing
+from .drawing import Source, descriptor, directml, numbers, other_numbers
+from .messages import After, Check, Request, Response, bare, composed, digest_of, not_ok
 
 _OPERATOR = "Operator-Descriptor: "
 _JSON = "Content-Type: application/json"
@@ -38,7 +36,7 @@ _IN_JSON = ("float16", "float32", "float64", "int8", "uint16", "int32", "int64",
 
 def octets(source: Source) -> Request:
     """The tensor's bytes, in any dialect."""
-    x = draw.tensor(source)
+    x = drawing.tensor(source)
     text, padding = descriptor(x, source)
     fields = [_OPERATOR + text]
     fields += source.choice(([], ["Content-Type: application/octet-stream"]))
@@ -59,7 +57,7 @@ def small(source: Source) -> Request:
 
 def packed(source: Source) -> Request:
     """A body in gzip or deflate; a digest is of what is sent."""
-    x = draw.tensor(source, source.choice((4096, 70 << 10, 1 << 20)))
+    x = drawing.tensor(source, source.choice((4096, 70 << 10, 1 << 20)))
     encoding, pack = source.choice((("gzip", gzip.compress), ("deflate", zlib.compress)))
     body = pack(x.payload, 1)
     fields = [_described(x), f"Content-Encoding: {encoding}"]
@@ -72,7 +70,7 @@ def packed(source: Source) -> Request:
 def odd_directml(source: Source) -> Request:
     """An odd count of float16, its length rounded up to 4 or not; the response rounds it up."""
     count = source.choice((1, 3, 5, 5, 33, 1001, 2047, 4095, 32_765, 32_769, 51_201))
-    x = draw.of(source, "float16", "ties_to_even", count)
+    x = drawing.of(source, "float16", "ties_to_even", count)
     padded = source.random() < 0.3
     body = x.payload + bytes(2 if padded else 0)
     text = json.dumps({"dialect": "directml", **directml("FLOAT16", [count], 0)})
@@ -83,7 +81,7 @@ def odd_directml(source: Source) -> Request:
 
 def strided(source: Source) -> Request:
     """Rows with gaps, in and out; what lies in the response's gaps is zero."""
-    x = draw.tensor(source, 1 << 19)
+    x = drawing.tensor(source, 1 << 19)
     columns = source.choice((1, 3, 16))
     rows = x.x.size // columns
     width_in, width_out = columns + source.randrange(4), columns + source.randrange(4)
@@ -105,7 +103,7 @@ def strided(source: Source) -> Request:
 
 def npy(source: Source) -> Request:
     """A .npy file, in either order of dimensions and of bytes; the response has the same head."""
-    x = draw.tensor(source)
+    x = drawing.tensor(source)
     target = f"POST /round?rounding={x.rounding}"
     rows = source.choice([n for n in (1, 2, 3) if x.x.size % n == 0])
     by_columns = source.random() < 0.5
@@ -122,7 +120,7 @@ def npy(source: Source) -> Request:
 
 def json_document(source: Source) -> Request:
     """Operator and numbers in JSON; the numbers come back so."""
-    x = draw.tensor(source, TEXT_BYTES)
+    x = drawing.tensor(source, TEXT_BYTES)
     shape = [x.x.size]
     operator = json.loads(ieee754(x.dtype.name, shape, x.rounding))
     body = json.dumps({"descriptor": operator, "data": numbers(x)}).encode()
@@ -140,7 +138,7 @@ def json_document(source: Source) -> Request:
 
 def inference(source: Source) -> Request:
     """An inference whose numbers, both ways, are bytes behind the JSON."""
-    x = draw.tensor(source)
+    x = drawing.tensor(source)
     identity = source.choice(("", "a", "b", f"{source.getrandbits(64):x}"))
     datatype, parameters = _datatype(x.dtype)
     members: dict[str, Any] = {"id": identity} if identity else {}
@@ -171,7 +169,7 @@ def inference(source: Source) -> Request:
 
 def inference_in_json(source: Source) -> Request:
     """An inference whose numbers are in the JSON."""
-    x = draw.tensor(source, TEXT_BYTES, _IN_JSON)
+    x = drawing.tensor(source, TEXT_BYTES, _IN_JSON)
     datatype, parameters = _datatype(x.dtype)
     given = inference_input(datatype, [x.x.size], data=numbers(x))
     parameters["rounding"] = x.rounding
@@ -188,7 +186,7 @@ def inference_in_json(source: Source) -> Request:
 
 def inference_raw(source: Source) -> Request:
     """A body that is one vector of FP32."""
-    x = draw.of(source, "float32", "ties_to_even", max(1, draw.size(source) // 4))
+    x = drawing.of(source, "float32", "ties_to_even", max(1, drawing.size(source) // 4))
 
     def check(response: Response) -> str | None:
         length = int(response.fields.get(HEADER_LENGTH.lower(), 0))

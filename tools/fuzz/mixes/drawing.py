@@ -1,0 +1,128 @@
+"""How the tensors of requests are drawn."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+from support.cases.array_cases import Array
+from support.cases.drawn_tensors import PERIOD, DrawnTensor
+from support.http.native_form import ieee754
+from tensor_round.contract.errors import InvalidDescriptor
+from tensor_round.contract.operators.dialect import Dialect
+from tensor_round.contract.operators.registry import DIALECTS
+from tensor_round_verify.reference import ROUNDINGS, WIDTHS
+
+#: Sizes in bytes that come often.
+_COMMON = (4, 16, 40, 64, 1024, 4096, 12_000)
+_ABOUT_64_KIB = (60 << 10, (64 << 10) - 4, 64 << 10, (64 << 10) + 4, 70 << 10)
+_LARGE = (100 << 10, 160 << 10, 300 << 10, 1 << 20)
+
+
+class Source(random.Random):
+    """Random numbers from a seed, and the bytes of the largest tensor drawn by them."""
+
+    max_bytes = 1 << 20
+
+
+def tensor(
+    source: Source, max_bytes: int = 1 << 62, dtypes: tuple[str, ...] = tuple(WIDTHS)
+) -> DrawnTensor:
+    """Any tensor of at most so many bytes; half of them of float32, if that is one of the types."""
+    common = "float32" in dtypes and source.random() < 0.5
+    dtype = "float32" if common else source.choice(dtypes)
+    rounding = source.choice(("ties_to_even",) * 5 + ROUNDINGS)
+    return of(source, dtype, rounding, size(source, max_bytes) * 8 // WIDTHS[dtype])
+
+
+def of(source: Source, dtype: str, rounding: str, count: int) -> DrawnTensor:
+    """A tensor of so many elements."""
+    return DrawnTensor.of(dtype, rounding, count, source.randrange(PERIOD))
+
+
+def size(source: Source, max_bytes: int = 1 << 62) -> int:
+    """A number of bytes: small sizes and common ones are drawn more often than others."""
+    kind = source.random()
+    if kind < 0.72:
+        drawn = source.choice(_COMMON) if kind < 0.6 else source.randrange(8, 20_000, 8)
+    elif kind < 0.9:
+        drawn = source.choice(_ABOUT_64_KIB) if kind < 0.87 else source.randrange(60_000, 70_000, 8)
+    elif kind < 0.98:
+        drawn = source.choice(_LARGE)
+    else:
+        drawn = int(source.max_bytes ** source.random()) & ~7
+    return min(drawn, max_bytes, source.max_bytes)
+
+
+def descriptor(tensor: DrawnTensor, source: random.Random) -> tuple[str, int]:
+    """A descriptor as a field's value, and the zeros that follow the result's last element."""
+    shape = _shape(tensor.x.size, source)
+    found = {"ieee754": ieee754(tensor.dtype.name, shape, tensor.rounding)}
+    for name, dialect in DIALECTS.items():
+        if (text := _of(dialect, tensor, shape, source)) is not None:
+            found[name] = text
+    name = source.choice(list(found))
+    # DirectML sizes its tensors in units of four bytes.
+    padding = -tensor.expected.nbytes % 4 if name == "directml" else 0
+    return found[name], padding
+
+
+def _of(
+    dialect: Dialect, tensor: DrawnTensor, shape: list[int], source: random.Random
+) -> str | None:
+    """The descriptor in any version of a dialect; None if that does not take the tensor so."""
+    modes = [mode for mode, rounding in dialect.modes.items() if rounding == tensor.rounding]
+    operator = dialect.object(*modes, **source.choice(dialect.versions).attributes)
+    try:
+        prepared = operator.prepare(tensor.dtype.name, tuple(shape))
+    except InvalidDescriptor:
+        return None
+    takes = prepared.call.rounding == tensor.rounding
+    return prepared.descriptor.decode() if takes else None
+
+
+def _shape(size: int, source: random.Random) -> list[int]:
+    shapes = [[size], [1, size], [size, 1]]
+    shapes += [[size // n, n] for n in (2, 3, 8) if size % n == 0]
+    return source.choice(shapes)
+
+
+def directml(dtype: Any, sizes: list[int], rounding: Any) -> dict[str, Any]:
+    """An operator of DirectML, but for the dialect's name."""
+    layout = {"DataType": dtype, "Sizes": sizes}
+    desc = {"InputTensor": layout, "OutputTensor": layout, "RoundingMode": rounding}
+    kind = "DML_OPERATOR_ELEMENT_WISE_ROUND"
+    return {"feature_level": "3_0", "type": kind, "desc": desc}
+
+
+Numbers = list[float | int | str]
+
+
+def numbers(tensor: DrawnTensor) -> Numbers:
+    """A tensor's elements."""
+    names = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+    if not tensor.dtype.is_float:
+        return list(map(int, tensor.x))
+    return [names.get(str(x), x) for x in _doubles(tensor.x).tolist()]
+
+
+def other_numbers(tensor: DrawnTensor, got: Numbers) -> str | None:
+    """What is wrong with the elements of its result; None if nothing is."""
+    if not tensor.dtype.is_float:
+        same = np.array(got, tensor.x.dtype).tobytes() == tensor.result
+        return None if same else "other numbers"
+    with np.errstate(all="ignore"):
+        values = np.array(list(map(float, got)), np.float64).astype(tensor.x.dtype)
+    if values.shape != tensor.x.shape:
+        return f"{values.size} numbers, not {tensor.x.size}"
+    nans = np.isnan(_doubles(tensor.rounded))
+    same = values.view(tensor.expected.dtype) == tensor.expected
+    is_right = np.array_equal(np.isnan(_doubles(values)), nans) and (same | nans).all()
+    return None if is_right else "other numbers"
+
+
+def _doubles(x: Array) -> Array:
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        return x.astype(np.float64)
