@@ -23,14 +23,13 @@ from . import (
     grpc_stops,
     load,
     memory,
+    network,
     overload,
-    shares,
     shutdown,
     slow_clients,
     streams,
     traffic,
 )
-from .network import run as network
 from .report import Report
 
 
@@ -50,13 +49,8 @@ def table(seed: int, workers: int) -> dict[str, Row]:
         "overload": Row(overload.run, 2, "minutes"),
         "memory": Row(memory.run, 1, "minutes"),
         "slow-clients": Row(slow_clients.run, 1000, "connections"),
-        "slow-readers": Row(shares.slow_readers, 8, "MiB of the steady reader"),
-        "nesting": Row(shares.nesting, 6, "callers who hang up"),
-        "lanes": Row(shares.lanes, 20, "requests beside each kind"),
-        "control-bodies": Row(shares.control_bodies, 2000, "connections"),
         "disconnects": Row(disconnects.run, 10_000, "aborts"),
         "shutdown": Row(shutdown.run, 50, "rounds"),
-        "stops": Row(shutdown.stops, 10, "stops for each number of callers and workers"),
         "stops-grpc": Row(partial(grpc_stops.run, seed=seed), 1000, "stops"),
         "streams": Row(partial(streams.run, seed=seed), 1000, "connections"),
         "traffic": Row(partial(traffic.run, seed=seed, workers=workers), 20, "minutes"),

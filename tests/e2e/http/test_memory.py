@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stress.shares import bytes_in_flight, nested
 from support.http.native_form import ieee754, post
 from support.http.responses import Answers, message, tensor
 from support.services.hosted import HostedService, filled
@@ -40,6 +39,20 @@ def service() -> Iterator[Service]:
 def hosted() -> Iterator[HostedService]:
     with HostedService() as running:
         yield running
+
+
+def nested(count: int) -> bytes:
+    """A request whose numbers are one flat array, and whose response nests each 32 deep."""
+    descriptor = ieee754("int8", [count] + [1] * 31)
+    return f'{{"descriptor":{descriptor},"data":[{",".join("1" * count)}]}}'.encode()
+
+
+def bytes_in_flight(service: Service) -> float:
+    """What the service says of its budget."""
+    lines = service.get("/metrics").content.decode().splitlines()
+    name = "tensor_round_bytes_in_flight "
+    return sum(float(line.split()[1]) for line in lines if line.startswith(name))
+
 
 
 def test_memory_is_not_used_again_before_a_response_is_read(hosted: HostedService) -> None:

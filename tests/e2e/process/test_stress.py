@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stress import disconnects, grpc_stops, slow_clients, traffic
-from stress.network.run import network
+from stress.network import network
 
 pytestmark = pytest.mark.slow
 

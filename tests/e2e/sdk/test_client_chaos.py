@@ -3,7 +3,7 @@
 Whatever it does, a call ends by its deadline, in the right tensor or in an error of
 this package's; and what it leaves in the target is whole elements, so that calling
 again is always right. One fault at a time is looked at here;
-tools/stress/network has them all.
+tools/stress/network.py has them all.
 """
 
 from __future__ import annotations
