@@ -54,7 +54,6 @@ def bytes_in_flight(service: Service) -> float:
     return sum(float(line.split()[1]) for line in lines if line.startswith(name))
 
 
-
 def test_memory_is_not_used_again_before_a_response_is_read(hosted: HostedService) -> None:
     size = 160 << 10
     with contextlib.closing(hosted.connect()) as quick:
