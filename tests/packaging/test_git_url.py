@@ -8,7 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from support.clones import commands, make_repository
+from support.environments import commands, make_repository
 
 
 def test_the_readme_s_requirement_is_built_from_git(tmp_path: Path) -> None:

@@ -1,15 +1,17 @@
-"""Virtual environments with the package's wheel, as its users install it."""
+"""Virtual environments with the wheel, and a repository for README's lines with its URL."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from support.pages import ROOT, blocks
+
 _PIP = [sys.executable, "-m", "pip"]
 
 
@@ -53,3 +55,26 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     """A command to its end, without this process's own variables for Python and the service."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TENSOR_ROUND"))}
     return subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True)
+
+
+#: What the package is built from; other folders of the repository only take time.
+_BUILT = ("client", "service", "verify", "cli")
+
+
+def commands(folder: Path) -> list[str]:
+    """README's lines, each with the URL of the repository in that folder."""
+    (block,) = (b for b in blocks("README.md") if "git+file:" in b.text)
+    lines = [line for line in block.text.splitlines() if "git+" in line]
+    return [re.sub(r"git\+file://[^']*", f"git+file://{folder}", line) for line in lines]
+
+
+def make_repository(folder: Path) -> None:
+    """Commit the package to a new repository."""
+    ignored = shutil.ignore_patterns("__pycache__", "node_modules")
+    for name in _BUILT:
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    git = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "All"]):
+        subprocess.run([*git, *arguments], check=True)

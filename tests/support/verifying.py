@@ -1,4 +1,4 @@
-"""Runtimes that get no verdict."""
+"""What explains verdicts, and why runtimes get none."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from tensor_round_verify import (
-    CannotVerify,
-    verify,
-)
+from tensor_round_verify import CannotVerify, Report, verify
 
 
 def why_not(runtime: Any, **options: Any) -> str:
@@ -18,3 +15,9 @@ def why_not(runtime: Any, **options: Any) -> str:
         verify(runtime, **options)
     assert "\n" not in caught.value.detail
     return caught.value.detail
+
+
+def names(report: Report) -> set[tuple[str, ...]]:
+    """What explains each verdict; all faults are explained."""
+    assert all(verdict.explanation.complete for verdict in report.verdicts), str(report)
+    return {tuple(model.name for model in v.explanation.models) for v in report.verdicts}

@@ -12,7 +12,7 @@ import pytest
 
 import tensor_round_verify as conformance
 from support.cases.array_cases import Array
-from support.cases.explanations import names
+from support.verifying import names
 from tensor_round.contract.errors import CannotVerify, InvalidArgument
 from tensor_round_verify.conversions.deviations import CASTS
 

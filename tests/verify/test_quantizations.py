@@ -10,7 +10,7 @@ import pytest
 
 import tensor_round_verify as conformance
 from support.cases.array_cases import Array
-from support.cases.explanations import names
+from support.verifying import names
 from tensor_round_verify.conversions.deviations import QUANTIZATIONS
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.programs import EXAMPLES, OUTPUT, PROGRAMS, Program, python
+from support.pages import EXAMPLES, OUTPUT, PROGRAMS, Program, python
 from support.services.server import Service
 
 #: Run by tests/interop/oracles/test_howto.py and tests/interop/ray/test_ray_data.py: what they need

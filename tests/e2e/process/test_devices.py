@@ -11,8 +11,8 @@ import pytest
 
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.native_form import ieee754, post
-from support.services.device_service import DeviceService
 from support.services.server import Reply
+from support.services.variants import DeviceService
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
 

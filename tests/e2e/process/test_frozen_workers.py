@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from support.http.native_form import ieee754, post
-from support.services.impatient_service import SECONDS, ImpatientService
 from support.services.server import Service
+from support.services.variants import SECONDS, ImpatientService
 from support.services.workers import serving, workers_of
 
 pytestmark = pytest.mark.slow

@@ -19,8 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.native_form import ieee754, post
-from support.services.device_service import DeviceService
 from support.services.server import Reply, Service
+from support.services.variants import DeviceService
 from support.services.workers import serving, workers_of
 
 X = np.linspace(-9, 9, 256, dtype="<f4")

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support import monitoring
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.native_form import ieee754, post
-from support.services.device_service import DeviceService
+from support.services.variants import DeviceService
 
 ROOT = monitoring.MONITORING.parents[1]
 OPERATIONS = ROOT / "docs" / "operations.md"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +23,64 @@ import pytest
 import tensor_round as tr
 from support.http.callers import Fates, stopped
 from support.http.native_form import ieee754, post
-from support.services.activated import ActivatedService, held
-from support.services.server import Reply, Service
+from support.services.server import Process, Reply, Service
 from support.services.tls import TlsService
 from support.services.workers import serving, workers_of
 from tensor_round_service.process import listener
 
 X = np.array([0.5, 1.5, -2.5], "<f4")
 ROUNDED = np.rint(X).tobytes()
+
+
+#: Becomes the service in the same process, whose id LISTEN_PID has to be.
+_BECOME = """
+import os, sys
+count, *rest = sys.argv[1:]
+for number, file in enumerate(map(int, rest[:int(count)]), 3):
+    os.dup2(file, number)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=count)
+os.execv(sys.executable, [sys.executable, "-m", *rest[int(count):]])
+"""
+
+
+class ActivatedService(Service):
+    """The service on inherited sockets; ``names`` are those of LISTEN_FDNAMES."""
+
+    def __init__(self, *options: str, sockets: list[socket.socket], names: str = "") -> None:
+        super().__init__(*options, environment={"LISTEN_FDNAMES": names})
+        self._sockets = sockets
+
+    def _options(self) -> list[str]:
+        return [*self.options]
+
+    def launch(  # type: ignore[override]  # these are started in a way of their own
+        self, module: str, options: list[str], environment: dict[str, str], errors: int
+    ) -> Process:
+        files = [sock.fileno() for sock in self._sockets]
+        # Above those that dup2 writes to.
+        high = [fcntl.fcntl(file, fcntl.F_DUPFD, 16) for file in files]
+        command = [sys.executable, "-c", _BECOME, str(len(files)), *map(str, high)]
+        try:
+            return subprocess.Popen(
+                [*command, "support.services.without_llvmlite", *options],
+                stderr=errors, env=environment, pass_fds=high,
+            )  # fmt: skip
+        finally:
+            for file in high:
+                os.close(file)
+
+
+@contextlib.contextmanager
+def held(path: Path | None = None) -> Iterator[socket.socket]:
+    """A listening socket, on a port of its own or at a path."""
+    if path is None:
+        sock = socket.create_server(("127.0.0.1", 0), backlog=512)
+    else:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.bind(str(path))
+        sock.listen(512)
+    with sock:
+        yield sock
 
 
 @pytest.mark.slow

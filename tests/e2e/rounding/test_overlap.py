@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.cases.backend_calls import WatchedBackend
 from support.http.inference_form import HEADER_LENGTH, binary, document, infer_path
 from support.http.native_form import ieee754
 from support.http.responses import Answers
@@ -24,7 +25,6 @@ from support.segments import PREFIX, segment
 from support.services.hosted import HostedService
 from support.services.server import Reply, Service
 from support.services.tls import SERVER, caller_context
-from support.watched_backend import WatchedBackend
 from tensor_round_service.engine.overlap import MIN_BYTES, PIECE_BYTES, Overlap
 from tensor_round_verify import reference
 from tensor_round_verify.patterns import samples

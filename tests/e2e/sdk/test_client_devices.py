@@ -14,8 +14,8 @@ import tensor_round as tr
 from support.clients import KINDS, AnyClient
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.devices.shared_arrays import DeviceArray, SharedPool, pretend_imported
-from support.services.device_service import DeviceService
 from support.services.server import Service
+from support.services.variants import DeviceService
 from tensor_round.arrays import cuda_driver
 from tensor_round.arrays import device as device_arrays
 from tensor_round.contract.dtypes import BY_NAME

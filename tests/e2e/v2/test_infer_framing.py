@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.cases.inference_refusals import DIRECTML, GOOD, PAYLOAD, of
 from support.http.inference_form import (
+    DIRECTML,
+    GOOD,
     HEADER_LENGTH,
+    PAYLOAD,
     binary,
     document,
     error_of,
     infer,
     infer_path,
+    of,
     tensor,
 )
 from support.services.server import Reply, Service

@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 
 from support.cases.descriptors import CASES as DIALECTS
-from support.cases.inference_refusals import DIRECTML, GOOD, INLINE, PAYLOAD, of
-from support.http.inference_form import EVEN, binary, document, tensor
+from support.http.inference_form import (
+    DIRECTML,
+    EVEN,
+    GOOD,
+    INLINE,
+    PAYLOAD,
+    binary,
+    document,
+    of,
+    tensor,
+)
 from support.v2.callers import Caller
 
 REGION = {"shared_memory_region": "r", "shared_memory_byte_size": 40}

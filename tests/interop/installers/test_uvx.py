@@ -8,7 +8,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-from support.clones import commands, make_repository
+from support.environments import commands, make_repository
 
 
 def test_the_readme_s_line_runs_the_service_with_all_extras(tmp_path: Path) -> None:

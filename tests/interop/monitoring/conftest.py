@@ -13,9 +13,9 @@ import pytest
 
 from stress.traffic import Found
 from support.http.native_form import ieee754, post
-from support.services.device_service import DeviceService
-from support.services.prometheus import Prometheus
+from support.monitoring import Prometheus
 from support.services.server import Service
+from support.services.variants import DeviceService
 
 #: Seconds of traffic: ranges of a minute need some scrapes.
 SECONDS = 25.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support import monitoring
-from support.services.prometheus import Prometheus
+from support.monitoring import Prometheus
 
 
 @pytest.mark.parametrize(

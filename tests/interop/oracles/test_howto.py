@@ -11,8 +11,7 @@ import onnx.parser
 import pytest
 
 import tensor_round_verify as conformance
-from support.pages import ROOT, Reader, blocks
-from support.programs import python
+from support.pages import ROOT, Reader, blocks, python
 from support.services.server import Service
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from support.programs import EXAMPLES
+from support.pages import EXAMPLES
 
 
 @pytest.mark.parametrize(

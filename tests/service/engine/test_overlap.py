@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from support.cases.backend_calls import WatchedBackend
 from support.devices.host_device import HostDevice
 from support.devices.host_kernels import NO_COMPILER, compiler
-from support.watched_backend import WatchedBackend
 from tensor_round.contract.call import RoundCall
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.layout import Layout

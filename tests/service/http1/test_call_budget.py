@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import socket
-from collections.abc import Callable
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
 
 import numpy as np
 import pytest
 
-from support.calls import each, first_thread_profiled
 from support.http.native_form import ieee754
 from support.services.hosted import HostedService
 from tensor_round_service.backends.select import compiled_kernels
@@ -27,6 +32,64 @@ ROUNDED = np.rint(TENSOR).tobytes()
 SHAPES = [[1 << power, 256 >> power] for power in range(9)]
 #: The process's first requests load what later ones find: they are not counted.
 WARM_UP = 3
+
+
+class ThreadCalls:
+    """Calls of Python functions in one thread, by function.
+
+    Calls into C are not counted. Resuming a coroutine or a generator counts as a call.
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[CodeType] = Counter()
+        self._thread: int | None = None
+
+    def profile(self, frame: FrameType, event: str, _argument: Any) -> None:
+        """The profile function. The first thread that it runs in is the one that counts."""
+        if event != "call":
+            return
+        thread = threading.get_ident()
+        if self._thread is None:
+            self._thread = thread
+        if self._thread == thread:
+            self._counts[frame.f_code] += 1
+
+    def at_rest(self) -> Counter[CodeType]:
+        """The counts so far, once the thread has nothing to do."""
+        while True:
+            before = self._counts.total()
+            time.sleep(0.01)
+            if self._counts.total() == before:
+                return self._counts.copy()
+
+
+def each(counts: Counter[CodeType], requests: int) -> Counter[str]:
+    """Whole calls of each function for each of so many requests.
+
+    The division drops what a thread calls now and then: a server's tick, a look at a file.
+    """
+    found: Counter[str] = Counter()
+    for code, count in counts.items():
+        found[described(code)] += count // requests
+    return +found
+
+
+def described(code: CodeType) -> str:
+    """A function's package, file, line and name."""
+    path = Path(code.co_filename)
+    return f"{path.parent.name}/{path.name}:{code.co_firstlineno} {code.co_qualname}"
+
+
+@contextmanager
+def first_thread_profiled() -> Iterator[ThreadCalls]:
+    """Count the calls of the first thread that is started within."""
+    calls = ThreadCalls()
+    before = threading.getprofile()
+    threading.setprofile(calls.profile)
+    try:
+        yield calls
+    finally:
+        threading.setprofile(before)
 
 
 @dataclass(frozen=True)

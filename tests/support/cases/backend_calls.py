@@ -1,8 +1,10 @@
-"""Calls put to a backend the hard way, and a model in plain Python of what must come back."""
+"""Calls put to a backend the hard way, a model of what must come back, and a watched backend."""
 
 from __future__ import annotations
 
 import itertools
+import time
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -11,7 +13,9 @@ from tensor_round.contract.call import RoundCall
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
-from tensor_round_service.backends import Backend
+from tensor_round_service.backends import Backend, Bytes
+from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.engine.overlap import PIECE_BYTES
 from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import FLOATS, Bits, bits_type, rounded
 
@@ -84,3 +88,26 @@ def expected(call: RoundCall, source: bytes) -> bytes:
         )
         answer[to : to + size] = results[at : at + size]
     return bytes(answer)
+
+
+class WatchedBackend(NumpyBackend):
+    """Rounds, and remembers what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Bytes of each call, in turn.
+        self.sizes: list[int] = []
+        #: What happens before a call of that many bytes is done.
+        self.before: Callable[[int], object] = bool
+
+    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
+        self.before(target.size)
+        done_by = super().round(call, source, target)
+        self.sizes.append(target.size)
+        return done_by
+
+    def wait_for_a_piece(self) -> None:
+        deadline = time.monotonic() + 10
+        while PIECE_BYTES not in self.sizes:
+            assert time.monotonic() < deadline, "nothing was rounded of what came"
+            time.sleep(0.001)

@@ -13,6 +13,8 @@ from tensor_round.contract.dtypes import from_numpy
 from tensor_round_verify import rounded
 
 Array = npt.NDArray[Any]
+Kernel = Callable[[Array], Array]
+EVEN, AWAY = "ties_to_even", "ties_to_away"
 
 
 def unsigned(x: Array) -> Array:
@@ -28,6 +30,11 @@ def right(x: Array, rounding: str) -> Array:
 def nans_kept(x: Array, y: Array) -> Array:
     """What a careful kernel does about NaNs."""
     return np.where(np.isnan(x), unsigned(x), unsigned(y)).view(x.dtype)
+
+
+def careful(kernel: Kernel) -> Kernel:
+    """A kernel that leaves NaNs as they are."""
+    return lambda x: nans_kept(x, kernel(x).astype(x.dtype))
 
 
 def half_added(x: Array) -> Array:
@@ -51,34 +58,9 @@ def math_round(x: Array) -> Array:
     return nans_kept(x, np.where(whole, x, np.copysign(up, x)))
 
 
-def c_round(x: Array) -> Array:
-    return right(x, "ties_to_away")
-
-
-def truncated(x: Array) -> Array:
-    return nans_kept(x, np.trunc(x))
-
-
-def through(narrow: Any) -> Callable[[Array], Array]:
-    def kernel(x: Array) -> Array:
-        return nans_kept(x, np.rint(x.astype(narrow)).astype(x.dtype))
-
-    return kernel
-
-
-def through_float32_clamped(x: Array) -> Array:
-    largest = float(np.finfo(np.float32).max)
-    narrow = np.clip(x, -largest, largest).astype(np.float32)
-    return nans_kept(x, np.rint(narrow).astype(x.dtype))
-
-
 def ceil_flushed(x: Array) -> Array:
     normal = np.abs(x) >= np.finfo(x.dtype).tiny
     return nans_kept(x, np.ceil(np.where(normal, x, np.copysign(x.dtype.type(0), x))))
-
-
-def sign_of_zero_lost(x: Array) -> Array:
-    return nans_kept(x, np.rint(x) + x.dtype.type(0))
 
 
 def tflite(x: Array) -> Array:
@@ -91,7 +73,7 @@ def tflite(x: Array) -> Array:
     return nans_kept(x, np.where(down, floor, floor + x.dtype.type(1)))
 
 
-def nans_as(change: Callable[[Array], Array]) -> Callable[[Array], Array]:
+def nans_as(change: Kernel) -> Kernel:
     def kernel(x: Array) -> Array:
         bits = unsigned(right(x, "ties_to_even"))
         return np.where(np.isnan(x), change(bits), bits).astype(bits.dtype).view(x.dtype)
@@ -99,104 +81,174 @@ def nans_as(change: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return kernel
 
 
-def int64_in_float64(x: Array) -> Array:
-    whole = np.rint(x.astype(np.float64))
-    fits = np.abs(whole) < 2.0**63
-    return np.where(fits, np.where(fits, whole, 0).astype(np.int64), np.iinfo(np.int64).min)
+def trunc_of_sum(x: Array) -> Array:
+    """truncf(x + 0.5f)."""
+    return nans_kept(x, np.trunc(x + x.dtype.type(0.5)))
 
 
-def int32_in_float32(x: Array) -> Array:
-    whole = np.rint(x.astype(np.float32))
-    fits = np.abs(whole) < 2.0**31
-    return np.where(fits, np.where(fits, whole, 0).astype(np.int32), np.iinfo(np.int32).min)
+def magic(x: Array) -> Array:
+    """By x + 12582912.0f - 12582912.0f."""
+    number = x.dtype.type(1.5 * 2.0 ** np.finfo(x.dtype).nmant)
+    return nans_kept(x, (x + number) - number)
 
 
-#: (kernel, dtype, rounding, the names of the models that explain it)
-PLANTED: dict[str, tuple[Callable[[Array], Array], str, str, list[str]]] = {
-    "trunc-of-half-added": (half_added, "float32", "ties_to_away", ["trunc(x + copysign(0.5, x))"]),
-    "trunc-of-half-added-16": (
-        *(half_added, "float16", "ties_to_away"),
-        ["trunc(x + copysign(0.5, x))"],
-    ),
-    "trunc-of-half-added-bf16": (
-        *(half_added, "bfloat16", "ties_to_away"),
-        ["trunc(x + copysign(0.5, x))"],
-    ),
-    "trunc-of-half-added-e4m3": (
-        *(half_added, "float8_e4m3fn", "ties_to_away"),
-        ["trunc(x + copysign(0.5, x))"],
-    ),
-    "floor-of-half-added": (floor_of_half_added, "float32", "ties_to_even", ["floor(x + 0.5)"]),
-    "floor-of-half-added-64": (floor_of_half_added, "float64", "ties_to_away", ["floor(x + 0.5)"]),
-    "ggml-vulkan": (
-        *(ggml_vulkan, "float32", "ties_to_away"),
-        ["trunc(x + copysign(0.5, x))", "zero's sign lost by -0.0 alone"],
-    ),
-    "math-round": (math_round, "float64", "ties_to_even", ["half toward +infinity"]),
-    "math-round-16": (math_round, "float16", "ties_to_away", ["half toward +infinity"]),
-    "c-round": (c_round, "float32", "ties_to_even", ["half away from zero"]),
-    "rint-for-away": (np.rint, "float8_e4m3fn", "ties_to_away", ["half to even"]),
-    "not-rounded": (lambda x: x.copy(), "float16", "ties_to_even", ["no rounding"]),
-    "truncation": (truncated, "float16", "ties_to_even", ["truncation"]),
-    "floor-for-trunc": (
-        lambda x: right(x, "toward_negative"),
-        *("float32", "toward_zero"),
-        ["floor"],
-    ),
-    "ceil-for-trunc": (
-        lambda x: right(x, "toward_positive"),
-        *("float32", "toward_zero"),
-        ["ceil"],
-    ),
-    "through-float32": (through(np.float32), "float64", "ties_to_even", ["through float32"]),
-    "through-float32-clamped": (
-        *(through_float32_clamped, "float64", "ties_to_even"),
-        ["through float32 clamped"],
-    ),
-    "through-float16": (through(np.float16), "float32", "ties_to_even", ["through float16"]),
-    "through-float16-64": (through(np.float16), "float64", "ties_to_even", ["through float16"]),
-    "through-bfloat16": (
-        *(through(ml_dtypes.bfloat16), "float32", "ties_to_even"),
-        ["through bfloat16"],
-    ),
-    "flushed": (ceil_flushed, "float32", "toward_positive", ["flush subnormals"]),
-    "zeros": (sign_of_zero_lost, "float32", "ties_to_even", ["zero's sign lost"]),
-    "tflite": (tflite, "float32", "ties_to_even", ["zero's sign lost by all but -0.0"]),
-    "nan-quieted": (nans_as(lambda b: b | 0x200), "float16", "ties_to_even", ["NaN quieted"]),
-    "nan-canonical": (
-        *(nans_as(lambda b: np.full_like(b, 0x7FFF)), "float16", "ties_to_even"),
-        ["NaN canonical (all ones but the sign)"],
-    ),
-    "nan-canonical-x86": (
-        *(nans_as(lambda b: np.full_like(b, 0xFFC00000)), "float32", "ties_to_even"),
-        ["NaN canonical (negative, quiet, no payload)"],
-    ),
-    "nan-canonical-riscv": (
-        *(nans_as(lambda b: np.full_like(b, 0x7FC00000)), "float32", "ties_to_even"),
-        ["NaN canonical (quiet, no payload)"],
-    ),
-    "nan-canonical-torch": (
-        *(nans_as(lambda b: np.full_like(b, 0xFFFF)), "bfloat16", "ties_to_even"),
-        ["NaN canonical (all ones)"],
-    ),
-    "payload-lost": (
-        *(nans_as(lambda b: (b & 0x8000) | 0x7E00), "float16", "ties_to_even"),
-        ["payload lost"],
-    ),
-    "nan-sign-lost": (
-        nans_as(lambda b: b & 0x7FFF),
-        "float16",
-        "ties_to_even",
-        ["NaN's sign lost"],
-    ),
-    "nan-quieted-and-sign-lost": (
-        *(nans_as(lambda b: (b | 0x200) & 0x7FFF), "float16", "ties_to_even"),
-        ["NaN quieted", "NaN's sign lost"],
-    ),
-    "payload-cut": (
-        *(nans_as(lambda b: (b | 1 << 51) >> 29 << 29), "float64", "ties_to_even"),
-        ["payload cut to float32's"],
-    ),
-    "int64-in-float64": (int64_in_float64, "int64", "ties_to_even", ["integers through float64"]),
-    "int32-in-float32": (int32_in_float32, "int32", "ties_to_even", ["integers through float32"]),
-}
+def signed_magic(x: Array) -> Array:
+    """By x + copysignf(8388608.0f, x) - copysignf(8388608.0f, x)."""
+    number = np.copysign(x.dtype.type(2.0 ** np.finfo(x.dtype).nmant), x)
+    return nans_kept(x, (x + number) - number)
+
+
+def x86(y: Array, width: int) -> Array:
+    """(long)y or (int)y by cvttss2si: one pattern for all that does not fit."""
+    limit = 2.0 ** (width - 1)
+    wide = np.trunc(y.astype("f8"))
+    fits = (wide >= -limit) & (wide < limit)
+    integers = np.where(fits, np.where(fits, wide, 0).astype(f"i{width // 8}"), np.int64(-limit))
+    return integers.astype(y.dtype)
+
+
+def arm(y: Array, width: int) -> Array:
+    """(int)y by fcvtzs: saturated, NaN as 0."""
+    limit = 2.0 ** (width - 1)
+    wide = np.nan_to_num(np.trunc(y.astype("f8")), posinf=limit, neginf=-limit)
+    most = np.iinfo(f"i{width // 8}")
+    fits = np.where(wide >= limit, 0, np.maximum(wide, -limit)).astype(f"i{width // 8}")
+    return np.where(wide >= limit, most.max, fits).astype(y.dtype)
+
+
+def int_of_sum(x: Array) -> Array:
+    """(float)(int)(x + 0.5f)."""
+    return x86(x + x.dtype.type(0.5), 32)
+
+
+def int_of_signed_sum(x: Array) -> Array:
+    """(float)(int)(x < 0 ? x - 0.5f : x + 0.5f)."""
+    half = x.dtype.type(0.5)
+    return x86(np.where(x < 0, x - half, x + half), 32)
+
+
+def quieted(kernel: Kernel) -> Kernel:
+    """What a kernel that adds does to NaNs."""
+    return lambda x: np.where(np.isnan(x), x + x.dtype.type(0), kernel(x)).astype(x.dtype)
+
+
+def canonical(pattern: int) -> Kernel:
+    """A kernel for which all NaNs are one."""
+    return nans_as(lambda bits: np.full_like(bits, pattern))
+
+
+def in_float(wide: Any, integer: Any) -> Kernel:
+    """Integers by way of a float type, out of range as x86 has it."""
+
+    def kernel(x: Array) -> Array:
+        whole = np.rint(x.astype(wide))
+        fits = np.abs(whole) < -float(np.iinfo(integer).min)
+        return np.where(fits, np.where(fits, whole, 0).astype(integer), np.iinfo(integer).min)
+
+    return kernel
+
+
+def clamped(x: Array) -> Array:
+    largest = float(np.finfo(np.float32).max)
+    return np.rint(np.clip(x, -largest, largest).astype(np.float32))
+
+
+def through(narrow: Any) -> Kernel:
+    return careful(lambda x: np.rint(x.astype(narrow)))
+
+
+COPYSIGN, TRUNC = "trunc(x + copysign(0.5, x))", "trunc(x + 0.5)"
+WIDER = f"{TRUNC} in a wider type"
+HALVES, OVERFLOW = "rounded to halves first", "rounded to halves first, 2x overflows"
+INT32, INT64 = ("through int32", "NaN as -2^31"), ("through int64", "NaN as -2^63")
+trunc_of_double = careful(lambda x: np.trunc(x.astype("f8") + 0.5))
+halves_first = careful(lambda x: np.rint(np.rint(2 * x.astype("f4")) / 2))
+halves_first_in_own = careful(lambda x: np.rint(np.rint(x.dtype.type(2) * x) / x.dtype.type(2)))
+
+#: Kernel, dtype, rounding, and the names of the models that explain it.
+PLANTED: list[tuple[Kernel, str, str, list[str]]] = [
+    (kernel, dtype, rounding, names)
+    for kernel, dtype, rounding, *names in (
+        (half_added, "float32", AWAY, COPYSIGN),
+        (half_added, "float16", AWAY, COPYSIGN),
+        (half_added, "bfloat16", AWAY, COPYSIGN),
+        (half_added, "float8_e4m3fn", AWAY, COPYSIGN),
+        (floor_of_half_added, "float32", EVEN, "floor(x + 0.5)"),
+        (floor_of_half_added, "float64", AWAY, "floor(x + 0.5)"),
+        (ggml_vulkan, "float32", AWAY, COPYSIGN, "zero's sign lost by -0.0 alone"),
+        (math_round, "float64", EVEN, "half toward +infinity"),
+        (math_round, "float16", AWAY, "half toward +infinity"),
+        (lambda x: right(x, AWAY), "float32", EVEN, "half away from zero"),
+        (np.rint, "float8_e4m3fn", AWAY, "half to even"),
+        (lambda x: x.copy(), "float16", EVEN, "no rounding"),
+        (careful(np.trunc), "float16", EVEN, "truncation"),
+        (lambda x: right(x, "toward_negative"), "float32", "toward_zero", "floor"),
+        (lambda x: right(x, "toward_positive"), "float32", "toward_zero", "ceil"),
+        (through(np.float32), "float64", EVEN, "through float32"),
+        (careful(clamped), "float64", EVEN, "through float32 clamped"),
+        (through(np.float16), "float32", EVEN, "through float16"),
+        (through(np.float16), "float64", EVEN, "through float16"),
+        (through(ml_dtypes.bfloat16), "float32", EVEN, "through bfloat16"),
+        (ceil_flushed, "float32", "toward_positive", "flush subnormals"),
+        (careful(lambda x: np.rint(x) + x.dtype.type(0)), "float32", EVEN, "zero's sign lost"),
+        (tflite, "float32", EVEN, "zero's sign lost by all but -0.0"),
+        (nans_as(lambda b: b | 0x200), "float16", EVEN, "NaN quieted"),
+        (canonical(0x7FFF), "float16", EVEN, "NaN canonical (all ones but the sign)"),
+        (canonical(0xFFC00000), "float32", EVEN, "NaN canonical (negative, quiet, no payload)"),
+        (canonical(0x7FC00000), "float32", EVEN, "NaN canonical (quiet, no payload)"),
+        (canonical(0xFFFF), "bfloat16", EVEN, "NaN canonical (all ones)"),
+        (nans_as(lambda b: (b & 0x8000) | 0x7E00), "float16", EVEN, "payload lost"),
+        (nans_as(lambda b: b & 0x7FFF), "float16", EVEN, "NaN's sign lost"),
+        (
+            nans_as(lambda b: (b | 0x200) & 0x7FFF),
+            *("float16", EVEN, "NaN quieted", "NaN's sign lost"),
+        ),
+        (nans_as(lambda b: (b | 1 << 51) >> 29 << 29), "float64", EVEN, "payload cut to float32's"),
+        (in_float(np.float64, np.int64), "int64", EVEN, "integers through float64"),
+        (in_float(np.float32, np.int32), "int32", EVEN, "integers through float32"),
+        # The commonest as they are written in C and NumPy.
+        (trunc_of_sum, "float32", AWAY, TRUNC),
+        (trunc_of_sum, "float32", EVEN, TRUNC),
+        (trunc_of_sum, "float16", AWAY, TRUNC),
+        (trunc_of_sum, "float64", EVEN, TRUNC),
+        (trunc_of_double, "float32", AWAY, WIDER),
+        (trunc_of_double, "bfloat16", EVEN, WIDER),
+        (quieted(trunc_of_sum), "float32", AWAY, TRUNC, "NaN quieted"),
+        (int_of_sum, "float32", AWAY, TRUNC, *INT32),
+        (int_of_sum, "float32", EVEN, TRUNC, *INT32),
+        (int_of_sum, "float16", EVEN, TRUNC, *INT32),
+        # (float)(int)(x + 0.5)
+        (lambda x: x86(x.astype("f8") + 0.5, 32).astype(x.dtype), "float32", AWAY, WIDER, *INT32),
+        (int_of_signed_sum, "float32", AWAY, COPYSIGN, *INT32),
+        # (float)(long)floorf(x + 0.5f)
+        (
+            lambda x: x86(np.floor(x + x.dtype.type(0.5)), 64),
+            *("float64", EVEN, "floor(x + 0.5)", *INT64),
+        ),
+        # (float)lrintf(x), where long has 64 bits
+        (lambda x: x86(np.rint(x), 64), "float32", EVEN, *INT64),
+        (lambda x: x86(np.rint(x), 64), "float32", AWAY, "half to even", *INT64),
+        (lambda x: np.rint(x).astype(np.int32).astype(x.dtype), "float64", EVEN, *INT32),
+        # (float)(int)x
+        (lambda x: x86(x, 32), "float32", AWAY, "truncation", *INT32),
+        # (float)(int32_t)rintf(x) and (float)(int64_t)rintf(x), on ARM
+        (lambda x: arm(np.rint(x), 32), "float32", EVEN, "through int32 saturated", "NaN as 0"),
+        (lambda x: arm(np.rint(x), 64), "float64", EVEN, "through int64 saturated", "NaN as 0"),
+        (magic, "float32", EVEN, "magic number"),
+        (magic, "float64", AWAY, "magic number"),
+        (quieted(magic), "float32", EVEN, "magic number", "NaN quieted"),
+        (signed_magic, "float32", EVEN, "magic number of x's sign"),
+        # rintf(rintf(2x) / 2), of a narrower type in float32
+        (halves_first, "float16", EVEN, HALVES),
+        (halves_first, "bfloat16", EVEN, OVERFLOW),
+        (halves_first_in_own, "float32", EVEN, OVERFLOW),
+        (halves_first_in_own, "float16", EVEN, OVERFLOW),
+        # roundf(roundf(2x) / 2), of a narrower type in float32
+        (
+            careful(lambda x: right(right(2 * x.astype("f4"), AWAY) / 2, AWAY)),
+            *("float16", EVEN, "half away from zero", HALVES),
+        ),
+    )
+]
+#: What each row is called.
+PLANTED_IDS = [f"{' and '.join(names)}-{dtype}-{rounding}" for _, dtype, rounding, names in PLANTED]

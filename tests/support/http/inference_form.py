@@ -112,3 +112,11 @@ def error_of(reply: Reply) -> str:
 OF_X = binary("FP32", [X.size], X.nbytes)
 #: The wish for numbers behind the head of the response.
 BINARY_OUT = {"parameters": {"binary_data_output": True}}
+#: A good request with its payload, and a document without one, to be varied.
+PAYLOAD = X.tobytes()
+GOOD = document(binary("FP32", [10], 40), parameters={"binary_data_output": True})
+INLINE = tensor("FP32", [2], data=[0.5, 1.5])
+
+
+def of(**members: Any) -> dict[str, Any]:
+    return document({**INLINE, **members})

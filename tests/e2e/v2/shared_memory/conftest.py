@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from support.segments import PREFIX, Segment, segment
-from support.services.device_service import DeviceService
 from support.services.server import Service
+from support.services.variants import DeviceService
 from support.v2.callers import Caller
 from support.v2.regions import SIZE, SYSTEM, Memory
 

@@ -11,8 +11,8 @@ import pytest
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.inference_form import EVEN, OF_X, X, document, error_of, tensor
 from support.segments import PREFIX, Segment, segment
-from support.services.device_service import DeviceService
 from support.services.server import Service
+from support.services.variants import DeviceService
 from support.v2.callers import Caller
 from support.v2.regions import CUDA, SIZE, SYSTEM, Memory, at, found, into, put, source
 from tensor_round_verify.patterns import samples

@@ -20,7 +20,7 @@ import pytest
 from support.http.inference_form import EVEN, OF_X, X, binary, document
 from support.segments import OBJECTS, PREFIX, Segment, segment
 from support.services.server import Service
-from support.services.small_shm_service import NBYTES, SmallShmService, may_mount
+from support.services.variants import NBYTES, SmallShmService, may_mount
 from support.v2.callers import Caller, Outcome
 from support.v2.regions import into, register, source, unregister
 

@@ -13,8 +13,8 @@ from tritonclient.utils import InferenceServerException
 from support.devices.host_kernels import NO_COMPILER, compiler
 from support.http.inference_form import EVEN, X
 from support.segments import PREFIX, segment
-from support.services.device_service import DeviceService
 from support.services.server import Service
+from support.services.variants import DeviceService
 from support.v2.regions import TRIES
 from support.v2.tritonclients import OverHttp
 
