@@ -88,9 +88,6 @@ def test_a_wrong_count_is_told_with_both(data: Any, any_nesting: bool) -> None:
 def test_the_path_of_a_leaf_leads_to_it(data: Any, count: int) -> None:
     for leaf in range(count):
         assert reduce(getitem, nesting.path(data, leaf), data) == leaf
-
-
-def test_a_number_has_no_path() -> None:
     assert nesting.path(3, 0) == ()
 
 

@@ -34,18 +34,6 @@ def test_the_largest_request_leaves_a_sixteenth_to_small_ones(budget: int, large
     assert largest_request(budget) == memory(budget).max_request_bytes == largest
 
 
-def test_nothing_is_in_use_before_the_first_request() -> None:
-    new = memory()
-    assert (new.in_use, new.pooled_bytes, new.limit_bytes) == (0, 0, BUDGET)
-
-
-@pytest.mark.parametrize(("of", "limit"), [(MIB, MIB), (LARGE, LARGE)])
-def test_a_request_may_have_its_whole_limit(of: int, limit: int) -> None:
-    room = memory(max(limit, of) if of == MIB else BUDGET)
-    room.reserve(of, of=of)
-    assert room.in_use == limit
-
-
 @pytest.mark.parametrize(
     ("budget", "limit"),
     [(BUDGET, LARGE), (MIB, MIB), (4 * KIB, 4 * KIB), (2 * MIB, 2 * MIB - 128 * KIB)],

@@ -19,7 +19,9 @@ from tensor_round_service.engine.readiness import ProcessLifecycle, Readiness
 
 
 class Backend(NumpyBackend):
-    """One that can be made to fail, and counts."""
+    """One that counts, and rounds the patterns of ``wrong`` wrongly."""
+
+    wrong: tuple[int, ...] = ()
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -27,14 +29,14 @@ class Backend(NumpyBackend):
 
     def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
         self.calls += 1
-        return super().round(call, source, target)
+        found = np.isin(source.view(np.uint32), self.wrong)
+        name = super().round(call, source, target)
+        target.view(np.uint32)[found] ^= 1
+        return name
 
 
 class Wrong(Backend):
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
-        name = super().round(call, source, target)
-        target[-1] ^= 1
-        return name
+    wrong = (0x7F800001,)
 
 
 class Idle(Backend):
@@ -49,20 +51,6 @@ class Broken(Backend):
 
 class Lost(Backend):
     is_healthy = False
-
-
-class WrongOn(Backend):
-    """One that rounds a single pattern wrongly."""
-
-    def __init__(self, pattern: int) -> None:
-        super().__init__()
-        self.pattern = pattern
-
-    def round(self, call: RoundCall, source: Bytes, target: Bytes) -> str:
-        found = source.view(np.uint32) == self.pattern
-        name = super().round(call, source, target)
-        target.view(np.uint32)[found] ^= 1
-        return name
 
 
 class Stuck(Backend):
@@ -92,19 +80,25 @@ def test_a_sound_backend_is_asked_once_a_while(monkeypatch: pytest.MonkeyPatch) 
     assert backend.calls > 1
 
 
-@pytest.mark.parametrize("kind", [Wrong, Idle, Broken, Lost])
-def test_a_backend_that_does_not_round_is_not_ready(kind: type[Backend]) -> None:
-    ready = Readiness(kind(), ProcessLifecycle())
-    with pytest.raises(BackendFailed) as refused:
-        asyncio.run(ready.check())
-    assert refused.value.retry_after == 1
-
-
-def test_a_lost_backend_is_not_asked_again() -> None:
-    backend = Lost()
-    with pytest.raises(BackendFailed, match="the backend is lost"):
+@pytest.mark.parametrize(
+    ("kind", "says", "logged"),
+    [
+        (Wrong, "wrongly", "the numpy backend rounds wrongly"),
+        (Idle, "wrongly", "the numpy backend rounds wrongly"),
+        (Broken, "wrongly", "the device fell off the bus"),
+        (Lost, "the backend is lost", ""),
+    ],
+)
+def test_a_backend_that_does_not_round_is_not_ready(
+    kind: type[Backend], says: str, logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend = kind()
+    with pytest.raises(BackendFailed, match=says) as refused:
         asyncio.run(Readiness(backend, ProcessLifecycle()).check())
-    assert backend.calls == 0
+    assert refused.value.retry_after == 1
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * bool(logged)
+    assert logged in caplog.text
+    assert backend.calls == (kind is Wrong)  # a lost one is not asked
 
 
 def test_a_stuck_backend_is_told_of_in_time_and_may_recover() -> None:
@@ -151,22 +145,10 @@ DELICATE = {
 
 @pytest.mark.parametrize("pattern", DELICATE.values(), ids=DELICATE)
 def test_each_delicate_value_is_tried(pattern: int) -> None:
+    backend = Backend()
+    backend.wrong = (pattern,)
     with pytest.raises(BackendFailed, match="wrongly"):
-        asyncio.run(Readiness(WrongOn(pattern), ProcessLifecycle()).check())
-
-
-@pytest.mark.parametrize(
-    ("kind", "told"), [(Wrong, "rounds wrongly"), (Broken, "the device fell off the bus")]
-)
-def test_why_a_backend_is_not_ready_is_logged(
-    kind: type[Backend], told: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with pytest.raises(BackendFailed):
-        asyncio.run(Readiness(kind(), ProcessLifecycle()).check())
-    (record,) = caplog.records
-    assert record.levelno == logging.ERROR
-    assert told in caplog.text
-    assert "numpy" in record.getMessage()
+        asyncio.run(Readiness(backend, ProcessLifecycle()).check())
 
 
 def test_a_ready_backend_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -125,30 +125,6 @@ def test_slow_works_take_turns() -> None:
     run(main)
 
 
-def test_only_so_many_work_at_a_time() -> None:
-    working = most = 0
-    lock = threading.Lock()
-
-    def count(change: int) -> None:
-        nonlocal working, most
-        with lock:
-            working += change
-            most = max(most, working)
-
-    def work(pause: Pause) -> None:
-        for _ in range(5):
-            count(1)
-            time.sleep(0.003)
-            count(-1)
-            pause()
-
-    async def main(threads: Threads) -> None:
-        await asyncio.gather(*(threads.slow(work, None) for _ in range(8)))
-
-    run(main)
-    assert most == 1
-
-
 def test_turns_are_in_the_order_of_asking() -> None:
     turns, order = Turns(1), list[int]()
     turns.take()
@@ -353,25 +329,8 @@ def test_work_of_a_caller_who_goes_is_not_begun(kind: str) -> None:
     assert not begun
 
 
-def test_slow_work_ends_when_its_caller_goes() -> None:
-    def endless(pause: Pause) -> None:
-        while True:
-            time.sleep(0.001)
-            pause()
-
-    async def main(threads: Threads) -> None:
-        caller = Caller()
-        task = asyncio.create_task(threads.slow(endless, caller))
-        await asyncio.sleep(0.05)
-        assert not task.done()
-        caller.gone = True
-        with pytest.raises(CallerGone):
-            await asyncio.wait_for(task, 30)
-
-    run(main)
-
-
-def test_slow_work_ends_when_the_service_stops() -> None:
+@pytest.mark.parametrize("stops", [False, True], ids=["caller", "service"])
+def test_slow_work_ends_when_its_caller_or_the_service_goes(stops: bool) -> None:
     ended = threading.Event()
 
     def endless(pause: Pause) -> None:
@@ -383,11 +342,15 @@ def test_slow_work_ends_when_the_service_stops() -> None:
             ended.set()
 
     async def main(threads: Threads) -> None:
-        task = asyncio.create_task(threads.slow(endless, None))
+        caller = Caller()
+        task = asyncio.create_task(threads.slow(endless, caller))
         await asyncio.sleep(0.05)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        assert not task.done()
+        if stops:
+            task.cancel()
+        caller.gone = not stops
+        with pytest.raises(asyncio.CancelledError if stops else CallerGone):
+            await asyncio.wait_for(task, 30)
         assert await asyncio.to_thread(ended.wait, 30)
 
     run(main)
