@@ -170,54 +170,23 @@ def test_malformed_encoding_is_rejected(encoded: bytes) -> None:
         run(drained(decoded(encoded), 2))
 
 
-def test_decoding_leaves_turns_to_others() -> None:
-    turns = pauses = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async def main() -> None:
-        task = asyncio.create_task(others())
-        decoder = decoder_for("gzip")
-        assert decoder is not None
-        encoded = Cut(gzip.compress(bytes(8 * STEP_BYTES), mtime=0))
-        source = Decoded(encoded, decoder, beside)
-        await source.receive_into(memoryview(bytearray(8 * STEP_BYTES)))
-        task.cancel()
+def test_only_the_first_step_is_decoded_on_the_event_loop() -> None:
+    sizes, pauses = list[Any](), list[None]()
 
     async def beside(work: Callable[[Pause], Result]) -> Result:
-        return await asyncio.to_thread(work, pause)
-
-    def pause() -> None:
-        nonlocal pauses
-        pauses += 1
-
-    run(main())
-    assert turns >= 2
-    # All but the first step have been decoded beside the event loop.
-    assert pauses >= 7
-
-
-def test_the_first_step_alone_is_decoded_on_the_event_loop() -> None:
-    sizes = []
-
-    async def beside(work: Callable[[Pause], Result]) -> Result:
-        result = work(lambda: None)
-        sizes.append(result)
+        sizes.append(work(lambda: pauses.append(None)))
+        result: Result = sizes[-1]
         return result
 
     async def main() -> None:
         decoder = decoder_for("gzip")
         assert decoder is not None
-        content = CONTENT[: STEP_BYTES + 1000]
-        source = Decoded(Cut(gzip.compress(content, mtime=0)), decoder, beside)
-        assert await drained(source, STEP_BYTES - 1) == content
+        source = Decoded(Cut(gzip.compress(CONTENT, mtime=0)), decoder, beside)
+        assert await drained(source, STEP_BYTES - 1) == CONTENT
 
     run(main())
-    assert sum(sizes) == 1000
+    assert sum(sizes) == 2 * STEP_BYTES
+    assert len(pauses) >= 2
 
 
 def test_decoding_lets_others_in_after_each_piece() -> None:
@@ -344,29 +313,24 @@ def test_a_length_over_the_limit_is_not_read() -> None:
     assert not source.is_at_end
 
 
-def test_a_length_that_is_stated_is_reserved_once_it_is_likely() -> None:
+@pytest.mark.parametrize(
+    ("length", "stated", "piece", "steps"),
+    [
+        # A length that is stated is reserved once it is likely.
+        (len(CONTENT), len(CONTENT), PIECE_BYTES, [PIECE_BYTES, len(CONTENT) + 1 - PIECE_BYTES]),
+        (9, len(CONTENT), PIECE_BYTES, [PIECE_BYTES]),
+        # Without one, or beyond it, memory grows by a quarter.
+        (500, 250, 100, [100, 151, 100, 100, 112]),
+        (700, 0, 100, [100] * 4 + [100, 125, 156]),
+    ],
+)
+def test_memory_is_reserved_step_by_step(
+    length: int, stated: int, piece: int, steps: list[int]
+) -> None:
     reserved: list[int] = []
-    run(read_all(Cut(CONTENT), len(CONTENT), reserved.append, stated_length=len(CONTENT)))
-    assert reserved == [PIECE_BYTES, len(CONTENT) + 1 - PIECE_BYTES]
-    reserved = []
-    run(read_all(Cut(CONTENT[:9]), len(CONTENT), reserved.append, stated_length=len(CONTENT)))
-    assert reserved == [PIECE_BYTES]
-
-
-def test_without_a_length_memory_grows_by_a_quarter() -> None:
-    reserved: list[int] = []
-    run(read_all(Cut(CONTENT[:3000]), 1 << 20, reserved.append, piece_bytes=100))
-    expected, held = [], 0
-    while held <= 3000:
-        expected.append(max(100, held // 4))
-        held += expected[-1]
-    assert reserved == expected
-
-
-def test_a_length_that_was_too_short_makes_no_difference() -> None:
-    reserved: list[int] = []
-    run(read_all(Cut(CONTENT[:500]), 1 << 20, reserved.append, stated_length=250, piece_bytes=100))
-    assert reserved == [100, 151, 100, 100, 112]
+    source, limit = Cut(CONTENT[:length]), len(CONTENT)
+    run(read_all(source, limit, reserved.append, stated_length=stated, piece_bytes=piece))
+    assert reserved == steps
 
 
 @pytest.mark.parametrize("allowed", [0, PIECE_BYTES, 4 * PIECE_BYTES])

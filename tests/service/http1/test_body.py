@@ -175,17 +175,12 @@ def test_a_place_ends_where_the_body_does() -> None:
 
 
 @each_body
-def test_nothing_is_filled_before_there_is_a_target(body: Body) -> None:
+def test_without_a_target_nothing_is_filled_and_an_empty_one_is_full(body: Body) -> None:
     received = receiver(body.length, body.framed)
     assert (received.filled, received.missing, received.buffer) == (0, 0, None)
-
-
-@each_body
-def test_an_empty_target_is_full(body: Body) -> None:
     received = receiver(body.length)
     assert received.fill(memoryview(bytearray()))
-    assert received.filled == 0
-    assert received.is_at_end is (body.length == 0)
+    assert (received.filled, received.is_at_end) == (0, body.length == 0)
 
 
 @each_body
@@ -206,17 +201,11 @@ def test_skipping_drops_what_has_come(body: Body, surplus: bytes) -> None:
 
 
 @each_body
-def test_skipping_after_a_target(body: Body) -> None:
+def test_skipping_leads_to_the_end_behind_which_is_nothing(body: Body) -> None:
     received = receiver(body.length, body.framed + SURPLUS)
     received.fill(memoryview(bytearray(1)))
     received.skip()
     assert (received.is_at_end, bytes(received.unread)) == (True, SURPLUS)
-
-
-@each_body
-def test_behind_its_end_a_body_has_nothing(body: Body) -> None:
-    received = receiver(body.length, body.framed + SURPLUS)
-    received.skip()
     assert received.fill(memoryview(bytearray(10)))
     assert (received.filled, received.is_at_end, bytes(received.unread)) == (0, True, SURPLUS)
 

@@ -18,7 +18,7 @@ from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
 from tensor_round_service.http1.asgi import AsgiRequest, respond_by_asgi
-from tensor_round_service.pages import PageFile, PageFiles
+from tensor_round_service.pages import PageFile, PageFiles, wants_html
 
 SCRIPT = b"export const answer = 42;\n" * 100
 GZIP = ("Accept-Encoding", "gzip, deflate, br, zstd")
@@ -107,3 +107,22 @@ def test_a_folder_has_no_other_files(tmp_path: Path) -> None:
     for name in ("c.js", "a", "", "../c.js", "a/../a/b.css"):
         with pytest.raises(NotFound):
             files[name]
+
+
+CHROMIUM = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
+PROGRAMS = ["", "*/*", "application/json", "application/json, text/plain, */*", "image/png"]
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_html"),
+    [
+        *(
+            (accept, True)
+            for accept in (CHROMIUM, "text/html", "text/html, application/json;q=0.9")
+        ),
+        *((accept, False) for accept in PROGRAMS),
+        *(("application/json, text/html", False), ("text/html;q=0", False)),
+    ],
+)
+def test_browsers_get_html_and_programs_json(accept: str, is_html: bool) -> None:
+    assert wants_html(accept) is is_html

@@ -183,11 +183,14 @@ def test_a_device_lost_while_another_piece_may_go_out_gives_the_right_answer_or_
         assert (by, target.tobytes()) == ("numpy" if not backend.is_healthy else "cupy", right)
 
 
+@pytest.mark.parametrize(("can_pin", "in_place"), [(True, False), (False, True)])
 def test_a_device_lost_while_it_writes_elsewhere_costs_no_request(
-    device: HostDevice, backend: CupyBackend
+    device: HostDevice, backend: CupyBackend, can_pin: bool, in_place: bool
 ) -> None:
+    """Into a target, or into the memory in which a source that is not page-locked is staged."""
+    device.can_pin = can_pin
     device.when_done = Once("copy out", DeviceFailed("ECC"), nth=2)
-    assert_right(backend, "numpy", in_place=False)
+    assert_right(backend, "numpy", in_place)
     assert_lost(device, backend)
 
 
@@ -198,13 +201,6 @@ def test_a_device_lost_while_it_writes_over_its_source_costs_that_request_alone(
     call, source, target, _ = operands(backend, in_place=True)
     with pytest.raises(SourceCorrupted):
         backend.round(call, source, target)
-    assert_lost(device, backend)
-
-
-def test_a_source_that_is_staged_is_never_lost(device: HostDevice, backend: CupyBackend) -> None:
-    device.can_pin = False
-    device.when_done = Once("copy out", DeviceFailed("ECC"), nth=2)
-    assert_right(backend, "numpy", in_place=True)
     assert_lost(device, backend)
 
 

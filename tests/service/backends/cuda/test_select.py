@@ -80,20 +80,18 @@ MISSING = [
 
 
 @pytest.mark.parametrize("error", MISSING, ids=lambda error: type(error).__name__)
-def test_cupy_without_a_usable_device_says_why_in_one_line(error: Exception) -> None:
-    with pytest.raises(BackendUnavailable) as told:
-        select_backend("cupy", open_devices=failing(error))
-    assert str(told.value) == f"BACKEND=cupy: {str(error).splitlines()[0]}"
-
-
-@pytest.mark.parametrize("error", MISSING, ids=lambda error: type(error).__name__)
-def test_auto_without_a_usable_device_is_numpy_and_says_so_once(
+def test_without_a_usable_device_cupy_fails_and_auto_is_numpy_with_one_line(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
+    reason = str(error).splitlines()[0]
+    with pytest.raises(BackendUnavailable) as refused:
+        select_backend("cupy", open_devices=failing(error))
+    assert str(refused.value) == f"BACKEND=cupy: {reason}"
+    caplog.clear()
     caplog.set_level(logging.INFO, "tensor_round_service")
     assert isinstance(select_backend("auto", open_devices=failing(error)), NumpyBackend)
     (line,) = [line for line in caplog.messages if line.startswith("backend")]
-    assert line == f"backend: numpy (no usable GPU: {str(error).splitlines()[0]})"
+    assert line == f"backend: numpy (no usable GPU: {reason})"
 
 
 @needs_compiler
