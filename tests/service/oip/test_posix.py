@@ -15,8 +15,8 @@ from support.segments import OBJECTS, PREFIX, Segment, segment
 from tensor_round.contract.errors import InvalidDescriptor, NotFound
 from tensor_round_service.oip import regions
 from tensor_round_service.oip.codec import Region
-from tensor_round_service.oip.posix_memory import PosixPart, PosixSharedMemory
-from tensor_round_service.oip.regions import Registry
+from tensor_round_service.oip.posix_memory import PosixSharedMemory
+from tensor_round_service.oip.regions import ByteRange, Registry
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -53,16 +53,12 @@ WRONG_BOUNDS: dict[str, tuple[int, int]] = {
 
 
 @pytest.mark.parametrize(("offset", "size"), WRONG_BOUNDS.values(), ids=WRONG_BOUNDS)
-def test_bounds_at_registration(
+def test_bounds_at_registration_and_at_use(
     memory: PosixSharedMemory, owned: Segment, offset: int, size: int
 ) -> None:
     with pytest.raises(InvalidDescriptor, match="4096 bytes"):
         memory.register("r", owned.key, offset, size)
     assert memory.registered() == []
-
-
-@pytest.mark.parametrize(("offset", "size"), WRONG_BOUNDS.values(), ids=WRONG_BOUNDS)
-def test_bounds_at_use(memory: PosixSharedMemory, owned: Segment, offset: int, size: int) -> None:
     memory.register("r", owned.key, 0, SIZE)
     with pytest.raises(InvalidDescriptor, match="4096 bytes"):
         memory.part(Region("r", size, offset), 1)
@@ -83,23 +79,10 @@ def test_no_bytes_at_the_very_end(memory: PosixSharedMemory, owned: Segment) -> 
     assert owned.path.stat().st_size == SIZE
 
 
-def link() -> str:
-    """The key of a symbolic link to a file elsewhere."""
-    key = PREFIX + secrets.token_hex(8)
-    (OBJECTS / key).symlink_to("/etc/hostname")
-    return key
-
-
-def pipe() -> str:
-    """The key of a named pipe."""
-    key = PREFIX + secrets.token_hex(8)
-    os.mkfifo(OBJECTS / key)
-    return key
-
-
-@pytest.mark.parametrize("make", [link, pipe])
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/hostname"), os.mkfifo])
 def test_only_plain_objects(memory: PosixSharedMemory, make: Any) -> None:
-    key = make()
+    key = PREFIX + secrets.token_hex(8)
+    make(OBJECTS / key)
     try:
         with pytest.raises(InvalidDescriptor, match="shared memory object"):
             memory.register("r", key, 0, 1)
@@ -110,21 +93,9 @@ def test_only_plain_objects(memory: PosixSharedMemory, make: Any) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "",
-        "/",
-        "other",
-        "/other",
-        "//" + PREFIX,
-        "../shm/" + PREFIX,
-        PREFIX + "/../x",
-        PREFIX + "a/b",
-        "/" + PREFIX + "a/",
-        PREFIX[:-1],
-        PREFIX.upper() + "x",
-        " " + PREFIX,
-        PREFIX + "\0x",
-        PREFIX + "does-not-exist",
-        PREFIX + "x" * 300,
+        *("", "/", "other", "/other", "//" + PREFIX, "../shm/" + PREFIX, PREFIX + "/../x"),
+        *(PREFIX + "a/b", "/" + PREFIX + "a/", PREFIX[:-1], PREFIX.upper() + "x", " " + PREFIX),
+        *(PREFIX + "\0x", PREFIX + "does-not-exist", PREFIX + "x" * 300),
     ],
 )
 def test_keys_outside_the_prefix_or_of_nothing(memory: PosixSharedMemory, key: str) -> None:
@@ -179,7 +150,7 @@ def test_pieces_of_a_part(memory: PosixSharedMemory, owned: Segment) -> None:
     np.testing.assert_array_equal(owned.memory, before)
 
 
-def test_regions_are_bounded(
+def test_the_number_of_regions_is_bounded(
     memory: PosixSharedMemory, owned: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(regions, "MAX_REGIONS", 3)
@@ -190,38 +161,26 @@ def test_regions_are_bounded(
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "overlaps", "lies_on"),
+    ("one", "other", "overlaps"),
     [
-        (("r", 0, 8), ("r", 0, 8), True, True),
-        (("r", 0, 8), ("r", 8, 8), False, False),
-        (("r", 0, 8), ("r", 7, 8), True, False),
-        (("r", 4, 8), ("r", 0, 16), True, False),
-        (("r", 4, 0), ("r", 0, 8), False, False),
-        (("r", 0, 0), ("r", 0, 0), False, True),
-        (("r", 0, 8), ("elsewhere", 0, 8), False, False),
-        (("r", 100, 8), ("from-100", 0, 8), True, True),
-        (("r", 100, 8), ("from-100", 8, 8), False, False),
-        (("r", 100, 8), ("from-100", 7, 8), True, False),
+        ((0, 8), (0, 8), True), ((0, 8), (8, 8), False), ((0, 8), (7, 8), True),
+        ((4, 8), (0, 16), True), ((4, 0), (0, 8), False), ((0, 0), (0, 0), False),
     ],
-)
-def test_overlaps(
-    memory: PosixSharedMemory,
-    owned: Segment,
-    one: tuple[str, int, int],
-    other: tuple[str, int, int],
-    overlaps: bool,
-    lies_on: bool,
-) -> None:
-    def part(name: str, offset: int, nbytes: int) -> PosixPart:
-        return memory.part(Region(name, nbytes, offset), nbytes)
+)  # fmt: skip
+def test_overlaps(one: tuple[int, int], other: tuple[int, int], overlaps: bool) -> None:
+    a, b, elsewhere = (ByteRange((1, n), *which) for n, which in ((2, one), (2, other), (3, other)))
+    assert a.overlaps(b) is b.overlaps(a) is overlaps
+    assert (a == b) is (one == other)
+    assert not a.overlaps(elsewhere)
 
-    with segment(SIZE) as another:
-        memory.register("r", owned.key, 0, SIZE)
-        memory.register("from-100", owned.key, 100, 100)
-        memory.register("elsewhere", another.key, 0, SIZE)
-        with part(*one) as a, part(*other) as b:
-            assert a.range.overlaps(b.range) is b.range.overlaps(a.range) is overlaps
-            assert (a.range == b.range) is lies_on
+
+def test_the_range_of_a_part_is_that_in_its_object(
+    memory: PosixSharedMemory, owned: Segment
+) -> None:
+    status = owned.path.stat()
+    memory.register("r", owned.key, 100, 100)
+    with memory.part(Region("r", 50, 8), 40) as part:
+        assert part.range == ByteRange((status.st_dev, status.st_ino), 108, 40)
 
 
 def test_workers_share_registrations(tmp_path: Path, owned: Segment) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from support.small_disk import small_disk
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.engine.job import Job
 from tensor_round_service.engine.memory import Memory
@@ -28,7 +24,7 @@ def job(queue: int, receive: int, execute: int) -> Job:
     return done
 
 
-def test_nothing_yet() -> None:
+def test_counts_are_zero_at_first() -> None:
     for model in MODELS:
         told = Statistics().describe(model)
         assert (told["name"], told["version"]) == (model.name, model.version)
@@ -69,37 +65,3 @@ def test_workers_are_summed(tmp_path: Path) -> None:
     last = workers[0].describe(NEWEST)
     assert last["inference_count"] == 6
     assert last["inference_stats"]["success"] == {"count": 6, "ns": 36}
-
-
-def test_counts_of_a_worker_outlive_it(tmp_path: Path) -> None:
-    Statistics(tmp_path).failed(ROUND, 5)
-    after = Statistics(tmp_path).describe(ROUND)
-    assert after["inference_stats"]["fail"] == {"count": 1, "ns": 5}
-
-
-def test_mapped_counts_survive_a_full_disk(tmp_path: Path) -> None:
-    """The first access to a page that is not there yet would end the process."""
-    code = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from tensor_round_service.oip.models import find\n"
-        "from tensor_round_service.oip.statistics import Statistics\n"
-        "counts = Statistics(Path(sys.argv[1]))\n"
-        "print(flush=True)\n"
-        "input()\n"
-        "counts.failed(find('round'), 1)\n"
-    )
-    with small_disk(tmp_path) as disk:
-        if not disk.is_mounted:
-            pytest.skip("no disk may be mounted here, and no limit on files stands for a full one")
-        worker = subprocess.Popen(
-            [sys.executable, "-c", code, disk.folder],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert worker.stdout is not None
-        worker.stdout.readline()
-        with disk.full():
-            worker.communicate("\n", timeout=30)
-        assert worker.returncode == 0, signal.Signals(-worker.returncode)

@@ -46,32 +46,24 @@ def test_ids_and_traces(service: Service, client: Client) -> None:
     assert "status=404 code=not_found" in line
 
 
-def test_metrics(service: Service, client: Client) -> None:
-    before = counted(service)
-    answer = client.call("ModelInfer", REQUEST)
-    assert answer.status == 0
-    assert client.call("ModelInfer", b"\xff").status == 3
-    assert client.call("/no.Service/Method", b"").status == 12
-    after = counted(service)
-    new = {labels: count - before.get(labels, 0) for labels, count in after.items()}
-    grown = {labels for labels, count in new.items() if count}
-    assert any(f'route="{INFER}",status="200"' in each and "ieee754" in each for each in grown)
-    assert any(f'route="{INFER}",status="400"' in each for each in grown)
-    assert any('route="other",status="501"' in each for each in grown)
+def test_calls_bytes_and_phases_are_counted(service: Service, client: Client) -> None:
+    def grown(name: str, before: dict[str, float]) -> dict[str, float]:
+        after = counted(service, f"tensor_round_{name}").items()
+        return {key: more for key, value in after if (more := value - before.get(key, 0))}
 
-
-def test_bytes_and_phases_are_counted(service: Service, client: Client) -> None:
-    names = ("received_bytes_total", "sent_bytes_total", "phase_seconds_count")
+    names = "requests_total", "received_bytes_total", "sent_bytes_total", "phase_seconds_count"
     before = [counted(service, f"tensor_round_{name}") for name in names]
     answer = client.call("ModelInfer", REQUEST)
-    received, sent, phases = (
-        {key: count for key, value in after.items() if (count := value - earlier.get(key, 0))}
-        for name, earlier in zip(names, before, strict=True)
-        for after in [counted(service, f"tensor_round_{name}")]
-    )
+    _, received, sent, phases = map(grown, names, before)
     assert received[f'{{route="{INFER}"}}'] == X.nbytes
     assert sent[f'{{route="{INFER}"}}'] == len(answer.content)
     assert sorted(phases.values()) == [1, 1, 1, 1]
+    assert client.call("ModelInfer", b"\xff").status == 3
+    assert client.call("/no.Service/Method", b"").status == 12
+    requests = grown(names[0], before[0])
+    assert any(f'route="{INFER}",status="200"' in each and "ieee754" in each for each in requests)
+    assert any(f'route="{INFER}",status="400"' in each for each in requests)
+    assert any('route="other",status="501"' in each for each in requests)
 
 
 def counted(service: Service, name: str = "tensor_round_requests_total") -> dict[str, float]:
@@ -79,11 +71,6 @@ def counted(service: Service, name: str = "tensor_round_requests_total") -> dict
     text = service.get("/metrics").content.decode()
     rows = (line.removeprefix(name) for line in text.splitlines() if line.startswith(f"{name}{{"))
     return {labels: float(count) for labels, _, count in (row.rpartition(" ") for row in rows)}
-
-
-def test_http_on_the_same_port(service: Service, client: Client) -> None:
-    assert client.call("ServerLive", b"").status == 0
-    assert service.get("/v2/health/live").json() == {"live": True}
 
 
 def test_unfinished_calls_end_at_the_drain_timeout() -> None:
@@ -103,23 +90,17 @@ def test_unfinished_calls_end_at_the_drain_timeout() -> None:
         assert service.process.wait(60) == 0
 
 
-def test_over_tls_it_is_chosen_by_alpn() -> None:
-    caller = caller_context(CLIENT)
+def test_over_tls_it_is_chosen_by_alpn_alone() -> None:
+    caller, both = caller_context(CLIENT), caller_context(CLIENT)
     caller.set_alpn_protocols(["h2"])
+    both.set_alpn_protocols(["h2", "http/1.1"])
     options = ("--ssl-ca-certs", str(CA))
-    with TlsService(*options, caller=caller_context(CLIENT)) as service:
-        assert service.get("/v2/health/live").json() == {"live": True}
+    with TlsService(*options, caller=both) as service:
+        assert service.get("/v2/health/live").json() == {"live": True}, "by HTTP/1.1"
         service.caller = caller
         with connected(service) as client:
             answer = client.call("ModelInfer", REQUEST)
             assert tensor_of(answer).tobytes() == EVEN.tobytes()
-
-
-def test_over_tls_who_offers_both_gets_http_1_1() -> None:
-    caller = caller_context()
-    caller.set_alpn_protocols(["h2", "http/1.1"])
-    with TlsService(caller=caller) as service:
-        assert service.get("/v2/health/live").json() == {"live": True}
 
 
 def test_it_can_be_turned_off() -> None:
