@@ -1,19 +1,27 @@
-"""Inference: every form of the one tensor, every parameter, every model."""
+"""Inference: every form of the one tensor, and what stands beside it.
+
+Dtypes, modes, shapes and rules of dialects are those of every way to round.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from support.http.inference_form import AWAY, EVEN, OF_X, ZERO, X, binary, document, tensor
+from support.http.inference_form import (
+    AWAY,
+    DIRECTML,
+    EVEN,
+    OF_X,
+    ZERO,
+    X,
+    binary,
+    document,
+    tensor,
+)
 from support.v2.callers import Caller
-from tensor_round_verify.patterns import samples
-from tensor_round_verify.reference import rounded
-
-DIRECTML = "directml_element_wise_round"
 
 
 def test_the_response(caller: Caller) -> None:
@@ -34,8 +42,8 @@ def test_tensors_of_all_lengths(caller: Caller, count: int) -> None:
         assert caller.infer(request, x.tobytes()).payload == np.rint(x).tobytes()
 
 
-@pytest.mark.parametrize("shape", [[0], [3, 0], [0, 1 << 62, 1 << 62]], ids=str)
-def test_zero_bytes(caller: Caller, shape: list[int]) -> None:
+def test_zero_bytes_of_a_vast_shape(caller: Caller) -> None:
+    shape = [0, 1 << 62, 1 << 62]
     outcome = caller.infer(document(binary("FP16", shape, 0)), b"")
     assert (outcome.output["shape"], outcome.payload) == (shape, b"")
 
@@ -43,8 +51,6 @@ def test_zero_bytes(caller: Caller, shape: list[int]) -> None:
 NUMBERS: dict[str, tuple[Any, Any]] = {
     "FP32": ([0.5, 1.5, -0.25, 2.6], [0, 2, -0.0, 3]),
     "FP64": ([0.5, 1e300, -0.25], [0, 1e300, -0.0]),
-    "INT8": ([-128, 0, 127], [-128, 0, 127]),
-    "INT32": ([-(2**31), 2**31 - 1], [-(2**31), 2**31 - 1]),
     "INT64": ([-(2**63), 2**63 - 1], [-(2**63), 2**63 - 1]),
     "UINT16": ([0, 2**16 - 1], [0, 2**16 - 1]),
     "UINT64": ([0, 2**53 + 1, 2**64 - 1], [0, 2**53 + 1, 2**64 - 1]),
@@ -60,79 +66,50 @@ def test_numbers_in_the_request(caller: Caller, datatype: str) -> None:
     assert outcome.output["shape"] == [1, len(given)]
 
 
-def test_a_scalar(caller: Caller) -> None:
-    outcome = caller.infer(document(tensor("FP64", [], data=[7.5])))
-    assert (outcome.output["shape"], outcome.payload) == ([], np.array(8.0).tobytes())
-
-
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
-@pytest.mark.parametrize("model", ["round", "openvino_round"])
-def test_fp8(caller: Caller, model: str, dtype: str) -> None:
-    patterns = samples(dtype)
-    source = binary("UINT8", [256], 256)
-    source["parameters"]["dtype"] = dtype
-    outcome = caller.infer(document(source), patterns.tobytes(), model)
-    assert outcome.payload == rounded(patterns, dtype, "ties_to_even").tobytes()
-    assert outcome.output["datatype"] == "UINT8"
-    assert outcome.output["parameters"] == {"dtype": dtype}
-
-
 @pytest.mark.parametrize("place", ["input", "request", "both"])
-def test_where_dtype_may_stand(caller: Caller, place: str) -> None:
+def test_dtype_may_stand_beside_the_input_or_the_request(caller: Caller, place: str) -> None:
     dtype: dict[str, Any] = {"parameters": {"dtype": "float8_e4m3fn"}}
     own = dtype if place != "request" else {}
     request = document(
         tensor("UINT8", [1], data=[0x3A], **own), **(dtype if place != "input" else {})
     )
-    assert caller.infer(request).payload == b"\x38"  # 1.25 -> 1.0
+    outcome = caller.infer(request)
+    assert outcome.payload == b"\x38"  # 1.25 -> 1.0
+    assert outcome.output["datatype"] == "UINT8"
+    assert outcome.output["parameters"] == {"dtype": "float8_e4m3fn"}
 
 
-# Every parameter a dialect has, under every name that only some model knows.
-MODES: list[tuple[str, dict[str, Any], Any]] = [
-    ("round", {"rounding": "ties_to_away"}, AWAY),
-    ("round", {"unknown": "parameter", "priority": 7, "timeout": 0, "a": 0.5, "b": True}, EVEN),
-    ("openvino_round", {"mode": "half_to_even"}, EVEN),
-    ("openvino_round", {"mode": "half_away_from_zero"}, AWAY),
-    (DIRECTML, {"rounding_mode": "HALVES_TO_NEAREST_EVEN"}, EVEN),
-    (DIRECTML, {"rounding_mode": 2}, AWAY),
-    (DIRECTML, {"rounding_mode": "TOWARD_ZERO"}, ZERO),
-]
-
-
-@pytest.mark.parametrize(("model", "parameters", "expected"), MODES)
-def test_modes(caller: Caller, model: str, parameters: dict[str, Any], expected: Any) -> None:
+@pytest.mark.parametrize(
+    ("model", "parameters", "expected"),
+    [
+        ("round", {"rounding": "ties_to_away"}, AWAY),
+        ("round", {"unknown": "parameter", "priority": 7, "timeout": 0, "a": 0.5, "b": True}, EVEN),
+        (DIRECTML, {"rounding_mode": 2}, AWAY),
+        (DIRECTML, {"rounding_mode": "DML_ROUNDING_MODE_TOWARD_ZERO"}, ZERO),
+    ],
+)
+def test_parameters(caller: Caller, model: str, parameters: Any, expected: Any) -> None:
     request = document(OF_X, parameters=parameters)
     assert caller.infer(request, X.tobytes(), model).payload == expected.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("model", "version", "shape"),
-    [
-        (DIRECTML, "2_1", [1, 1, 2, 5]),
-        (DIRECTML, "6_4", [1] * 7 + [10]),
-        ("onnx_round", "22", [10, 1] + [1] * 30),
-        ("onnx_round", "11", []),
-        ("openvino_round", "5", [0]),
-    ],
-)
-def test_every_rank_the_dialect_allows(
-    caller: Caller, model: str, version: str, shape: list[int]
-) -> None:
-    payload = X[: math.prod(shape)].tobytes()
-    request = document(binary("FP32", shape, len(payload)))
-    outcome = caller.infer(request, payload, model, version)
-    assert outcome.payload == EVEN[: math.prod(shape)].tobytes()
-    assert (outcome.head["model_version"], outcome.output["shape"]) == (version, shape)
+def test_three_halves_to_directml(caller: Caller) -> None:
+    # DirectML rounds buffers up to 4 bytes; the protocol's tensors have none but their own.
+    x = np.array([0.5, 1.5, -2.5], "<f2")
+    request = document(binary("FP16", [1, 1, 1, 3], 6))
+    outcome = caller.infer(request, x.tobytes(), DIRECTML, "2_1")
+    assert outcome.payload == np.rint(x).tobytes()
 
 
-def test_the_newest_version_is_the_default(caller: Caller) -> None:
-    for model, version in (("onnx_round", "22"), (DIRECTML, "6_4")):
-        outcome = caller.infer(document(tensor("FP32", [1], data=[1.5])), model=model)
-        assert outcome.head["model_version"] == version
+@pytest.mark.parametrize(("model", "version"), [("onnx_round", "22"), (DIRECTML, "6_4")])
+def test_the_newest_version_is_the_default(caller: Caller, model: str, version: str) -> None:
+    for asked in ("", version):
+        outcome = caller.infer(document(OF_X), X.tobytes(), model, asked)
+        assert (outcome.head["model_version"], outcome.payload) == (version, EVEN.tobytes())
 
 
-@pytest.mark.parametrize("name", ["input-0", "input_1", "INPUT__0", "predict", "Y", ""])
-@pytest.mark.parametrize("model", ["round", "onnx_round", "openvino_round", DIRECTML])
+@pytest.mark.parametrize("name", ["input-0", "INPUT__0", "Y", ""])
+@pytest.mark.parametrize("model", ["round", DIRECTML])
 def test_the_only_input_may_have_any_name(caller: Caller, model: str, name: str) -> None:
     outcome = caller.infer(document(tensor("FP32", [2], name, data=[0.5, 1.5])), None, model)
     assert outcome.payload == np.array([0, 2], "<f4").tobytes()

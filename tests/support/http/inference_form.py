@@ -16,21 +16,6 @@ EVEN = np.array([-2, -2, -2, -1, -0.0, 0, 1, 2, 2, 2], "<f4")
 AWAY = np.array([-3, -2, -2, -1, -0.0, 0, 1, 2, 2, 3], "<f4")
 ZERO = np.array([-2, -1, -1, -1, -0.0, 0, 1, 1, 1, 2], "<f4")
 DIRECTML = "directml_element_wise_round"
-#: Models, versions, parameters, and what becomes of :data:`X`.
-MODELS: list[tuple[str, str, dict[str, Any], np.ndarray[Any, Any]]] = [
-    ("round", "", {}, EVEN),
-    ("round", "1", {"rounding": "ties_to_away"}, AWAY),
-    ("round", "", {"rounding": "toward_zero"}, ZERO),
-    ("onnx_round", "", {}, EVEN),
-    ("onnx_round", "11", {}, EVEN),
-    ("onnx_round", "22", {}, EVEN),
-    ("openvino_round", "", {}, EVEN),
-    ("openvino_round", "5", {"mode": "half_away_from_zero"}, AWAY),
-    (DIRECTML, "", {}, EVEN),
-    (DIRECTML, "3_0", {"rounding_mode": "TOWARD_INFINITY"}, AWAY),
-    (DIRECTML, "6_4", {"rounding_mode": "DML_ROUNDING_MODE_TOWARD_ZERO"}, ZERO),
-    (DIRECTML, "5_2", {"rounding_mode": 1}, ZERO),
-]
 
 
 def tensor(datatype: str, shape: list[int], name: str = "X", **members: Any) -> dict[str, Any]:

@@ -150,86 +150,79 @@ def test_a_smaller_table_is_acknowledged_in_the_next_block() -> None:
     assert [each.payload for each in peer.sent()] == [b"\x20" + HEAD, HEAD]
 
 
-FAULTS = {
-    "another protocol": (b"GET / HTTP/1.1\r\n\r\n", Code.PROTOCOL_ERROR, b""),
-    "no settings": (frame(Kind.PING, 0, 0, bytes(8)), Code.PROTOCOL_ERROR, PREFACE),
-    "an acknowledgement first": (frame(Kind.SETTINGS, ACK, 0), Code.PROTOCOL_ERROR, PREFACE),
-    "DATA on no stream": (data(0, b"x"), Code.PROTOCOL_ERROR),
-    "DATA on an idle stream": (data(1, b"x"), Code.PROTOCOL_ERROR),
-    "DATA on an even stream": (opened(3) + data(2, b"x"), Code.PROTOCOL_ERROR),
-    "DATA behind the end": (opened(1, ends=True) + data(1, b"x"), Code.STREAM_CLOSED),
-    "padding as long as its frame": (
-        opened(1) + frame(Kind.DATA, PADDED, 1, b"\x02ab"[:2]),
-        Code.PROTOCOL_ERROR,
-    ),
-    "padding in an empty frame": (opened(1) + frame(Kind.DATA, PADDED, 1), Code.PROTOCOL_ERROR),
-    "HEADERS on no stream": (opened(0), Code.PROTOCOL_ERROR),
-    "HEADERS on an even stream": (opened(2), Code.PROTOCOL_ERROR),
-    "padding in empty HEADERS": (
-        frame(Kind.HEADERS, PADDED | END_HEADERS, 1),
-        Code.PROTOCOL_ERROR,
-    ),
-    "padding longer than HEADERS": (
-        frame(Kind.HEADERS, PADDED | END_HEADERS, 1, b"\xff" + block()),
-        Code.PROTOCOL_ERROR,
-    ),
-    "no block": (frame(Kind.HEADERS, END_HEADERS, 1, b"\x80"), Code.COMPRESSION_ERROR),
-    "a block that is not finished": (
-        frame(Kind.HEADERS, 0, 1, block()) + frame(Kind.PING, 0, 0, bytes(8)),
-        Code.PROTOCOL_ERROR,
-    ),
-    "a block continued on another stream": (
-        frame(Kind.HEADERS, 0, 1, block()) + frame(Kind.CONTINUATION, 4, 3),
-        Code.PROTOCOL_ERROR,
-    ),
-    "CONTINUATION alone": (frame(Kind.CONTINUATION, 4, 1, block()), Code.PROTOCOL_ERROR),
-    "SETTINGS on a stream": (frame(Kind.SETTINGS, 0, 1), Code.PROTOCOL_ERROR),
-    "SETTINGS of 5 bytes": (frame(Kind.SETTINGS, 0, 0, bytes(5)), Code.FRAME_SIZE_ERROR),
-    "values in an acknowledgement": (
-        frame(Kind.SETTINGS, ACK, 0, bytes(6)),
-        Code.FRAME_SIZE_ERROR,
-    ),
-    "push of 2": (setting(Setting.ENABLE_PUSH, 2), Code.PROTOCOL_ERROR),
-    "small frames": (setting(Setting.MAX_FRAME_SIZE, 16383), Code.PROTOCOL_ERROR),
-    "large frames": (setting(Setting.MAX_FRAME_SIZE, 1 << 24), Code.PROTOCOL_ERROR),
-    "a first window over 2**31": (
-        setting(Setting.INITIAL_WINDOW_SIZE, 1 << 31),
-        Code.FLOW_CONTROL_ERROR,
-    ),
-    "settings that overflow a window": (
-        opened(1) + frames.window_update(1, 1) + setting(Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW),
-        Code.FLOW_CONTROL_ERROR,
-    ),
-    "a window of 0 more": (frames.window_update(0, 0), Code.PROTOCOL_ERROR),
-    "a stream's window of 0 more": (opened(1) + frames.window_update(1, 0), Code.PROTOCOL_ERROR),
-    "an overflowing window": (frames.window_update(0, MAX_WINDOW), Code.FLOW_CONTROL_ERROR),
-    "a stream's overflowing window": (
-        opened(1) + frames.window_update(1, MAX_WINDOW),
-        Code.FLOW_CONTROL_ERROR,
-    ),
-    "a window of an idle stream": (frames.window_update(1, 1), Code.PROTOCOL_ERROR),
-    "WINDOW_UPDATE of 3 bytes": (frame(Kind.WINDOW_UPDATE, 0, 0, bytes(3)), Code.FRAME_SIZE_ERROR),
-    "PING of 7 bytes": (frame(Kind.PING, 0, 0, bytes(7)), Code.FRAME_SIZE_ERROR),
-    "PING on a stream": (frame(Kind.PING, 0, 1, bytes(8)), Code.PROTOCOL_ERROR),
-    "GOAWAY on a stream": (frame(Kind.GOAWAY, 0, 1, bytes(8)), Code.PROTOCOL_ERROR),
-    "GOAWAY of 7 bytes": (frame(Kind.GOAWAY, 0, 0, bytes(7)), Code.FRAME_SIZE_ERROR),
-    "RST_STREAM of an idle stream": (frames.rst_stream(1, Code.CANCEL), Code.PROTOCOL_ERROR),
-    "RST_STREAM of no stream": (frames.rst_stream(0, Code.CANCEL), Code.PROTOCOL_ERROR),
-    "RST_STREAM of 5 bytes": (frame(Kind.RST_STREAM, 0, 1, bytes(5)), Code.FRAME_SIZE_ERROR),
-    "PRIORITY of 4 bytes": (frame(Kind.PRIORITY, 0, 1, bytes(4)), Code.FRAME_SIZE_ERROR),
-    "PRIORITY of no stream": (frame(Kind.PRIORITY, 0, 0, bytes(5)), Code.PROTOCOL_ERROR),
-    "PUSH_PROMISE": (frame(Kind.PUSH_PROMISE, 4, 1, bytes(4)), Code.PROTOCOL_ERROR),
-    "a long frame of control": (frame(Kind.PING, 0, 0, bytes(16385)), Code.FRAME_SIZE_ERROR),
-    "a long unknown frame": (frame(77, 0, 0, bytes(16385)), Code.FRAME_SIZE_ERROR),
+START = frame(Kind.HEADERS, 0, 1, block())
+UP_TO = frames.window_update
+#: What ends a connection, by the code that says why; the first ones come before any SETTINGS.
+UNOPENED: dict[str, bytes] = {
+    "another protocol": b"GET / HTTP/1.1\r\n\r\n",
+    "no settings": PREFACE + frame(Kind.PING, 0, 0, bytes(8)),
+    "an acknowledgement first": PREFACE + frame(Kind.SETTINGS, ACK, 0),
 }
+FAULTS: dict[Code, dict[str, bytes]] = {
+    Code.PROTOCOL_ERROR: {
+        "DATA on no stream": data(0, b"x"),
+        "DATA on an idle stream": data(1, b"x"),
+        "DATA on an even stream": opened(3) + data(2, b"x"),
+        "padding as long as its frame": opened(1) + frame(Kind.DATA, PADDED, 1, b"\x02a"),
+        "padding in an empty frame": opened(1) + frame(Kind.DATA, PADDED, 1),
+        "HEADERS on no stream": opened(0),
+        "HEADERS on an even stream": opened(2),
+        "padding in empty HEADERS": frame(Kind.HEADERS, PADDED | END_HEADERS, 1),
+        "padding longer than HEADERS": frame(
+            Kind.HEADERS, PADDED | END_HEADERS, 1, b"\xff" + START
+        ),
+        "a block that is not finished": START + frame(Kind.PING, 0, 0, bytes(8)),
+        "a block continued on another stream": START + frame(Kind.CONTINUATION, END_HEADERS, 3),
+        "CONTINUATION alone": frame(Kind.CONTINUATION, END_HEADERS, 1, block()),
+        "SETTINGS on a stream": frame(Kind.SETTINGS, 0, 1),
+        "push of 2": setting(Setting.ENABLE_PUSH, 2),
+        "small frames": setting(Setting.MAX_FRAME_SIZE, 16383),
+        "large frames": setting(Setting.MAX_FRAME_SIZE, 1 << 24),
+        "a window of 0 more": UP_TO(0, 0),
+        "a stream's window of 0 more": opened(1) + UP_TO(1, 0),
+        "a window of an idle stream": UP_TO(1, 1),
+        "PING on a stream": frame(Kind.PING, 0, 1, bytes(8)),
+        "GOAWAY on a stream": frame(Kind.GOAWAY, 0, 1, bytes(8)),
+        "RST_STREAM of an idle stream": frames.rst_stream(1, Code.CANCEL),
+        "RST_STREAM of no stream": frames.rst_stream(0, Code.CANCEL),
+        "PRIORITY of no stream": frame(Kind.PRIORITY, 0, 0, bytes(5)),
+        "PUSH_PROMISE": frame(Kind.PUSH_PROMISE, END_HEADERS, 1, bytes(4)),
+    },
+    Code.STREAM_CLOSED: {"DATA behind the end": opened(1, ends=True) + data(1, b"x")},
+    Code.COMPRESSION_ERROR: {"no block": frame(Kind.HEADERS, END_HEADERS, 1, b"\x80")},
+    Code.FRAME_SIZE_ERROR: {
+        "SETTINGS of 5 bytes": frame(Kind.SETTINGS, 0, 0, bytes(5)),
+        "values in an acknowledgement": frame(Kind.SETTINGS, ACK, 0, bytes(6)),
+        "WINDOW_UPDATE of 3 bytes": frame(Kind.WINDOW_UPDATE, 0, 0, bytes(3)),
+        "PING of 7 bytes": frame(Kind.PING, 0, 0, bytes(7)),
+        "GOAWAY of 7 bytes": frame(Kind.GOAWAY, 0, 0, bytes(7)),
+        "RST_STREAM of 5 bytes": frame(Kind.RST_STREAM, 0, 1, bytes(5)),
+        "PRIORITY of 4 bytes": frame(Kind.PRIORITY, 0, 1, bytes(4)),
+        "a long frame of control": frame(Kind.PING, 0, 0, bytes(16385)),
+        "a long unknown frame": frame(77, 0, 0, bytes(16385)),
+    },
+    Code.FLOW_CONTROL_ERROR: {
+        "a first window over 2**31": setting(Setting.INITIAL_WINDOW_SIZE, 1 << 31),
+        "settings that overflow a window": opened(1)
+        + UP_TO(1, 1)
+        + setting(Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW),
+        "an overflowing window": UP_TO(0, MAX_WINDOW),
+        "a stream's overflowing window": opened(1) + UP_TO(1, MAX_WINDOW),
+    },
+}
+CASES = [
+    *(pytest.param(b"", sent, Code.PROTOCOL_ERROR, id=name) for name, sent in UNOPENED.items()),
+    *(
+        pytest.param(HELLO, sent, code, id=name)
+        for code, faults in FAULTS.items()
+        for name, sent in faults.items()
+    ),
+]
 
 
-@pytest.mark.parametrize("case", FAULTS.values(), ids=FAULTS)
-def test_protocol_error_ends_the_connection(
-    case: tuple[bytes, Code] | tuple[bytes, Code, bytes],
-) -> None:
-    received, code, *hello = case
-    peer = Peer(hello=hello[0] if hello else HELLO)
+@pytest.mark.parametrize(("hello", "received", "code"), CASES)
+def test_faults_end_a_connection(hello: bytes, received: bytes, code: Code) -> None:
+    peer = Peer(hello=hello)
     peer.receive(received)
     assert peer.fault is code
     last = peer.sent()[-1]
