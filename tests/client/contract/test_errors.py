@@ -66,21 +66,21 @@ def carried(refusal: RequestRefused, retry_after: float | None = None) -> Reques
 
 def test_the_codes_and_statuses_are_the_published_ones() -> None:
     assert {kind.code: kind.status for kind in KINDS} == PUBLISHED
-
-
-def test_every_class_is_found_by_its_code() -> None:
     assert {kind.code: kind for kind in KINDS} == REFUSALS
 
 
 @each_kind
 def test_each_class_comes_back_as_itself(kind: type[RequestRefused]) -> None:
     faults = (Fault(("input", "shape", 2), "too long"), Fault((), "and more"))
+    refusal = kind("what went wrong", faults=faults)
 
-    back = carried(kind("what went wrong", faults=faults), retry_after=1.5)
+    back = carried(refusal, retry_after=1.5)
 
     assert type(back) is kind
     assert (back.detail, str(back), back.faults) == ("what went wrong",) * 2 + (faults,)
     assert (back.status, back.code, back.retry_after) == (kind.status, kind.code, 1.5)
+    assert (kind.__doc__ or "").strip().endswith(".")
+    assert kind.transient == (kind.status in (408, 503))
 
 
 @each_kind
@@ -92,17 +92,6 @@ def test_the_document_has_the_members_of_rfc_9457_and_ours(kind: type[RequestRef
     assert document["title"] == kind.title != RequestRefused.title
     assert document["detail"] == "why"
     assert "errors" not in document
-
-
-@each_kind
-def test_only_what_may_pass_by_itself_is_transient(kind: type[RequestRefused]) -> None:
-    assert kind.transient == (kind.status in (408, 503))
-
-
-@each_kind
-def test_each_class_says_what_it_means(kind: type[RequestRefused]) -> None:
-    assert (kind.__doc__ or "").strip().endswith(".")
-    assert issubclass(kind, TensorRoundError)
 
 
 @pytest.mark.parametrize("got", [None, 0, 2**70], ids=["undeclared", "0", "2^70"])
@@ -130,6 +119,7 @@ def test_faults_are_written_as_paths_and_joined_in_the_detail() -> None:
         {"loc": ["desc", "InputTensor", "Sizes", 2], "msg": "is 0"},
         {"loc": [], "msg": "and 3 more faults"},
     ]
+    assert InvalidDescriptor.at(faults[0].loc, "is 0").faults == (faults[0],)
 
 
 # document, status -> the code kept, whether worth another try
@@ -196,14 +186,6 @@ def test_error_classes_have_defaults() -> None:
 
 def test_refusals_of_the_inference_protocol_alone_have_statuses_of_their_own() -> None:
     assert (ForeignOrigin.status, NotOffered.status) == (403, 501)
-
-
-def test_one_rule_is_refused_at_its_path() -> None:
-    refusal = InvalidDescriptor.at(("input", "shape"), "is too long")
-    assert (refusal.detail, refusal.faults) == (
-        "input.shape: is too long",
-        (Fault(("input", "shape"), "is too long"),),
-    )
 
 
 def test_why_nothing_can_be_verified_is_on_one_line() -> None:
