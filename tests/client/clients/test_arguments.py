@@ -36,6 +36,10 @@ def test_urls(url: str) -> None:
     assert address.host_header == host
 
 
+def test_local_is_a_scheme_without_case() -> None:
+    assert Address.parse("LOCAL:") == Address("local", "", 0)
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -50,6 +54,9 @@ def test_urls(url: str) -> None:
         "http://host/#a",
         "http://host/a b",
         "http://h\u00f6st",
+        "local:x",
+        "local://",
+        "local",
         "unix://relative.sock",
         "unix://",
     ],
@@ -122,7 +129,7 @@ def test_limits_that_no_call_could_keep_to(limit: dict[str, Any]) -> None:
 
 WRONG_TYPES: list[dict[str, Any]] = [
     {"url": 8000},
-    {"api_key": b"key"},
+    {"api_key": b"s3cret"},
     {"verify": 1},
     {"cert": ["a", "b"]},
     {"cert": ("a", None)},
@@ -143,20 +150,13 @@ def test_wrong_types_are_type_errors_too(argument: dict[str, Any]) -> None:
         with pytest.raises(tr.InvalidArgumentType, match=next(iter(argument))) as caught:
             kind(**{"url": "http://host", **argument})
         assert isinstance(caught.value, TypeError)
-        assert isinstance(caught.value, tr.TensorRoundError)
+        assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", [tr.Client, tr.AsyncClient])
 def test_an_unknown_option_is_a_type_error_that_names_the_nearest(kind: Callable[..., Any]) -> None:
     with pytest.raises(tr.InvalidArgumentType, match="no option tiemout; did you mean timeout"):
         kind("http://host", tiemout=5)
-
-
-def test_a_key_of_the_wrong_type_is_not_shown() -> None:
-    secret: Any = b"s3cret"
-    with pytest.raises(tr.InvalidArgumentType) as caught:
-        tr.Client("http://host", api_key=secret)
-    assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -168,17 +168,14 @@ def test_a_key_of_the_wrong_type_is_not_shown() -> None:
     ],
     ids=["verify", "cert", "cert-and-key"],
 )
-def test_certificates_that_cannot_be_read(option: dict[str, Any]) -> None:
+def test_certificates_that_cannot_be_read(option: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(tr.InvalidArgument, match=r"verify or cert .*/no/such/file.*: No") as caught:
         tr.Client("https://host", **option)
     assert "s3cret" not in str(caught.value)
-
-
-def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     path.write_text("no certificate")
     with pytest.raises(tr.InvalidArgument, match=r"ca\.pem: "):
-        tr.Client("https://host", verify=path)
+        tr.Client("https://host", **{next(iter(option)): path})
 
 
 @pytest.mark.parametrize("kind", [tr.Client, tr.AsyncClient])

@@ -190,45 +190,26 @@ def test_sending_stops_when_the_answer_is_there(service: Service) -> None:
     assert proxy.seen[0].up_bytes < 48 << 20  # how far it comes by then, the load says
 
 
-def test_a_silent_service_meets_the_deadline(kind: type[AnyClient], service: Service) -> None:
+LATE: dict[str, tuple[Fault, int]] = {
+    "silent": (Fault(delay_down=60), 10),
+    # No single wait is long; the whole is.
+    "dripping": (Fault(pieces_down=1, pause_down=0.4), 10),
+    "not reading": (Fault(answer=UNAVAILABLE, delay_down=60), 5_000_000),
+}
+
+
+@pytest.mark.parametrize(("fault", "size"), LATE.values(), ids=LATE)
+def test_a_late_service_meets_the_deadline(
+    kind: type[AnyClient], service: Service, fault: Fault, size: int
+) -> None:
     with (
-        Proxy(service.address, lambda _: Fault(delay_down=60)) as proxy,
+        Proxy(service.address, lambda _: fault) as proxy,
         kind(proxy.url, timeout=0.4) as client,
     ):
         began = time.monotonic()
         with pytest.raises(tr.DeadlineExceeded):
-            client.round(np.zeros(10, "f4"))
+            client.round(np.zeros(size, "f4"))
         assert 0.3 < time.monotonic() - began < 20
-
-
-def test_a_dripping_answer_meets_the_deadline(kind: type[AnyClient], service: Service) -> None:
-    """No single wait is long; the whole is."""
-    with (
-        Proxy(service.address, lambda _: Fault(pieces_down=1, pause_down=0.4)) as proxy,
-        kind(proxy.url, timeout=0.5) as client,
-    ):
-        began = time.monotonic()
-        with pytest.raises(tr.DeadlineExceeded):
-            client.round(np.zeros(10, "f4"))
-        assert time.monotonic() - began < 20
-
-
-def test_a_service_that_does_not_listen_meets_the_deadline(kind: type[AnyClient]) -> None:
-    slow = Fault(answer=UNAVAILABLE, delay_down=60)
-    with Proxy(None, lambda _: slow) as proxy, kind(proxy.url, timeout=0.4) as client:
-        began = time.monotonic()
-        with pytest.raises(tr.DeadlineExceeded):
-            client.round(np.zeros(5_000_000, "f4"))
-        assert time.monotonic() - began < 20
-
-
-def test_nobody_there(kind: type[AnyClient]) -> None:
-    with Proxy(None) as gone:
-        url = gone.url
-    with kind(url, retries=2) as client:
-        with pytest.raises(tr.ConnectionFailed, match=r"refused|failed"):
-            client.round(np.zeros(2, "f4"))
-        assert client.ready() is False
 
 
 def test_digests_catch_what_is_garbled_and_it_is_sent_again(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import pickle
 import subprocess
 import sys
 import time
@@ -146,12 +145,6 @@ def test_a_forked_child_rounds() -> None:
         assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_it_is_copied_and_pickled() -> None:
-    with tr.Client("local:", digest=True) as client, pickle.loads(pickle.dumps(client)) as other:
-        assert repr(other) == "<tensor_round.Client local: open>"
-        assert other.round(np.float64(2.5)) == 2
-
-
 def test_an_output_over_the_limit(client: AnyClient) -> None:
     broadcast = ieee754("float32", [1 << 29], strides=[0])
     with pytest.raises(tr.TensorTooLarge, match="output") as caught:
@@ -177,25 +170,6 @@ def test_engine_failure_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = memoryview(bytearray(12))
     with pytest.raises(errors.Overloaded):
         engine.round_run(call, memory, memory)
-
-
-def test_its_name_has_no_case() -> None:
-    """As no scheme of a URL has (RFC 3986, section 3.1)."""
-    with tr.Client("LOCAL:") as client:
-        assert client.ready()
-
-
-WRONG = {
-    "local:x": "the URL must be local: and nothing else",
-    "local://": "the URL must be local: and nothing else",
-    "local": "must be http://host",
-}
-
-
-@pytest.mark.parametrize("url", WRONG)
-def test_urls_that_are_not_it(url: str) -> None:
-    with pytest.raises(tr.InvalidArgument, match=WRONG[url]):
-        tr.Client(url)
 
 
 def test_it_takes_no_transport() -> None:

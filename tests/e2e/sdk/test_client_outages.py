@@ -73,8 +73,9 @@ def test_a_first_call_to_nobody_is_not_waited_for(kind: type[AnyClient], retries
         pass
     with kind(service.url, retries=retries) as client:
         began = time.monotonic()
-        with pytest.raises(tr.ConnectionFailed):
+        with pytest.raises(tr.ConnectionFailed, match="cannot connect to"):
             client.round(X)
+        assert client.ready() is False
         assert time.monotonic() - began < SOON
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 from typing import Any
 
 import httpx2
@@ -94,32 +93,16 @@ def test_an_out_that_overlaps_x_askew(
     assert np.array_equal(bits(out), expected)
 
 
-def test_kinds_come_back_as_what_they_were(client: AnyClient) -> None:
-    assert client.round(np.float32(2.5)) == np.float32(2)
-    assert type(client.round(np.float32(2.5))) is np.float32
-    assert client.round(array.array("d", [0.5, 1.5])) == array.array("d", [0, 2])
-    assert client.round(b"\x01\xff") == b"\x01\xff"
-    assert client.round(np.array([0.5, 1.5], "f4").data).tolist() == [0, 2]
-    out = array.array("f", [9, 9])
-    assert client.round(np.array([0.5, 1.5], "f4"), out=out) is out
-    assert out.tolist() == [0, 2]
-
-
-@pytest.mark.parametrize(
-    ("x", "operator", "why"),
-    [
-        (np.zeros(2, "c8"), "ties_to_even", "complex64"),
-        (np.zeros(2, "?"), "ties_to_even", "bool"),
+def test_unsupported_array_is_refused(client: AnyClient) -> None:
+    for x, operator, why in (
+        (np.zeros(2, "c8"), tr.IEEE754Round(), "complex64"),
         (np.zeros(2, "i4"), tr.OnnxRound(), "INT32"),
-        (np.zeros(2, "f8"), tr.DirectMLRound(), "float64|FLOAT64"),
-        (np.zeros(2, "f4"), tr.DirectMLRound(feature_level="2_1"), "exactly 4"),
-        (np.zeros((2, 0), "f4"), tr.DirectMLRound(), "0"),
-    ],
-    ids=["complex", "bool", "onnx-integer", "dml-double", "dml-rank", "dml-empty"],
-)
-def test_unsupported_array_is_refused(client: AnyClient, x: Any, operator: Any, why: str) -> None:
-    with pytest.raises(tr.InvalidDescriptor, match=why):
-        client.round(x, operator)
+        ({0.5, 1.5}, None, "x is a set, not an array"),
+    ):
+        with pytest.raises((tr.InvalidDescriptor, tr.InvalidArgumentType), match=why):
+            client.round(x, operator)
+    with pytest.raises(tr.InvalidArgumentType, match="progress"):
+        client.round(np.zeros(3), progress="yes")
 
 
 def test_a_whole_tensor_is_refused_though_its_tiles_would_be_lawful(
@@ -173,30 +156,13 @@ def test_over_httpx2_s_own_transport(service: Service, foreign: Any) -> None:
         assert client.ready()
 
 
-def test_the_direction_by_its_own_name(client: AnyClient) -> None:
-    x = patterns("float32", 100)
-    assert np.array_equal(
-        bits(client.round(x, rounding="ties_to_away")), expected_bits(x, "ties_to_away")
-    )
-
-
 def test_masked_arrays(client: AnyClient) -> None:
     x = np.ma.MaskedArray([0.5, 1.5, -2.5], [True, False, False], np.float32)
     y = client.round(x)
     assert np.array_equal(np.ma.getmaskarray(y), np.ma.getmaskarray(x))
     assert y.data.tolist() == [0, 2, -2]
-    for out in (np.zeros(3, np.float32), np.ma.MaskedArray(np.zeros(3, np.float32))):
-        with pytest.raises(tr.InvalidArgument, match="masked"):
-            client.round(x, out=out)
     with pytest.raises(tr.InvalidArgument, match="masked"):
-        client.round(x.data, out=x)
+        client.round(x, out=np.zeros(3, np.float32))
     assert client.round(x, out=x) is x
     assert x.data.tolist() == [0, 2, -2]
     assert x.mask.tolist() == [True, False, False]
-
-
-def test_wrong_types_are_type_errors_too(client: AnyClient) -> None:
-    with pytest.raises(tr.InvalidArgumentType, match="set"):
-        client.round({0.5, 1.5})
-    with pytest.raises(tr.InvalidArgumentType, match="progress"):
-        client.round(np.zeros(3), progress="yes")
