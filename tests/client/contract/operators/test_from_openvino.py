@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
-from tensor_round.contract.operators.importers import openvino_layer
+from tensor_round.contract.operators.importers.openvino_layer import MAX_LENGTH
 from tensor_round.contract.operators.importers.sources import read_file
 
 LAYER = """<layer id="3" name="Round_3" type="Round" version="opset5">
@@ -199,49 +199,7 @@ def test_value_of_another_type_is_refused() -> None:
         tr.from_openvino(argument)
 
 
-def nested(count: int) -> str:
-    return "<a>" * count + "</a>" * count
-
-
-def filled(text: str, length: int) -> str:
-    """The text with spaces before its last tag."""
-    begin, _, end = text.rpartition("</")
-    return f"{begin}{' ' * (length - len(text))}</{end}"
-
-
-#: A text for a number, and the most that is accepted of it.
-LIMITS: dict[str, tuple[Callable[[int], str], int, str]] = {
-    "bytes of a layer": (
-        lambda count: filled(layer(), count),
-        openvino_layer.MAX_LENGTH,
-        "at most 65536 bytes, got 65537",
-    ),
-    "bytes of a model": (
-        lambda count: filled(f"<net>{layer()}</net>", count),
-        openvino_layer.MAX_MODEL_LENGTH,
-        "at most 67108864 bytes",
-    ),
-    "nesting in a layer": (lambda count: layer(nested(count - 1)), 16, "nests deeper than 16"),
-    "nesting in a model": (
-        lambda count: f"<net>{nested(count - 1)}{layer()}</net>",
-        64,
-        "nests deeper than 64",
-    ),
-    "elements of a model's Rounds": (
-        lambda count: f"<net>{layer('<a/>' * (count - 1))}</net>",
-        openvino_layer.MAX_ELEMENTS,
-        "at most 131072 elements",
-    ),
-}
-
-
-@pytest.mark.parametrize(("make", "most", "why"), LIMITS.values(), ids=LIMITS)
-def test_limits_are_inclusive(make: Callable[[int], str], most: int, why: str) -> None:
-    assert tr.from_openvino(make(most)) == tr.OpenVINORound()
-    with pytest.raises(tr.InvalidDescriptor, match=why):
-        tr.from_openvino(make(most + 1))
-
-
-def test_other_layers_of_a_net_are_not_kept() -> None:
-    others = "<layer type='Abs'><data/></layer>" * openvino_layer.MAX_ELEMENTS
-    assert tr.from_openvino(NET.replace(LAYER, LAYER + others)).shape == (2, 3)
+def test_longest_text_is_read_and_a_longer_one_refused() -> None:
+    assert tr.from_openvino(layer().ljust(MAX_LENGTH)) == tr.OpenVINORound()
+    with pytest.raises(tr.InvalidDescriptor, match="at most 67108864 bytes"):
+        tr.from_openvino(layer().ljust(MAX_LENGTH + 1))

@@ -1,7 +1,7 @@
 """Layers of OpenVINO's intermediate representation (IR), alone or in a model.
 
-XML is parsed by expat. A document type declaration is refused, and with it every entity attack; so
-is a document that is too long or nests too deep. Of a model only its Round layers are kept.
+XML is parsed by expat, by way of ElementTree. A document type declaration is refused, and with it
+every entity attack.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 from xml.etree import ElementTree
-from xml.etree.ElementTree import Element
-from xml.parsers import expat
 
 from ...dtypes import DTypeName
 from ...errors import InvalidArgumentType, InvalidDescriptor
@@ -20,15 +18,8 @@ from ...quoting import shown
 from ..dialects.openvino import DTYPES, VERSION, OpenVINODescriptor, OpenVINOMode, OpenVINORound
 from .sources import only, read_file, refuse_name
 
-#: The longest layer, in characters or bytes. One with 32 dimensions has some 2 KiB.
-MAX_LENGTH = 64 << 10
-#: The longest model. Those of the largest networks have some 20 MiB.
-MAX_MODEL_LENGTH = 64 << 20
-_MAX_DEPTH = 16
-#: Bodies of loops nest: each takes three levels.
-_MAX_MODEL_DEPTH = 64
-#: Elements in a model's Round layers; each layer has some twenty.
-MAX_ELEMENTS = 1 << 17
+#: The longest text, in characters or bytes. Models of the largest networks have some 20 MiB.
+MAX_LENGTH = 64 << 20
 #: Precisions whose IR name, in lower case, is not the operation specification's name.
 _PRECISIONS = {
     **{"FP16": "f16", "BF16": "bf16", "FP32": "f32", "FP64": "f64"},
@@ -39,7 +30,11 @@ _MAX_DIGITS = 19
 
 
 def from_openvino(
-    layer: str | bytes | os.PathLike[str] | Element | ElementTree.ElementTree[Element],
+    layer: str
+    | bytes
+    | os.PathLike[str]
+    | ElementTree.Element
+    | ElementTree.ElementTree[ElementTree.Element],
     *,
     name: str | None = None,
 ) -> OpenVINORound:
@@ -52,11 +47,12 @@ def from_openvino(
     ``dtype`` or ``shape`` where they state none, or a dynamic dimension.
 
     Raises :class:`InvalidDescriptor` for anything but a valid Round-5, and for XML with a
-    document type declaration, of a layer of more than 64 KiB or a model of more than 64 MiB, or
-    nested too deep; and :class:`InvalidArgument` for a file that cannot be read.
+    document type declaration or of more than 64 MiB; and :class:`InvalidArgument` for a file that
+    cannot be read.
     """
-    root, rounds = _parsed(layer)
+    root = _parsed(layer)
     if root.tag == "net":
+        rounds = (each for each in root.iter("layer") if each.get("type") == "Round")
         named = [(each.get("name", ""), each) for each in rounds]
         root = only(named, name, ("layers",), VERSION.title, "Round")
     elif root.tag == "layer":
@@ -94,104 +90,47 @@ class _Port:
     shape: tuple[int, ...] | None
 
 
-def _parsed(layer: object) -> tuple[Element, list[Element]]:
-    """The root element, and its Round layers if it is a model."""
-    text = _text(layer)
-    reader = _Reader(len(text))
-    parser = expat.ParserCreate("utf-8" if isinstance(text, str) else None)
-    parser.buffer_text = True
-    parser.StartElementHandler = reader.start
-    parser.EndElementHandler = reader.end
-    parser.CharacterDataHandler = reader.text
-    parser.StartDoctypeDeclHandler = reader.document_type
-    try:
-        # An unpaired surrogate is no UTF-8, and is refused as such.
-        parser.Parse(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text, True)
-    except expat.ExpatError as error:
-        raise _refusal((), f"not XML: {error}") from None
-    except (LookupError, ValueError):
-        raise _refusal((), "the XML is of an unknown encoding") from None
-    return reader.root, reader.rounds
+class _Builder(ElementTree.TreeBuilder):
+    def doctype(self, *_: object) -> None:
+        """Refuse a document type declaration."""
+        raise _refusal((), "the XML must not have a document type")
 
 
-def _text(layer: object) -> str | bytes:
-    """The XML of what a caller gave."""
+def _parsed(layer: object) -> ElementTree.Element:
+    """The root element of what a caller gave."""
+    if isinstance(layer, ElementTree.ElementTree):
+        layer = layer.getroot()
+    if isinstance(layer, ElementTree.Element):
+        return layer
     if isinstance(layer, str) and layer and "<" not in layer:
         layer = Path(layer)
     if isinstance(layer, os.PathLike):
-        layer = read_file(Path(layer), MAX_MODEL_LENGTH)
-    if isinstance(layer, ElementTree.ElementTree):
-        layer = layer.getroot()
-    if isinstance(layer, Element):
-        layer = ElementTree.tostring(layer)
+        layer = read_file(Path(layer), MAX_LENGTH)
     if not isinstance(layer, str | bytes):
         raise InvalidArgumentType(
             "the layer must be a path, XML as str or bytes, or an Element of xml.etree, "
             f"got {shown(layer)}"
         )
-    if len(layer) > MAX_MODEL_LENGTH:
-        raise _refusal((), f"a model must have at most {MAX_MODEL_LENGTH} bytes")
-    return layer
+    if len(layer) > MAX_LENGTH:
+        raise _refusal((), f"a model must have at most {MAX_LENGTH} bytes")
+    # Text is UTF-8 here, whatever it declares. An unpaired surrogate is not, and is refused.
+    encoding = "utf-8" if isinstance(layer, str) else None
+    text = layer.encode("utf-8", "surrogatepass") if isinstance(layer, str) else layer
+    try:
+        parser = ElementTree.XMLParser(target=_Builder(), encoding=encoding)
+        parser.feed(text)
+        return parser.close()
+    except ElementTree.ParseError as error:
+        raise _refusal((), f"not XML: {error}") from None
+    except (LookupError, UnicodeError):
+        raise _refusal((), "the XML is of an unknown encoding") from None
 
 
-class _Reader:
-    """Builds the element that expat reads; of a model the Round layers alone."""
-
-    def __init__(self, length: int) -> None:
-        self._length = length
-        self._path: list[Element] = []
-        self._kept = 0
-        #: A text without an element is refused by expat.
-        self.root: Element
-        self.rounds: list[Element] = []
-        self._inside: Element | None = None
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Begin an element."""
-        element = Element(tag, attributes)
-        if not self._path:
-            self.root = element
-            if tag != "net":
-                self._inside = element
-                if self._length > MAX_LENGTH:
-                    rule = f"a layer must have at most {MAX_LENGTH} bytes, got {self._length}"
-                    raise _refusal((), rule)
-        most = _MAX_MODEL_DEPTH if self.root.tag == "net" else _MAX_DEPTH
-        if len(self._path) >= most:
-            raise _refusal((), f"the XML nests deeper than {most}")
-        if self._inside is None and tag == "layer" and attributes.get("type") == "Round":
-            self._inside = element
-            self.rounds.append(element)
-        elif self._inside is not None and self._path:
-            self._path[-1].append(element)
-        if self._inside is not None:
-            self._kept += 1
-            if self._kept > MAX_ELEMENTS:
-                raise _refusal((), f"the Rounds of a model have at most {MAX_ELEMENTS} elements")
-        self._path.append(element)
-
-    def end(self, _: str) -> None:
-        """End the innermost element."""
-        if self._path.pop() is self._inside:
-            self._inside = None
-
-    def text(self, data: str) -> None:
-        """Add text to the innermost element."""
-        if self._inside is not None:
-            element = self._path[-1]
-            element.text = (element.text or "") + data
-
-    def document_type(self, *_: object) -> None:
-        """Refuse a document type declaration."""
-        raise _refusal((), "the XML must not have a document type")
-
-
-def _port(layer: Element, side: str) -> _Port | None:
+def _port(layer: ElementTree.Element, side: str) -> _Port | None:
     """The only port of a side; None if the layer does not have that side."""
-    sides = layer.findall(side)
-    if not sides:
+    if layer.find(side) is None:
         return None
-    ports = [port for element in sides for port in element.findall("port")]
+    ports = layer.findall(f"{side}/port")
     if len(ports) != 1:
         raise _refusal((side,), f"a Round has exactly one port here, got {len(ports)}")
     precision = ports[0].get("precision")
