@@ -6,12 +6,11 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from support.cases.every import every
 from tensor_round_service.features import FEATURES
 
 ROOT = Path(__file__).parent.parent
@@ -112,34 +111,56 @@ TOPS: dict[Path, dict[str, set[str]]] = {
 }
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Every module that a file imports, relative ones spelled out."""
-    yield from _imports(path, ast.walk(ast.parse(path.read_text())))
+#: What the product is judged by.
+JUDGES = ("reference", "patterns", "conversions/reference", "conversions/patterns")
+JUDGE_MODULES = ("reference", "patterns", "conversions.reference", "conversions.patterns")
+#: What HTTP stands on; the wire's modules are http1 and native alone.
+HTTP_MODULES = (
+    *("tensor_round_service.http1", "tensor_round_service.grpc.http2"),
+    *("tensor_round_service.content", "tensor_round.contract.errors"),
+    *("tensor_round.contract.progress", "tensor_round.contract.wire.http1"),
+    "tensor_round.contract.wire.native",
+)
+#: Modules that files in these places must not import.
+CLOSED: dict[Path, set[str]] = {
+    **{CONTRACT / room: IO for room in ARROWS[CONTRACT]},
+    **{VERIFY / f"{judge}.py": {"ml_dtypes", *IO} for judge in JUDGES},
+    **{SERVICE / room: WEB for room in ("engine", "backends", "codec", "content")},
+    **{SERVICE / room: {*WEB, "numpy", "pydantic", "httpx2"} for room in ("http1", "grpc/http2")},
+    SERVICE / "routes": {"uvicorn"},
+}
+#: Beginnings of the only modules of the product that they may import.
+OPEN: dict[Path, tuple[str, ...]] = {
+    **{
+        VERIFY / f"{judge}.py": tuple(f"tensor_round_verify.{each}" for each in JUDGE_MODULES)
+        for judge in JUDGES
+    },
+    **{SERVICE / room: HTTP_MODULES for room in ("http1", "grpc/http2")},
+}
 
 
-def loaded(path: Path) -> set[str]:
-    """The modules that a file needs when it is loaded: not in functions, nor for types alone."""
+@cache
+def imports(path: Path, *, loaded: bool = False) -> frozenset[str]:
+    """Every module that a file imports, relative ones spelled out.
+
+    ``loaded`` are those that it needs when it is loaded: not in functions, nor for types alone.
+    """
+    package = path.relative_to(ROOT).parts[1:-1]
     waiting: list[ast.AST] = [ast.parse(path.read_text())]
-    nodes: list[ast.AST] = []
+    found: set[str] = set()
     while waiting:
         node = waiting.pop()
-        nodes.append(node)
-        is_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        if not is_for_types and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            waiting += ast.iter_child_nodes(node)
-    return set(_imports(path, iter(nodes)))
-
-
-def _imports(path: Path, nodes: Iterator[ast.AST]) -> Iterator[str]:
-    package = path.relative_to(ROOT).parts[1:-1]
-    for node in nodes:
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else ()
             module = ".".join([*base, *filter(None, [node.module])])
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+        is_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        is_later = is_for_types or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if not (loaded and is_later):
+            waiting += ast.iter_child_nodes(node)
+    return frozenset(found)
 
 
 def uses(path: Path, forbidden: set[str]) -> set[str]:
@@ -201,16 +222,18 @@ def test_packages_import_of_others_what_they_may(package: str) -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_packages_are_imported_with_their_own_extras(package: str) -> None:
     for path in files(PACKAGES[package]):
-        roots = {name.split(".")[0] for name in loaded(path)}
+        roots = {name.split(".")[0] for name in imports(path, loaded=True)}
         libraries = {name for name in roots if not name.startswith("tensor_round")}
         assert libraries <= LIBRARIES[package] | sys.stdlib_module_names, path
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_module_imports_itself_by_way_of_others(package: str) -> None:
-    modules: Mapping[str, Path] = modules_of(PACKAGES[package])
+    modules = modules_of(PACKAGES[package])
     # A package's __init__ re-exports: it is loaded before its modules, and needs them.
-    arrows = {name: loaded(path) & modules.keys() - {name} for name, path in modules.items()}
+    arrows = {
+        name: imports(path, loaded=True) & modules.keys() - {name} for name, path in modules.items()
+    }
     for name, path in modules.items():
         if path.name != "__init__.py":
             arrows[name] = {used for used in arrows[name] if not name.startswith(f"{used}.")}
@@ -232,61 +255,24 @@ def test_files_are_short_and_folders_small(folder: str) -> None:
     assert not full
 
 
-@pytest.mark.parametrize("room", ARROWS[CONTRACT])
-def test_the_contract_does_no_io(room: str) -> None:
-    for path in files(CONTRACT / room):
-        assert not uses(path, IO), path
+@pytest.mark.parametrize("place", CLOSED, ids=relative)
+def test_closed_modules_are_not_imported(place: Path) -> None:
+    for path in files(place) if place.is_dir() else [place]:
+        assert not uses(path, CLOSED[place]), path
 
 
-#: What the product is judged by.
-JUDGES = ("reference", "patterns", "conversions.reference", "conversions.patterns")
+@pytest.mark.parametrize("place", OPEN, ids=relative)
+def test_of_the_product_only_open_modules_are_imported(place: Path) -> None:
+    for path in files(place) if place.is_dir() else [place]:
+        own = {name for name in imports(path) if name.startswith("tensor_round")}
+        packages = {
+            name for name in own if any(each.startswith(f"{name}.") for each in OPEN[place])
+        }
+        assert not {name for name in own - packages if not name.startswith(OPEN[place])}, path
 
 
-@pytest.mark.parametrize("name", JUDGES)
-def test_the_reference_shares_nothing_with_the_product(name: str) -> None:
-    path = VERIFY / f"{name.replace('.', '/')}.py"
-    own = {module for module in imports(path) if module.startswith("tensor_round")}
-    judges = tuple(f"tensor_round_verify.{judge}" for judge in JUDGES)
-    assert {module for module in own if not module.startswith(judges)} == set()
-    assert not uses(path, {"ml_dtypes", *IO})
-
-
-@pytest.mark.parametrize("package", ["engine", "backends", "codec", "content"])
-def test_engine_and_backends_import_no_http(package: str) -> None:
-    for path in files(SERVICE / package):
-        assert not uses(path, WEB), path
-
-
-def test_routes_know_no_server() -> None:
-    assert not any(uses(path, {"uvicorn"}) for path in files(SERVICE / "routes"))
-
-
-def test_http_knows_no_tensor_and_no_framework() -> None:
-    every(_knows_http_alone, [*files(SERVICE / "http1"), *files(SERVICE / "grpc" / "http2")])
-
-
-def _knows_http_alone(path: Path) -> None:
-    own = (
-        "tensor_round_service.http1",
-        "tensor_round_service.grpc.http2",
-        "tensor_round_service.content",
-        "tensor_round.contract.errors",
-        "tensor_round.contract.progress",
-        "tensor_round.contract.wire",
-    )
-    names = {name for name in imports(path) if name.startswith("tensor_round")}
-    assert not {name for name in names if not name.startswith(own)}
-    wire = {name for name in names if name.startswith("tensor_round.contract.wire.")}
-    assert wire <= uses(
-        path, {"tensor_round.contract.wire.http1", "tensor_round.contract.wire.native"}
-    )
-    assert not uses(path, {*WEB, "numpy", "pydantic", "httpx2"})
-
-
-def test_no_protocol_of_uvicorns_is_used() -> None:
-    for path in files(SERVICE):
-        assert not uses(path, {"uvicorn.protocols"})
-        assert "uvicorn.protocols" not in path.read_text()
+def test_no_protocol_of_uvicorns_is_named() -> None:
+    assert not [path for path in files(SERVICE) if "uvicorn.protocols" in path.read_text()]
 
 
 def test_the_table_of_rooms_has_every_folder() -> None:
