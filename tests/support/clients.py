@@ -1,9 +1,12 @@
-"""Both clients behind one face, so that a test of one is a test of the other."""
+"""Both clients behind one face, so that a test of one is a test of the other; and a load."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any, Self
+
+import numpy as np
 
 import tensor_round as tr
 
@@ -46,3 +49,40 @@ class SteppedClient:
 
 AnyClient = tr.Client | SteppedClient
 KINDS: dict[str, type[AnyClient]] = {"sync": tr.Client, "async": SteppedClient}
+
+
+class Load:
+    """Threads that round one tensor again and again, each with a default client."""
+
+    def __init__(self, url: str, count: int, x: np.ndarray[Any, Any]) -> None:
+        self._url, self._x, self._expected = url, x, np.rint(x).tobytes()
+        self._is_over = threading.Event()
+        self._threads = [threading.Thread(target=self._call, args=(n,)) for n in range(count)]
+        #: Right results of each caller, and what the others were.
+        self.right, self.faults = [0] * count, list[str]()
+
+    def _call(self, caller: int) -> None:
+        with tr.Client(self._url) as client:
+            while not self._is_over.is_set():
+                try:
+                    is_right = client.round(self._x).tobytes() == self._expected
+                except Exception as error:
+                    self.faults.append(f"{type(error).__name__}: {error}")
+                else:
+                    self.right[caller] += is_right
+                    if not is_right:
+                        self.faults.append("wrong")
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the load; services may stop only after this."""
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join(60)

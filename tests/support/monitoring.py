@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,8 @@ from typing import Any
 
 import promql_parser
 import yaml
+
+from support.services.fronts import free_port
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 DASHBOARD = MONITORING / "grafana" / "dashboards" / "tensor-round.json"
@@ -113,8 +114,7 @@ class Prometheus:
 
     def __init__(self, *targets: str) -> None:
         self._targets = targets
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self.url = f"http://127.0.0.1:{free_port()}"
 
     def __enter__(self) -> Prometheus:
         self._folder = tempfile.TemporaryDirectory()

@@ -6,16 +6,16 @@ import shutil
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import tensor_round as tr
+from support.clients import Load
+from support.services.fronts import filled, free_port, nginx
 from support.services.server import Service
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -24,49 +24,32 @@ CALLERS = 8
 BETWEEN = 3.0
 #: 64 KiB, with halves of both signs.
 X = np.arange(-8192, 8192, dtype=np.float32) / 2
-EXPECTED = np.rint(X).tobytes()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def nginx(folder: Path, port: int, services: list[int]) -> list[str]:
-    """The command, by deploy/nginx.conf with a line for each service."""
-    text = (DEPLOY / "nginx.conf").read_text()
-    lines = "\n".join(f"server 127.0.0.1:{each} max_fails=0;" for each in services)
-    for old, new in (
-        ("server 127.0.0.1:8000 max_fails=0;", lines),
-        ("listen 80;", f"listen 127.0.0.1:{port};"),
-        ("worker_processes auto;", f"worker_processes 1; daemon off; pid {folder}/pid;"),
-    ):
-        assert old in text
-        text = text.replace(old, new)
-    (folder / "nginx.conf").write_text(text)
-    return ["nginx", "-c", str(folder / "nginx.conf"), "-e", str(folder / "errors")]
-
-
-def haproxy(folder: Path, port: int, services: list[int]) -> list[str]:
-    """The command, by deploy/haproxy.cfg."""
-    text = (DEPLOY / "haproxy.cfg").read_text()
-    for old, new in (
-        ("bind :80", f"bind 127.0.0.1:{port}"),
-        ("127.0.0.1:8000", f"127.0.0.1:{services[0]}"),
-        ("127.0.0.1:8001", f"127.0.0.1:{services[1]}"),
-    ):
-        assert old in text
-        text = text.replace(old, new)
-    (folder / "haproxy.cfg").write_text(text)
-    return ["haproxy", "-f", str(folder / "haproxy.cfg"), "-db"]
+def behind_nginx(folder: Path, port: int, services: list[int]) -> AbstractContextManager[object]:
+    """By deploy/nginx.conf with a line for each service."""
+    told = {
+        "server 127.0.0.1:8000 max_fails=0;": "\n".join(
+            f"server 127.0.0.1:{each} max_fails=0;" for each in services
+        ),
+        "listen 80;": f"listen 127.0.0.1:{port};",
+        "worker_processes auto;": "worker_processes 1;",
+    }
+    return nginx(filled((DEPLOY / "nginx.conf").read_text(), told), folder)
 
 
 @contextmanager
-def running(command: list[str], port: int) -> Iterator[None]:
-    """The balancer, while the block runs."""
-    assert shutil.which(command[0]), f"{command[0]} is not installed"
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+def behind_haproxy(folder: Path, port: int, services: list[int]) -> Iterator[None]:
+    """By deploy/haproxy.cfg."""
+    told = {
+        "bind :80": f"bind 127.0.0.1:{port}",
+        "127.0.0.1:8000": f"127.0.0.1:{services[0]}",
+        "127.0.0.1:8001": f"127.0.0.1:{services[1]}",
+    }
+    configuration = folder / "haproxy.cfg"
+    configuration.write_text(filled((DEPLOY / "haproxy.cfg").read_text(), told))
+    assert shutil.which("haproxy"), "haproxy is not installed"
+    process = subprocess.Popen(["haproxy", "-f", configuration, "-db"], stderr=subprocess.DEVNULL)
     try:
         while process.poll() is None:
             with socket.socket() as probe:
@@ -80,46 +63,9 @@ def running(command: list[str], port: int) -> Iterator[None]:
         process.wait(10)
 
 
-class Load:
-    """Callers of one default client, each of whose results is checked; a context manager."""
-
-    def __init__(self, url: str) -> None:
-        self._client = tr.Client(url, connections=CALLERS)
-        self._is_over = threading.Event()
-        self._threads = [threading.Thread(target=self._call) for _ in range(CALLERS)]
-        self.right = 0
-        self.faults: list[str] = []
-
-    def _call(self) -> None:
-        while not self._is_over.is_set():
-            try:
-                is_right = self._client.round(X).tobytes() == EXPECTED
-            except tr.TensorRoundError as error:
-                self.faults.append(f"{type(error).__name__}: {error}")
-            else:
-                self.right += is_right
-                if not is_right:
-                    self.faults.append("wrong")
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """End the load; services may stop only after this."""
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join(60)
-        self._client.close()
-
-
-@pytest.mark.parametrize("command_of", [haproxy, nginx])
+@pytest.mark.parametrize("balancer", [behind_haproxy, behind_nginx])
 def test_no_call_is_lost_while_services_are_killed_and_stopped(
-    command_of: Callable[[Path, int, list[int]], list[str]],
+    balancer: Callable[[Path, int, list[int]], AbstractContextManager[object]],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -127,8 +73,8 @@ def test_no_call_is_lost_while_services_are_killed_and_stopped(
     with ExitStack() as stack:
         services = [stack.enter_context(Service(*options)) for _ in range(2)]
         port, ports = free_port(), [service.port for service in services]
-        stack.enter_context(running(command_of(tmp_path, port, ports), port))
-        load = stack.enter_context(Load(f"http://127.0.0.1:{port}"))
+        stack.enter_context(balancer(tmp_path, port, ports))
+        load = stack.enter_context(Load(f"http://127.0.0.1:{port}", CALLERS, X))
         time.sleep(BETWEEN)
         services[0].process.send_signal(signal.SIGKILL)
         services[0].process.wait(10)
@@ -137,11 +83,11 @@ def test_no_call_is_lost_while_services_are_killed_and_stopped(
         time.sleep(BETWEEN)
         assert services[1].stop() == 0
         time.sleep(BETWEEN)
-        before = load.right
+        before = sum(load.right)
         time.sleep(1)
-        assert load.right > before, f"nothing answers: {load.faults}"
+        assert sum(load.right) > before, f"nothing answers: {load.faults}"
         assert again.process.poll() is None
         load.stop()
     with capsys.disabled():
-        print(f" {command_of.__name__}: {load.right} calls, {len(load.faults)} lost", end="")
+        print(f" {balancer.__name__}: {sum(load.right)} calls, {len(load.faults)} lost", end="")
     assert load.faults == []

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 import tensor_round as tr
+from support.clients import Load
 from support.services.server import Service
 
 ROOT = Path(__file__).parents[3]
@@ -68,47 +68,21 @@ def replicas() -> list[int]:
     return [int(line) for line in found.stdout.split()]
 
 
-class Callers:
-    """Threads that round the same tensor again and again, each with the default client."""
-
-    def __init__(self, url: str, count: int, elements: int) -> None:
-        self.done, self.failures = [0] * count, list[BaseException]()
-        self._url, self._stop = url, threading.Event()
-        self._x = np.random.default_rng(1).normal(scale=9, size=elements).astype(np.float32)
-        self._threads = [threading.Thread(target=self._call, args=(n,)) for n in range(count)]
-
-    def __enter__(self) -> Callers:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(60)
-
-    def _call(self, caller: int) -> None:
-        want = np.rint(self._x).tobytes()
-        try:
-            with tr.Client(self._url, timeout=30) as client:
-                while not self._stop.is_set():
-                    assert client.round(self._x).tobytes() == want
-                    self.done[caller] += 1
-        except BaseException as error:
-            self.failures.append(error)
+def tensor(elements: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    return np.random.default_rng(1).normal(scale=9, size=elements).astype(np.float32)
 
 
 @pytest.mark.parametrize("cluster", ["haproxy"], indirect=True)
 def test_no_call_is_lost_while_a_replica_is_killed(cluster: str) -> None:
-    with Callers(URL, 8, 1 << 14) as callers:
+    with Load(URL, 8, tensor(1 << 14)) as load:
         time.sleep(SECONDS)
         victims = replicas()
         assert len(victims) == 2
         os.kill(victims[0], signal.SIGKILL)
         time.sleep(2 * SECONDS)
-    print(f"{sum(callers.done)} calls, {len(callers.failures)} lost")
-    assert not callers.failures
-    assert min(callers.done) > 10
+    print(f"{sum(load.right)} calls, {len(load.faults)} lost")
+    assert not load.faults
+    assert min(load.right) > 10
     assert victims[0] not in replicas()
 
 
@@ -121,9 +95,9 @@ def test_tensors_are_right_at_what_ray_costs(cluster: str) -> None:
             for _ in range(ROUNDS):
                 for name, url in (("plain", plain.url), (cluster, URL)):
                     began = time.monotonic()
-                    with Callers(url, count, elements) as callers:
+                    with Load(url, count, tensor(elements)) as load:
                         time.sleep(1)
-                    rates[name].append(sum(callers.done) / (time.monotonic() - began))
-                    assert not callers.failures
+                    rates[name].append(sum(load.right) / (time.monotonic() - began))
+                    assert not load.faults
             medians = {name: round(float(np.median(some))) for name, some in rates.items()}
             print(f"{count} callers, {elements * 4} bytes: {medians} calls a second")

@@ -58,6 +58,14 @@ def nginx(text: str, folder: Path) -> Iterator[Path]:
     assert not found, "\n".join(found)
 
 
+def filled(text: str, told: dict[str, str]) -> str:
+    """The text with these in the places of those, each of which stands in it once."""
+    for part, here in told.items():
+        assert text.count(part) == 1, f"not just one {part!r}"
+        text = text.replace(part, here)
+    return text
+
+
 def free_port() -> int:
     """A port of 127.0.0.1 without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -72,9 +80,7 @@ def documented_server(told: dict[str, str], folder: Path) -> str:
     """
     pages = _BLOCK.findall((_DOCS / "deploy.md").read_text())
     (server,) = [each for each in pages if all(each.count(part) == 1 for part in told)]
-    for part, here in told.items():
-        server = server.replace(part, here)
-    content = "\n".join([*temporary_paths(folder), "access_log off;", server])
+    content = "\n".join([*temporary_paths(folder), "access_log off;", filled(server, told)])
     return f"events {{}}\nhttp {{\n{content}\n}}\n"
 
 
@@ -108,25 +114,21 @@ class NginxService(Service):
         return self
 
     def _configuration(self) -> str:
-        text = CONFIGURATION.read_text()
         places = temporary_paths(Path(self._folder.name))
-        text = _replaced(text, "http {\n", "\n    ".join(("http {", *places, "")))
         behind = self._behind
         upstream = f"unix:{behind.uds}" if behind.uds else f"127.0.0.1:{behind.port}"
-        text = _replaced(text, "server 127.0.0.1:8000 ", f"server {upstream} ")
-        text = _replaced(text, "listen 80;", f"listen 127.0.0.1:{self.port};")
+        told = {
+            "http {\n": "\n    ".join(("http {", *places, "")),
+            "server 127.0.0.1:8000 ": f"server {upstream} ",
+            "listen 80;": f"listen 127.0.0.1:{self.port};",
+        }
         if self._buffering:
-            text = _replaced(text, "proxy_buffering off;", "proxy_buffering on;")
-            text = _replaced(text, "proxy_request_buffering off;", "proxy_request_buffering on;")
-        return text
+            directives = ("proxy_buffering", "proxy_request_buffering")
+            told |= {f"{each} off;": f"{each} on;" for each in directives}
+        return filled(CONFIGURATION.read_text(), told)
 
     def __exit__(self, *fault: object) -> None:
         self._stack.close()
-
-
-def _replaced(text: str, old: str, new: str) -> str:
-    assert text.count(old) == 1, f"deploy/nginx.conf has not just one {old!r}"
-    return text.replace(old, new)
 
 
 #: How to start a service with options, by what stands before it.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sysconfig
 import time
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any
 
-from support.services.server import Reply, Service
+from support.services.fronts import free_port
+from support.services.server import Service
 
 HOME = Path(os.environ["TRITON_HOME"])
 DTYPES = {
@@ -40,10 +39,11 @@ instance_group [{{ kind: KIND_CPU }}]
 """
 
 
-class Triton:
+class Triton(Service):
     """tritonserver with a model of NumPy's rint for each datatype, and one of two dimensions."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         models = folder / "models"
         shapes = {"round": ("FP32", "-1"), "round_2d": ("FP32", "-1, -1")}
         shapes |= {f"round_{datatype}": (datatype, "-1") for datatype in DTYPES}
@@ -52,11 +52,10 @@ class Triton:
             (models / name / "config.pbtxt").write_text(CONFIG.format(*shape))
             (models / name / "1" / "model.py").write_text(MODEL)
         packages = next(HOME.glob("lib/python3*/site-packages")).absolute()
-        with socket.create_server(("127.0.0.1", 0)) as plug:
-            self.port = plug.getsockname()[1]
+        self.port = free_port()
         libraries = (packages / "nvidia_pytriton.libs", sysconfig.get_config_var("LIBDIR"))
-        self.log = folder / "log"
-        with self.log.open("wb") as log:
+        self.output = folder / "log"
+        with self.output.open("wb") as log:
             self.process = subprocess.Popen(
                 [
                     packages / "pytriton/tritonserver/bin/tritonserver",
@@ -85,17 +84,7 @@ class Triton:
             except (OSError, HTTPException):
                 pass
             time.sleep(0.2)
-        raise AssertionError(self.log.read_text())
-
-    def request(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-    ) -> Reply:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
-        try:
-            connection.request(method, path, body, headers or {})
-            return Reply.read(connection)
-        finally:
-            connection.close()
+        raise AssertionError(self.output.read_text())
 
 
 #: The two that get the same requests.
