@@ -8,7 +8,7 @@ import pytest
 
 from support.services.fronts import Front
 from support.services.server import Service, started
-from support.v2.callers import Caller, HttpCaller
+from support.v2.callers import Caller
 from support.v2.grpc_caller import GrpcCaller
 
 UNPROXIED = pytest.mark.not_behind("nginx", reason="it takes HTTP/1.1 alone")
@@ -26,7 +26,7 @@ def service(front: Front) -> Iterator[Service]:
 
 @pytest.fixture(
     params=[
-        pytest.param(HttpCaller, id="http"),
+        pytest.param(Caller, id="http"),
         pytest.param(GrpcCaller, id="grpc", marks=UNPROXIED),
     ]
 )

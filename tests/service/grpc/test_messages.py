@@ -116,36 +116,33 @@ def typed(datatype: str, field: str, numbers: list[Any]) -> Any:
     return made
 
 
-@pytest.mark.parametrize("datatype", TYPED)
-def test_typed_contents(datatype: str) -> None:
-    field, numbers = TYPED[datatype]
-    dtype = np.dtype(NUMPY.get(datatype, datatype.lower()))
-    read = read_request(typed(datatype, field, numbers).SerializeToString())
-    expected = np.array(numbers, dtype).tobytes()
-    assert read.tensor == expected
-    assert read.request.inputs[0].source == codec.Binary(len(expected))
-
-
-@pytest.mark.parametrize("datatype", TYPED)
-def test_typed_contents_that_are_not_packed(datatype: str) -> None:
-    field, numbers = TYPED[datatype]
-    made = typed(datatype, field, numbers)
-    number = made.inputs[0].contents.DESCRIPTOR.fields_by_name[field].number
-    parts = []
-    for each in numbers:
-        if datatype in NUMPY:
-            key = number << 3 | (5 if datatype == "FP32" else 1)
-            parts.append(varint(key) + np.array(each, NUMPY[datatype]).tobytes())
-        else:
-            parts.append(varint(number << 3) + varint(each))
-    contents = b"".join(parts)
-    tensor = made.inputs[0]
+def unpacked(message: Any, field: str, numbers: list[Any], datatype: str) -> bytes:
+    """The same request with each number in a field of its own."""
+    tensor = message.inputs[0]
+    number = tensor.contents.DESCRIPTOR.fields_by_name[field].number
+    kind = {"FP32": 5, "FP64": 1}.get(datatype, 0)
+    contents = b"".join(
+        varint(number << 3 | kind)
+        + (np.array(each, NUMPY[datatype]).tobytes() if kind else varint(each))
+        for each in numbers
+    )
     tensor.ClearField("contents")
     raw = tensor.SerializeToString() + b"\x2a" + varint(len(contents)) + contents
-    message = b"\x2a" + varint(len(raw)) + raw
-    assert REQUEST.FromString(message).inputs[0].contents is not None
+    return b"\x2a" + varint(len(raw)) + raw
+
+
+@pytest.mark.parametrize("is_packed", [True, False], ids=["packed", "one by one"])
+@pytest.mark.parametrize("datatype", TYPED)
+def test_typed_contents(datatype: str, is_packed: bool) -> None:
+    field, numbers = TYPED[datatype]
+    made = typed(datatype, field, numbers)
+    content = made.SerializeToString()
+    if not is_packed:
+        content = unpacked(made, field, numbers, datatype)
+    read = read_request(content)
     expected = np.array(numbers, NUMPY.get(datatype, datatype.lower())).tobytes()
-    assert read_request(message).tensor == expected
+    assert read.tensor == expected
+    assert read.request.inputs[0].source == codec.Binary(len(expected))
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=200))

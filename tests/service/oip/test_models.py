@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from support.cases.descriptors import CASES
-from tensor_round.contract.dtypes import BY_NAME, BY_OIP
+from tensor_round.contract.dtypes import BY_OIP
 from tensor_round.contract.errors import InvalidDescriptor, NotFound
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.oip import codec
-from tensor_round_service.oip.models import MODELS, Model, config_of, element_type, find
+from tensor_round_service.oip.models import MODELS, Model, config_of, find
 from tensor_round_service.oip.plan import plan
 
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{m.name}-{m.version}")
@@ -93,12 +93,3 @@ def test_names() -> None:
 def test_unknown_names(name: str, version: str | None) -> None:
     with pytest.raises(NotFound):
         find(name, version)
-
-
-@pytest.mark.parametrize("dtype", BY_NAME.values(), ids=lambda d: d.name)
-def test_every_dtype_travels(dtype: Any) -> None:
-    datatype = "UINT8" if dtype.oip is None else dtype.oip
-    model = find("round")
-    assert element_type(model, datatype, dtype.name) is dtype
-    if dtype.oip is not None:
-        assert element_type(model, datatype) is dtype

@@ -9,10 +9,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any
 from urllib.parse import quote
 
 from support.http.inference_form import HEADER_LENGTH, error_of, infer_path
@@ -64,41 +64,20 @@ class Outcome:
         return output
 
 
-class Unfinished(Protocol):
-    """A request of which a part was sent."""
+@dataclass(frozen=True)
+class Unfinished:
+    """A request of which a part was sent.
+
+    ``rest`` sends the rest, and ``outcome`` says what comes of it as it is.
+    """
+
+    rest: Callable[[], object]
+    outcome: Callable[[], Outcome]
 
     def finish(self) -> Outcome:
         """Send the rest; what comes of it."""
-
-    def outcome(self) -> Outcome:
-        """What comes of it as it is."""
-
-
-class Caller(Protocol):
-    """One way to call a service, on a connection of its own each time."""
-
-    #: Its name in TLS's negotiation.
-    protocol: ClassVar[str]
-
-    def __init__(self, service: Service) -> None: ...
-
-    def infer(
-        self,
-        request: dict[str, Any],
-        payload: bytes | None = None,
-        model: str = "round",
-        version: str = "",
-        fields: Mapping[str, str] | None = None,
-    ) -> Outcome:
-        """Ask for an inference whose output is in bytes or in shared memory."""
-
-    def begun(
-        self, request: dict[str, Any], payload: bytes, sent: int
-    ) -> AbstractContextManager[Unfinished]:
-        """An inference of which ``sent`` bytes of the tensor were sent, and all before them."""
-
-    def ask(self, what: str, /, fields: Mapping[str, str] | None = None, **members: Any) -> Outcome:
-        """Any other request."""
+        self.rest()
+        return self.outcome()
 
 
 #: Method and path of requests that are for a model or region alike; behind it what they are for.
@@ -126,13 +105,17 @@ _PATHS = {
 }
 
 
-class HttpCaller:
-    """HTTP/1.1 by the standard library."""
+class Caller:
+    """One way to call a service, on a connection of its own each time.
 
+    This one is HTTP/1.1 by the standard library; others override all of it.
+    """
+
+    #: Its name in TLS's negotiation.
     protocol = "http/1.1"
 
     def __init__(self, service: Service) -> None:
-        self._service = service
+        self.service = service
 
     def infer(
         self,
@@ -142,22 +125,27 @@ class HttpCaller:
         version: str = "",
         fields: Mapping[str, str] | None = None,
     ) -> Outcome:
+        """Ask for an inference whose output is in bytes or in shared memory."""
         head = _head(request)
         stated = {} if payload is None else {HEADER_LENGTH: str(len(head))}
         path, body = infer_path(model, version or None), head + (payload or b"")
-        return _inferred(self._service.request("POST", path, body, {**stated, **(fields or {})}))
+        return _inferred(self.service.request("POST", path, body, {**stated, **(fields or {})}))
 
     @contextmanager
     def begun(self, request: dict[str, Any], payload: bytes, sent: int) -> Iterator[Unfinished]:
+        """An inference of which ``sent`` bytes of the tensor were sent, and all before them."""
         head = _head(request)
-        with contextlib.closing(self._service.connection()) as connection:
+        with contextlib.closing(self.service.connection()) as connection:
             connection.putrequest("POST", infer_path("round"))
             connection.putheader(HEADER_LENGTH, str(len(head)))
             connection.putheader("Content-Length", str(len(head) + len(payload)))
             connection.endheaders(head + payload[:sent])
-            yield _UnfinishedHttp(connection, payload[sent:])
+            yield Unfinished(
+                lambda: connection.send(payload[sent:]), lambda: _inferred(Reply.read(connection))
+            )
 
     def ask(self, what: str, /, fields: Mapping[str, str] | None = None, **members: Any) -> Outcome:
+        """Any other request."""
         method, path = _PATHS[what]
         name, version, model_name = (
             quote(members.pop(name, "")) for name in ("name", "version", "model_name")
@@ -174,20 +162,7 @@ class HttpCaller:
         if "raw_handle" in members:
             members["raw_handle"] = {"b64": base64.b64encode(members["raw_handle"]).decode()}
         body = json.dumps(members).encode() if method == "POST" else None
-        return _outcome(self._service.request(method, path, body, fields))
-
-
-@dataclass(frozen=True)
-class _UnfinishedHttp:
-    connection: Any
-    rest: bytes
-
-    def finish(self) -> Outcome:
-        self.connection.send(self.rest)
-        return self.outcome()
-
-    def outcome(self) -> Outcome:
-        return _inferred(Reply.read(self.connection))
+        return _outcome(self.service.request(method, path, body, fields))
 
 
 def _head(request: dict[str, Any]) -> bytes:

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf import message
 
 from support.grpc_messages import plain
-from support.http.grpc_client import Answer, Client, connected, framed, infer_request, made
-from support.services.server import Service
+from support.http.grpc_client import Answer, connected, framed, infer_request, made
 
-from .callers import Outcome, Unfinished
+from .callers import Caller, Outcome, Unfinished
 
 #: The status of the access log for that of gRPC; other refusals are of the request.
 _STATUSES = {0: 200, 3: 400, 4: 408, 5: 404, 8: 413, 12: 501, 13: 500, 14: 503, 16: 401}
 
 
-class GrpcCaller:
+class GrpcCaller(Caller):
     """gRPC on HTTP/2."""
 
     protocol = "h2"
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
 
     def infer(
         self,
@@ -36,37 +31,26 @@ class GrpcCaller:
         fields: Mapping[str, str] | None = None,
     ) -> Outcome:
         message = infer_request(request, payload, model, version)
-        with connected(self._service) as client:
+        with connected(self.service) as client:
             return _inferred(client.call("ModelInfer", message, *_metadata(fields)))
 
     @contextmanager
     def begun(self, request: dict[str, Any], payload: bytes, sent: int) -> Iterator[Unfinished]:
         content = framed(infer_request(request, payload))
         split = len(content) - len(payload) + sent
-        with connected(self._service) as client:
+        with connected(self.service) as client:
             stream = client.begin("ModelInfer")
             client.send(stream, content[:split])
-            yield _UnfinishedCall(client, stream, content[split:])
+            yield Unfinished(
+                lambda: client.send(stream, content[split:], ends=True),
+                lambda: _inferred(client.finish(stream)),
+            )
 
     def ask(self, what: str, /, fields: Mapping[str, str] | None = None, **members: Any) -> Outcome:
-        with connected(self._service) as client:
+        with connected(self.service) as client:
             answer = client.call(what, made(f"{what}Request", **members), *_metadata(fields))
         document = None if answer.status else unwrapped(answer.read(f"{what}Response"))
         return _outcome(answer, document, b"")
-
-
-@dataclass(frozen=True)
-class _UnfinishedCall:
-    client: Client
-    stream: int
-    rest: bytes
-
-    def finish(self) -> Outcome:
-        self.client.send(self.stream, self.rest, ends=True)
-        return self.outcome()
-
-    def outcome(self) -> Outcome:
-        return _inferred(self.client.finish(self.stream))
 
 
 def _metadata(fields: Mapping[str, str] | None) -> list[tuple[str, str]]:

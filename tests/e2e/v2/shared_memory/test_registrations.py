@@ -17,7 +17,7 @@ from support.http.inference_form import EVEN, Answer, X, document, error_of, inf
 from support.segments import PREFIX, Segment, segment
 from support.services.server import Service
 from support.services.workers import workers_of
-from support.v2.callers import Caller, HttpCaller
+from support.v2.callers import Caller
 from support.v2.regions import (
     SIZE,
     TRIES,
@@ -69,7 +69,7 @@ def test_wrong_types_in_json(service: Service, members: Any, says: str) -> None:
     reply = service.request("POST", path, json.dumps(members).encode())
     assert reply.status == 400
     assert says in error_of(reply)
-    assert registered(HttpCaller(service)).head == []
+    assert registered(Caller(service)).head == []
 
 
 @pytest.mark.usefixtures("region")
@@ -78,26 +78,6 @@ def test_numbers_in_the_response(service: Service, owned: Segment) -> None:
     answer = Answer.of(infer(service, document(source(40, 8))))
     assert answer.output["data"] == EVEN.tolist()
     np.testing.assert_array_equal(found(owned, 8), X)
-
-
-@pytest.mark.usefixtures("region")
-def test_an_offset_beyond_64_bits(service: Service) -> None:
-    reply = infer(service, document(source(40, 2**64)))
-    assert (reply.status, "65536 bytes" in error_of(reply)) == (400, True)
-
-
-@pytest.mark.usefixtures("region")
-def test_two_names_of_one_memory(caller: Caller, owned: Segment) -> None:
-    assert register(caller, "s", owned.key, 256, offset=16).status == 200
-    try:
-        put(owned, X, 20)
-        same = document(source(40, 20), outputs=into(40, 4, "s"))
-        assert caller.infer(same).status == 200
-        np.testing.assert_array_equal(found(owned, 20), EVEN)
-        partly = document(source(40, 20), outputs=into(40, 8, "s"))
-        assert "share no byte" in caller.infer(partly).error
-    finally:
-        unregister(caller, "s")
 
 
 def test_another_clients_key_is_never_named(caller: Caller, owned: Segment) -> None:
@@ -130,18 +110,6 @@ def test_register_and_unregister_through_any_worker(caller: Caller, owned: Segme
         assert unregister(caller).status == 200
         assert caller.infer(document(source(40))).status == 404
         assert unregister(caller, "r").status == 200
-
-
-@pytest.mark.usefixtures("region")
-def test_an_object_that_shrank(service: Service, caller: Caller, owned: Segment) -> None:
-    put(owned, X)
-    for _ in range(TRIES):
-        assert caller.infer(document(source(40))).status == 200
-    owned.shrink(100)
-    for _ in range(TRIES):
-        outcome = caller.infer(document(source(40), outputs=into(40)))
-        assert (outcome.status, "register it again" in outcome.error) == (400, True)
-    assert service.get("/livez").status == 200
 
 
 @pytest.mark.usefixtures("region")

@@ -153,33 +153,23 @@ def test_large_sender_may_send_small_frames() -> None:
     assert peer.fault is None
 
 
-def beside(number: int) -> bytes:
-    """What gRPC's clients send with a call or a message, however small it is."""
-    windows = frames.window_update(number, 1) + frames.window_update(0, 1)
-    return windows + frame(Kind.PING, 0, 0, bytes(8))
-
-
-def test_frequent_caller_may_update_its_windows_for_each_call() -> None:
-    peer = Peer()
-    for number in range(1, 3 * AT_ONCE, 2):
-        peer.receive(opened(number, ends=True), beside(number))
-        assert peer.fault is None, f"stream {number}"
-        stream = peer.stream(number)
-        peer.session.begin(stream, HEAD)
-        peer.session.send(stream, [b"x"], TRAILERS)
-        peer.sent()
-        peer.session.release(stream)
-    assert peer.now == 0
-
-
-def test_long_stream_may_update_its_windows_for_each_message() -> None:
+@pytest.mark.parametrize("is_stream", [False, True], ids=["calls", "messages"])
+def test_windows_may_be_updated_for_each_call_and_each_message(is_stream: bool) -> None:
+    """As gRPC's clients do, however small it is; they may send a PING, too."""
     peer = Peer(opened(1))
     peer.session.begin(peer.stream(), HEAD)
-    for sent in range(AT_ONCE):
-        peer.receive(data(1, b"x"), beside(1))
-        assert peer.fault is None, f"message {sent}"
-        peer.session.send(peer.stream(), [b"x"], None)
+    for number in range(3, 3 * AT_ONCE, 2):
+        used = 1 if is_stream else number
+        peer.receive(data(1, b"x") if is_stream else opened(number, ends=True))
+        peer.receive(frames.window_update(used, 1), frames.window_update(0, 1))
+        peer.receive(frame(Kind.PING, 0, 0, bytes(8)))
+        assert peer.fault is None, number
+        if not is_stream:
+            peer.session.begin(peer.stream(used), HEAD)
+        peer.session.send(peer.stream(used), [b"x"], None if is_stream else TRAILERS)
         peer.sent()
+        if not is_stream:
+            peer.session.release(peer.stream(used))
     assert peer.now == 0
 
 
