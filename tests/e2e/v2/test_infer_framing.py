@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from support.http.inference_form import (
-    DIRECTML,
     GOOD,
     HEADER_LENGTH,
     PAYLOAD,
@@ -31,7 +30,7 @@ N = len(HEAD)
 
 #: The stated length of the head; what the error says.
 LENGTHS = {
-    **dict.fromkeys(["-1", "x", "", str(N + 41), "9" * 30], HEADER_LENGTH),
+    **dict.fromkeys(["-1", "x", "", str(N + 41), "9" * 30, f"{N}, {N}"], HEADER_LENGTH),
     **dict.fromkeys([str(n) for n in (1, N - 1, N + 1, N + 40)], ""),
 }
 
@@ -43,28 +42,10 @@ def test_wrong_lengths_of_the_head(service: Service, stated: str, says: str) -> 
     assert says in error_of(reply)
 
 
-def test_two_lengths_of_the_head(service: Service) -> None:
-    with contextlib.closing(service.connection()) as connection:
-        connection.putrequest("POST", infer_path("round"))
-        connection.putheader(HEADER_LENGTH, str(N))
-        connection.putheader(HEADER_LENGTH, str(N))
-        connection.putheader("Content-Length", str(N + 40))
-        connection.endheaders(HEAD + PAYLOAD)
-        assert HEADER_LENGTH in error_of(Reply.read(connection))
-
-
-RAW: dict[str, tuple[str, bytes, str]] = {
-    "nothing": ("round", b"", "multiple of 4"),
-    "part-of-an-element": ("round", PAYLOAD[:-1], "multiple of 4"),
-    "rank-4-model": (DIRECTML + "/versions/2_1", PAYLOAD, "exactly 4 dimensions, got 1"),
-}
-
-
-@pytest.mark.parametrize(("model", "body", "says"), RAW.values(), ids=RAW)
-def test_raw_bodies(service: Service, model: str, body: bytes, says: str) -> None:
-    reply = infer(service, b"", body, model, headers={HEADER_LENGTH: "0"})
-    assert reply.status == 400
-    assert says in error_of(reply)
+@pytest.mark.parametrize("body", [b"", PAYLOAD[:-1]], ids=["nothing", "part of an element"])
+def test_raw_bodies_of_no_whole_elements(service: Service, body: bytes) -> None:
+    reply = infer(service, b"", body, headers={HEADER_LENGTH: "0"})
+    assert (reply.status, "multiple of 4" in error_of(reply)) == (400, True)
 
 
 PACKED: dict[str, tuple[str, bytes, int, str]] = {
@@ -126,25 +107,6 @@ def test_refused_documents(
     assert reply.status == status
     assert says in error_of(reply)
     assert infer(service, GOOD, PAYLOAD).status == 200
-
-
-SECRET = b"SECRET" * 100
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        b'{"inputs":"' + SECRET + b'"}',
-        b'{"inputs":[{"name":"' + SECRET + b'"}]}',
-        json.dumps(of(data=["SECRET", 1])).encode(),
-        SECRET,
-    ],
-    ids=["member", "name", "number", "no JSON"],
-)
-def test_errors_echo_little(service: Service, head: bytes) -> None:
-    text = error_of(infer(service, head))
-    assert "SECRET" * 10 not in text
-    assert len(text) < 200
 
 
 def test_a_json_bomb(service: Service) -> None:
