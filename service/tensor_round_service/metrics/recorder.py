@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..counters import Counters
@@ -21,34 +22,27 @@ INTERVAL = 1.0
 _WORKER = ("worker",)
 
 
+@dataclass(eq=False)
 class Metrics:
-    """Counts of this process.
+    """Counts of this process."""
 
-    ``routes`` are the paths that are counted by their own names, ``folders`` those whose paths are
-    counted together: labels have few values, whatever is asked for. ``device_events`` are the
-    backend's, ``dropped_lines`` says how many lines of the log were dropped. ``folder`` is shared
-    by the ``workers``; None for a single one.
-    """
+    info: dict[str, str]
+    #: The paths that are counted by their own names, and the folders whose paths are counted
+    #: together: labels have few values, whatever is asked for.
+    routes: Set[str]
+    folders: Sequence[str]
+    gauges: Callable[[], Awaitable[Gauges]]
+    #: How many workers there should be.
+    workers: int
+    #: The backend's.
+    device_events: Counter[tuple[str, str]]
+    #: How many lines of the log were dropped.
+    dropped_lines: Callable[[], int]
+    #: Shared by the workers; None for a single one.
+    folder: Path | None
 
-    def __init__(
-        self,
-        info: dict[str, str],
-        routes: Set[str],
-        folders: Sequence[str],
-        gauges: Callable[[], Awaitable[Gauges]],
-        workers: int = 1,
-        device_events: Counter[tuple[str, str]] | None = None,
-        dropped_lines: Callable[[], int] = lambda: 0,
-        folder: Path | None = None,
-    ) -> None:
-        self._info = info
-        self._routes = routes
-        self._folders = folders
-        self._gauges = gauges
-        self._workers = workers
-        self._device_events = Counter() if device_events is None else device_events
-        self._dropped_lines = dropped_lines
-        self._counters = Counters(folder, "metrics")
+    def __post_init__(self) -> None:
+        self._counters = Counters(self.folder, "metrics")
         #: Counters of this process; they observe jobs.
         self.counts = Counts(self._counters)
         self._serves = False
@@ -56,9 +50,9 @@ class Metrics:
 
     def route_of(self, path: str) -> str:
         """The label of a path, out of a few: that of a route or of a folder, or ``other``."""
-        if path in self._routes:
+        if path in self.routes:
             return path
-        return next((name for name in self._folders if f"{path}/".startswith(f"{name}/")), "other")
+        return next((name for name in self.folders if f"{path}/".startswith(f"{name}/")), "other")
 
     def responded(self, path: str, outcome: tuple[str, str], received: int, sent: int) -> None:
         """Count a request without a job: its status and code, and the bytes of both bodies."""
@@ -73,8 +67,8 @@ class Metrics:
             add(totals, worker.rows)
             if worker.is_alive and worker.rows.get(_WORKER, (0, 0))[1]:
                 live.append(worker.rows)
-        workers = Workers(self._workers, int(totals[_WORKER][0]), live)
-        return exposition(totals, workers, self._info, accept)
+        workers = Workers(self.workers, int(totals[_WORKER][0]), live)
+        return exposition(totals, workers, self.info, accept)
 
     async def share(self) -> None:
         """Let the other workers know the present state periodically, until cancelled."""
@@ -83,13 +77,13 @@ class Metrics:
                 await self._state()
                 await asyncio.sleep(INTERVAL)
         finally:
-            self.counts.follow(self._device_events, self._dropped_lines())
+            self.counts.follow(self.device_events, self.dropped_lines())
             self._counters.row(_WORKER, 2)[1] = 0
 
     async def _state(self) -> None:
-        gauges = await self._gauges()
+        gauges = await self.gauges()
         self.counts.state(gauges)
-        self.counts.follow(self._device_events, self._dropped_lines())
+        self.counts.follow(self.device_events, self.dropped_lines())
         row = self._counters.row(_WORKER, 2)
         if not self._serves:
             self._serves = True
