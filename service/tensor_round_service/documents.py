@@ -15,6 +15,14 @@ from tensor_round.contract.rounding import Rounding
 NAME = "tensor-round"
 
 
+class ServiceInfo(TypedDict):
+    """Name, version and paths of the service."""
+
+    name: str
+    version: str
+    links: dict[str, str]
+
+
 class OperatorModel(TypedDict):
     """A dialect's model in ``/v2``: its name, and those of its tensors and of its mode."""
 

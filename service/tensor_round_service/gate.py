@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from tensor_round.contract.errors import RequestRefused
-
 from .auth.api_keys import Authenticator
 from .auth.origins import HostCheck
 from .engine.job import Observer
@@ -22,22 +20,6 @@ Attributes = Mapping[str, str | int]
 Outcome = tuple[str, str]
 #: The outcome of a request whose caller left before its response, which has neither.
 ABANDONED: Outcome = ("499", "client_disconnected")
-
-
-class CheckedHead(Head, Protocol):
-    """A request's head, with what the gate looks at."""
-
-    @property
-    def method(self) -> str:
-        """The method."""
-
-    @property
-    def authority(self) -> bytes | None:
-        """The host that the request is for."""
-
-    @property
-    def fault(self) -> RequestRefused | None:
-        """The refusal of a request that is refused on any path."""
 
 
 class Span(Protocol):
@@ -75,7 +57,7 @@ class Gate:
         #: Begins the span of a request with these name and attributes; None without traces.
         self.begin_span: Callable[[Head, str, Attributes], Span] | None = None
 
-    def check(self, head: CheckedHead, *, is_preflight: bool = False) -> None:
+    def check(self, head: Head, *, is_preflight: bool = False) -> None:
         """Raise the refusal of a request by its head; a preflight request needs no key."""
         if head.fault is not None:
             raise head.fault
@@ -100,7 +82,7 @@ class Gate:
 
     def log(
         self,
-        head: CheckedHead | None,
+        head: Head | None,
         path: str,
         outcome: Outcome,
         *,

@@ -40,8 +40,20 @@ class Head(Protocol):
     """What a request's head says in every version of HTTP; see :class:`RequestHead`."""
 
     @property
+    def method(self) -> str:
+        """The method."""
+
+    @property
     def path(self) -> str:
         """The path, decoded."""
+
+    @property
+    def authority(self) -> bytes | None:
+        """The host that the request is for."""
+
+    @property
+    def fault(self) -> RequestRefused | None:
+        """The refusal of a request that is refused on any path."""
 
     @property
     def fields(self) -> list[Header]:

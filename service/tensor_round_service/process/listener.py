@@ -16,7 +16,7 @@ import stat
 import struct
 import sys
 from collections.abc import MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self
@@ -46,8 +46,6 @@ _NO_SYN = b"".join(
 
 #: The first inherited file descriptor.
 _FIRST = 3
-#: The name of inherited sockets that serve only /metrics.
-METRICS = "metrics"
 _VARIABLES = "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"
 
 
@@ -60,13 +58,11 @@ class Inherited:
     """Listening sockets that another process has opened for the service, and still owns.
 
     The environment names them, as sd_listen_fds(3) describes: LISTEN_FDS counts the file
-    descriptors from 3 on, LISTEN_PID is the process that they are for, LISTEN_FDNAMES has their
-    names. They outlive the service, so connections wait in them while it is replaced.
+    descriptors from 3 on, and LISTEN_PID is the process that they are for. They outlive the
+    service, so connections wait in them while it is replaced.
     """
 
-    sockets: list[socket.socket] = field(default_factory=list)
-    #: Those for /metrics alone.
-    metrics_sockets: list[socket.socket] = field(default_factory=list)
+    sockets: list[socket.socket]
 
     @classmethod
     def take(cls, environment: MutableMapping[str, str]) -> Inherited | None:
@@ -76,23 +72,13 @@ class Inherited:
         """
         if environment.get("LISTEN_PID") != str(os.getpid()):
             return None
-        count, _, names = (environment.pop(name, "") for name in _VARIABLES)
+        count, *_ = (environment.pop(name, "") for name in _VARIABLES)
         if not count.isdecimal() or not int(count):
             raise CannotListen(f"LISTEN_FDS must be the number of sockets, got {count!r}")
-        taken = cls()
-        for number, name in zip(
-            range(_FIRST, _FIRST + int(count)),
-            [*names.split(":"), *[""] * int(count)],
-            strict=False,
-        ):
-            sock = _listening(number)
-            (taken.metrics_sockets if name == METRICS else taken.sockets).append(sock)
-        if not taken.sockets:
-            raise CannotListen(f"LISTEN_FDS has no socket but those named {METRICS}")
-        return taken
+        return cls([_listening(number) for number in range(_FIRST, _FIRST + int(count))])
 
     def applied_to(self, settings: Settings) -> Settings:
-        """The settings with the sockets' addresses. Raises :class:`CannotListen`.
+        """The settings with the sockets' addresses.
 
         HOST is a loopback address if any socket has one: then only known hosts are allowed.
         """
@@ -104,11 +90,6 @@ class Inherited:
             addresses["uds"] = None
         else:
             addresses["uds"] = Path(self.sockets[0].getsockname())
-        if self.metrics_sockets:
-            if settings.metrics_port is not None:
-                raise CannotListen(f"METRICS_PORT is set, and a socket named {METRICS} inherited")
-            name = self.metrics_sockets[0].getsockname()
-            addresses["metrics_port"] = 0 if isinstance(name, str) else name[1]
         return settings.model_copy(update=addresses)
 
 
@@ -127,13 +108,12 @@ class Listener:
         self.is_inherited = inherited is not None
         if inherited is not None:
             self.sockets = inherited.sockets
-            self.metrics_sockets = inherited.metrics_sockets
         elif settings.uds is not None:
             self.sockets = [_listen_at(settings.uds)]
             self._path = settings.uds
         else:
             self.sockets = listen(settings.host, settings.port)
-        if settings.metrics_port is not None and not self.metrics_sockets:
+        if settings.metrics_port is not None:
             try:
                 self.metrics_sockets = listen(settings.host, settings.metrics_port, " for metrics")
             except CannotListen:
@@ -152,9 +132,7 @@ class Listener:
             port = settings.port or tcp.getsockname()[1]
             name = url(scheme, settings.host, port)
         if self.metrics_sockets:
-            address = self.metrics_sockets[0].getsockname()
-            metrics = f"unix socket {address}" if isinstance(address, str) else f"port {address[1]}"
-            name += f" (metrics on {metrics})"
+            name += f" (metrics on port {self.metrics_sockets[0].getsockname()[1]})"
         return name
 
     @property

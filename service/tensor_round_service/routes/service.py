@@ -7,7 +7,6 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import Request, Response
-from pydantic import create_model
 
 from tensor_round.contract.errors import NotFound
 
@@ -26,15 +25,6 @@ def service_row(
 ) -> Row:
     """The route at ``/``, with the links of the other routes, or the first home page."""
     linked, homes = links(rows), tuple(homes)
-    fields: dict[str, Any] = dict.fromkeys(linked, (str, ...))
-    links_model = create_model("Links", __doc__="Paths of the service.", **fields)
-    info_model = create_model(
-        "ServiceInfo",
-        __doc__="Name, version and paths of the service.",
-        name=(str, ...),
-        version=(str, ...),
-        links=(links_model, ...),
-    )
 
     async def service_info(request: Request, response: Response) -> Any:
         """Name, version and paths of the service; browsers get the web page."""
@@ -44,7 +34,7 @@ def service_row(
         response.headers["Vary"] = "Accept"
         return {"name": documents.NAME, "version": version(documents.NAME), "links": linked}
 
-    options = {"response_model": info_model}
+    options = {"response_model": documents.ServiceInfo}
     return Row("/", service_info, "Name, version and links", is_open=True, options=options)
 
 
