@@ -13,7 +13,7 @@ import typer
 from tensor_round.clients.execution import read_descriptor
 from tensor_round.contract.call import RoundCall, wrong_size
 from tensor_round.contract.errors import InvalidDescriptor, MalformedJSON, TensorRoundError
-from tensor_round.contract.host import Array
+from tensor_round.contract.host_memory import Array
 from tensor_round.contract.operators.importers.dxdispatch import parsed_document
 
 from . import npy_files

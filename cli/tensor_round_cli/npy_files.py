@@ -20,7 +20,7 @@ import numpy as np
 
 from tensor_round.contract.dtypes import DType
 from tensor_round.contract.errors import InvalidDescriptor, MalformedNpy, UnsupportedMediaType
-from tensor_round.contract.host import Array
+from tensor_round.contract.host_memory import Array
 from tensor_round.contract.wire import npy
 
 #: The path that stands for standard input or output.

@@ -9,13 +9,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from tensor_round.contract import host
+from tensor_round.contract import host_memory
+from tensor_round.contract.array_forms import read_array
 from tensor_round.contract.differences.classes import PatternClass, classify
 from tensor_round.contract.differences.directions import DirectionTally, Tally, class_difference
 from tensor_round.contract.differences.document import Classes, Differences, table, which
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidArgument
-from tensor_round.contract.kinds import read_array
 from tensor_round.contract.operators.dialects.ieee754 import IEEE754Round
 from tensor_round.contract.operators.text import operators_on
 from tensor_round.contract.progress import ProgressCallback, counted
@@ -175,7 +175,9 @@ def compare(a: Any, b: object = None, *, progress: Progress = False) -> Differen
 class _Pair:
     """Two arrays of one shape and dtype."""
 
-    def __init__(self, a: host.Array, b: host.Array, dtype: str, progress: Progress) -> None:
+    def __init__(
+        self, a: host_memory.Array, b: host_memory.Array, dtype: str, progress: Progress
+    ) -> None:
         self._arrays = a, b
         self._dtype = dtype
         self._progress = progress
@@ -235,10 +237,12 @@ class _Pair:
         return tally
 
 
-def _blocks(progress: Progress, doing: str, *arrays: host.Array) -> Iterator[tuple[Bits, ...]]:
+def _blocks(
+    progress: Progress, doing: str, *arrays: host_memory.Array
+) -> Iterator[tuple[Bits, ...]]:
     """Yield blocks of the arrays' elements in C order, as patterns."""
     with counted(progress, arrays[0].nbytes, doing) as done:
-        for blocks in zip(*(host.patterns(array, BLOCK) for array in arrays), strict=True):
+        for blocks in zip(*(host_memory.patterns(array, BLOCK) for array in arrays), strict=True):
             yield blocks
             done(blocks[0].nbytes)
 

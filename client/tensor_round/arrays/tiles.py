@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..contract.dtypes import DType
-from ..contract.host import Array, bits, boxes, strided_view
+from ..contract.host_memory import Array, bits, boxes, strided_view
 from ..contract.layout import Layout
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..arrays.tiles import Tile
 from ..contract.differences.document import Differences, joined
-from ..contract.host import Array, runs
+from ..contract.host_memory import Array, runs
 from ..contract.operators.dialects.ieee754 import IEEE754Round
 from ..contract.progress import ProgressCallback, counted
 from ..transport.concurrency import Deadline

@@ -23,7 +23,7 @@ from ..arrays.cuda_driver import DriverFailed, Export
 from ..arrays.device import ArrayLibrary, library_of
 from ..contract.call import RoundCall
 from ..contract.errors import InvalidArgument, RequestRefused, TensorRoundError, TensorTooLarge
-from ..contract.host import refuse_loss_of_gradient
+from ..contract.host_memory import refuse_loss_of_gradient
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator
 from ..contract.progress import ProgressCallback
 from ..transport.concurrency import Deadline

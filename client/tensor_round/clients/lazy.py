@@ -9,23 +9,23 @@ from typing import Any
 
 import numpy as np
 
+from ..contract.array_forms import form_of
 from ..contract.dtypes import dtype_name
 from ..contract.errors import InvalidArgument
-from ..contract.kinds import kind_of
 from ..contract.operators.operator import RoundOperator
 from ..contract.progress import ProgressCallback
 
-#: The kinds of xarray that may have an array of dask as their data.
+#: The forms of xarray that may have an array of dask as their data.
 _XARRAY = (("xarray", "DataArray"), ("xarray", "Variable"))
 
 
 def is_lazy(x: Any) -> bool:
     """Whether ``x`` is a dask array, or one of xarray that has one."""
-    kind = kind_of(x)
-    if kind in _XARRAY:
+    form = form_of(x)
+    if form in _XARRAY:
         # The data of others may be in a file, and would be read here.
         return x.chunks is not None and is_lazy(x.data)
-    return kind == ("dask", "Array")
+    return form == ("dask", "Array")
 
 
 def round_lazily(
@@ -43,7 +43,7 @@ def round_lazily(
     if out is not None or progress is not False:
         raise InvalidArgument("a lazy array is rounded when it is computed: "
                               "it has neither out nor progress")  # fmt: skip
-    if kind_of(x) in _XARRAY:
+    if form_of(x) in _XARRAY:
         data = round_lazily(round, x.data, operator, None, False)
         return x.copy(deep=False, data=data)
     if not any(map(math.isnan, x.shape)):

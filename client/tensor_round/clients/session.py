@@ -26,12 +26,10 @@ from ..contract.errors import (
     RequestRefused,
     TensorRoundError,
 )
-from ..contract.host import (
+from ..contract.host_memory import (
     Array,
     bits,
-    empty_like,
     refuse_loss_of_mask,
-    writable_array,
 )
 from ..contract.operators.operator import PreparedDescriptor, RoundOperator
 from ..contract.progress import ProgressCallback, counted
@@ -182,19 +180,19 @@ class Session:
         progress: bool | ProgressCallback,
         deadline: Deadline,
     ) -> Any:
-        from ..contract.kinds import read_array  # at first use
+        from ..contract.array_forms import read_array, writable_array  # at first use
 
         operand = read_array(x)
         source = operand.array
         prepared = operator.prepare(operand.dtype, source.shape)
         if out is None:
-            target = results = empty_like(source)
+            target = results = np.empty_like(source)
         else:
             refuse_loss_of_mask(x, out)
             target = results = writable_array(out, operand)
             if _overlap_out_of_step(source, target):
                 # Written at once, results would overwrite elements that are still to be sent.
-                results = empty_like(target)
+                results = np.empty_like(target)
         is_fresh = out is None or results is not target
         await self.round_tiles(
             operator, prepared, source, results, progress, deadline, is_fresh=is_fresh
@@ -205,7 +203,7 @@ class Session:
 
     async def compare(self, x: Any, progress: bool | ProgressCallback) -> Differences:
         """Compare the rounding directions on ``x``; see :meth:`Client.compare`."""
-        from ..contract.kinds import read_array
+        from ..contract.array_forms import read_array
         from .comparisons import compare  # at first use, with pydantic
 
         with self._call("compare") as deadline:

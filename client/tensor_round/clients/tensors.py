@@ -16,10 +16,10 @@ from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
 from ..arrays.tiles import DirectSink, StagedSink, StridedSink, TensorSink
+from ..contract.array_forms import read_array, read_out
 from ..contract.call import RoundCall, wrong_size
 from ..contract.errors import InvalidArgument
-from ..contract.host import Array, bits, check_writable, is_masked, strided_view
-from ..contract.kinds import read_array, read_out
+from ..contract.host_memory import Array, bits, check_writable, is_masked, strided_view
 from ..contract.layout import Layout
 
 Bytes = npt.NDArray[np.uint8]

@@ -63,10 +63,10 @@ class Address:
                 raise InvalidArgument("this Python has no Unix sockets: use http://host:port")
             return cls("http", "localhost", 80, uds=unquote(parts.path))
         if parts.scheme not in _PORTS or not parts.hostname:
-            hint = f"; did you mean http://{url}?" if _HOST.fullmatch(url) else ":"
+            meant = f'did you mean "http://{url}"? A' if _HOST.fullmatch(url) else "a"
             raise InvalidArgument(
-                f"the URL has no known scheme{hint} write http://host, https://host, unix:///path "
-                "or local:"
+                f"the URL has no known scheme; {meant}ccepted: http://host, https://host, "
+                "unix:///path, local:"
             )
         if parts.query or parts.fragment or parts.username is not None:
             raise InvalidArgument("the URL must have no query, no fragment and no user name")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tensor_round.contract import host
+from tensor_round.contract import host_memory
 from tensor_round.contract.differences.classes import Bits
 from tensor_round.contract.differences.directions import DirectionTally
 from tensor_round.contract.dtypes import BY_NAME
@@ -38,11 +38,11 @@ def compared(
     Raises :class:`InvalidDescriptor` for a rank that no operator accepts, as a .npy file may have.
     """
     IEEE754Round().prepare(layout.dtype.name, layout.shape)
-    elements = host.strided_view(memory, layout)
+    elements = host_memory.strided_view(memory, layout)
     if swapped:
         elements = elements.view(elements.dtype.newbyteorder(">"))
     tally = DirectionTally(layout.dtype.name, _rounded)
-    for bits in host.patterns(elements, BLOCK):
+    for bits in host_memory.patterns(elements, BLOCK):
         tally.add(bits)
         pause()
     return tally.differences(layout.shape).as_data()

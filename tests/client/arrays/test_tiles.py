@@ -14,7 +14,6 @@ from hypothesis.extra import numpy as hnp
 from support.cases.array_cases import LAYOUTS, Array, bits, patterns
 from tensor_round import DirectMLRound, IEEE754Round, OnnxRound, RoundOperator
 from tensor_round.arrays.tiles import Sink, StagedSink, Tiling, cut
-from tensor_round.contract.host import empty_like
 from tensor_round.transport.exchange import copy_into, tensor_reader
 
 EVEN = IEEE754Round()
@@ -54,7 +53,7 @@ def test_every_element_goes_to_its_place(layout: str, order: Any, tile_bytes: in
     flat = patterns("float32", 96)
     x = LAYOUTS[layout](flat.astype(flat.dtype.newbyteorder(order)))
     before = bits(x).copy()
-    out = empty_like(x)
+    out = np.empty_like(x)
     lengths = complement(x, out, tile_bytes)
     assert np.array_equal(bits(out), ~before)
     assert sum(lengths) == x.nbytes
@@ -83,7 +82,7 @@ def test_any_slices_of_any_shapes(data: st.DataObject) -> None:
     room = np.zeros(tuple(2 * side for side in x.shape), data.draw(st.sampled_from(["<u2", ">u2"])))
     corner: Any = (..., *(slice(None, side) for side in x.shape))
     out = room[corner]
-    out = data.draw(st.sampled_from([out, empty_like(x)]))
+    out = data.draw(st.sampled_from([out, np.empty_like(x)]))
     complement(x, out, data.draw(st.integers(1, 64)))
     assert np.array_equal(out, ~x)
 
@@ -91,7 +90,7 @@ def test_any_slices_of_any_shapes(data: st.DataObject) -> None:
 def test_a_dense_tensor_of_any_order_is_not_copied() -> None:
     for layout in ("flat", "cube", "fortran", "permuted"):
         x = LAYOUTS[layout](patterns("float32", 96))
-        out = empty_like(x)
+        out = np.empty_like(x)
         for tile_bytes in (40, 1 << 20):
             for tile in cut_up(x, out, tile_bytes).tiles:
                 assert np.shares_memory(np.frombuffer(tile.payload(), np.uint8), x)
@@ -101,7 +100,7 @@ def test_a_dense_tensor_of_any_order_is_not_copied() -> None:
 
 def test_memory_stays_bounded_where_tiles_are_copied() -> None:
     x = np.zeros((1000, 1000), "<f4")[:, ::2]
-    for tile in cut_up(x, empty_like(x), 4000).tiles:
+    for tile in cut_up(x, np.empty_like(x), 4000).tiles:
         assert len(tile.payload()) <= 4000
 
 
@@ -112,9 +111,9 @@ def test_memory_stays_bounded_where_tiles_are_copied() -> None:
 )
 def test_tiles_are_lawful_in_the_dialect(operator: RoundOperator, flat: tuple[int, ...]) -> None:
     x = np.zeros((1, 3, 3, 3), "<f4")
-    (whole,) = cut_up(x, empty_like(x), 108, operator).tiles
+    (whole,) = cut_up(x, np.empty_like(x), 108, operator).tiles
     assert whole.prepared.call.input.shape == x.shape
-    for tile in cut_up(x, empty_like(x), 36, operator).tiles:
+    for tile in cut_up(x, np.empty_like(x), 36, operator).tiles:
         assert tile.prepared.call.input.shape == flat
 
 

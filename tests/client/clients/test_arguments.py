@@ -77,7 +77,9 @@ def test_several_urls_are_rejected_with_the_page_on_balancers(url: Any) -> None:
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "localhost", "gpu-host:8000/numerals"])
 def test_a_url_without_a_scheme_gets_the_one_it_lacks(url: str) -> None:
-    with pytest.raises(tr.InvalidArgument, match=f"did you mean http://{url}\\?"):
+    with pytest.raises(
+        tr.InvalidArgument, match=rf'did you mean "http://{url}"\? Accepted: http://host,'
+    ):
         tr.Client(url)
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.cases.array_cases import patterns
 from support.cases.executions import DOCUMENTS, STRIDED, call_of, ieee754, payload_of
 from tensor_round.clients.tensors import allocate, payload, read_input, read_output, sink
-from tensor_round.contract.host import strided_view
+from tensor_round.contract.host_memory import strided_view
 
 
 def sent(document: Any, data: Any) -> memoryview:

@@ -23,7 +23,7 @@ from support.cases.executions import (
 from support.clients import AnyClient
 from support.http.native_form import post
 from support.services.server import Service
-from tensor_round.contract.host import strided_view
+from tensor_round.contract.host_memory import strided_view
 
 MODEL = tr.DirectMLDescriptor(
     feature_level="3_0",

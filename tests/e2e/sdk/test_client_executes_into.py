@@ -24,7 +24,7 @@ from support.cases.executions import (
 )
 from support.clients import AnyClient
 from support.services.server import Service
-from tensor_round.contract.host import strided_view
+from tensor_round.contract.host_memory import strided_view
 
 
 def noted(done: list[int], count: int, total: int) -> None:

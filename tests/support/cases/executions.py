@@ -10,7 +10,7 @@ from support.cases.array_cases import expected_bits, patterns
 from support.cases.descriptors import EXAMPLES
 from support.cases.dialect import Document
 from tensor_round.contract.call import RoundCall
-from tensor_round.contract.host import strided_view
+from tensor_round.contract.host_memory import strided_view
 from tensor_round.contract.operators import registry
 
 TENSOR: Document = {"DataType": "FLOAT32", "Sizes": [2, 3]}

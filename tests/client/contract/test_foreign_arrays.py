@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tensor_round.contract.array_forms import form_name, form_of, read_array, read_out
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidArgument, InvalidArgumentType
-from tensor_round.contract.kinds import kind_name, kind_of, read_array, read_out
 
 X = np.array([0.5, -1.5, 2.5], np.float32)
 
@@ -127,10 +127,10 @@ def refused(x: Any, name: str = "x") -> str:
 
 
 def test_a_kind_is_the_nearest_base_that_is_one() -> None:
-    assert kind_of(Series(X)) == ("pandas", "Series")
-    assert kind_of(DataFrame(X, columns=[1])) == ("pandas", "DataFrame")
-    assert kind_of(type("Mine", (Series,), {})(X)) == ("pandas", "Series")
-    assert (kind_name([]), kind_name(Series(X))) == ("list", "pandas Series")
+    assert form_of(Series(X)) == ("pandas", "Series")
+    assert form_of(DataFrame(X, columns=[1])) == ("pandas", "DataFrame")
+    assert form_of(type("Mine", (Series,), {})(X)) == ("pandas", "Series")
+    assert (form_name([]), form_name(Series(X))) == ("list", "pandas Series")
 
 
 def test_a_series_and_a_frame_of_pandas() -> None:

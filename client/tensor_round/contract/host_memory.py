@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,18 +14,7 @@ import numpy.typing as npt
 from .errors import InvalidArgument
 from .layout import Layout, are_distinct
 
-if TYPE_CHECKING:
-    from .kinds import Operand
-
 Array = npt.NDArray[Any]
-
-
-def empty_like(array: Array) -> Array:
-    """A new array of the same dtype, byte order and shape, laid out as ``copy(order="K")`` does.
-
-    Dimensions are ordered by their strides in ``array``, without gaps.
-    """
-    return np.empty_like(array, order="K", subok=False)
 
 
 def is_masked(x: Any) -> bool:
@@ -45,24 +34,6 @@ def refuse_loss_of_gradient(x: Any, name: str = "x") -> None:
     if getattr(x, "requires_grad", False):
         rule = f"{name} requires a gradient, and rounding has none: pass {name}.detach()"
         raise InvalidArgument(rule)
-
-
-def writable_array(out: Any, operand: Operand) -> Array:
-    """View ``out`` as a NumPy array that the result of ``operand`` can be written into.
-
-    Byte order and strides may differ. Raises :class:`InvalidArgument` for another shape or dtype,
-    and what :func:`check_writable` raises.
-    """
-    from .kinds import read_out  # at first use
-
-    read = read_out(out)
-    target = read.array
-    if target.shape != operand.array.shape:
-        raise InvalidArgument(f"out has shape {target.shape}, x has {operand.array.shape}")
-    if read.dtype != operand.dtype:
-        raise InvalidArgument(f"out has dtype {read.dtype}, x has {operand.dtype}")
-    check_writable(target)
-    return target
 
 
 def check_writable(out: Array) -> None:

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from tensor_round import InvalidArgument
-from tensor_round.contract.host import empty_like, writable_array
-from tensor_round.contract.kinds import read_array
+from tensor_round.contract.array_forms import read_array, writable_array
 
 VALUES = np.array([0.5, -1.5, 2.5], np.float32)
 
@@ -150,17 +149,6 @@ def test_value_that_is_not_an_array_is_refused(x: Any, why: str) -> None:
 )
 def test_other_types_are_named_for_the_descriptor_to_refuse(name: str, dtype: str) -> None:
     assert read_array(np.zeros(2, dtype)).dtype == name
-
-
-MASKED = np.ma.MaskedArray([1.0, 2.0], [True, False])
-
-
-def test_fresh_memory_lies_as_numpy_copy_would() -> None:
-    cube = np.zeros((2, 3, 4), ">f4").transpose(1, 2, 0)
-    for x in (cube, cube[::-1, ::2], np.asfortranarray(cube), np.zeros((2, 0), "f2"), MASKED):
-        fresh, copy = empty_like(x), np.copy(x, order="K")
-        assert (fresh.dtype, fresh.shape, fresh.strides) == (copy.dtype, copy.shape, copy.strides)
-        assert type(fresh) is np.ndarray
 
 
 OUTS: dict[str, tuple[Any, str | None]] = {

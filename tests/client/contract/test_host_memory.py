@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.errors import InvalidArgument
-from tensor_round.contract.host import (
+from tensor_round.contract.host_memory import (
     bits,
     patterns,
     refuse_loss_of_gradient,

@@ -1,8 +1,8 @@
-"""What callers have in hand: arrays, frames, lists and numbers, and a result of the same kind.
+"""The forms of callers' arrays: NumPy's, other libraries', frames, lists and numbers.
 
 Each is viewed as a NumPy array, on its own memory where it has one, and each result is converted
 from a NumPy array. Dtypes that NumPy lacks (torch's bfloat16 and fp8) are viewed as integers first,
-so no element is ever converted. No library is imported: a kind is known by the name of its class.
+so no element is ever converted. No library is imported: a form is known by the name of its class.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from .dtypes import BY_NAME, dtype_name
 from .errors import InvalidArgument, InvalidArgumentType
-from .host import Array, refuse_loss_of_gradient
+from .host_memory import Array, check_writable, refuse_loss_of_gradient
 
 Wrap = Callable[[Array], Any]
 
@@ -32,7 +32,7 @@ class Operand(NamedTuple):
 
     ``array`` is a NumPy array of its elements. ``dtype`` is the canonical name of its dtype; for an
     unsupported dtype it is the library's own name, and ``array`` has the right shape alone.
-    ``wrap`` converts a NumPy array to the operand's kind. ``is_view`` tells that ``array`` is on
+    ``wrap`` converts a NumPy array to the operand's form. ``is_view`` tells that ``array`` is on
     the operand's own memory, so that writing fills it.
     """
 
@@ -45,15 +45,15 @@ class Operand(NamedTuple):
 def read_array(x: Any, name: str = "x") -> Operand:
     """View ``x`` as a NumPy array, on its own memory where it has one.
 
-    ``x`` is of a kind in :data:`_KINDS`, or exports ``__array_interface__``, DLPack on the CPU or
+    ``x`` is of a form in :data:`_FORMS`, or exports ``__array_interface__``, DLPack on the CPU or
     the buffer protocol, or is an object whose ``data`` is a NumPy array of its ``dtype``. Masked
     arrays keep their mask; other subclasses of ``numpy.ndarray`` become plain arrays. Raises
     :class:`InvalidArgument`, which names ``name``, for anything else.
     """
-    read = _KINDS.get(kind_of(x), _read_exporter)
+    read = _FORMS.get(form_of(x), _read_exporter)
     if isinstance(read, str):
         sentence = read.format(x=name)
-        raise InvalidArgumentType(f"{name} is a {kind_name(x)}: {sentence}")
+        raise InvalidArgumentType(f"{name} is a {form_name(x)}: {sentence}")
     try:
         return read(x, name)
     except InvalidArgument:
@@ -66,20 +66,36 @@ def read_out(out: Any) -> Operand:
     """View ``out`` as :func:`read_array` does; raises :class:`InvalidArgument` for a copy."""
     operand = read_array(out, "out")
     if not operand.is_view:
-        raise InvalidArgument(f"out is a {kind_name(out)}, which is not filled: take the result")
+        raise InvalidArgument(f"out is a {form_name(out)}, which is not filled: take the result")
     return operand
 
 
-def kind_of(x: object) -> tuple[str, str]:
-    """The package and the name of the class of ``x``, or of the nearest base that is a kind."""
+def writable_array(out: Any, operand: Operand) -> Array:
+    """View ``out`` as a NumPy array that the result of ``operand`` can be written into.
+
+    Byte order and strides may differ. Raises :class:`InvalidArgument` for another shape or dtype,
+    and what :func:`check_writable` raises.
+    """
+    read = read_out(out)
+    target = read.array
+    if target.shape != operand.array.shape:
+        raise InvalidArgument(f"out has shape {target.shape}, x has {operand.array.shape}")
+    if read.dtype != operand.dtype:
+        raise InvalidArgument(f"out has dtype {read.dtype}, x has {operand.dtype}")
+    check_writable(target)
+    return target
+
+
+def form_of(x: object) -> tuple[str, str]:
+    """The package and the name of the class of ``x``, or of the nearest base that is a form."""
     kind: type = type(x)
-    return _kind_of(kind)
+    return _form_of(kind)
 
 
 @lru_cache(maxsize=64)
-def _kind_of(kind: type) -> tuple[str, str]:
-    names = [(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__]
-    return next((name for name in names if name in _KINDS), names[0])
+def _form_of(of: type) -> tuple[str, str]:
+    names = [(base.__module__.partition(".")[0], base.__name__) for base in of.__mro__]
+    return next((name for name in names if name in _FORMS), names[0])
 
 
 def _operand(array: Array, wrap: Wrap, *, is_view: bool = True) -> Operand:
@@ -258,7 +274,7 @@ def _read_exporter(x: Any, name: str) -> Operand:
         if isinstance(data, np.ndarray) and getattr(x, "dtype", data.dtype) == data.dtype:
             return _read_ndarray(data, name)
     rule = f": pass numpy.asarray({name})" if hasattr(x, "__array__") else ""
-    raise InvalidArgumentType(f"{name} is a {kind_name(x)}, not an array of numbers{rule}")
+    raise InvalidArgumentType(f"{name} is a {form_name(x)}, not an array of numbers{rule}")
 
 
 def _view_standard(x: Any) -> Array:
@@ -275,15 +291,15 @@ def _view_standard(x: Any) -> Array:
         return np.asarray(x)
 
 
-def kind_name(x: object) -> str:
-    """The kind of ``x`` in an error message: ``list``, ``pandas Series``."""
-    package, name = kind_of(x)
+def form_name(x: object) -> str:
+    """The form of ``x`` in an error message: ``list``, ``pandas Series``."""
+    package, name = form_of(x)
     return name if package == "builtins" else f"{package} {name}"
 
 
 #: What callers have in hand, by the package and the name of its class: how it is read, or, where no
-#: result can be of the same kind, the call that works. Bases count; the nearest comes first.
-_KINDS: dict[tuple[str, str], Callable[[Any, str], Operand] | str] = {
+#: result can be of the same form, the call that works. Bases count; the nearest comes first.
+_FORMS: dict[tuple[str, str], Callable[[Any, str], Operand] | str] = {
     ("numpy", "ndarray"): _read_ndarray,
     ("numpy", "MaskedArray"): _read_masked,
     ("numpy", "generic"): _read_scalar,
