@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .measuring import anatomy, deployed, grpc, interpreter, latency, load, machine, memory
+from .measuring import deployed, grpc, interpreter, latency, load, machine, memory
 from .measuring.client import Arena
 from .peers import targets, variants
 from .peers.targets import HERE, KIB, MIB
@@ -25,7 +25,7 @@ ORACLES = Path(".venvs/oracles/bin/python")
 #: Where a quick or partial run is written: its figures are not worth keeping.
 TRIED = Path("build/bench/tried.json")
 
-SECTIONS = ("latency", "load", "deployed", "grpc", "memory", "anatomy", "kernels")
+SECTIONS = ("latency", "load", "deployed", "grpc", "memory", "kernels")
 #: Those whose rows are targets.
 TARGETED = {"latency", "load", "memory"}
 #: Those whose requests are large.
@@ -76,9 +76,6 @@ def measure(sections: Collection[str], *, quick: bool) -> dict[str, Any]:
             found["deployed"] = deployed.measure(running, arena, missing, quick=quick)
     if "grpc" in sections:
         over_grpc(found, arena, missing, quick=quick)
-    if "anatomy" in sections:
-        tell("layers")
-        found["anatomy"] = anatomy.measure()
     if "kernels" in sections and not quick:
         tell("kernels")
         found["kernels"] = kernels(missing)

@@ -9,11 +9,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 
-MEASURE = """
-from bench.measuring import anatomy
-anatomy.LARGE, anatomy.BLOCKS = 1 << 20, 4
-print(json.dumps(anatomy.measure()))
-"""
 WIRES = """
 from bench.peers import variants
 from bench.measuring.client import Arena
@@ -70,12 +65,6 @@ def told(program: str, *arguments: object) -> str:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def test_the_parts_of_a_request() -> None:
-    rows = json.loads(told(MEASURE))
-    assert len({row["layer"] for row in rows if row["bytes"] == 1024}) == 2
-    assert all(row["seconds"] > 0 for row in rows)
 
 
 def test_requests_differ_where_their_rows_say_so() -> None:

@@ -10,8 +10,8 @@ import random
 import ssl
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -89,7 +89,10 @@ def round_trip(variant: Variant, server: Server, arena: Arena, seconds: float) -
     request = bytearray(wire.data)
     times: list[float] = []
     clock = time.perf_counter
-    with asked(variant, server, arena) as ask, placed(server, ONE_CORE):
+    tls = ssl.create_default_context(cafile=CERTIFICATES / "ca.pem") if variant.tls else None
+    connection = Connection(server.address, arena, tls)
+    with closing(connection), placed(server, ONE_CORE):
+        ask = connection.exchange
         if bytes(ask(memoryview(request))) != np.rint(arena.tensor(KIB)).tobytes():
             raise SystemExit(f"{variant.name} gives wrong responses")
         end = clock() + seconds
@@ -102,23 +105,3 @@ def round_trip(variant: Variant, server: Server, arena: Arena, seconds: float) -
             ask(view)
             times.append(clock() - began)
     return statistics.median(times[WARM_UP:])
-
-
-@contextmanager
-def asked(
-    variant: Variant, server: Server, arena: Arena
-) -> Iterator[Callable[[memoryview], memoryview]]:
-    """Over a connection: a request in, the tensor of the response out."""
-    wire = variant.wire(arena)
-    tls = ssl.create_default_context(cafile=CERTIFICATES / "ca.pem") if variant.tls else None
-    connection = Connection(server.address, arena, tls)
-
-    def raw(request: memoryview) -> memoryview:
-        connection.send(request)
-        return connection.receive(wire.response_bytes)
-
-    try:
-        connection.send(wire.prefix)
-        yield raw if wire.response_bytes else connection.exchange
-    finally:
-        connection.close()

@@ -1,10 +1,10 @@
-"""The NumPy backend beside np.rint, torch, ONNX Runtime and OpenVINO: rounding alone, no service.
+"""The NumPy backend beside np.rint, torch and ONNX Runtime: rounding alone, no service.
 
 The backend takes part twice: with the kernels that LLVM compiles, and with NumPy alone.
 
 Whatever of those is installed takes part: ``make bench PEERS=1`` makes an environment
 with all of them. Everybody rounds the same numbers, in memory that was just written, as
-a received tensor's is, on all cores; in place, but for ONNX Runtime and OpenVINO, which
+a received tensor's is, on all cores; in place, but for ONNX Runtime, which
 cannot. torch takes part a second time on one thread, as the backend does below 16 MiB. They
 take turns of a few milliseconds, so that a busy machine is busy for all, after pauses in
 which the others' threads stop spinning; a figure is the median of the turns' medians.
@@ -28,8 +28,6 @@ from tensor_round.contract.call import RoundCall
 from tensor_round.contract.dtypes import BY_NAME, DType
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.operators.dialects.onnx import NUMBERS
-from tensor_round.contract.operators.dialects.openvino import DTYPES as OPENVINO_DTYPES
-from tensor_round.contract.operators.operator import name_in
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.select import compiled_kernels
@@ -154,7 +152,6 @@ def entrants() -> Iterator[tuple[str, Maker]]:
         (TORCH, "torch", torch),
         (TORCH_ALONE, "torch", torch),
         ("ONNX Runtime", "onnxruntime", onnx_runtime),
-        ("OpenVINO", "openvino", openvino),
     ):
         if find_spec(module):
             yield name, make
@@ -223,34 +220,3 @@ def onnx_runtime(dtype: DType, rounding: Rounding, memory: Elements) -> Callable
 
 
 ONNX_TYPES = ("float16", "float32", "float64")
-
-
-def openvino(dtype: DType, rounding: Rounding, memory: Elements) -> Callable[[], object] | None:
-    """In the type's own precision: left to itself, its CPU rounds float32 in bfloat16."""
-    import openvino as ov
-    from openvino import opset5
-
-    modes = {EVEN: "half_to_even", AWAY: "half_away_from_zero"}
-    if rounding not in modes or dtype.name not in OPENVINO_TYPES:
-        return None
-    name = name_in(OPENVINO_DTYPES, dtype.name)
-    element = getattr(ov.Type, name)
-    parameter = opset5.parameter([memory.size], element)
-    model = ov.Model([opset5.round(parameter, modes[rounding])], [parameter])
-    options = {"INFERENCE_PRECISION_HINT": name}
-    request = ov.compile_model(model, "CPU", options).create_infer_request()
-    result = np.empty_like(memory)
-    given, got = (
-        ov.Tensor(array.view(np.uint8), ov.Shape([memory.size]), element)
-        for array in (memory, result)
-    )
-    request.set_input_tensor(given)
-    request.set_output_tensor(got)
-
-    def run(_kept: Elements = result) -> None:
-        request.infer()
-
-    return run
-
-
-OPENVINO_TYPES = ("float16", "bfloat16", "float32")

@@ -9,9 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..load_generator.generator import GENERATOR, LoadFailed, LoadGenerator, Outcome
-from ..peers import protocols
 from ..peers.targets import KIB, MIB, UNDER_LOAD, Target
-from ..servers.floor import LENGTH
 from .blocks import in_turn
 from .client import Arena
 from .processes import Server
@@ -26,27 +24,11 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Wire:
-    """What goes over the wire; a response is HTTP's if its bytes are not known."""
+    """A request as it goes over the wire."""
 
     data: bytes
-    #: Sent once, at a connection's beginning.
-    prefix: bytes = b""
-    response_bytes: int = 0
     #: Where in the data are DIGITS hex digits that differ from request to request.
     offsets: tuple[int, ...] = ()
-
-    @classmethod
-    def raw(cls, tensor: bytes) -> Wire:
-        """The floor's way: a length once, then tensors."""
-        return cls(tensor, LENGTH.pack(len(tensor)), len(tensor))
-
-
-def wire(target: Target, arena: Arena, nbytes: int) -> Wire:
-    """A target's requests, always the same bytes."""
-    assert target.head is not None
-    if target.connect is protocols.raw:
-        return Wire.raw(arena.tensor(nbytes).tobytes())
-    return Wire(bytes(arena.request(target.head(nbytes), nbytes)))
 
 
 def measure(
@@ -64,7 +46,8 @@ def measure(
     for connections, nbytes in LOADS if is_there(missing) else ():
 
         def ask(target: Target, connections: int = connections, nbytes: int = nbytes) -> Outcome:
-            requests = wire(target, arena, nbytes)
+            assert target.head is not None
+            requests = Wire(bytes(arena.request(target.head(nbytes), nbytes)))
             return block(running[target.program], requests, connections, SECONDS)
 
         blocks = {
@@ -99,10 +82,10 @@ def block(server: Server, wire: Wire, connections: int, seconds: float) -> Outco
     """What the load generator counts in so many seconds."""
     with LoadGenerator(
         server.address,
-        [(wire.prefix + wire.data, b"")],
+        [(wire.data, b"")],
         connections=connections,
         seconds=seconds,
-        raw=(wire.response_bytes, len(wire.prefix), *wire.offsets),
+        raw=(0, 0, *wire.offsets),
     ) as generator:
         outcome = generator.outcome()
     if set(outcome.statuses) != {"200"} or outcome.resets or outcome.unanswered:

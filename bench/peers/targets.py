@@ -11,12 +11,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..measuring.client import Arena, Refused
 from ..measuring.processes import LOGS, NotStarted, Server, started
-from ..servers.floor import LENGTH
 from . import protocols
 from .protocols import Connect
 
@@ -56,8 +56,7 @@ class Target:
     head: Callable[[int], bytes] | None = None
     #: The largest tensor that it is measured with.
     to_bytes: int = sys.maxsize
-    #: Whether it is measured under load, and for its memory.
-    under_load: bool = False
+    #: Whether it is measured for its memory.
     for_memory: bool = False
 
 
@@ -67,8 +66,8 @@ def service(*options: str, files: Mapping[Path, str] | None = None) -> Program:
     return Program(command, files=files or {})
 
 
-def script(name: str, *arguments: str) -> Program:
-    return Program((sys.executable, str(HERE / "servers" / name), *arguments, "{port}"))
+def script(name: str) -> Program:
+    return Program((sys.executable, str(HERE / "servers" / name), "{port}"))
 
 
 def triton(*options: str) -> Program:
@@ -92,8 +91,7 @@ def triton(*options: str) -> Program:
 
 
 PROGRAMS = {
-    "floor": script("floor.py", "one"),
-    "floor-many": script("floor.py", "many"),
+    "floor": script("floor.py"),
     "loop": script("loop.py"),
     "asgi": script("asgi.py"),
     "fastapi": script("fastapi_route.py"),
@@ -106,71 +104,24 @@ PROGRAMS = {
     "triton-grpc": triton("--grpc-port={port}", "--allow-http=false"),
 }
 
+
+def http(name: str, program: str, head: Callable[[int], bytes], **about: Any) -> Target:
+    """A server that is asked over HTTP, also with many connections."""
+    return Target(name, program, protocols.over_http(head), head, **about)
+
+
+NATIVE, BINARY = protocols.native_head, protocols.binary_head
 FLOOR = Target("floor: a bare socket server", "floor", protocols.raw, for_memory=True)
-FLOOR_MANY = Target(
-    "floor: a bare epoll server",
-    "floor-many",
-    protocols.raw,
-    head=lambda nbytes: LENGTH.pack(nbytes),
-    under_load=True,
-)
-ROUND = Target(
-    "POST /round",
-    "service",
-    protocols.over_http(protocols.native_head),
-    head=protocols.native_head,
-    under_load=True,
-    for_memory=True,
-)
-ROUND_TWO = Target(
-    "POST /round, WORKERS=2",
-    "service-two",
-    protocols.over_http(protocols.native_head),
-    head=protocols.native_head,
-    under_load=True,
-)
-INFER = Target(
-    "POST /v2/.../infer, binary",
-    "service",
-    protocols.over_http(protocols.binary_head),
-    head=protocols.binary_head,
-    under_load=True,
-    for_memory=True,
-)
+ROUND = http("POST /round", "service", NATIVE, for_memory=True)
+ROUND_TWO = http("POST /round, WORKERS=2", "service-two", NATIVE)
+INFER = http("POST /v2/.../infer, binary", "service", BINARY, for_memory=True)
 SHARED = Target("/v2, shared memory", "service", protocols.shared_memory)
 SDK = Target("SDK: client.round(x)", "service", partial(protocols.sdk, into=False))
 SDK_OUT = Target("SDK: client.round(x, out=y)", "service", partial(protocols.sdk, into=True))
-LOOP = Target(
-    "uvloop alone, no HTTP server",
-    "loop",
-    protocols.over_http(protocols.native_head),
-    head=protocols.native_head,
-    to_bytes=64 * KIB,
-    under_load=True,
-)
-ASGI = Target(
-    "a bare ASGI callable under uvicorn",
-    "asgi",
-    protocols.over_http(protocols.native_head),
-    head=protocols.native_head,
-    under_load=True,
-)
-FASTAPI = Target(
-    "a FastAPI route, await request.body()",
-    "fastapi",
-    protocols.over_http(protocols.native_head),
-    head=protocols.native_head,
-    under_load=True,
-    for_memory=True,
-)
-TRITON_INFER = Target(
-    "Triton 2.51, Python backend, binary",
-    "triton",
-    protocols.over_http(protocols.binary_head),
-    head=protocols.binary_head,
-    under_load=True,
-    for_memory=True,
-)
+LOOP = http("uvloop alone, no HTTP server", "loop", NATIVE, to_bytes=64 * KIB)
+ASGI = http("a bare ASGI callable under uvicorn", "asgi", NATIVE)
+FASTAPI = http("a FastAPI route, await request.body()", "fastapi", NATIVE, for_memory=True)
+TRITON_INFER = http("Triton 2.51, Python backend, binary", "triton", BINARY, for_memory=True)
 TRITON_SHARED = Target("Triton, shared memory", "triton", protocols.shared_memory)
 
 #: With one connection, each in its turn.
@@ -187,8 +138,8 @@ TARGETS = (
     TRITON_INFER,
     TRITON_SHARED,
 )
-#: With many; those whose server runs for this alone come last.
-UNDER_LOAD = (FLOOR_MANY, ROUND, ROUND_TWO, INFER, LOOP, ASGI, FASTAPI, TRITON_INFER)
+#: With many.
+UNDER_LOAD = (ROUND, ROUND_TWO, INFER, LOOP, ASGI, FASTAPI, TRITON_INFER)
 
 
 @contextmanager

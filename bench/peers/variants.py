@@ -11,7 +11,6 @@ from ..measuring.load import Wire
 from . import protocols, targets
 from .targets import KIB, Target
 
-NO_HEADS = "no heads"
 ALIKE = "heads alike"
 TRACED = "traceparent differs"
 KEY = "X-API-Key"
@@ -48,8 +47,6 @@ class Variant:
 
     def wire(self, arena: Arena) -> Wire:
         """Its requests as they go over the wire, with a tensor of 1 KiB."""
-        if self.target.connect is protocols.raw:
-            return Wire.raw(arena.tensor(KIB).tobytes())
         fields = {**protocols.native_fields(KIB), **self.fields}
         head = protocols.head("/round", None if self.chunked else KIB, fields)
         body = arena.tensor(KIB).tobytes()
@@ -78,11 +75,10 @@ def peers() -> Iterator[Variant]:
 
 
 ON_ONE_CORE = (
-    Variant(targets.FLOOR, NO_HEADS),
     *own(),
     Variant(targets.ROUND, TLS, {}, "service-tls", tls=True),
     *peers(),
 )
 #: The load generator does without a TLS library.
-UNDER_LOAD = (Variant(targets.FLOOR_MANY, NO_HEADS), *own(), *peers())
+UNDER_LOAD = (*own(), *peers())
 PROGRAMS = frozenset(variant.program for variant in (*ON_ONE_CORE, *UNDER_LOAD))

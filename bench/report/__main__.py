@@ -32,7 +32,6 @@ def selected(found: dict[str, Any]) -> dict[str, Any]:
             for row in found["grpc"]
             if row["client"] == TRITONCLIENT and row["placement"] != ONE_CORE
         ],
-        "anatomy": [],
         "kernels": [
             row
             for row in found["kernels"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -74,11 +74,6 @@ def render(results: dict[str, Any]) -> str:
         ("gRPC, the service beside Triton: a call, and the server's core time", beside(grpc)),
         ("gRPC, a call of 64 MiB: growth of the server's peak memory", growth(grpc_memory)),
         ("A request of 256 MiB: growth of the server's peak memory", growth(results["memory"])),
-        (
-            "Layers: parts of a request, without a socket",
-            [["", "tensor", "time"]]
-            + [[row["layer"], size_of(row), seconds(row["seconds"])] for row in results["anatomy"]],
-        ),
         ("Kernels", plain(results["kernels"])),
         (
             "Not measured",
@@ -92,27 +87,14 @@ def render(results: dict[str, Any]) -> str:
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     """The first row is the heading; columns of figures are to the right."""
-    columns = [Column(cells) for cells in zip(*rows, strict=True)]
-    heading, *body = ["| " + " | ".join(cells) + " |" for cells in zip(*columns, strict=True)]
-    rule = "|" + "|".join(column.rule for column in columns) + "|"
-    return "\n".join((heading, rule, *body))
-
-
-class Column:
-    """The cells of a column, all of one width."""
-
-    def __init__(self, cells: Sequence[str]) -> None:
-        self._cells = cells
-        self._width = max(3, *map(len, cells))
-        self._figures = all(map(is_figure, cells[1:]))
-
-    @property
-    def rule(self) -> str:
-        return "-" * (self._width + 1) + (":" if self._figures else "-")
-
-    def __iter__(self) -> Iterator[str]:
-        for cell in self._cells:
-            yield cell.rjust(self._width) if self._figures else cell.ljust(self._width)
+    columns = []
+    for cells in zip(*rows, strict=True):
+        width = max(3, *map(len, cells))
+        is_right = all(map(is_figure, cells[1:]))
+        rule = "-" * (width + 1) + (":" if is_right else "-")
+        padded = [f" {cell:{'>' if is_right else '<'}{width}} " for cell in cells]
+        columns.append([padded[0], rule, *padded[1:]])
+    return "\n".join(f"|{'|'.join(line)}|" for line in zip(*columns, strict=True))
 
 
 def is_figure(cell: str) -> bool:
