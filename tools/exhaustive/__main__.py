@@ -16,8 +16,7 @@ from pathlib import Path
 from tensor_round_verify.patterns import samples
 from tensor_round_verify.reference import FLOATS, ROUNDINGS, rounded
 
-from .prove import CHUNK, DEVICE_CHUNK, mismatches, sweep
-from .targets import TARGETS, TargetMissing, reference
+from .sweeps import CHUNK, DEVICE_CHUNK, TARGETS, TargetMissing, mismatches, reference, sweep
 
 
 def main() -> int:

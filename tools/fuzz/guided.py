@@ -13,7 +13,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from stress.report import Report
+from stress.metrics import Report
 
 #: The longest input that is made up, in bytes.
 LONGEST = 4096

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from stress.report import Report
+from stress.metrics import Report
 from support.services.server import Service, tracebacks
 
 SCHEMATHESIS = Path(".venvs/fuzz/bin/schemathesis")

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from stress.report import Report
+from stress.metrics import Report
 from tensor_round.contract.errors import RequestRefused
 from tensor_round.contract.layout import check_size
 from tensor_round.contract.operators import registry
@@ -23,13 +23,14 @@ from tensor_round.contract.operators.text import operator_from_text
 from tensor_round.contract.wire import native, npy
 from tensor_round.transport.exchange import MAX_PROBLEM_BYTES, refusal
 from tensor_round_service.content.codings import STEP_BYTES, decoder_for
-from tensor_round_service.http1.head import MalformedRequest
+from tensor_round_service.http1.head import MalformedRequest, split_head
+from tensor_round_service.http1.receiving import BodyReceiver
 from tensor_round_service.oip import codec
 from tensor_round_service.oip.models import find
 from tensor_round_service.oip.plan import plan
 from tensor_round_service.routes.tensors import Document
 
-from . import http1, mutation, seeds
+from . import mutation, seeds
 
 #: The longest that a reader may take, in seconds; the service's event loop waits for it.
 MAX_SECONDS = 0.020
@@ -136,8 +137,8 @@ def targets() -> dict[str, Target]:
         "document": of_json(read_document, seeds.DOCUMENTS),
         "inference": of_json(read_inference, seeds.INFERENCES),
         "gzip": Target(read_encoded, [packed, packed + packed]),
-        "head": Target(http1.read_head, seeds.requests()),
-        "body": Target(http1.read_body, seeds.chunked_bodies()),
+        "head": Target(read_head, seeds.requests()),
+        "body": Target(read_body, seeds.chunked_bodies()),
         "fields": Target(
             read_fields, [b"sha-256=:" + b"A" * 43 + b"=:, unixsum=5;q=1", b"sha-256=10, md5=3"]
         ),
@@ -212,3 +213,69 @@ def run(count: float, seed: int) -> Report:
         f"+{found.grown_bytes >> 20} MiB"
     )
     return Report("\n".join((figures, *lines)), found.faults)
+
+
+#: Into so many pieces input is cut at the most: time grows with them.
+_PIECES = 100
+_CHUNKED = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def read_head(data: bytes) -> None:
+    """As the head of a request is read."""
+    whole = _head(data)
+    step = 1 + len(data) // _PIECES
+    parts = (_head(data[:length]) for length in range(step, len(data), step))
+    part = next((part for part in parts if part is not None), whole)
+    assert _says(part) == _says(whole), f"{_says(part)} in pieces of {step}, not {_says(whole)}"
+    if isinstance(whole, Exception):
+        raise whole
+
+
+def read_body(data: bytes) -> None:
+    """As a body in chunks is read."""
+    whole = _body(data, len(data), 64 << 10)
+    piece = 1 + len(data) // _PIECES
+    for size in (piece, piece + 2, 64 << 10):
+        part = _body(data, piece, size)
+        assert _says(part) == _says(whole), f"{part} in pieces of {piece}, not {whole}"
+    if isinstance(whole, Exception):
+        raise whole
+
+
+def _says(read: object) -> object:
+    """Which of two errors is raised may depend on the pieces."""
+    return "refused" if isinstance(read, Exception) else read
+
+
+def _head(received: bytes) -> object:
+    """Where a head ends, and what it says; None if it is not whole, or the error."""
+    try:
+        found = split_head(received)
+    except (MalformedRequest, RequestRefused) as error:
+        return error
+    if found is None:
+        return None
+    head, end = found
+    return head.fault or (end, head.target, head.path, head.authority, head.length, head.fields)
+
+
+def _body(data: bytes, piece: int, size: int) -> object:
+    """A body in targets of that size, and what follows it if it is whole; or the error."""
+    found = split_head(_CHUNKED)
+    assert found is not None
+    body = BodyReceiver(found[0], memoryview(data[:piece]))
+    data = data[piece:]
+    content = b""
+    try:
+        while not body.is_at_end:
+            target = memoryview(bytearray(size))
+            is_enough = body.fill(target)
+            while not is_enough and data:
+                is_enough = body.feed(memoryview(data[:piece]))
+                data = data[piece:]
+            content += target[: body.filled]
+            if not is_enough:
+                return content, None
+    except (MalformedRequest, RequestRefused) as error:
+        return error
+    return content, bytes(body.unread) + data

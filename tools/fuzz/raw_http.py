@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from stress.report import Report
+from stress.metrics import Report
 from support.services.server import Service, tracebacks
 from tensor_round.contract.errors import REFUSALS
 

@@ -21,8 +21,7 @@ from typing import TypeVar
 
 import cupy
 
-from exhaustive.prove import DEVICE_CHUNK, sweep
-from exhaustive.targets import by_backend, numpy
+from exhaustive.sweeps import DEVICE_CHUNK, by_backend, numpy, sweep
 from tensor_round_service.backends.cpu.backend import NumpyBackend
 from tensor_round_service.backends.cuda.backend import CupyBackend
 from tensor_round_service.backends.cuda.cupy_device import CupyDevice

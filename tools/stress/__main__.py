@@ -21,16 +21,14 @@ from fuzz.mixes import run as mixes
 from . import (
     disconnects,
     grpc_stops,
-    load,
-    memory,
+    loads,
     network,
-    overload,
     shutdown,
     slow_clients,
     streams,
     traffic,
 )
-from .report import Report
+from .metrics import Report
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,9 @@ class Row:
 def table(seed: int, workers: int) -> dict[str, Row]:
     """Every row, by name."""
     return {
-        "load": Row(load.run, 10, "minutes"),
-        "overload": Row(overload.run, 2, "minutes"),
-        "memory": Row(memory.run, 1, "minutes"),
+        "load": Row(loads.load, 10, "minutes"),
+        "overload": Row(loads.overload, 2, "minutes"),
+        "memory": Row(loads.memory, 1, "minutes"),
         "slow-clients": Row(slow_clients.run, 1000, "connections"),
         "disconnects": Row(disconnects.run, 10_000, "aborts"),
         "shutdown": Row(shutdown.run, 50, "rounds"),

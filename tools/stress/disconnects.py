@@ -13,9 +13,8 @@ from fuzz.mixes.connection import RESET
 from support.http.native_form import ieee754, post
 from support.services.server import Service, tracebacks
 
-from .load import exchanges
-from .metrics import MIB, REST_SECONDS, ProcessMetrics
-from .report import Report
+from .loads import exchanges
+from .metrics import MIB, REST_SECONDS, ProcessMetrics, Report
 
 #: Clients at one time; together they need more than the budget.
 CLIENTS = 24

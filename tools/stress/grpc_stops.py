@@ -37,7 +37,7 @@ from tensor_round_service.grpc.http2.frames import (
 )
 from tensor_round_service.grpc.http2.limits import SessionLimits
 
-from .report import Report
+from .metrics import Report
 
 #: Services at a time: most of the time of a stop is waiting.
 AT_ONCE = 4

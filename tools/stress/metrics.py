@@ -1,4 +1,4 @@
-"""What a service holds of the machine, whether that stays flat, and figures of durations."""
+"""What a service holds of the machine, whether that stays flat, and what a row came to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bench.measuring.processes import family, status
 
@@ -88,3 +88,30 @@ def quantile(values: Collection[float], part: float) -> float:
 def milliseconds(seconds: float) -> str:
     """A duration to be read."""
     return f"{seconds * 1e3:.1f} ms"
+
+
+#: So many faults are printed.
+MAX_FAULTS = 20
+
+
+@dataclass
+class Report:
+    """The figures of a row, in a line or more, and its faults."""
+
+    figures: str
+    faults: list[str] = field(default_factory=list)
+
+    def expect(self, fault: str, held: bool) -> None:
+        """Add the fault where the expectation was not held."""
+        if not held:
+            self.faults.append(fault)
+
+    def text(self, row: str) -> str:
+        """All of it, as it is printed."""
+        state = f"{len(self.faults)} FAULTS" if self.faults else "held"
+        return "\n".join(
+            (
+                f"{row}: {state}: {self.figures}",
+                *(f"  {fault}" for fault in self.faults[:MAX_FAULTS]),
+            )
+        )

@@ -30,7 +30,7 @@ from support.clients import KINDS, AnyClient
 from support.http.proxy import FAULTLESS, Fault, Proxy
 from support.services.server import Service, tracebacks
 
-from .report import Report
+from .metrics import Report
 
 #: Seconds that a call may take past its deadline on a machine that runs other work too.
 GRACE = 2.0

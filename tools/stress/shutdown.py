@@ -8,7 +8,7 @@ from support.http.callers import Call, interrupted
 from support.services.server import Service
 from support.services.workers import replaced_after, serving
 
-from .report import Report
+from .metrics import Report
 
 KILLS = 10
 #: Seconds in which there must be another worker.

@@ -16,9 +16,8 @@ from bench.load_generator.generator import LoadGenerator
 from support.http.native_form import ieee754
 from support.services.server import Service
 
-from .load import exchanges
-from .metrics import ProcessMetrics, milliseconds
-from .report import Report
+from .loads import exchanges
+from .metrics import ProcessMetrics, Report, milliseconds
 
 ROUNDS = 3
 #: RECEIVE_TIMEOUT's default.

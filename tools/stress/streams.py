@@ -15,7 +15,8 @@ import resource
 import struct
 import time
 from collections.abc import Callable
-from pathlib import Path
+
+from bench.measuring.processes import status
 
 from support.http.http2_frames import HELLO, block, call_fields, data
 from support.services.server import Service
@@ -24,7 +25,7 @@ from tensor_round_service.grpc.http2.frames import END_HEADERS, Code, Kind
 from tensor_round_service.grpc.messages import SCHEMA
 from tensor_round_service.grpc.protobuf import varint
 
-from .report import Report
+from .metrics import Report
 
 BUDGET = 64 << 20
 #: What all connections together may take beside the budget.
@@ -91,7 +92,7 @@ def attack(port: int, count: int, seed: int) -> None:
 def run(count: float, seed: int) -> Report:
     """The row of the table."""
     with Service("--max-bytes-in-flight", str(BUDGET)) as service:
-        before = _resident(service.pid)
+        before = status(service.pid)["RssAnon"] << 10
         attacker = multiprocessing.get_context("spawn").Process(
             target=attack, args=(service.port, int(count), seed), daemon=True
         )
@@ -103,7 +104,7 @@ def run(count: float, seed: int) -> Report:
             asked, busy = time.monotonic(), service.busy_seconds()
             held = _in_flight(service)
             waits.append((time.monotonic() - asked, service.busy_seconds() - busy))
-            peak = max(peak, _resident(service.pid))
+            peak = max(peak, (status(service.pid)["RssAnon"] << 10))
             held = held or time.monotonic() - began < BEGUN_SECONDS
         seconds = time.monotonic() - began
         attacker.kill()
@@ -120,14 +121,6 @@ def run(count: float, seed: int) -> Report:
     report.expect(f"the memory grew by more than {most} MiB", grown <= most)
     report.expect("the budget is not back at 0", not held)
     return report
-
-
-def _resident(pid: int) -> int:
-    """Bytes of memory of a process that are its own."""
-    lines = dict(
-        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-    )
-    return int(lines["RssAnon"].split()[0]) << 10
 
 
 def _in_flight(service: Service) -> float:

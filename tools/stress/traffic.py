@@ -15,8 +15,7 @@ from fuzz.mixes import run as mixes
 from support.services.server import Service, tracebacks
 
 from . import disconnects
-from .metrics import MIB, REST_SECONDS, ProcessMetrics, growth, risen
-from .report import Report
+from .metrics import MIB, REST_SECONDS, ProcessMetrics, Report, growth, risen
 from .slow_clients import TOLERANCE, Closings, run_slow_clients
 
 #: Of the service: a script that sends byte by byte takes up to 3 s for a head.

@@ -40,6 +40,6 @@ def test_mutated_frames_of_http2_mean_what_another_library_says() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
 def test_every_response_of_a_mix_comes_and_nothing_is_held(encrypted: bool) -> None:
-    found = run.mixed(2, range(300), encrypted=encrypted, warm_up=50, shutdown=3.0)
+    found = run.mixed(2, range(300), encrypted=encrypted, warm_up=50)
     assert not found.faults, "\n".join(found.faults[:5])
     assert {200, 400, 404, 405, 422} <= set(found.statuses)

@@ -21,7 +21,7 @@ import h2.connection
 import h2.events
 import h2.exceptions
 
-from stress.report import Report
+from stress.metrics import Report
 
 from .outcomes import Outcome, ours, serve
 from .sequences import Sequences

@@ -1,17 +1,28 @@
-"""Thousands of scripts at a service, and what it still holds afterwards."""
+"""Random scripts of requests over many connections, with the exact response known to each request.
+
+Each connection sends a script: requests of every kind, valid and refused, in groups or one after
+another, cut anywhere, to any kind of end. Every response that is owed must come, in order, with its
+bits, and nothing else. Half of the connections are plain and half over TLS, each half to a separate
+service, which must hold nothing when all are over. The same seed makes the same scripts.
+
+``python -m stress mixes`` plays thousands; this plays one again:
+
+    python -m fuzz.mixes.run NUMBER [--seed 1] [--times 1]
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import ssl
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from stress.metrics import MIB, ProcessMetrics
-from stress.report import Report
+from stress.metrics import MIB, ProcessMetrics, Report
 from support.http.native_form import ieee754
 from support.services.server import Service, tracebacks
 from support.services.tls import TlsService, caller_context
@@ -31,8 +42,6 @@ WHOLE = BUDGET - BUDGET // 16
 MOST_GROWTH = 16 * MIB
 #: Seconds in which memory and descriptors must be back.
 SETTLE = 15.0
-#: Seconds in which a service without connections must end.
-SHUTDOWN = 1.0
 #: Parts of log lines that report a failure of the service itself.
 _FAILURES = ("unexpected exception", "failure on a valid request", "never retrieved", "ASGI")
 
@@ -84,7 +93,7 @@ async def play_all(
             except (Fault, OSError) as fault:
                 kind = fault.kind if isinstance(fault, Fault) else "not connected"
                 found.kinds[kind] += 1
-                again = f"fuzz.mixes {number} --seed {seed}"
+                again = f"fuzz.mixes.run {number} --seed {seed}"
                 found.faults.append(f"{kind}: {fault}\n    {again}: {f'{made}'[:1500]}")
 
     await asyncio.gather(*(play_some() for _ in range(CONCURRENT)))
@@ -100,27 +109,20 @@ def run(connections: float, seed: int) -> Report:
 
 
 def mixed(
-    seed: int,
-    numbers: Iterable[int],
-    *,
-    encrypted: bool,
-    warm_up: int = WARM_UP,
-    shutdown: float = SHUTDOWN,
+    seed: int, numbers: Iterable[int], *, encrypted: bool, warm_up: int = WARM_UP
 ) -> Findings:
-    """Play the scripts that are for this kind of service, to one of its own."""
+    """Play the scripts that are for this kind of service, to a separate one."""
     kind = TlsService if encrypted else Service
     context = caller_context() if encrypted else None
     chosen = [number for number in numbers if is_encrypted(number) is encrypted]
     if not chosen:
         return Findings()
-    service = kind("--max-bytes-in-flight", str(BUDGET), "--max-tensor-bytes", str(BUDGET))
-    service.__enter__()
-    try:
+    # Leaving asserts the exit code.
+    with kind("--max-bytes-in-flight", str(BUDGET), "--max-tensor-bytes", str(BUDGET)) as service:
         before_all = range(int(encrypted), 2 * warm_up, 2)
         found = asyncio.run(play_all(service.port, context, seed - 1, before_all))
-        found.faults = [f"(warming up) {fault}" for fault in found.faults]
-        before = ProcessMetrics.of(service.pid) if found.faults else _at_rest(service)
-        began = time.monotonic()
+        service.rss()  # at rest
+        before, began = ProcessMetrics.of(service.pid), time.monotonic()
         found += asyncio.run(play_all(service.port, context, seed, chosen))
         seconds = time.monotonic() - began
         found.faults += _left_over(service, before)
@@ -128,14 +130,11 @@ def mixed(
             f"{'TLS' if encrypted else 'plain'}: {len(chosen):,} connections in {seconds:.1f} s; "
             f"{before} before, {ProcessMetrics.of(service.pid)} after"
         )
-    finally:
-        found.faults += _shut_down(service, shutdown)
+    found.faults += [text[:4000] for text in tracebacks(service.log)]
+    lines = [line for line in service.log if any(word in line for word in _FAILURES)]
+    if lines:
+        found.faults.append(f"{len(lines)} lines of failures in the log, as: {lines[0].strip()}")
     return found
-
-
-def _at_rest(service: Service) -> ProcessMetrics:
-    service.rss()
-    return ProcessMetrics.of(service.pid)
 
 
 def _left_over(service: Service, before: ProcessMetrics) -> list[str]:
@@ -172,27 +171,19 @@ def _has_room(service: Service) -> bool:
         return sock.recv(12) == b"HTTP/1.1 100"
 
 
-def _shut_down(service: Service, shutdown: float) -> list[str]:
-    """Faults after SIGTERM without connections, and in the log."""
-    time.sleep(0.2)  # for the end of the last connection
-    began = time.monotonic()
-    code = service.stop()
-    seconds = time.monotonic() - began
-    faults = [] if code == 0 else [f"exit code {code} after SIGTERM"]
-    if seconds > shutdown:
-        faults.append(f"SIGTERM took {seconds:.1f} s without connections")
-    found = tracebacks(service.log)
-    faults += [_shortened(text) for text in found[:3]]
-    if found[3:]:
-        faults.append(f"{len(found) - 3} more tracebacks")
-    lines = [line for line in service.log if any(word in line for word in _FAILURES)]
-    if lines:
-        faults.append(f"{len(lines)} lines of failures in the log, as: {lines[0].strip()}")
-    return faults
+def main() -> int:
+    """Play one script again, so many times."""
+    parser = argparse.ArgumentParser(prog="fuzz.mixes.run", description=main.__doc__)
+    parser.add_argument("number", type=int, help="of the connection")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--times", type=int, default=1)
+    options = parser.parse_args()
+    print(script(options.seed, options.number))
+    numbers, encrypted = [options.number] * options.times, is_encrypted(options.number)
+    report = mixed(options.seed, numbers, encrypted=encrypted).report(options.seed)
+    print(report.text(f"connection {options.number}"))
+    return 1 if report.faults else 0
 
 
-def _shortened(text: str) -> str:
-    """The last frames of a traceback, and its error."""
-    lines = text.splitlines()
-    error = next((at for at, line in enumerate(lines[1:], 1) if not line.startswith(" ")), -1)
-    return "\n    ".join(("a traceback:", *lines[max(1, error - 5) : error + 1]))
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,10 +1,4 @@
-"""Four times the requests that can be served: the goodput stays, the others get 503.
-
-Capacity is what the service does for as many connections as its budget has room for, each sending
-its next request as soon as it has its response. Overload is four times that rate, whatever becomes
-of the requests: no client waits the second of Retry-After. One load generator does both; it and the
-service share the machine's cores.
-"""
+"""The load generator at a service: for minutes, against its budget, and beyond its capacity."""
 
 from __future__ import annotations
 
@@ -12,25 +6,97 @@ import statistics
 import threading
 import time
 
-from bench.load_generator.generator import LoadGenerator, Outcome
+from bench.load_generator.generator import Exchange, LoadGenerator, Outcome
 from bench.measuring.processes import reset_peaks
 
+from support.cases.drawn_tensors import DrawnTensor
+from support.http.native_form import ieee754
 from support.services.server import Service
 
-from .load import exchanges
-from .metrics import MIB, ProcessMetrics, milliseconds, quantile
-from .report import Report
+from .metrics import MIB, ProcessMetrics, Report, milliseconds, quantile
 
-TENSOR_BYTES = 64 * MIB
+#: Of the row ``load``.
+CONNECTIONS = 32
+SMALL_BYTES = 64 << 10
+
+
+def exchanges(nbytes: int, count: int) -> list[Exchange]:
+    """Requests to round different float32 tensors, and the bodies of their responses."""
+    made = []
+    for number in range(count):
+        x = DrawnTensor.of("float32", "ties_to_even", nbytes // 4, 997 * number, finite=True)
+        head = (
+            f"POST /round HTTP/1.1\r\nHost: x\r\nContent-Length: {nbytes}\r\n"
+            f"Operator-Descriptor: {ieee754('float32', [x.x.size])}\r\n\r\n"
+        )
+        made.append((head.encode() + x.payload, x.result))
+    return made
+
+
+def load(minutes: float) -> Report:
+    """Every connection sends other tensors than its neighbours; every response is compared."""
+    with Service() as service:
+        with LoadGenerator(
+            service.port,
+            exchanges(SMALL_BYTES, 2 * CONNECTIONS - 1),
+            connections=CONNECTIONS,
+            seconds=minutes * 60,
+        ) as generator:
+            outcome = generator.outcome()
+        metrics = ProcessMetrics.of(service.pid)
+    report = Report(
+        f"{outcome.offered:,} requests in {minutes:g} min, {outcome.rate:,.0f} a second: "
+        f"{outcome.right_in_time:,} right, {outcome.wrong} wrong, {outcome.resets} lost; "
+        f"p50 {milliseconds(outcome.p50)}, p99 {milliseconds(outcome.p99)}; "
+        f"peak memory {metrics.peak_rss / MIB:.0f} MiB; generator at {outcome.busy:.0%} of a core",
+        outcome.faults(),
+    )
+    report.expect(f"{outcome.resets} connections ended before their response", outcome.resets == 0)
+    report.expect("no request was sent", outcome.offered > 0)
+    return report
+
+
+#: Of the rows ``memory`` and ``overload``: the most connections, those with a request are open.
+CLIENTS = 200
+LARGE_BYTES = 64 * MIB
+BUDGET = 1024 * MIB
+#: What a service may need beside its budget.
+BESIDE = 200 * MIB
+
+
+def memory(minutes: float) -> Report:
+    """Refused clients try again at once."""
+    with Service("--max-bytes-in-flight", str(BUDGET)) as service:
+        reset_peaks(service.pid)
+        with LoadGenerator(
+            service.port,
+            exchanges(LARGE_BYTES, 2),
+            connections=CLIENTS,
+            seconds=minutes * 60,
+        ) as generator:
+            outcome = generator.outcome()
+        lives = service.process.poll() is None
+        metrics = ProcessMetrics.of(service.pid)
+    report = Report(
+        f"{outcome.offered:,} requests in {minutes:g} min: {outcome.right_in_time:,} right, "
+        f"{outcome.statuses.get('503', 0):,} told 503 (p50 {milliseconds(outcome.refusal_p50)}), "
+        f"{outcome.wrong} wrong, {outcome.resets} lost; peak memory {metrics.own_peak / MIB:.0f} "
+        f"MiB and {metrics.files / MIB:.0f} of code",
+        outcome.faults(503),
+    )
+    report.expect("the process died", lives)
+    report.expect(f"{outcome.resets} connections ended without a response", outcome.resets == 0)
+    report.expect("no request was served", outcome.right_in_time > 0)
+    report.expect("no request was refused: it was no overload", "503" in outcome.statuses)
+    report.expect("more memory than the budget and 200 MiB", metrics.own_peak < BUDGET + BESIDE)
+    return report
+
+
 #: Tensors that the budget has room for: enough to keep two cores busy.
 ROOM = 4
 TIMES = 4
-#: The most connections of the overload; those with a request under way are open.
-CONNECTIONS = 200
 #: Measurements of capacity and overload, in turn, as the machine's own noise comes and goes.
 ROUNDS = 4
-#: What a service may need beside its budget.
-BESIDE = 200 * MIB
 #: Seconds between two requests for /livez.
 PROBE_INTERVAL = 0.02
 #: Of one core, beyond which the load generator is the limit.
@@ -63,11 +129,16 @@ class Probe(threading.Thread):
         self.join()
 
 
-def run(minutes: float) -> Report:
-    """Capacity for a fifth of the time, overload for the rest."""
+def overload(minutes: float) -> Report:
+    """Four times the requests that can be served: the goodput stays, the others get 503.
+
+    Capacity is what the service does for as many connections as its budget has room for, each
+    sending its next request as soon as it has its response. Overload is four times that rate,
+    whatever becomes of the requests: no client waits the second of Retry-After.
+    """
     # A sixteenth is kept for small requests.
-    budget = ROOM * TENSOR_BYTES * 16 // 15 + MIB
-    requests = exchanges(TENSOR_BYTES, 3)
+    budget = ROOM * LARGE_BYTES * 16 // 15 + MIB
+    requests = exchanges(LARGE_BYTES, 3)
     peaks: list[Outcome] = []
     overloads: list[Outcome] = []
     with Service("--max-bytes-in-flight", str(budget)) as service:
@@ -89,15 +160,15 @@ def run(minutes: float) -> Report:
         for _ in range(ROUNDS):
             peaks.append(loaded(ROOM, minutes * 15 / ROUNDS)[0])
             rate = TIMES * statistics.mean(each.rate for each in peaks)
-            outcome, probe = loaded(CONNECTIONS, minutes * 60 / ROUNDS, rate)
+            outcome, probe = loaded(CLIENTS, minutes * 60 / ROUNDS, rate)
             overloads.append(outcome)
             durations += probe.durations
             failures += probe.failures
         metrics = ProcessMetrics.of(service.pid)
-    return _report(peaks, overloads, durations, failures, metrics, budget)
+    return _of_overload(peaks, overloads, durations, failures, metrics, budget)
 
 
-def _report(
+def _of_overload(
     peaks: list[Outcome],
     overloads: list[Outcome],
     durations: list[float],
@@ -117,7 +188,7 @@ def _report(
     livez = quantile(durations, 0.99)
     refusal = max(each.refusal_p99 for each in overloads)
     report = Report(
-        f"{ROOM} x {TENSOR_BYTES // MIB} MiB at a time: {capacity:,.1f} a second; "
+        f"{ROOM} x {LARGE_BYTES // MIB} MiB at a time: {capacity:,.1f} a second; "
         f"{offered / seconds / capacity:.1f} times that offered: {goodput:,.1f} a second right "
         f"({goodput / capacity:.0%}), {refused / seconds:,.1f} told 503 (p99 "
         f"{milliseconds(refusal)}), {resets} resets; livez p99 {milliseconds(livez)}; peak memory "

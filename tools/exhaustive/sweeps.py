@@ -1,10 +1,15 @@
-"""Everything that rounds, as functions from patterns to patterns."""
+"""Patterns through everything that rounds, chunk by chunk, against a reference."""
 
 from __future__ import annotations
 
 import ctypes
+import math
+import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +19,80 @@ from tensor_round.contract.call import RoundCall
 from tensor_round.contract.dtypes import BY_NAME
 from tensor_round.contract.layout import Layout
 from tensor_round.contract.rounding import Rounding
-from tensor_round_service.backends.cpu.backend import NumpyBackend
+from tensor_round_service.backends.cpu.backend import NumpyBackend, usable_cores
 from tensor_round_service.backends.cuda.kernels import ROUND_KERNELS, run_size
 from tensor_round_service.backends.select import compiled_kernels
-from tensor_round_verify.reference import ROUNDINGS, Bits, rounded
+from tensor_round_verify.patterns import random_patterns
+from tensor_round_verify.reference import ROUNDINGS, WIDTHS, Bits, bits_type, rounded
+
+#: Patterns tried at a time: on CPUs all arrays of a chunk stay in the caches, a GPU is kept busy.
+CHUNK, DEVICE_CHUNK = 1 << 18, 1 << 21
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The patterns of a dtype and rounding, tried; None are the mismatches of an unfinished one."""
+
+    dtype: str
+    rounding: str
+    count: int
+    mismatches: int | None
+    seconds: float
+
+    def __str__(self) -> str:
+        found = "not finished" if self.mismatches is None else f"{self.mismatches} mismatches"
+        return (
+            f"{self.dtype}  {self.rounding}  {self.count} patterns  {found}  {self.seconds:.1f} s"
+        )
+
+
+def mismatches(
+    tried: RoundBits, reference: RoundBits, dtype: str, rounding: str, patterns: Bits
+) -> int:
+    """How many results differ; the first of each chunk is shown."""
+    results, right = tried(dtype, rounding, patterns), reference(dtype, rounding, patterns)
+    if np.array_equal(results, right):
+        return 0
+    wrong = np.flatnonzero(results != right)
+    first = wrong[0]
+    print(
+        f"{dtype} {rounding}: {patterns[first]:#x} -> {results[first]:#x}, not {right[first]:#x}",
+        file=sys.stderr,
+    )
+    return wrong.size
+
+
+def sweep(
+    tried: RoundBits,
+    reference: RoundBits,
+    dtype: str,
+    rounding: str,
+    *,
+    float64: int,
+    chunk: int = CHUNK,
+    deadline: float = math.inf,
+) -> Sweep:
+    """Every pattern; of float64, so many seeded random ones, half of them where there is work."""
+    count = float64 if dtype == "float64" else 1 << WIDTHS[dtype]
+
+    def run(start: int) -> int | None:
+        if time.monotonic() > deadline:
+            return None
+        size = min(chunk, count - start)
+        patterns: Bits
+        if dtype == "float64":
+            patterns = random_patterns(dtype, size, seed=start)
+        else:
+            patterns = np.arange(start, start + size, dtype=bits_type(dtype))
+        return mismatches(tried, reference, dtype, rounding, patterns)
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(usable_cores()) as workers:
+        found = list(workers.map(run, range(0, count, chunk)))
+    finished = [differing for differing in found if differing is not None]
+    total = sum(finished) if len(finished) == len(found) else None
+    return Sweep(dtype, rounding, count, total, time.monotonic() - began)
+
 
 #: From a dtype, a rounding and patterns of the dtype to the patterns of the result.
 RoundBits = Callable[[str, str, Bits], Bits]
