@@ -11,7 +11,7 @@ from tensor_round.contract.errors import InvalidDescriptor, RequestRefused
 from ..engine.job import Job
 from ..oip import calls
 from .call import Call, Method, prefixed
-from .messages import SCHEMA
+from .messages import SCHEMA, choice
 from .protobuf import Malformed, Message
 from .status import OK
 
@@ -52,7 +52,9 @@ async def _answer(name: str, call: calls.Call, request: Message) -> Mapping[str,
         case "RepositoryIndex":
             return {"models": document}
         case "LogSettings":
-            return {"settings": {key: _setting(value) for key, value in document.items()}}
+            return {
+                "settings": {key: choice(value, "uint32_param") for key, value in document.items()}
+            }
         case "TraceSetting":
             values = {
                 key: [value] if isinstance(value, str) else value for key, value in document.items()
@@ -94,13 +96,3 @@ def _config(document: Mapping[str, Any]) -> Message:
     numbers = [int(v) for v in config["version_policy"]["specific"]["versions"] if v.isdigit()]
     config["version_policy"] = {"specific": {"versions": numbers}}
     return config
-
-
-def _setting(value: object) -> Message:
-    """A log setting as the protocol's choice of types."""
-    match value:
-        case bool():
-            return {"bool_param": value}
-        case int():
-            return {"uint32_param": value}
-    return {"string_param": value}

@@ -222,19 +222,19 @@ def response_head(
 
     ``members`` and ``output`` are as in JSON.
     """
-    parameters = {name: _choice(value) for name, value in output.get("parameters", {}).items()}
+    parameters = {name: choice(value) for name, value in output.get("parameters", {}).items()}
     response = {**members, "outputs": [{**output, "parameters": parameters}]}
     head = SCHEMA.write(_RESPONSE, response)
     return head if nbytes is None else b"".join((head, _RAW_OUTPUT, varint(nbytes)))
 
 
-def _choice(value: str | float | bool) -> Message:
-    """A value as an ``InferParameter``."""
+def choice(value: object, integer: str = "int64_param") -> Message:
+    """A value as the protocol's choice of types."""
     match value:
         case bool():
             return {"bool_param": value}
         case int():
-            return {"int64_param": value}
+            return {integer: value}
         case float():
             return {"double_param": value}
     return {"string_param": value}

@@ -132,19 +132,19 @@ class Schema:
         self.messages: dict[str, dict[int, Field]] = {}
         #: The names of those that are entries of maps.
         self.maps: set[str] = set()
-        for descriptor in _all(descriptors, 1):
-            package = _texts(descriptor, 2)
+        for descriptor in parts(descriptors, 1):
+            package = texts(descriptor, 2)
             prefix = f".{package[0]}" if package else ""
-            for message in _all(descriptor, 4):
+            for message in parts(descriptor, 4):
                 self._add(prefix, message)
 
     def _add(self, prefix: str, message: memoryview) -> None:
         """Add a ``DescriptorProto`` and those within it."""
-        name = f"{prefix}.{_texts(message, 1)[0]}"
-        self.messages[name] = {each.number: each for each in map(_field, _all(message, 2))}
-        if any(_numbers(options, 7) for options in _all(message, 7)):
+        name = f"{prefix}.{texts(message, 1)[0]}"
+        self.messages[name] = {each.number: each for each in map(_field, parts(message, 2))}
+        if any(_numbers(options, 7) for options in parts(message, 7)):
             self.maps.add(name)
-        for nested in _all(message, 3):
+        for nested in parts(message, 3):
             self._add(name, nested)
 
     def read(
@@ -162,22 +162,22 @@ class Schema:
 
     def write(self, name: str, message: Mapping[str, Any]) -> bytes:
         """The bytes of a message. Fields that have their default are omitted."""
-        parts: list[bytes] = []
+        written: list[bytes] = []
         for field in self.messages[name].values():
             value = message.get(field.name)
             if value is None or not (value or field.is_explicit):
                 continue
             if field.message in self.maps:
                 entries = ({"key": key, "value": item} for key, item in value.items())
-                parts += [delimited(field.number, self.write(field.message, e)) for e in entries]
+                written += [delimited(field.number, self.write(field.message, e)) for e in entries]
             elif not field.is_repeated:
-                parts.append(self._one(field, value))
+                written.append(self._one(field, value))
             elif field.type in _DELIMITED:
-                parts += [self._one(field, item) for item in value]
+                written += [self._one(field, item) for item in value]
             else:
                 packed = b"".join([_scalar(field.type, item) for item in value])
-                parts.append(delimited(field.number, packed))
-        return b"".join(parts)
+                written.append(delimited(field.number, packed))
+        return b"".join(written)
 
     def _one(self, field: Field, value: Any) -> bytes:
         if field.type is Type.MESSAGE:
@@ -287,10 +287,11 @@ def _scalar(of: Type, value: Any) -> bytes:
     return _FIXED[of][1].pack(value) if of in _FIXED else varint(value)
 
 
-# What the schema itself is read by.
+# What descriptors are read by.
 
 
-def _all(content: bytes | memoryview, wanted: int) -> list[memoryview]:
+def parts(content: bytes | memoryview, wanted: int) -> list[memoryview]:
+    """The fields of bytes with this number."""
     data = memoryview(content)
     found = fields(data, 0, len(data))
     return [
@@ -298,8 +299,9 @@ def _all(content: bytes | memoryview, wanted: int) -> list[memoryview]:
     ]
 
 
-def _texts(content: memoryview, wanted: int) -> list[str]:
-    return [str(each, "utf-8") for each in _all(content, wanted)]
+def texts(content: memoryview, wanted: int) -> list[str]:
+    """Likewise, as text."""
+    return [str(each, "utf-8") for each in parts(content, wanted)]
 
 
 def _numbers(content: memoryview, wanted: int) -> list[int]:
@@ -309,9 +311,9 @@ def _numbers(content: memoryview, wanted: int) -> list[int]:
 
 def _field(descriptor: memoryview) -> Field:
     """The field of a ``FieldDescriptorProto``."""
-    (name,), (number,) = _texts(descriptor, 1), _numbers(descriptor, 3)
+    (name,), (number,) = texts(descriptor, 1), _numbers(descriptor, 3)
     (label,), (of,) = _numbers(descriptor, 4), _numbers(descriptor, 5)
-    message = _texts(descriptor, 6)
+    message = texts(descriptor, 6)
     return Field(
         name,
         number,

@@ -12,7 +12,7 @@ from ..engine.job import Job
 from .call import MAX_LENGTH, PREFIX_BYTES, Call, Method, Rest, prefixed
 from .control import read
 from .messages import DESCRIPTORS, SCHEMA
-from .protobuf import Message, fields
+from .protobuf import Message, parts, texts
 from .status import OK, status_of
 
 #: The packages that have the same service.
@@ -28,21 +28,21 @@ class _Descriptors:
         self.by_name: dict[str, list[bytes]] = {}
         self.by_symbol: dict[str, list[bytes]] = {}
         self.services: list[str] = []
-        for file in _parts(memoryview(descriptors), 1):
+        for file in parts(memoryview(descriptors), 1):
             found = [bytes(file)]
-            for imported in _texts(file, 3):
+            for imported in texts(file, 3):
                 found += [each for each in self.by_name.get(imported, ()) if each not in found]
-            self.by_name[_texts(file, 1)[0]] = found
-            prefix = "".join(f"{package}." for package in _texts(file, 2))
-            services = [f"{prefix}{_texts(each, 1)[0]}" for each in _parts(file, 6)]
+            self.by_name[texts(file, 1)[0]] = found
+            prefix = "".join(f"{package}." for package in texts(file, 2))
+            services = [f"{prefix}{texts(each, 1)[0]}" for each in parts(file, 6)]
             self.services += services
             methods = (
-                f"{name}.{_texts(method, 1)[0]}"
-                for name, service in zip(services, _parts(file, 6), strict=True)
-                for method in _parts(service, 2)
+                f"{name}.{texts(method, 1)[0]}"
+                for name, service in zip(services, parts(file, 6), strict=True)
+                for method in parts(service, 2)
             )
-            enums = (f"{prefix}{_texts(each, 1)[0]}" for each in _parts(file, 5))
-            messages = (each for message in _parts(file, 4) for each in _symbols(prefix, message))
+            enums = (f"{prefix}{texts(each, 1)[0]}" for each in parts(file, 5))
+            messages = (each for message in parts(file, 4) for each in _symbols(prefix, message))
             for symbol in (*services, *methods, *enums, *messages):
                 self.by_symbol[symbol] = found
 
@@ -93,19 +93,9 @@ def _answer(known: _Descriptors, request: Message) -> Message:
 
 def _symbols(prefix: str, message: memoryview) -> Iterator[str]:
     """The names of a message, and of those within it."""
-    name = f"{prefix}{_texts(message, 1)[0]}"
+    name = f"{prefix}{texts(message, 1)[0]}"
     yield name
-    for nested in _parts(message, 3):
+    for nested in parts(message, 3):
         yield from _symbols(f"{name}.", nested)
-    for enum in _parts(message, 4):
-        yield f"{name}.{_texts(enum, 1)[0]}"
-
-
-def _parts(content: memoryview, wanted: int) -> list[memoryview]:
-    """The fields of bytes with this number."""
-    found = fields(content, 0, len(content))
-    return [content[begin:end] for number, _, _, begin, end in found if number == wanted]
-
-
-def _texts(content: memoryview, wanted: int) -> list[str]:
-    return [str(each, "utf-8") for each in _parts(content, wanted)]
+    for enum in parts(message, 4):
+        yield f"{name}.{texts(enum, 1)[0]}"

@@ -144,7 +144,18 @@ def read_request(header: bytes, pause: Pause = no_pause) -> Request:
     Raises :class:`MalformedJSON`, :class:`InvalidDescriptor` for wrong or missing members, and
     :class:`TensorTooLarge` for a header over its limit.
     """
-    document = _document(header, pause)
+    check_header_length(len(header))
+    if not header:
+        raise MalformedJSON("the body is empty: an inference request is a JSON object")
+    document = strictjson.loads(
+        header,
+        max_depth=MAX_HEADER_DEPTH,
+        max_containers=nesting.MAX_CONTAINERS,
+        max_members=MAX_HEADER_VALUES,
+        numbers="exact",
+        nan_tokens=True,
+        pause=pause,
+    )
     data: list[Any] = []
     try:
         return _request(document, data, len(header))
@@ -205,21 +216,6 @@ def check_header_length(length: int) -> None:
     """Raise :class:`TensorTooLarge` for an inference header over its limit."""
     if length > MAX_HEADER_LENGTH:
         raise _too_long(MAX_HEADER_LENGTH)
-
-
-def _document(header: bytes, pause: Pause) -> Any:
-    check_header_length(len(header))
-    if not header:
-        raise MalformedJSON("the body is empty: an inference request is a JSON object")
-    return strictjson.loads(
-        header,
-        max_depth=MAX_HEADER_DEPTH,
-        max_containers=nesting.MAX_CONTAINERS,
-        max_members=MAX_HEADER_VALUES,
-        numbers="exact",
-        nan_tokens=True,
-        pause=pause,
-    )
 
 
 def _input(entry: Any, data: Any, loc: Loc) -> Input:

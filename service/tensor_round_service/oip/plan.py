@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -182,18 +183,12 @@ def plan(model: Model, request: codec.Request) -> InferencePlan:
 
 def _call(model: Model, request: codec.Request, tensor: codec.Input) -> RoundCall:
     name = model.mode_parameter
-    try:
+    with _placed("parameters", str(name)):
         operator = operator_for(model, None if name is None else request.parameters.get(name))
-    except InvalidDescriptor as refusal:
-        raise _placed(refusal, "parameters", str(name)) from None
-    try:
+    with _placed("inputs", 0, "datatype"):
         dtype = element_type(model, tensor.datatype, _carried(request, tensor))
-    except InvalidDescriptor as refusal:
-        raise _placed(refusal, "inputs", 0, "datatype") from None
-    try:
+    with _placed("inputs", 0):
         resolved = operator.prepare(dtype.name, tensor.shape).call
-    except InvalidDescriptor as refusal:
-        raise _placed(refusal, "inputs", 0) from None
     # A packed layout: DirectML's own would be padded to a multiple of 4 bytes.
     packed = Layout.of(dtype, resolved.input.shape)
     return RoundCall(resolved.rounding, packed, packed, packed.byte_length)
@@ -249,9 +244,14 @@ def _refuse_misplaced_modes(model: Model, request: codec.Request) -> None:
             raise _refusal((shown(tensor.name), "parameters", name), rule)
 
 
-def _placed(refusal: InvalidDescriptor, *loc: str | int) -> InvalidDescriptor:
-    """The dialect's faults, located in the inference request, without repetitions."""
-    return InvalidDescriptor.of(list(dict.fromkeys(Fault(loc, f.msg) for f in refusal.faults)))
+@contextmanager
+def _placed(*loc: str | int) -> Iterator[None]:
+    """Locate the dialect's faults in the inference request, without repetitions."""
+    try:
+        yield
+    except InvalidDescriptor as refusal:
+        faults = dict.fromkeys(Fault(loc, fault.msg) for fault in refusal.faults)
+        raise InvalidDescriptor.of([*faults]) from None
 
 
 def _refusal(loc: tuple[str | int, ...], rule: str) -> InvalidDescriptor:

@@ -82,7 +82,10 @@ class Registry:
     def read(self) -> Mapping[str, Registration]:
         """The current registrations."""
         if self._file is not None:
-            text = self._text(self._file)
+            try:
+                text = self._file.read_text()
+            except FileNotFoundError:
+                text = ""
             if text != self._parsed[0]:
                 self._parsed = (text, _parse(text))
         return self._parsed[1]
@@ -111,13 +114,6 @@ class Registry:
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # closing the file releases the lock
             yield
-
-    @staticmethod
-    def _text(file: Path) -> str:
-        try:
-            return file.read_text()
-        except FileNotFoundError:
-            return ""
 
     def _store(self, regions: dict[str, Registration]) -> None:
         text = json.dumps([asdict(region) for region in regions.values()])

@@ -26,14 +26,9 @@ class ServedStream(Stream):
     """
 
     def __init__(
-        self,
-        connection: Connection,
-        number: int,
-        head: RequestHead,
-        credit: Credit,
-        send_window: int,
+        self, connection: Connection, number: int, head: RequestHead, credit: Credit, window: int
     ) -> None:
-        super().__init__(number, head, credit, send_window)
+        super().__init__(number, head, credit, window)
         self._connection = connection
         self._waiter: asyncio.Future[None] | None = None
         #: Unread bytes that end a wait without a target.
