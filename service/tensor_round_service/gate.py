@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from .auth.api_keys import Authenticator
@@ -35,50 +36,42 @@ class Span(Protocol):
         """End the span; ``failure`` is the type of the server's error."""
 
 
+@dataclass(eq=False)
 class Gate:
-    """What all requests of a process pass.
+    """What all requests of a process pass."""
 
-    ``check_host`` and ``authenticator`` are None if every host and every caller is allowed,
-    ``metrics`` if nothing is counted.
-    """
-
-    def __init__(
-        self,
-        check_host: HostCheck | None = None,
-        authenticator: Authenticator | None = None,
-        metrics: Metrics | None = None,
-        *,
-        logs_access: bool = False,
-    ) -> None:
-        self._check_host = check_host
-        self._authenticator = authenticator
-        self._metrics = metrics
-        self.logs_access = logs_access
-        #: Begins the span of a request with these name and attributes; None without traces.
-        self.begin_span: Callable[[Head, str, Attributes], Span] | None = None
+    #: None if every host is allowed.
+    check_host: HostCheck | None = None
+    #: None if every caller is allowed.
+    authenticator: Authenticator | None = None
+    #: None if nothing is counted.
+    metrics: Metrics | None = None
+    logs_access: bool = False
+    #: Begins the span of a request with these name and attributes; None without traces.
+    begin_span: Callable[[Head, str, Attributes], Span] | None = None
 
     def check(self, head: Head, *, is_preflight: bool = False) -> None:
         """Raise the refusal of a request by its head; a preflight request needs no key."""
         if head.fault is not None:
             raise head.fault
-        if self._check_host is not None:
-            self._check_host(head.authority)
-        if self._authenticator is not None and not is_preflight:
-            self._authenticator.check(head)
+        if self.check_host is not None:
+            self.check_host(head.authority)
+        if self.authenticator is not None and not is_preflight:
+            self.authenticator.check(head)
 
     @property
     def observer(self) -> Observer | None:
         """The observer of jobs, which counts them."""
-        return None if self._metrics is None else self._metrics.counts
+        return None if self.metrics is None else self.metrics.counts
 
     def route_of(self, path: str) -> str:
         """The route of a path, out of a few."""
-        return "other" if self._metrics is None else self._metrics.route_of(path)
+        return "other" if self.metrics is None else self.metrics.route_of(path)
 
     def count(self, path: str, outcome: Outcome, received: int, sent: int) -> None:
         """Count a request without a job, and the lengths of both bodies in bytes."""
-        if self._metrics is not None:
-            self._metrics.responded(path, outcome, received, sent)
+        if self.metrics is not None:
+            self.metrics.responded(path, outcome, received, sent)
 
     def log(
         self,

@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -114,29 +114,24 @@ class LocalEngine:
             raise
 
 
-class _ProcessState:
-    """The engine of one process."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.engine: LocalEngine | None = None
+_lock = threading.Lock()
 
 
-_process = _ProcessState()
+@cache
+def _engine() -> LocalEngine:
+    return LocalEngine()
 
 
 def open_engine() -> LocalEngine:
     """The engine of this process, created by the first call."""
-    process = _process
-    with process.lock:
-        if process.engine is None:
-            process.engine = LocalEngine()
-        return process.engine
+    with _lock:
+        return _engine()
 
 
 def _reset_after_fork() -> None:
-    global _process
-    _process = _ProcessState()
+    global _lock
+    _lock = threading.Lock()
+    _engine.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -18,7 +18,7 @@ Progress = Callable[[int], None]
 
 
 class ClientDisconnected(Exception):
-    """The client disconnected before its body was complete; no response can be sent."""
+    """The client has disconnected, so nobody waits for a response."""
 
 
 class ByteSource(Protocol):

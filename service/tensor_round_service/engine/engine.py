@@ -141,7 +141,7 @@ class Engine:
 
         ``cost`` is the number of bytes of a narrow type that take as long, by default
         ``nbytes``. The queueing and execution times are stored in ``job``. Raises
-        :class:`.threads.CallerGone` if the job's caller goes before a thread is free.
+        :class:`ClientDisconnected` if the job's caller goes before a thread is free.
         """
         queued = began = time.perf_counter()
         try:
@@ -163,7 +163,7 @@ class Engine:
         """Run slow work: inline if it is short, else on threads for it, by turns.
 
         ``work`` gets its pause. ``cost`` is as for :meth:`run`. With ``is_timed`` the times are
-        stored in ``job``. Raises :class:`.threads.CallerGone` if the caller goes meanwhile.
+        stored in ``job``. Raises :class:`ClientDisconnected` if the caller goes meanwhile.
         """
         queued = began = time.perf_counter()
         if cost <= min(INLINE_BYTES, self.backend.inline_bytes):

@@ -7,10 +7,14 @@ from typing import Protocol
 from tensor_round.contract.call import RoundCall
 
 from ..backends import Bytes
+from ..content.sources import ByteSource, Prefixed
 from .memory import MIN_POOLED_BYTES, Memory
 from .overlap import Overlap
 from .threads import Caller
 
+#: Bytes of a body that must be received before the rest of its memory is reserved. With the head
+#: they fit into one 64 KiB segment of the loopback interface.
+ENOUGH_BYTES = 60 << 10
 #: The phases of a request, which are measured.
 PHASES = ("receive", "queue", "execute", "send")
 
@@ -120,3 +124,19 @@ class Job:
         observer, self.observer = self.observer, None
         if observer is not None:
             observer.job_ended(self)
+
+
+async def admit(source: ByteSource, job: Job, nbytes: int) -> ByteSource:
+    """Reserve the memory of a request; most of a large one's only after its body has begun.
+
+    The returned source replaces ``source``. Raises :class:`TensorTooLarge` or
+    :class:`Overloaded`.
+    """
+    if nbytes <= FIRST_BYTES:
+        job.reserve(nbytes)
+        return source
+    job.reserve_first(nbytes)
+    first = memoryview(bytearray(ENOUGH_BYTES))
+    received = await source.receive_into(first)
+    job.reserve_rest()
+    return Prefixed(first[:received], source)

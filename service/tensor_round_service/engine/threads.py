@@ -18,6 +18,8 @@ from typing import Generic, Protocol, TypeVar
 
 from tensor_round.contract.progress import Pause
 
+from ..content.sources import ClientDisconnected
+
 #: Seconds between two looks whether a caller has gone.
 LOOK_SECONDS = 0.25
 #: Seconds of a turn.
@@ -29,10 +31,6 @@ YIELD_SECONDS = 50e-6
 SLOW_WORKS = 32
 
 T = TypeVar("T")
-
-
-class CallerGone(Exception):
-    """The caller of a work has closed its connection: nobody waits for the result."""
 
 
 class Caller(Protocol):
@@ -53,10 +51,10 @@ class Work(Generic[T]):
         self.began: float | None = None
 
     def __call__(self) -> T:
-        """Do the work; raises :class:`CallerGone` if it is abandoned."""
+        """Do the work; raises :class:`ClientDisconnected` if it is abandoned."""
         function, self._function = self._function, None
         if function is None or self.is_abandoned:
-            raise CallerGone
+            raise ClientDisconnected
         self.began = time.perf_counter()
         return function()
 
@@ -104,7 +102,7 @@ class SlowWork(Work[T]):
         self._turn_ends: float
 
     def __call__(self) -> T:
-        """Do the work in turns; raises :class:`CallerGone` if it is abandoned."""
+        """Do the work in turns; raises :class:`ClientDisconnected` if it is abandoned."""
         self._turns.take()
         try:
             self._turn_ends = time.perf_counter() + TURN_SECONDS
@@ -113,14 +111,14 @@ class SlowWork(Work[T]):
             self._turns.give()
 
     def pause(self) -> None:
-        """Wait for the next turn if this one is over; raises :class:`CallerGone`."""
+        """Wait for the next turn if this one is over; raises :class:`ClientDisconnected`."""
         if time.perf_counter() < self._turn_ends:
             return
         self._turns.give()
         time.sleep(YIELD_SECONDS)
         self._turns.take()
         if self.is_abandoned:
-            raise CallerGone
+            raise ClientDisconnected
         self._turn_ends = time.perf_counter() + TURN_SECONDS
 
 
@@ -136,14 +134,14 @@ class Threads:
     async def round(self, function: Callable[[], T], caller: Caller | None) -> tuple[T, float]:
         """Run ``function`` on a thread for rounding; return its result and when it began.
 
-        Raises :class:`CallerGone` if the caller goes before that.
+        Raises :class:`ClientDisconnected` if the caller goes before that.
         """
         return await _awaited(self._rounding, Work(function), caller)
 
     async def slow(self, function: Callable[[Pause], T], caller: Caller | None) -> tuple[T, float]:
         """Run ``function`` in turns with other slow work; return as :meth:`round` does.
 
-        ``function`` gets its pause. Raises :class:`CallerGone` if the caller goes meanwhile.
+        ``function`` gets its pause. Raises :class:`ClientDisconnected` if the caller goes.
         """
         return await _awaited(self._slow, SlowWork(function, self._turns), caller)
 
@@ -168,7 +166,7 @@ async def _awaited(
                 work.abandon()
                 future.cancel()  # if it has not begun
         if waiting.cancelled():
-            raise CallerGone
+            raise ClientDisconnected
         result = waiting.result()
     except asyncio.CancelledError:  # the server stops
         work.abandon()

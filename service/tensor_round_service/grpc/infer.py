@@ -16,10 +16,8 @@ from tensor_round.contract.progress import Pause
 from tensor_round.contract.wire import native
 
 from ..content.sources import ByteSource, ClientDisconnected, Nothing, Parts, Prefixed, expect_end
-from ..engine.admission import admit
 from ..engine.engine import JSON_COST
-from ..engine.job import Job
-from ..engine.threads import CallerGone
+from ..engine.job import Job, admit
 from ..failures import refusal_for
 from ..http1.response import field_name
 from ..oip import codec
@@ -94,7 +92,7 @@ class InferMethods:
                     job, [planned.streamed, *output], None
                 )
                 is_reusable = not call.stream.holds_memory
-            except (ClientDisconnected, CallerGone):
+            except ClientDisconnected:
                 is_reusable = not call.stream.holds_memory
                 raise
             except Exception as error:  # every error becomes a message

@@ -17,7 +17,6 @@ from tensor_round.contract.quoting import shown
 from ..content.sources import ClientDisconnected
 from ..engine.job import Job
 from ..engine.memory import Memory
-from ..engine.threads import CallerGone
 from ..failures import refusal_for
 from ..gate import ABANDONED, Gate, Span
 from ..http1.response import request_id_field
@@ -65,7 +64,7 @@ class Service:
                 if not stream.is_ended:
                     job.reserve(_WAITING_BYTES)
                 is_sent = await method(call, job)
-            except (CallerGone, ClientDisconnected):
+            except ClientDisconnected:
                 # Counted as a caller who has left: that is what its client takes the call for.
                 if not stream.is_expired:
                     raise ClientDisconnected from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from time import perf_counter
 
 from ..counters import Counters, Key
@@ -44,42 +45,21 @@ IN_FLIGHT, CONNECTIONS, MEMORY = "bytes in flight", "connections", "device memor
 Gauges = Mapping[Key, Sequence[int]]
 
 
-class _Requests(dict[Labels, "memoryview[int]"]):
-    """Number of requests, bytes of their bodies, bytes of the responses' bodies."""
-
-    def __init__(self, counters: Counters) -> None:
-        super().__init__()
-        self._counters = counters
-
-    def __missing__(self, labels: Labels) -> memoryview[int]:
-        row = self[labels] = self._counters.row((REQUESTS, *labels), 3)
-        return row
-
-
-class _Phases(dict[str, "list[memoryview[float]]"]):
-    """By size class, the numbers of each phase."""
-
-    def __init__(self, counters: Counters) -> None:
-        super().__init__()
-        self._counters = counters
-
-    def __missing__(self, size: str) -> list[memoryview[float]]:
-        row = self._counters.row((SIZE_CLASS, size), PHASE_NUMBERS * len(PHASES), "d")
-        phases = self[size] = [
-            row[at : at + PHASE_NUMBERS] for at in range(0, len(row), PHASE_NUMBERS)
-        ]
-        return phases
-
-
 class Counts:
     """Counts requests in the counters of this process."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
-        self.requests = _Requests(counters)
-        self.phases = _Phases(counters)
+        #: The row of a request's labels.
+        self.requests = cache(lambda labels: counters.row((REQUESTS, *labels), 3))
+        #: The numbers of each phase, by size class.
+        self.phases = cache(self._phases)
         #: What was counted of others' counters.
         self._counted: Counter[Key] = Counter()
+
+    def _phases(self, size: str) -> list[memoryview[float]]:
+        row = self._counters.row((SIZE_CLASS, size), PHASE_NUMBERS * len(PHASES), "d")
+        return [row[at : at + PHASE_NUMBERS] for at in range(0, len(row), PHASE_NUMBERS)]
 
     def follow(self, device_events: Mapping[tuple[str, str], int], dropped_lines: int) -> None:
         """Count what others have counted since the last call: events of devices, lines dropped."""
@@ -104,7 +84,7 @@ class Counts:
 
     def request(self, labels: Labels, received: int, sent: int) -> None:
         """Count a request, and the bytes of its body and of the response's."""
-        row = self.requests[labels]
+        row = self.requests(labels)
         row[0] += 1
         row[1] += received
         row[2] += sent
@@ -118,13 +98,13 @@ class Counts:
             return
         route, received, sent = job.traffic
         dialect, dtype = job.labels
-        row = self.requests[route, dialect, dtype, job.executed_by, "200", ""]
+        row = self.requests((route, dialect, dtype, job.executed_by, "200", ""))
         row[0] += 1
         row[1] += received
         row[2] += sent
-        receiving, queueing, executing, sending = self.phases[
+        receiving, queueing, executing, sending = self.phases(
             _CLASS_OF_BITS[(sent - 1).bit_length()]
-        ]
+        )
         seconds = job.receive_seconds
         receiving[bisect_left(BUCKETS, seconds)] += 1
         receiving[-1] += seconds

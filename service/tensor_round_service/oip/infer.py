@@ -27,9 +27,8 @@ from ..auth.origins import check_origin
 from ..codec import nesting
 from ..content.codings import CODINGS, IDENTITY, encode, max_encoded_length, preferred_coding
 from ..content.sources import ByteSource, Parts, Prefixed, read_all, read_up_to
-from ..engine.admission import admit
 from ..engine.engine import JSON_COST
-from ..engine.job import Job
+from ..engine.job import Job, admit
 from ..http1.head import RequestHead
 from ..http1.request import Request
 from ..http1.response import Response, field_name, of_type

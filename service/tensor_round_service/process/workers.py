@@ -117,9 +117,7 @@ class Supervisor:
         self._main = main
         self._on_start = on_start
         self._listener = listener
-        self._count = settings.workers
-        self._drain_delay = settings.drain_delay
-        self._drain_timeout = settings.drain_timeout
+        self._settings = settings
         #: The live workers by the pipe on which they report; a pipe closes with its worker.
         self._workers: dict[Connection, _Worker] = {}
         self._stopping = False
@@ -143,7 +141,7 @@ class Supervisor:
             loop.add_signal_handler(signum, self._stop, signum)
         # The workers read certificates and keys again.
         loop.add_signal_handler(signal.SIGHUP, self._send, signal.SIGHUP)
-        for _ in range(self._count):
+        for _ in range(self._settings.workers):
             self._start()
         loop.call_later(FROZEN_SECONDS / _CHECKS, self._check)
         try:
@@ -240,13 +238,13 @@ class Supervisor:
             return
         self._stopping = True
         notify("STOPPING=1")
-        if self._drain_delay:
-            self._loop.call_later(self._drain_delay, self._turn_away)
+        delay, timeout = self._settings.drain_delay, self._settings.drain_timeout
+        if delay:
+            self._loop.call_later(delay, self._turn_away)
         else:
             self._turn_away()  # before a worker sees that none waits
         self._send(signal.SIGTERM)
-        kill_after = self._drain_delay + self._drain_timeout + KILL_AFTER_SECONDS
-        self._loop.call_later(kill_after, self._kill_late_workers)
+        self._loop.call_later(delay + timeout + KILL_AFTER_SECONDS, self._kill_late_workers)
         self._end_if_all_have()
 
     def _end_if_all_have(self) -> None:

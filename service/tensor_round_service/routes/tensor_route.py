@@ -10,10 +10,9 @@ from functools import lru_cache, partial
 from tensor_round.contract.wire import native
 
 from ..content.codings import DECODING_BYTES, Beside, Decoded, Verified, decoder_for, here, sha256
-from ..content.sources import ByteSource, ClientDisconnected
+from ..content.sources import ByteSource
 from ..engine.engine import INLINE_BYTES, Engine
 from ..engine.job import Job, Observer
-from ..engine.threads import CallerGone
 from ..http1.head import RequestHead
 from ..http1.request import Request
 from ..http1.response import Response, field_name
@@ -51,9 +50,6 @@ class TensorRoute:
             response = await handler(request, job)
             if _WANT_CONTENT_DIGEST in values:
                 await self._state_digest(request.head, response, job)
-        except CallerGone:
-            job.end(reusable=True)
-            raise ClientDisconnected from None
         except asyncio.CancelledError:
             # The server stops. A thread may still use the buffers, so they are not pooled.
             job.end(reusable=False)

@@ -41,9 +41,8 @@ from tensor_round.contract.wire.json_size import measure_json
 from ..backends import Bytes
 from ..codec import jsontensor, nesting
 from ..content.sources import ByteSource, Progress, expect_end, read_all, read_up_to
-from ..engine.admission import admit
 from ..engine.engine import Engine, rounding_cost
-from ..engine.job import FIRST_BYTES, Job
+from ..engine.job import FIRST_BYTES, Job, admit
 from ..http1.head import RequestHead
 from ..http1.request import Request
 from ..http1.response import FixedFields, Response, field_name, of_type

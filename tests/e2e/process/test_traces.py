@@ -311,7 +311,7 @@ def test_when_it_is_off_a_request_takes_the_same_path() -> None:
     ]
     code = (
         "import sys\nfrom tensor_round_service.gate import Gate\n"
-        "from tensor_round_service.telemetry.tracing import exported_traces\n"
+        "from tensor_round_service.telemetry import exported_traces\n"
         f"for environment in {off!r}:\n"
         "    gate = Gate()\n"
         "    with exported_traces(gate, environment): assert gate.begin_span is None\n"

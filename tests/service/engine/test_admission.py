@@ -9,8 +9,7 @@ import pytest
 
 from tensor_round.contract.errors import Overloaded, TensorTooLarge
 from tensor_round_service.content.sources import Progress
-from tensor_round_service.engine.admission import ENOUGH_BYTES, admit
-from tensor_round_service.engine.job import FIRST_BYTES, Job
+from tensor_round_service.engine.job import ENOUGH_BYTES, FIRST_BYTES, Job, admit
 from tensor_round_service.engine.memory import Memory
 
 BUDGET = 32 << 20

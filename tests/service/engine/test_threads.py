@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from tensor_round.contract.progress import Pause
+from tensor_round_service.content.sources import ClientDisconnected
 from tensor_round_service.engine import threads as threads_module
-from tensor_round_service.engine.threads import CallerGone, SlowWork, Threads, Turns, Work
+from tensor_round_service.engine.threads import SlowWork, Threads, Turns, Work
 
 
 class Caller:
@@ -242,7 +243,7 @@ def test_the_first_turn_lasts_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_work_runs_once() -> None:
     work = Work(lambda: 1)
     assert work() == 1
-    with pytest.raises(CallerGone):
+    with pytest.raises(ClientDisconnected):
         work()
 
 
@@ -257,7 +258,7 @@ def test_abandoned_work_keeps_nothing() -> None:
     assert kept() is not None
     work.abandon()
     assert kept() is None
-    with pytest.raises(CallerGone):
+    with pytest.raises(ClientDisconnected):
         work()
 
 
@@ -322,7 +323,7 @@ def test_work_of_a_caller_who_goes_is_not_begun(kind: str) -> None:
         await asyncio.wait_for(caller.noticed.wait(), 30)
         ends.set()
         await first
-        with pytest.raises(CallerGone):
+        with pytest.raises(ClientDisconnected):
             await second
 
     run(main)
@@ -349,7 +350,7 @@ def test_slow_work_ends_when_its_caller_or_the_service_goes(stops: bool) -> None
         if stops:
             task.cancel()
         caller.gone = not stops
-        with pytest.raises(asyncio.CancelledError if stops else CallerGone):
+        with pytest.raises(asyncio.CancelledError if stops else ClientDisconnected):
             await asyncio.wait_for(task, 30)
         assert await asyncio.to_thread(ended.wait, 30)
 
