@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -18,26 +19,9 @@ class SteppedClient:
         self._runner = asyncio.Runner()
         self._client = tr.AsyncClient(*arguments, **options)
 
-    def round(self, *arguments: Any, **options: Any) -> Any:
-        return self._runner.run(self._client.round(*arguments, **options))
-
-    def compare(self, *arguments: Any, **options: Any) -> tr.Differences:
-        return self._runner.run(self._client.compare(*arguments, **options))
-
-    def execute(self, *arguments: Any, **options: Any) -> tr.Output:
-        return self._runner.run(self._client.execute(*arguments, **options))
-
-    def operators(self) -> dict[str, Any]:
-        return self._runner.run(self._client.operators())
-
-    def conformance(self) -> dict[str, Any]:
-        return self._runner.run(self._client.conformance())
-
-    def ready(self) -> bool:
-        return self._runner.run(self._client.ready())
-
-    def close(self) -> None:
-        self._runner.run(self._client.close())
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+        return lambda *arguments, **options: self._runner.run(method(*arguments, **options))
 
     def __enter__(self) -> Self:
         return self

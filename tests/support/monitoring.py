@@ -160,14 +160,6 @@ class Prometheus:
         found: list[dict[str, Any]] = self.get("query", query=expression)["result"]
         return found
 
-    def query_range(
-        self, expression: str, start: float, end: float, step: float
-    ) -> list[dict[str, Any]]:
-        """The series of an expression between two times, in seconds since 1970."""
-        times = {"start": start, "end": end, "step": step}
-        found: list[dict[str, Any]] = self.get("query_range", query=expression, **times)["result"]
-        return found
-
     def __exit__(self, *fault: object) -> None:
         self._process.terminate()
         self._process.wait(30)

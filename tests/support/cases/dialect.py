@@ -100,6 +100,20 @@ class Example:
         return np.array(self.source, kind), np.array(self.result, kind)
 
 
+def by_mode(
+    operator: Callable[[Any], tr.RoundOperator],
+    numbers: dict[Any, tuple[tuple[float, ...], tuple[float, ...]]],
+    dtypes: tuple[str, ...],
+    model: Model,
+) -> dict[str, Example]:
+    """Examples by the mode that each is for; the model has one version."""
+    (version,) = model.versions
+    return {
+        mode: Example(operator(mode), source, result, dtypes, model, version, mode)
+        for mode, (source, result) in numbers.items()
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class DialectCases:
     """All that is expected of one dialect.

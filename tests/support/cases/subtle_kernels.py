@@ -142,7 +142,7 @@ def writes_beyond(x: Array) -> Array:
 
 @dataclass(slots=True)
 class Stateful:
-    """A kernel with memory; made anew for each test."""
+    """A kernel with memory: a test uses a copy."""
 
     kind: str
     calls: int = 0
@@ -161,10 +161,6 @@ class Stateful:
             buffer[:] = y.reshape(-1)
             return buffer.reshape(x.shape)
         return y
-
-
-def stateful(kind: str) -> Callable[[], Kernel]:
-    return lambda: Stateful(kind)
 
 
 def empty_fails(x: Array) -> Array:
@@ -199,15 +195,6 @@ def out_of_nothing(x: Array, out: Array | None = None) -> Array:
     return rounded(x)
 
 
-def halves(x: Array) -> Array:
-    """Twice as wide a register as there are elements: 8 of 16 bits, then 8 of the tail."""
-    y = rounded(x)
-    rest = x.size % 8 if x.dtype.itemsize == 2 and x.ndim == 1 else 0
-    if rest:
-        y[-rest:] = x[-rest:]
-    return y
-
-
 def copy(x: Array) -> Array:
     return x
 
@@ -217,76 +204,70 @@ def zero(x: Array) -> Array:
 
 
 NOT_ROUNDED = "the last 3 of 19 elements are not rounded, and so behind the last multiple of 16"
-#: By kind: what makes the kernel, and the words of the one cause that is found.
-SUBTLE: dict[str, tuple[Callable[[], Kernel], str]] = {
-    "tail-of-16": (lambda: tail(16, copy), NOT_ROUNDED),
+#: By kind: the kernel, and the words of the one cause that is found.
+SUBTLE: dict[str, tuple[Kernel, str]] = {
+    "tail-of-16": (tail(16, copy), NOT_ROUNDED),
     "tail-of-8": (
-        lambda: tail(8, copy),
+        tail(8, copy),
         "the last 3 of 11 elements are not rounded, and so behind the last multiple of 8",
     ),
-    "tail-of-8-zero": (lambda: tail(8, zero), "the last 3 of 11 elements are zero"),
-    "tail-of-4-wrong": (lambda: tail(4, lambda x: -x), "the last 3 of 7 elements are wrong"),
-    "tail-of-64": (lambda: tail(64, copy), "the last 3 of 67 elements are not rounded"),
-    "last-element": (lambda: spoiling(last), "the last of 3 elements is not rounded"),
-    "first-element": (lambda: spoiling(first), "the first of 3 elements is not rounded"),
-    "lane": (lambda: spoiling(lane), "element 7 of each 8 is not rounded"),
+    "tail-of-8-zero": (tail(8, zero), "the last 3 of 11 elements are zero"),
+    "tail-of-4-wrong": (tail(4, lambda x: -x), "the last 3 of 7 elements are wrong"),
+    "tail-of-64": (tail(64, copy), "the last 3 of 67 elements are not rounded"),
+    "last-element": (spoiling(last), "the last of 3 elements is not rounded"),
+    "first-element": (spoiling(first), "the first of 3 elements is not rounded"),
+    "lane": (spoiling(lane), "element 7 of each 8 is not rounded"),
     "odd": (
-        lambda: where(lambda n: n % 2 == 1, copy),
+        where(lambda n: n % 2 == 1, copy),
         "arrays of an odd number of elements are not rounded",
     ),
     "no-multiple-of-8": (
-        lambda: where(lambda n: n % 8 > 0, zero),
+        where(lambda n: n % 8 > 0, zero),
         "arrays whose length is no multiple of 8 are zero",
     ),
-    "short": (
-        lambda: where(lambda n: n < 16, copy),
-        "arrays of fewer than 16 elements are not rounded",
-    ),
-    "one": (lambda: where(lambda n: n == 1, zero), "arrays of one element are zero"),
+    "short": (where(lambda n: n < 16, copy), "arrays of fewer than 16 elements are not rounded"),
+    "one": (where(lambda n: n == 1, zero), "arrays of one element are zero"),
     "long": (
-        lambda: where(lambda n: n > 65535, copy),
+        where(lambda n: n > 65535, copy),
         "arrays of 65,537 elements and more are not rounded",
     ),
     "very-long": (
-        lambda: where(lambda n: n > 1 << 20, copy),
+        where(lambda n: n > 1 << 20, copy),
         "arrays of 1,114,113 elements and more are not rounded",
     ),
     "index-of-16-bits": (
-        lambda: spoiling(behind_65536),
+        spoiling(behind_65536),
         "the elements behind the first 65,536 are not rounded",
     ),
     "fails-below-8": (
-        lambda: fails_below_eight,
+        fails_below_eight,
         "arrays of 1 element and 6 other lengths: IndexError: no whole vector",
     ),
-    "empty-fails": (lambda: empty_fails, "the empty tensor: ValueError: "),
-    "empty-returns": (lambda: empty_returns, "the empty tensor: it returned "),
+    "empty-fails": (empty_fails, "the empty tensor: ValueError: "),
+    "empty-returns": (empty_returns, "the empty tensor: it returned "),
     "unaligned": (
-        lambda: spoiling(unaligned),
+        spoiling(unaligned),
         "wrong in unaligned memory: at addresses that are no multiple of 16",
     ),
     "needs-aligned": (
-        lambda: needs_aligned,
+        needs_aligned,
         "in unaligned memory, at addresses that are no multiple of 32: MemoryError: not aligned",
     ),
-    "strided": (
-        lambda: packed,
-        "wrong for strided input: x[::2], x[::-1], x.T, x[:, :16]",
-    ),
-    "negative-strides": (lambda: negative_strides, "wrong for strided input: x[::-1]"),
+    "strided": (packed, "wrong for strided input: x[::2], x[::-1], x.T, x[:, :16]"),
+    "negative-strides": (negative_strides, "wrong for strided input: x[::-1]"),
     "one-dimension": (
-        lambda: one_dimension,
+        one_dimension,
         "wrong for several dimensions: (64, 64), (64, 19), (1024, 1), ",
     ),
-    "rows-tail": (lambda: rows_tail, "wrong for several dimensions: (64, 19)"),
-    "flat": (lambda: flat, "(2, 4, 8, 16): it returned "),
-    "fortran": (lambda: fortran, "wrong for several dimensions: (64, 64), (64, 19), (4, 16, 16)"),
-    "in-place": (lambda: in_place, "changes its operand"),
-    "clobbers": (lambda: clobbers, "changes its operand"),
-    "writes-beyond": (lambda: writes_beyond, "writes beyond its operand"),
-    "static-buffer": (stateful("static buffer"), "its result is changed by the next call"),
-    "second-call": (stateful("second call"), "differs from call to call: "),
-    "every-third-call": (stateful("every third call"), "differs from call to call"),
-    "into-itself": (lambda: into, "wrong in place, with out=x"),
-    "into-nothing": (lambda: out_of_nothing, "wrong with out=y"),
+    "rows-tail": (rows_tail, "wrong for several dimensions: (64, 19)"),
+    "flat": (flat, "(2, 4, 8, 16): it returned "),
+    "fortran": (fortran, "wrong for several dimensions: (64, 64), (64, 19), (4, 16, 16)"),
+    "in-place": (in_place, "changes its operand"),
+    "clobbers": (clobbers, "changes its operand"),
+    "writes-beyond": (writes_beyond, "writes beyond its operand"),
+    "static-buffer": (Stateful("static buffer"), "its result is changed by the next call"),
+    "second-call": (Stateful("second call"), "differs from call to call: "),
+    "every-third-call": (Stateful("every third call"), "differs from call to call"),
+    "into-itself": (into, "wrong in place, with out=x"),
+    "into-nothing": (out_of_nothing, "wrong with out=y"),
 }

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from support.services.server import Reply, Service
 
 
@@ -30,12 +27,3 @@ def post(service: Service, descriptor: str, payload: bytes | memoryview, **heade
             **fields,
         },
     )
-
-
-def round_bits(
-    service: Service, patterns: npt.NDArray[np.unsignedinteger], dtype: str, rounding: str
-) -> npt.NDArray[np.unsignedinteger]:
-    """These patterns rounded by the service."""
-    reply = post(service, ieee754(dtype, [patterns.size], rounding), patterns.tobytes())
-    assert reply.status == 200, reply.content
-    return np.frombuffer(reply.content, patterns.dtype)

@@ -108,7 +108,7 @@ class NginxService(Service):
             stack.enter_context(self._behind)
             self.process, self.log = self._behind.process, self._behind.log
             self.port = free_port()
-            self.nginx_log = stack.enter_context(nginx(self._configuration(), folder))
+            stack.enter_context(nginx(self._configuration(), folder))
             self._wait_until_ready()
             self._stack = stack.pop_all()
         return self

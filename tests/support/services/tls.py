@@ -1,4 +1,26 @@
-"""The service under TLS, and the certificates of tests/support/services/certificates."""
+r"""The service under TLS, and the certificates of tests/support/services/certificates.
+
+The certificates are for tests alone, and valid for a century; nothing in them is secret. Made by::
+
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 \
+        -subj "/CN=tensor-round tests" -addext "keyUsage=critical,keyCertSign,cRLSign" \
+        -keyout ca.key -out ca.pem
+    printf 'authorityKeyIdentifier=keyid\nsubjectAltName=DNS:localhost\n' > extensions
+    for name in server client; do
+        openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$name" \
+            -keyout key.pem -out request.pem
+        openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -days 36500 \
+            -extfile extensions -out cert.pem
+        cat cert.pem key.pem > $name.pem
+    done
+
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 \
+        -subj "/CN=stranger" -addext "subjectAltName=DNS:localhost" -keyout key.pem -out cert.pem
+    cat cert.pem key.pem > stranger.pem
+    openssl pkcs8 -topk8 -in key.pem -passout pass:secret | cat cert.pem - > encrypted.pem
+
+The CA's key was thrown away.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensor_round as tr
-from support.cases.dialect import ABSENT, INTEGERS, DialectCases, Example, Model, shapes
+from support.cases.dialect import ABSENT, INTEGERS, DialectCases, Model, by_mode, shapes
 from tensor_round.contract.rounding import Rounding
 
 DTYPES = (
@@ -22,6 +22,7 @@ MODEL = Model("array_api_round", "x", "out", "op", {"2021.12": (f"FP32,FP64,{INT
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.ArrayAPIRound
 #: Its rules by example: "the even integer closest", "closest to zero", "not less", "not greater".
+X = (-3.5, -2.25, -1.5, 0, 0.25, 0.5, 0.75, 1.5, 2.5, 7)
 RESULTS: dict[Any, tuple[float, ...]] = {
     "round": (-4, -2, -2, 0, 0, 0, 1, 2, 2, 7),
     "trunc": (-3, -2, -1, 0, 0, 0, 0, 1, 2, 7),
@@ -54,16 +55,7 @@ CASES = DialectCases(
     wrong_words={"array_api:rint": 'got "rint"; array_api takes round, trunc, ceil, floor'},
     spelling="array_api:OP (round, trunc, ceil, floor)",
     model=MODEL,
-    examples={
-        op: Example(
-            tr.ArrayAPIRound(op),
-            (-3.5, -2.25, -1.5, 0, 0.25, 0.5, 0.75, 1.5, 2.5, 7),
-            result,
-            ("float32", "float64"),
-            MODEL,
-            "2021.12",
-            op,
-        )
-        for op, result in RESULTS.items()
-    },
+    examples=by_mode(
+        tr.ArrayAPIRound, {op: (X, y) for op, y in RESULTS.items()}, ("float32", "float64"), MODEL
+    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensor_round as tr
-from support.cases.dialect import ABSENT, FLOATS, MLIR_TYPES, DialectCases, Example, Model, shapes
+from support.cases.dialect import ABSENT, FLOATS, MLIR_TYPES, DialectCases, Model, by_mode, shapes
 from tensor_round.contract.rounding import Rounding
 
 OPS = {
@@ -19,16 +19,16 @@ MODEL = Model("mlir_math", "operand", "result", "op", {"1": (FLOATS, "0-32")})
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.MLIRRound
 #: The operands and results of MLIR's test-expand-math-approx.mlir; it has none for the other three.
+FAR = (
+    (3.8, -3.8, -4.2, -495, 495, 8.5, -8.5, -0.4, -0.0, 0.0, 0.5),
+    (4, -4, -4, -495, 495, 9, -9, -0.0, -0.0, 0.0, 1),
+)
 QUARTERS = tuple(n / 4 for n in range(1, 16))
 EVEN = (0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 4, 4)
 NUMBERS: dict[Any, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "math.roundeven": (
         (*QUARTERS, *(-x for x in QUARTERS), -0.0, 0.0),
         (*EVEN, *(-float(y) for y in EVEN), -0.0, 0.0),
-    ),
-    "math.round": (
-        (3.8, -3.8, -4.2, -495, 495, 8.5, -8.5, -0.4, -0.0, 0.0, 0.5),
-        (4, -4, -4, -495, 495, 9, -9, -0.0, -0.0, 0.0, 1),
     ),
     "math.trunc": ((-3.5, -2.25, -0.25, 0.75, 1.5, 7), (-3, -2, -0.0, 0, 1, 7)),
     "math.ceil": ((-3.5, -2.25, -0.25, 0.75, 1.5, 7), (-3, -2, -0.0, 1, 2, 7)),
@@ -78,17 +78,12 @@ CASES = DialectCases(
     spelling="mlir:OP (math.roundeven, math.round, math.trunc, math.ceil, math.floor)",
     model=MODEL,
     examples={
-        op: Example(
-            tr.MLIRRound(op),
-            source,
-            result,
-            ("float16", "float32", "float64")
-            if op == "math.round"
-            else ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn"),
+        **by_mode(tr.MLIRRound, {"math.round": FAR}, ("float16", "float32", "float64"), MODEL),
+        **by_mode(
+            tr.MLIRRound,
+            NUMBERS,
+            ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn"),
             MODEL,
-            "1",
-            op,
-        )
-        for op, (source, result) in NUMBERS.items()
+        ),
     },
 )

@@ -12,6 +12,7 @@ from support.cases.dialect import (
     DialectCases,
     Example,
     Model,
+    by_mode,
     shapes,
     spelled,
 )
@@ -27,6 +28,7 @@ MODES = {"half_to_even": Rounding.TIES_TO_EVEN, "half_away_from_zero": Rounding.
 MODEL = Model("openvino_round", "X", "Y", "mode", {"5": (f"{FLOATS},{INTEGERS}", "0-32")})
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.OpenVINORound
+X = (-4.5, -1.9, -1.5, 0.5, 0.9, 1.5, 2.3, 2.5)
 RESULTS: dict[Any, tuple[float, ...]] = {
     "half_to_even": (-4, -2, -2, 0, 1, 2, 2, 2),
     "half_away_from_zero": (-5, -2, -2, 1, 1, 2, 2, 3),
@@ -93,27 +95,15 @@ CASES = DialectCases(
     spelling="openvino or openvino:MODE (half_to_even, half_away_from_zero)",
     model=MODEL,
     examples={
+        **by_mode(
+            tr.OpenVINORound,
+            {mode: (X, y) for mode, y in RESULTS.items()},
+            ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn"),
+            MODEL,
+        ),
         **{
-            f"Round-5, {mode}": Example(
-                tr.OpenVINORound(mode=mode),
-                (-4.5, -1.9, -1.5, 0.5, 0.9, 1.5, 2.3, 2.5),
-                result,
-                ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn"),
-                MODEL,
-                "5",
-                mode,
-            )
-            for mode, result in RESULTS.items()
-        },
-        **{
-            f"Round-5, {mode}, i64": Example(
-                tr.OpenVINORound(mode=mode),
-                (0x4000000000000001,),
-                (0x4000000000000001,),
-                ("int64", "uint64"),
-                MODEL,
-                "5",
-                mode,
+            f"{mode}, an integer": Example(
+                ANY(mode), (2**62 + 1,), (2**62 + 1,), ("int64", "uint64"), MODEL, "5", mode
             )
             for mode in RESULTS
         },

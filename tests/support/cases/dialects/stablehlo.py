@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensor_round as tr
-from support.cases.dialect import ABSENT, FLOATS, MLIR_TYPES, DialectCases, Example, Model
+from support.cases.dialect import ABSENT, FLOATS, MLIR_TYPES, DialectCases, Model, by_mode
 from tensor_round.contract.rounding import Rounding
 
 OPS = {"round_nearest_even": Rounding.TIES_TO_EVEN, "round_nearest_afz": Rounding.TIES_TO_AWAY}
@@ -45,6 +45,7 @@ MODEL = Model("stablehlo_round_nearest", "operand", "result", "op", {"1": (FLOAT
 #: Called as by someone whom no type checker stops.
 ANY: Any = tr.StableHLORound
 #: The example that both of its operations have.
+X = (-2.5, 0.4, 0.5, 0.6, 2.5)
 RESULTS: dict[Any, tuple[float, ...]] = {
     "round_nearest_even": (-2, 0, 0, 1, 2),
     "round_nearest_afz": (-3, 0, 1, 1, 3),
@@ -87,16 +88,10 @@ CASES = DialectCases(
     },
     spelling="stablehlo:OP (round_nearest_even, round_nearest_afz)",
     model=MODEL,
-    examples={
-        op: Example(
-            tr.StableHLORound(op),
-            (-2.5, 0.4, 0.5, 0.6, 2.5),
-            result,
-            tuple(MLIR_TYPES.values()),
-            MODEL,
-            "1",
-            op,
-        )
-        for op, result in RESULTS.items()
-    },
+    examples=by_mode(
+        tr.StableHLORound,
+        {op: (X, y) for op, y in RESULTS.items()},
+        tuple(MLIR_TYPES.values()),
+        MODEL,
+    ),
 )
