@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import Any, get_args
 
 import ml_dtypes
 import numpy as np
@@ -14,10 +14,11 @@ from tensor_round.contract.dtypes import (
     BY_OIP,
     DTYPES,
     DType,
+    DTypeName,
     dtype_name,
     from_numpy,
 )
-from tensor_round.contract.rounding import Rounding
+from tensor_round.contract.rounding import Rounding, RoundingName
 
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
 
@@ -30,25 +31,21 @@ def test_the_fourteen_types_have_their_canonical_names() -> None:
 
 
 @each_dtype
-def test_a_name_is_that_of_the_numpy_type(dtype: DType) -> None:
+def test_a_row_is_its_format_in_numpy(dtype: DType) -> None:
     assert dtype.numpy.name == dtype.name
     assert dtype.numpy.byteorder in "<=|", "little-endian on the wire"
-
-
-@each_dtype
-def test_bits_are_unsigned_and_of_the_same_width(dtype: DType) -> None:
     assert dtype.bits.kind == "u"
     assert dtype.bits.itemsize == dtype.itemsize == dtype.numpy.itemsize
-
-
-@each_dtype
-def test_kind_and_fraction_bits_are_the_formats(dtype: DType) -> None:
     if dtype.is_float:
-        assert dtype.mantissa_bits == ml_dtypes.finfo(dtype.numpy).nmant
         assert dtype.kind == "float"
+        assert dtype.mantissa_bits == ml_dtypes.finfo(dtype.numpy).nmant
+        infinity, largest = np.array([np.inf, 2.0**dtype.mantissa_bits]).astype(dtype.numpy)
+        assert dtype.has_infinity == bool(np.isinf(infinity))
+        # From there on, all numbers are integers: it is the largest that rounding makes.
+        assert np.isfinite(largest)
     else:
-        assert dtype.mantissa_bits == 0
         assert dtype.kind == {"i": "signed", "u": "unsigned"}[dtype.numpy.kind]
+        assert (dtype.mantissa_bits, dtype.has_infinity) == (0, False)
 
 
 # exponent bits, bias, the patterns of the exponent field and of the sign (IEEE 754-2019, 3.4; OCP)
@@ -79,14 +76,6 @@ def test_a_type_is_named_by_numpy_in_either_order_and_told() -> None:
 
 
 @each_dtype
-def test_infinity_is_the_formats(dtype: DType) -> None:
-    if dtype.is_float:
-        assert dtype.has_infinity == bool(np.isinf(np.array([np.inf]).astype(dtype.numpy)[0]))
-    else:
-        assert not dtype.has_infinity
-
-
-@each_dtype
 def test_the_code_in_npy_files_is_numpys(dtype: DType) -> None:
     file = io.BytesIO()
     np.save(file, np.zeros(1, dtype.numpy))
@@ -97,13 +86,6 @@ def test_the_code_in_npy_files_is_numpys(dtype: DType) -> None:
     except TypeError:
         read = None  # NumPy does not read what it writes of float8_e5m2
     assert dtype.is_named_by_npy == (read == dtype.numpy)
-
-
-@each_dtype
-def test_each_number_rounds_to_a_number(dtype: DType) -> None:
-    if dtype.is_float:
-        # From here on, all numbers are integers: it is the largest that rounding makes.
-        assert np.isfinite(np.array([2.0**dtype.mantissa_bits]).astype(dtype.numpy)[0])
 
 
 def test_a_type_that_is_not_closed_under_rounding_is_refused() -> None:
@@ -133,20 +115,16 @@ def test_other_types_are_not_mistaken_for_ours(foreign: Any) -> None:
 
 
 def test_the_inference_protocol_has_a_name_for_all_but_fp8() -> None:
-    assert set(DTYPES) - set(BY_OIP.values()) == {
-        BY_NAME["float8_e4m3fn"],
-        BY_NAME["float8_e5m2"],
-    }
-    assert [BY_OIP[name].name for name in ("BF16", "FP64", "FP16")] == [
-        "bfloat16",
-        "float64",
-        "float16",
-    ]
+    unnamed = {BY_NAME["float8_e4m3fn"], BY_NAME["float8_e5m2"]}
+    assert set(DTYPES) - set(BY_OIP.values()) == unnamed
+    names = [BY_OIP[name].name for name in ("BF16", "FP64", "FP16")]
+    assert names == ["bfloat16", "float64", "float16"]
+    assert len(BY_NAME) == len(DTYPES) == len(BY_OIP) + len(unnamed)
 
 
-def test_no_name_stands_for_two_types() -> None:
-    assert len(BY_NAME) == len(DTYPES)
-    assert len(set(BY_OIP.values())) == len(BY_OIP)
+def test_literals_for_type_checkers_are_the_tables() -> None:
+    assert set(get_args(DTypeName)) == BY_NAME.keys()
+    assert set(get_args(RoundingName)) == {rounding.value for rounding in Rounding}
 
 
 def test_a_direction_prints_as_its_wire_name() -> None:

@@ -64,11 +64,8 @@ def test_a_request_says_all_that_the_service_must_know() -> None:
     assert headers[b"Want-Content-Digest"] == b"sha-256=1"
     assert headers[b"X-Request-ID"].decode() == request.id
     assert native.SANE_REQUEST_ID.fullmatch(request.id.encode())
-
-
-def test_without_digest_none_is_made() -> None:
-    names = {name for name, _ in tensor_request(PREPARED, memoryview(BODY), digest=False).headers}
-    assert not names & {b"Content-Digest", b"Want-Content-Digest"}
+    unverified = {name for name, _ in tensor_request(PREPARED, request.body, digest=False).headers}
+    assert headers.keys() - unverified == {b"Content-Digest", b"Want-Content-Digest"}
 
 
 def test_ids_differ() -> None:
@@ -81,21 +78,11 @@ def test_an_answer_lands_however_it_comes_in(piece: int, digest: bool) -> None:
     assert answered({}, BODY, piece, digest=digest) == BODY
 
 
-@pytest.mark.parametrize(
-    "stated",
-    [
-        '{"byte_length": 12, "strides": [1], "shape": [3], "dtype": "float32"}',
-        '{"dtype":"float32","shape":[3],"strides":[1],"byte_length":12}',
-    ],
-    ids=["another-hand", "ours"],
-)
-@pytest.mark.parametrize("type", ["application/octet-stream", "Application/Octet-Stream; v=1"])
-def test_one_layout_in_other_words_is_the_same(stated: str, type: str) -> None:
-    assert answered({"output-descriptor": stated, "content-type": type}, BODY) == BODY
-
-
-def test_a_plan_states_its_answer_as_the_service_does() -> None:
+def test_one_layout_in_other_words_is_the_same() -> None:
     assert PREPARED.output_descriptor == HEADERS["output-descriptor"]
+    stated = '{"byte_length": 12, "strides": [1], "shape": [3], "dtype": "float32"}'
+    type = "Application/Octet-Stream; v=1"
+    assert answered({"output-descriptor": stated, "content-type": type}, BODY) == BODY
 
 
 @pytest.mark.parametrize("piece", [1, 1 << 16])
