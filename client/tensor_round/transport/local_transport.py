@@ -87,16 +87,17 @@ class LocalTransport(Transport):
                     "content-type": native.OCTET_STREAM,
                     "output-descriptor": native.output_descriptor(call.output).decode(),
                 }
-                return LocalResponse(fields, _Tensor(engine, call, request.body, run).receive)
+                receive = partial(_receive_tensor, engine, call, request.body, run)
+                return LocalResponse(fields, receive)
             make_document = partial(engine.compare, call, request.body)
         document: dict[str, Any] = {}
         await run(lambda: document.update(make_document()), _PIECE_BYTES)
         text = strictjson.dumps(document)
 
-        async def receive(reader: ResponseReader[Any], deadline: Deadline) -> None:
+        async def receive_text(reader: ResponseReader[Any], deadline: Deadline) -> None:
             copy_into(reader, text)
 
-        return LocalResponse({"content-type": native.JSON}, receive)
+        return LocalResponse({"content-type": native.JSON}, receive_text)
 
     async def close(self) -> None:
         """Do nothing: the engine belongs to the process."""
@@ -123,36 +124,30 @@ class LocalResponse:
 _Run = Callable[[Callable[[], None], int], Awaitable[None]]
 
 
-class _Tensor:
-    def __init__(self, engine: Engine, call: RoundCall, payload: memoryview, run: _Run) -> None:
-        self._engine = engine
-        self._call = call
-        self._payload = payload
-        self._run = run
-
-    async def receive(self, reader: ResponseReader[Any], deadline: Deadline) -> None:
-        call = self._call
-        if call.is_in_place:
-            await self._receive_run(reader, deadline)
-            return
-        round_all = partial(self._engine.round_all, call, self._payload, partial(copy_into, reader))
-        await self._run(round_all, call.nbytes)
-
-    async def _receive_run(self, reader: ResponseReader[Any], deadline: Deadline) -> None:
-        """Round the elements into the reader's buffers; the padding behind them is zeros."""
-        layout = self._call.input
-        end, done = layout.element_bytes, 0
-        while done < end:
-            deadline.remaining()
-            buffer = reader.get_buffer()
-            # The buffers of sinks hold whole elements.
-            count = min(len(buffer), end - done, _PIECE_BYTES)
-            source = self._payload[done : done + count]
-            work = partial(self._engine.round_run, self._call, source, buffer[:count])
-            await self._run(work, count)
-            reader.advance(count)
-            done += count
-        copy_into(reader, bytes(layout.byte_length - end))
+async def _receive_tensor(
+    engine: Engine,
+    call: RoundCall,
+    payload: memoryview,
+    run: _Run,
+    reader: ResponseReader[Any],
+    deadline: Deadline,
+) -> None:
+    """Round into the reader: piece by piece into its buffers, if both layouts are alike."""
+    if not call.is_in_place:
+        round_all = partial(engine.round_all, call, payload, partial(copy_into, reader))
+        await run(round_all, call.nbytes)
+        return
+    end, done = call.input.element_bytes, 0
+    while done < end:
+        deadline.remaining()
+        buffer = reader.get_buffer()
+        # The buffers of sinks hold whole elements.
+        count = min(len(buffer), end - done, _PIECE_BYTES)
+        source = payload[done : done + count]
+        await run(partial(engine.round_run, call, source, buffer[:count]), count)
+        reader.advance(count)
+        done += count
+    copy_into(reader, bytes(call.input.byte_length - end))  # the padding behind the elements
 
 
 async def _run_here(work: Callable[[], None], nbytes: int) -> None:

@@ -17,34 +17,21 @@ from .model import OperatorDescriptor
 from .operator import ANY_SHAPE, RoundOperator
 from .registry import DIALECTS
 
+#: The dialects whose operators have a form as one word, and their accepted forms.
+_SPELLED = {
+    name: tuple(dialect.words.spellings(name))
+    for name, dialect in DIALECTS.items()
+    if dialect.words is not None
+}
 #: The accepted texts, for help and error messages.
-SPELLINGS = "; ".join(
-    (
-        ", ".join(Rounding),
-        *(
-            " or ".join(dialect.words.spellings(dialect.name))
-            for dialect in DIALECTS.values()
-            if dialect.words is not None
-        ),
-    )
-)
-
+SPELLINGS = "; ".join((", ".join(Rounding), *map(" or ".join, _SPELLED.values())))
 #: The same without the values of attributes, for error messages.
-_SHORT_SPELLINGS = (
-    *Rounding,
-    *(
-        next(dialect.words.spellings(dialect.name)).partition(" ")[0]
-        for dialect in DIALECTS.values()
-        if dialect.words is not None
-    ),
-)
-
+_SHORT_SPELLINGS = (*Rounding, *(forms[0].partition(" ")[0] for forms in _SPELLED.values()))
 #: The operators of the other dialects in each of their modes, as ``compare`` lists them.
 WORDS = tuple(
     word
-    for name, dialect in DIALECTS.items()
-    if dialect.words is not None
-    for word in ([f"{name}:{mode}" for mode in dialect.modes] or [name])
+    for name in _SPELLED
+    for word in ([f"{name}:{mode}" for mode in DIALECTS[name].modes] or [name])
 )
 
 _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
@@ -69,10 +56,9 @@ def operator_from_text(text: str, loc: tuple[str, ...] = ("operator",)) -> Round
 
 def _rule(text: str, dialect: str) -> str:
     """What is wrong with a text, what was probably meant, and what is allowed."""
-    if dialect in DIALECTS and (words := DIALECTS[dialect].words):
-        return f"got {shown(text)}; write {' or '.join(words.spellings(dialect))}"
-    names = (*Rounding, *(word.partition(":")[0] for word in WORDS), *WORDS)
-    return not_accepted(text, names, listed=_SHORT_SPELLINGS)
+    if dialect in _SPELLED:
+        return f"got {shown(text)}; write {' or '.join(_SPELLED[dialect])}"
+    return not_accepted(text, (*Rounding, *_SPELLED, *WORDS), listed=_SHORT_SPELLINGS)
 
 
 def operators_on(dtype: str, shape: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
