@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.grpc_messages import theirs
-from support.http.grpc_client import SERVICE, framed, infer_request
+from support.http.grpc_client import SERVICE, framed, infer_request, theirs
 from support.http.inference_form import binary, document
 from support.services.server import Service
 from support.services.tls import TlsService

@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.grpc_messages import theirs
+from support.http.grpc_client import theirs
 from tensor_round.contract.errors import InvalidDescriptor
 from tensor_round_service.grpc.messages import find_tensor, read_request, response_head
 from tensor_round_service.grpc.protobuf import varint

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.grpc_messages import FILES, theirs
+from support.http.grpc_client import FILES, theirs
 from tensor_round_service.grpc.messages import SCHEMA
 from tensor_round_service.grpc.protobuf import (
     CutOff,

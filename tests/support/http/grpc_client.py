@@ -1,10 +1,10 @@
-"""gRPC by the packages h2 and protobuf, which share nothing with the service."""
+"""gRPC by the packages h2 and protobuf, which share nothing with the service but descriptors."""
 
 from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping, MutableSequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +14,48 @@ import h2.config
 import h2.connection
 import h2.events
 import numpy as np
-from google.protobuf import message
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
-from support.grpc_messages import theirs
 from support.http.http2_frames import split
 from support.services.server import Service
 from tensor_round_service.grpc.http2.frames import Kind
+from tensor_round_service.grpc.messages import DESCRIPTORS
+
+FILES = descriptor_pb2.FileDescriptorSet.FromString(DESCRIPTORS)
+_POOL = descriptor_pool.DescriptorPool()
+for _file in FILES.file:
+    _POOL.Add(_file)
+
+
+def theirs(name: str) -> Any:
+    """The class of a message, by its full name, which begins with a dot."""
+    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(name[1:]))
+
+
+def plain(told: message.Message) -> dict[str, Any]:
+    """The members of a message as plain values, also those that have their default.
+
+    Not those of a choice that are not chosen, nor messages that are missing.
+    """
+    return {
+        each.name: _named(each, getattr(told, each.name))
+        for each in told.DESCRIPTOR.fields
+        if not each.has_presence or told.HasField(each.name)
+    }
+
+
+def _named(field: Any, value: Any) -> Any:
+    """A member's value; of an enumeration its name."""
+    match value:
+        case MutableMapping():
+            values = field.message_type.fields_by_name["value"]
+            return {key: _named(values, item) for key, item in value.items()}
+        case MutableSequence():
+            return [_named(field, item) for item in value]
+        case message.Message():
+            return plain(value)
+    return field.enum_type.values_by_number[value].name if field.enum_type else value
+
 
 SERVICE = "inference.GRPCInferenceService"
 #: The typed contents of each type; a type that is none has a float's.

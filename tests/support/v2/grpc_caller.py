@@ -8,8 +8,7 @@ from typing import Any
 
 from google.protobuf import message
 
-from support.grpc_messages import plain
-from support.http.grpc_client import Answer, connected, framed, infer_request, made
+from support.http.grpc_client import Answer, connected, framed, infer_request, made, plain
 
 from .callers import Caller, Outcome, Unfinished
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.grpc_messages import FILES
-from support.http.grpc_client import Client, framed, made
+from support.http.grpc_client import FILES, Client, framed, made
 from tensor_round_service.grpc.health import NAME as HEALTH
 
 CHECK, LIST, WATCH = (f"/{HEALTH}/{method}" for method in ("Check", "List", "Watch"))
