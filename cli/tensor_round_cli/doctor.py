@@ -79,7 +79,7 @@ class Report:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether no finding is a fault."""
+        """Whether no finding is an error."""
         return all(finding.level is not Level.FAULT for finding in self.findings)
 
     def as_data(self) -> dict[str, Any]:

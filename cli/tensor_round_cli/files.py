@@ -1,4 +1,4 @@
-"""The files on a command line; a fault in one is a usage error that names the file."""
+"""The files on a command line; an error in one is a usage error that names the file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _usage_errors(source: str, name: str) -> Iterator[None]:
         raise typer.BadParameter(f"{source}: {error}", param_hint="--dtype") from None
     except MalformedNpy as error:
         why = error.detail.replace("the body is", "the file is", 1)
-        why = why.replace("the body", "this is no .npy file: it", 1)
+        why = why.replace("the body", "this is not a .npy file: it", 1)
         if (kind := _OTHERS.get(PurePath(source).suffix.lower())) is not None:
             what, call = kind
             why = f"this is {what}, not a .npy file: numpy.save('in.npy', {call}) converts it"

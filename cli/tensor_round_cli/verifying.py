@@ -123,7 +123,7 @@ def verify_runtime(
     ] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(help="A report of --json; only differences from its faults are failures."),
+        typer.Option(help="An earlier report of --json; only differences from it fail."),
     ] = None,
     junit: Annotated[
         Path | None,
@@ -225,7 +225,7 @@ def _summary(report: Report, found: Complaints, baseline: Path | None) -> str:
     tried = sum(verdict.tried for verdict in report.verdicts)
     wrong = sum(verdict.wrong for verdict in report.verdicts)
     calls = sum(len(verdict.calls) for verdict in report.verdicts)
-    of_calls = f", {calls} {'fault' if calls == 1 else 'faults'} of calls" if calls else ""
+    of_calls = f", {calls} call {'error' if calls == 1 else 'errors'}" if calls else ""
     if report.right:
         nans = told(verdict.nans for verdict in report.verdicts if verdict.nans)
         verdict = f"every number is right; {nans}" if nans else "right"

@@ -1,4 +1,4 @@
-"""The gate of all requests, whatever carries them: it checks, counts, logs and traces them."""
+"""The gate of all requests: it checks, counts, logs and traces them."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_a_baseline_knows_causes() -> None:
         "not in the baseline: changes its operand"
     ]
     assert list(complaints(right, Baseline.of(wrong)).values()) == [
-        "mended: changes its operand; make the baseline anew"
+        "fixed: changes its operand; write a new baseline"
     ]
     data = right.as_data()
     del data["verdicts"][0]["calls"]  # of a report from before causes were told

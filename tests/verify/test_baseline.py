@@ -72,12 +72,12 @@ def test_a_report_is_its_own_baseline(tmp_path: Path) -> None:
             lambda: report(0x4100, 0x4500, 0x4900, 0x4D00),
             "worse than the baseline, which has 3 wrong",
         ),
-        (lambda: report(0x4100), "mended in part: 3 wrong in the baseline, now 1 of 65,536 wrong"),
-        (report, "mended: 3 wrong in the baseline, none now; make the baseline anew"),
-        (lambda: report(0x4100, 0x4500, 0x4901), "other faults than the baseline's, as many"),
+        (lambda: report(0x4100), "partly fixed: 3 wrong in the baseline, now 1 of 65,536 wrong"),
+        (report, "fixed: 3 wrong in the baseline, none now; write a new baseline"),
+        (lambda: report(0x4100, 0x4500, 0x4901), "other errors than in the baseline, as many"),
         (
             lambda: report(0x4100, 0x4500, 0x4900, got=0),
-            "other faults than the baseline's, as many",
+            "other errors than in the baseline, as many",
         ),
     ],
     ids=["more", "fewer", "none", "elsewhere", "other-results"],
@@ -197,4 +197,4 @@ def test_known_faults_do_not_fail_in_junit() -> None:
     suite = ElementTree.fromstring(junit_xml(three(), {})).find("testsuite")
     assert suite is not None
     assert suite.get("failures") == "0"
-    assert "known faults:\nx 2.5" in (suite.findtext("testcase/system-out") or "")
+    assert "known errors:\nx 2.5" in (suite.findtext("testcase/system-out") or "")

@@ -183,9 +183,9 @@ def test_no_verdict(model: Path, name: str, inputs: Inputs, runtimes: list[Any],
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "is no .npz or .npy file of numbers"),
-        (b"PK\x03\x04 cut", "is no .npz or .npy file of numbers"),
-        (b"\x80\x04", "is no .npz or .npy file of numbers"),
+        (b"", "is not a .npz or .npy file of numbers"),
+        (b"PK\x03\x04 cut", "is not a .npz or .npy file of numbers"),
+        (b"\x80\x04", "is not a .npz or .npy file of numbers"),
         (None, "cannot be read: No such file"),
     ],
     ids=["empty", "cut", "pickle", "missing"],

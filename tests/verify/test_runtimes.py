@@ -96,7 +96,7 @@ def test_a_program_without_a_type_says_what_it_was_fed() -> None:
         ),
         ("numpy:1", "numpy has no argument"),
         ("cmd:", "cmd needs PROGRAM: write cmd:PROGRAM"),
-        ("cmd:'", "is no command line: No closing quotation"),
+        ("cmd:'", "is not a command line: No closing quotation"),
         ("cmd:/no/such/program", "cannot be run: No such file or directory"),
         ("python:json", "write python:module:function"),
         ("python:no_such_module:f", "no_such_module cannot be imported: ModuleNotFoundError"),

@@ -1,4 +1,4 @@
-"""Verification of other runtimes: test patterns, an integer reference, and named faults.
+"""Verification of other runtimes: test patterns, an integer reference, and named wrong rules.
 
 ::
 

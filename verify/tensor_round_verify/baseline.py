@@ -111,12 +111,12 @@ def _complaint(verdict: Verdict, known: Known | None) -> str | None:
     if known.digest == verdict.digest:
         return _complaint_of_calls(verdict, known)
     if not verdict.wrong:
-        return f"mended: {known.wrong:,} wrong in the baseline, none now; make the baseline anew"
+        return f"fixed: {known.wrong:,} wrong in the baseline, none now; write a new baseline"
     if verdict.wrong < known.wrong:
-        return f"mended in part: {known.wrong:,} wrong in the baseline, now {verdict.sentence}"
+        return f"partly fixed: {known.wrong:,} wrong in the baseline, now {verdict.sentence}"
     if verdict.wrong > known.wrong:
         return f"worse than the baseline, which has {known.wrong:,} wrong: {verdict.sentence}"
-    return f"other faults than the baseline's, as many: {verdict.sentence}"
+    return f"other errors than in the baseline, as many: {verdict.sentence}"
 
 
 def _complaint_of_calls(verdict: Verdict, known: Known) -> str | None:
@@ -124,5 +124,5 @@ def _complaint_of_calls(verdict: Verdict, known: Known) -> str | None:
     if new := [cause for cause in causes if cause not in known.calls]:
         return f"not in the baseline: {'; '.join(new)}"
     if mended := [cause for cause in known.calls if cause not in causes]:
-        return f"mended: {'; '.join(mended)}; make the baseline anew"
+        return f"fixed: {'; '.join(mended)}; write a new baseline"
     return None

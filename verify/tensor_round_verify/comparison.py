@@ -154,7 +154,8 @@ def compare(a: Any, b: object = None, *, progress: Progress = False) -> Differen
     bytes done and in total.
 
     Raises :class:`InvalidDescriptor` for a dtype or rank that no operator accepts, and
-    :class:`InvalidArgument` for a value that is no array, or arrays of different shape or dtype.
+    :class:`InvalidArgument` for a value that is not an array, or arrays of different shape or
+    dtype.
     """
     first = read_array(a, "a")
     shape = first.array.shape

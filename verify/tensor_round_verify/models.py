@@ -63,7 +63,7 @@ def _direction(name: str, rounding: str, source: str) -> Model:
     return Model(
         name,
         "formula",
-        f"rounds {rounding}, whatever is asked for",
+        f"always rounds {rounding}",
         source,
         faulty.direction(rounding),
         lambda dtype, asked: dtype in FLOATS and asked != rounding,

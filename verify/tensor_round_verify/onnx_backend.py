@@ -75,7 +75,7 @@ class OnnxBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Only the CPU: tensors are exchanged in host memory, whatever device the service uses."""
+        """Only the CPU: tensors are exchanged in host memory."""
         return bool(Device(device).type == DeviceType.CPU)
 
 

@@ -273,7 +273,7 @@ class Report:
 
     @property
     def right(self) -> bool:
-        """Whether every result is right to the bit, but for NaNs' bits that are only told."""
+        """Whether every result is right to the bit, but for NaNs' bits that are only reported."""
         return all(verdict.right for verdict in self.verdicts)
 
     def check(self) -> None:
@@ -340,7 +340,7 @@ def junit_xml(report: Report, complaints: Complaints) -> bytes:
         elif pair in reasons:
             SubElement(case, "skipped", message=f"not supported: {reasons[pair]}")
         elif examples[pair]:
-            SubElement(case, "system-out").text = f"known faults:\n{examples[pair]}"
+            SubElement(case, "system-out").text = f"known errors:\n{examples[pair]}"
     suites = Element("testsuites")
     suites.append(suite)
     indent(suites)

@@ -96,7 +96,7 @@ class Client(BaseClient):
     ``ssl.SSLContext``; False turns verification off. ``cert`` is the client's own certificate: a
     file, or a pair with its key.
 
-    ``timeout`` limits a whole call in seconds, tiles and retries included; None is no limit.
+    ``timeout`` limits a whole call in seconds, tiles and retries included; None means no limit.
     ``retries`` is the number of times that a request (each tile is one) is sent again after a
     connection error, a response cut short, or a busy service (408, 429, 502, 503, 504; its
     Retry-After is respected). After a first answer, the client waits for a service that refuses

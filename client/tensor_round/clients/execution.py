@@ -107,7 +107,7 @@ def read_descriptor(descriptor: AnyDescriptor) -> tuple[Descriptor, PreparedDesc
     """A caller's descriptor as a model, and as a prepared descriptor.
 
     Raises :class:`InvalidDescriptor` with every fault, :class:`MalformedJSON`, and
-    :class:`InvalidArgumentType` for a value that is no descriptor.
+    :class:`InvalidArgumentType` for a value that is not a descriptor.
     """
     if isinstance(descriptor, str):
         # An unpaired surrogate becomes malformed UTF-8, which is refused later.

@@ -113,7 +113,7 @@ class DeadlineExceeded(TensorRoundError):
 
 
 class ProtocolViolation(TensorRoundError):
-    """The response is not one of a correct service: a fault of the server, or of a proxy."""
+    """The server or a proxy sent a response that no correct service sends."""
 
 
 class CannotVerify(TensorRoundError):
@@ -126,11 +126,11 @@ class CannotVerify(TensorRoundError):
 
 
 class InvalidArgument(TensorRoundError, ValueError):
-    """An argument is wrong: ``x`` is no array, for example, or ``out`` does not fit."""
+    """An argument is wrong: ``x`` is not an array, for example, or ``out`` does not fit."""
 
 
 class InvalidArgumentType(InvalidArgument, TypeError):
-    """An argument has the wrong type, as in ``timeout="5"``, or is no array."""
+    """An argument has the wrong type, as in ``timeout="5"``, or is not an array."""
 
 
 class RequestRefused(TensorRoundError):
@@ -273,7 +273,7 @@ class UnsupportedMediaType(RequestRefused):
 
 
 class UnsupportedEncoding(RequestRefused):
-    """The Content-Encoding is none of identity, gzip and deflate."""
+    """The Content-Encoding is not identity, gzip or deflate."""
 
     status = 415
     code = "unsupported_encoding"

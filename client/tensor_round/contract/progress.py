@@ -64,7 +64,7 @@ def counted(
 def _bar(total: int, doing: str, done: int) -> Iterator[ProgressCallback]:
     """A line on stderr, drawn again ten times a second at most, and once at the end.
 
-    Where stderr is no terminal, in a log, each drawing is a separate line, every ten seconds.
+    Where stderr is not a terminal, in a log, each drawing is a separate line, every ten seconds.
     """
     is_terminal = sys.stderr.isatty()
     start, end = ("\r", "  ") if is_terminal else ("", "\n")

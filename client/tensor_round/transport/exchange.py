@@ -197,9 +197,11 @@ class DocumentReader:
         try:
             value = strictjson.loads(self._text, max_depth=MAX_DOCUMENT_DEPTH)
         except MalformedJSON as error:
-            raise ProtocolViolation(f"the response is no JSON document: {error.detail}") from None
+            raise ProtocolViolation(
+                f"the response is not a JSON document: {error.detail}"
+            ) from None
         if not isinstance(value, dict):
-            raise ProtocolViolation("the response is no JSON document: it must be an object")
+            raise ProtocolViolation("the response is not a JSON document: it must be an object")
         return value
 
 

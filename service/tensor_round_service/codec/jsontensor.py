@@ -138,7 +138,7 @@ def longest_number(dtype: DType) -> int:
 
 
 def _wrong_type(leaves: list[Any], dtype: DType, pause: Pause) -> tuple[int, str] | None:
-    """The first leaf that is no number of the dtype's kind: its index, and the broken rule."""
+    """The first leaf that is not a number of the dtype's kind: its index, and the broken rule."""
     if not nesting.types(leaves, pause) - {bytes}:
         return None
     allowed = SPECIALS if dtype.is_float else frozenset()
@@ -240,7 +240,7 @@ def _limits(dtype: DType) -> tuple[int, int]:
 
 
 def _leading_integers(texts: Sequence[bytes], dtype: DType, pause: Pause) -> npt.NDArray[Any]:
-    """The values of JSON numbers, up to the first that is no integer of the dtype.
+    """The values of JSON numbers, up to the first that is not an integer of the dtype.
 
     If the result is shorter than ``texts``, its length is the index of the wrong number, and its
     values are undefined. ``1`` is an integer; ``1.0`` and ``1e0`` are not.

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from tensor_round.contract.errors import DigestMismatch, MalformedEncoding, UnsupportedEncoding
 from tensor_round.contract.progress import Pause, no_pause
+from tensor_round.contract.quoting import shown
 
 from .sources import PIECE_BYTES, ByteSource, Parts, Progress
 
@@ -189,7 +190,7 @@ def decoder_for(coding: str) -> Decoder | None:
     window = WINDOWS.get(name)
     if window is None:
         raise UnsupportedEncoding(
-            f"Content-Encoding must be identity, gzip or deflate, got {coding[:40]!a}"
+            f"Content-Encoding must be identity, gzip or deflate, got {shown(coding)}"
         )
     return Decoder(window)
 

@@ -27,7 +27,7 @@ _MAX_DEPTH = 32
 
 
 class Malformed(ValueError):
-    """The bytes are no message of this type."""
+    """The bytes are not a message of this type."""
 
 
 class CutOff(Malformed):

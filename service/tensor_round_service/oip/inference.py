@@ -1,4 +1,4 @@
-"""Inferences, whatever brings the request and takes the response: planned, received, executed."""
+"""Inferences, by HTTP and gRPC: planned, received, executed."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class RegisteredMemory:
         self._registry = registry
 
     def unregister(self, name: str | None = None) -> None:
-        """Remove a registration, or all; a name that is not registered is no error."""
+        """Remove a registration, or all; a name that is not registered is not an error."""
         with self._registry.edit() as regions:
             if name is None:
                 regions.clear()

@@ -24,7 +24,7 @@ from .schemas import INTEGER, Schema, ref
 _DETAILS = {
     "missing_descriptor": "the header Operator-Descriptor with the operator as JSON is missing; "
     "GET /operators lists the operators",
-    "duplicate_descriptor": "the request has the header Operator-Descriptor 2 times",
+    "duplicate_descriptor": "the request has the header Operator-Descriptor 2 times; send it once",
     "malformed_json": "not JSON: Expecting property name enclosed in double quotes (character 1)",
     "payload_size_mismatch": "the payload must have 16 bytes for this descriptor, got 12",
     "malformed_npy": "the body does not begin with the magic bytes of a .npy file",
@@ -36,7 +36,7 @@ _DETAILS = {
     "receive_timeout": "the body was received at less than 65536 bytes a second",
     "unsupported_media_type": "Content-Type must be application/octet-stream with the header "
     'Operator-Descriptor, application/json or application/x-npy, got "text/plain"',
-    "unsupported_encoding": "Content-Encoding must be identity, gzip or deflate, got 'br'",
+    "unsupported_encoding": 'Content-Encoding must be identity, gzip or deflate, got "br"',
     "misdirected_host": 'this service does not serve the host "evil.example"; '
     "ALLOWED_HOSTS can allow it",
     "headers_too_large": "the head has more than 32768 bytes or 100 fields",
@@ -50,8 +50,8 @@ _RETRIABLE_DETAILS = {
     "backend_failed": "the service failed on this request",
 }
 _UNKNOWN_ROUNDING = (
-    "ieee754: roundToIntegral takes ties_to_even, ties_to_away, toward_zero, "
-    'toward_positive, toward_negative, got "nearest"'
+    'got "nearest"; ieee754: roundToIntegral takes ties_to_even, ties_to_away, toward_zero, '
+    "toward_positive, toward_negative"
 )
 #: An example of each code.
 EXAMPLES: dict[str, RequestRefused] = {
@@ -94,7 +94,7 @@ class Problem(TypedDict):
     errors: NotRequired[
         Annotated[
             list[ProblemFault],
-            Field(description="The faults in the request, if the refusal names them."),
+            Field(description="The errors in the request, if the response names them."),
         ]
     ]
     limit_bytes: NotRequired[Annotated[int, Field(description="With tensor_too_large.")]]

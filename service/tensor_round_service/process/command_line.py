@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
 from inspect import cleandoc
+from typing import NoReturn
 
 from pydantic import ValidationError
 from pydantic_settings import CliApp, CliSettingsSource
+
+from tensor_round.contract.quoting import shown
 
 from ..settings import PREFIX, Settings
 
@@ -20,6 +23,25 @@ PROGRAM = "tensor-round-service"
 CLIENT_VARIABLES = ("URL", "API_KEY")
 #: Variables that Kubernetes sets in every container for a Service named tensor-round.
 _OF_KUBERNETES = re.compile(r"(.*_)?SERVICE_(HOST|PORT)(_.*)?|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_.*)?")
+#: Messages in place of pydantic's.
+_RULES = {
+    "int_parsing": "must be an integer",
+    "float_parsing": "must be a number",
+    "bool_parsing": "must be true or false",
+    "byte_size": "must be a number of bytes, as in 512MiB",
+    "byte_size_unit": "must be a number of bytes, as in 512MiB",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that reports a mistake in a line, with the option that was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.search(r"unrecognized arguments: (--[^\s=]+)", message)
+        options = [f"--{name.replace('_', '-')}" for name in Settings.model_fields]
+        meant = get_close_matches(wrong[1], options, n=1) if wrong else []
+        hint = f"did you mean {meant[0]}? " if meant else ""
+        self.exit(2, f"{PROGRAM}: {message}; {hint}--help lists the options\n")
 
 
 def read_settings(arguments: Sequence[str]) -> Settings:
@@ -27,7 +49,7 @@ def read_settings(arguments: Sequence[str]) -> Settings:
 
     Raises :class:`SystemExit` for ``--help``, ``--version``, and with one line for each fault.
     """
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=PROGRAM,
         description=cleandoc(Settings.__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -44,6 +66,9 @@ def read_settings(arguments: Sequence[str]) -> Settings:
             both = f"--{name.replace('_', '-')} ({PREFIX}{name.upper()})"
             # pydantic adds a prefix to the messages of ValueErrors.
             rule = fault["msg"].removeprefix("Value error, ").replace("Input should", "must")
+            rule = _RULES.get(fault["type"], rule)
+            if fault["type"] != "value_error":
+                rule += f", got {shown(fault['input'])}"
             print(f"{PROGRAM}: {both}: {rule}", file=sys.stderr)
         raise SystemExit(2) from None
 

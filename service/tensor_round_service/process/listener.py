@@ -318,7 +318,7 @@ def _listening(number: int) -> socket.socket:
     is_stream = is_stream and sock.type == socket.SOCK_STREAM
     if not is_stream or not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         raise CannotListen(
-            f"file descriptor {number} of LISTEN_FDS is no listening stream socket; "
+            f"file descriptor {number} of LISTEN_FDS is not a listening stream socket; "
             "a systemd unit needs ListenStream= and Accept=no"
         )
     return sock

@@ -136,7 +136,7 @@ class Log(logging.Handler):
                 self._told_at = time.monotonic()
 
     def _notice(self, count: int) -> bytes:
-        text = "%d lines of the log were dropped: nobody read them, or the disk was full"
+        text = "dropped %d lines of the log: its reader is slow, or the disk is full"
         record = logging.LogRecord(_PACKAGE, logging.WARNING, "", 0, text, (count,), None)
         return f"{self.format(record)}\n".encode()
 

@@ -72,8 +72,8 @@ def _announce(settings: Settings, listener: Listener) -> None:
     logger.info("running on %s with %s", listener.name, Deployment.of(settings))
     if listener.is_reachable and settings.api_keys_file is None and settings.ssl_ca_certs is None:
         logger.warning(
-            "other machines may reach HOST %s, and whoever does may use the service: it has "
-            "neither API_KEYS_FILE nor SSL_CA_CERTS",
+            "other machines can reach HOST %s and use the service without a key or certificate: "
+            "set API_KEYS_FILE or SSL_CA_CERTS",
             settings.host,
         )
     notify("READY=1")

@@ -103,7 +103,7 @@ def test_types_that_npy_has_no_name_for(folder: Path) -> None:
 
 
 BAD: dict[str, tuple[Any, str]] = {
-    "no-npy": (b"no such thing", "for B: b.npy: this is no .npy file"),
+    "no-npy": (b"no such thing", "for B: b.npy: this is not a .npy file"),
     "shape": (np.zeros(6, "f4"), "for B: b has shape (6,), a has (2, 3)"),
     "dtype": (np.zeros((2, 3), "f2"), "for B: b has dtype float16, a has float32"),
     "complex": (np.zeros((2, 3), complex), "for B: b.npy: the .npy file has elements of type"),

@@ -19,14 +19,15 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "no-target": ("Missing argument", ("round", "in.npy")),
     "no-file": ("nothing.npy: No such file", ("round", "nothing.npy", "out.npy")),
     "a-folder": ("directory", ("round", ".", "out.npy")),
-    "no-npy": ("text: this is no .npy file", ("round", "text", "out.npy")),
+    "no-npy": ("text: this is not a .npy file", ("round", "text", "out.npy")),
     "npz": ("all.npz: the file is an archive of arrays (.npz)", ("round", "all.npz", "out.npy")),
     "cut-npy": ("cut.npy: the .npy header calls for", ("round", "cut.npy", "out.npy")),
     "complex": ("complex.npy: the .npy file has elements of type '<c8'",
                 ("round", "complex.npy", "out.npy")),
     "complex-served": ("supported types: float16, bfloat16", ("round", "complex.npy", "out.npy")),
     "no-dtype": ("--dtype", ("round", "bf16.npy", "out.npy")),
-    "wrong-dtype": ("must be one of", ("round", "f4.npy", "out.npy", "--dtype", "bfloat16")),
+    "wrong-dtype": ('got "bfloat16"; elements',
+                    ("round", "f4.npy", "out.npy", "--dtype", "bfloat16")),
     "wrong-rounding": ('got "up"; did you mean toward_positive?',
                        ("round", "f4.npy", "out.npy", "--rounding", "up")),
     "wrong-operator": ("directml:MODE (HALVES_TO_NEAREST_EVEN, TOWARD_INFINITY",
@@ -73,7 +74,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
 @pytest.fixture(scope="module")
 def odd_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("odd")
-    (folder / "text").write_text("this is no .npy file")
+    (folder / "text").write_text("this is not a .npy file")
     (folder / "empty").write_text("")
     for suffix in ("h5", "parquet", "csv", "pt"):
         (folder / f"text.{suffix}").write_text("1.5,2.5")

@@ -122,7 +122,7 @@ def test_a_fault_of_calls_is_told_and_1(folder: Path) -> None:
         "float16 ties_to_even: every pattern is right, but the last 3 of 11 elements are not "
         "rounded, and so behind the last multiple of 8 at every length.\n  x "
     ) in done.stdout
-    assert done.stderr == "python:kernels:tail: 65,536 results, 0 wrong, 1 fault of calls\n"
+    assert done.stderr == "python:kernels:tail: 65,536 results, 0 wrong, 1 call error\n"
 
 
 @pytest.mark.slow
@@ -160,17 +160,17 @@ def test_a_report_as_json_is_the_baseline_of_the_next_run(folder: Path, tmp_path
     assert f"not as in {faults}:\n  float16 ties_to_even: not in the baseline: 1 of" in other.stdout
 
 
-def test_a_mended_fault_fails_until_the_baseline_is_made_anew(folder: Path, tmp_path: Path) -> None:
+def test_fixed_error_fails_until_the_baseline_is_written_anew(folder: Path, tmp_path: Path) -> None:
     faults = tmp_path / "faults.json"
     wrong = run(folder, "python:kernels:one_wrong", "--dtype", "float16", "--json")
     faults.write_text(wrong.stdout)
     options = ("python:kernels:right", "--dtype", "float16")
     mended = run(folder, *options, "--baseline", faults)
     assert mended.returncode == 1
-    assert "float16 ties_to_even: mended: 1 wrong in the baseline, none now" in mended.stdout
+    assert "float16 ties_to_even: fixed: 1 wrong in the baseline, none now" in mended.stdout
     as_json = run(folder, *options, "--baseline", faults, "--json")
     assert as_json.returncode == 1
-    assert json.loads(as_json.stdout)["complaints"][0]["complaint"].startswith("mended")
+    assert json.loads(as_json.stdout)["complaints"][0]["complaint"].startswith("fixed")
 
 
 def test_junit_is_written_whether_right_or_wrong(folder: Path, tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ CASES: dict[str, Case] = {
     "npy: no dtype": ("", NPY, saved(np.ones(3, ml_dtypes.bfloat16)), 415,
                       "unsupported_media_type", "?dtype="),
     "npy: direction": ("?rounding=up", NPY, F4, 422, "invalid_descriptor",
-                       'query.rounding: must be one of ties_to_even'),
+                       'query.rounding: got "up"; did you mean'),
     "npy: direction twice": ("?rounding=toward_zero&rounding=toward_zero", NPY, F4, 422,
                              "invalid_descriptor", "more than once"),
     "npy: unknown parameter": ("?mode=x", NPY, F4, 422, "invalid_descriptor", "unknown"),

@@ -298,7 +298,7 @@ def test_onnx_s_models_in_every_form(model: Path) -> None:
     with pytest.raises(tr.InvalidArgument, match="states no opset"):
         tr.from_onnx(proto.graph.node[1])
     for broken in (b"\xff\xff", "a => b"):
-        with pytest.raises(tr.InvalidArgument, match="this is no ONNX model: "):
+        with pytest.raises(tr.InvalidArgument, match="this is not an ONNX model: "):
             tr.from_onnx(broken)
 
 

@@ -254,7 +254,7 @@ def test_a_model_that_does_not_round_a_tensor_is_no_verdict(
 def test_a_file_that_is_no_model_is_no_verdict(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"no model")
-    with pytest.raises(CannotVerify, match="is no model: "):
+    with pytest.raises(CannotVerify, match="is not a model: "):
         verify(f"onnx-model:{path}")
     with pytest.raises(CannotVerify, match="there is no file"):
         verify(f"onnx-model:{path}x")

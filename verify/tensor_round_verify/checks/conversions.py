@@ -170,7 +170,7 @@ def _laid_out(
 
 
 def _of_other_arrays(quantize: QuantizeBlocks, x: Array) -> Iterator[CallFault | str]:
-    """Faults with arrays that are no rows of whole blocks, and their refusals in words."""
+    """Errors on arrays that are not rows of whole blocks, and their refusals in words."""
     rows = x[:12]
     part = rows[:, :-3]
     padded = np.concatenate([part, np.zeros((12, 3), x.dtype)], axis=1)

@@ -1,4 +1,4 @@
-"""NaNs that come back with other bits: told, and no fault unless every bit is asked for."""
+"""NaNs that come back with other bits: reported, and errors only if every bit is verified."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def cause_of_lengths(found: ByLength, tried: Sequence[int]) -> str:
 
 
 def _tail(found: ByLength, tried: Sequence[int], what: str) -> str:
-    """A rest that is no whole vector."""
+    """A rest that is not a whole vector."""
     for width in WIDTHS:
         longer = {n for n in tried if n > width and n % width}
         behind = all(wrong.places[0] >= n - n % width for n, wrong in found.items())
@@ -111,7 +111,7 @@ def _lengths(found: set[int], tried: Sequence[int]) -> str:
         return "arrays of an odd number of elements"
     for width in WIDTHS:
         if found == {n for n in tried if n % width}:
-            return f"arrays whose length is no multiple of {width}"
+            return f"arrays whose length is not a multiple of {width}"
     some = sorted(found)
     more = f" and {len(some) - 3} other lengths" if len(some) > 3 else ""
     return f"arrays of {', '.join(f'{n:,}' for n in some[:3])}{more}"
@@ -121,5 +121,5 @@ def cause_of_starts(found: Sequence[int], tried: Sequence[int]) -> str:
     """What these starts, in bytes behind a boundary, have in common."""
     for width in (64, 32, 16, 8, 4, 2):
         if set(found) == {start for start in tried if start % width}:
-            return f"at addresses that are no multiple of {width}"
+            return f"at addresses that are not multiples of {width}"
     return f"{found[0]} bytes behind a multiple of 64, and {len(found) - 1} other addresses"

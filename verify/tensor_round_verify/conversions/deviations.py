@@ -49,7 +49,7 @@ def _narrowed_to(narrow: str) -> Quotient:
 
 
 def _rounds(name: str, rounding: str, source: str = NO_REPORT) -> Deviation:
-    about = f"rounds {rounding}, whatever is asked for"
+    about = f"always rounds {rounding}"
     return Deviation(name, "rounding", about, source, {"rounding": rounding})
 
 
@@ -131,11 +131,11 @@ QUANTIZATIONS = (
         *(NO_REPORT, _narrowed_to("bfloat16")),
     ),
     _quotient(
-        *("quotient in float32", "divides in float32, whatever the scale's type"),
+        *("quotient in float32", "divides in float32for every type of scale"),
         *(NO_REPORT, _quotient_in("float32")),
     ),
     _quotient(
-        *("quotient in float64", "divides in float64, whatever the scale's type"),
+        *("quotient in float64", "divides in float64for every type of scale"),
         *(NO_REPORT, _quotient_in("float64")),
     ),
     Deviation(

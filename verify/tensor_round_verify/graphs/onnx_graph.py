@@ -129,7 +129,7 @@ def _loaded(path: Path) -> Any:
     except OSError:
         raise
     except Exception as error:  # of classes that the package does not publish
-        raise CannotVerify(f"{path} is no ONNX model: {first_line(error)}") from error
+        raise CannotVerify(f"{path} is not an ONNX model: {first_line(error)}") from error
 
 
 def _types(model: Any) -> dict[str, str]:
@@ -147,7 +147,7 @@ def _types(model: Any) -> dict[str, str]:
 
 
 def _numpy_type(value: Any) -> Any:
-    """The NumPy type of an input; None if it is no tensor."""
+    """The NumPy type of an input; None if it is not a tensor."""
     number = value.type.tensor_type.elem_type
     return onnx.helper.tensor_dtype_to_np_dtype(number) if number else None
 

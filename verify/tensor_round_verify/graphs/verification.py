@@ -52,7 +52,7 @@ def verify_model(
     evaluator and OpenVINO run the model itself, with the tensors of the nodes as outputs. Any
     other one, and every one for DxDispatch's JSON, runs its own operator on the tensor that
     reached the node; one without the direction runs its first, as a ported model would. A function
-    rounds as it does, whatever the node's direction, unless it has a parameter ``rounding``.
+    gets the node's direction only if it has a parameter ``rounding``.
     ``nans`` and ``timeout`` are those of :func:`verify`.
 
     Raises :class:`CannotVerify` if no verdict is possible: a package is missing, a runtime fails,
@@ -153,7 +153,7 @@ def _opened(runtime: str | Function, timeout: float) -> Adapter:
 
 def _graph(path: Path) -> Graph:
     if path.suffix.lower() not in MODELS:
-        raise CannotVerify(f"{path} is no model: its name ends in none of {', '.join(MODELS)}")
+        raise CannotVerify(f"{path} is not a model: the name of one ends in {', '.join(MODELS)}")
     if not path.is_file():
         raise CannotVerify(f"there is no file {path}")
     module, name = MODELS[path.suffix.lower()]
@@ -184,4 +184,4 @@ def _read(path: Path) -> Mapping[str, Array] | Array:
     except OSError as error:
         raise CannotVerify(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise CannotVerify(f"{path} is no .npz or .npy file of numbers: {error}") from error
+        raise CannotVerify(f"{path} is not a .npz or .npy file of numbers: {error}") from error

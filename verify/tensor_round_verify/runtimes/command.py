@@ -57,7 +57,7 @@ class Program(Adapter):
         try:
             self._words = shlex.split(text)
         except ValueError as error:
-            raise CannotVerify(f"{self.name} is no command line: {error}") from None
+            raise CannotVerify(f"{self.name} is not a command line: {error}") from None
         if not self._words:
             raise CannotVerify("cmd: names no program: write cmd:PROGRAM")
         self._text, self._timeout = text, timeout

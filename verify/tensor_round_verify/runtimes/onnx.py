@@ -145,7 +145,7 @@ class OnnxModel(Adapter):
         try:
             self._session = _session(path, ["CPUExecutionProvider"])
         except Exception as error:  # of many classes, which the package does not publish
-            raise CannotVerify(f"{path} is no model: {first_line(error)}") from error
+            raise CannotVerify(f"{path} is not a model: {first_line(error)}") from error
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         nodes = shlex.join(["tensor-round", "verify", path, "--input", "x.npz"])
         instead = f"its rounding nodes are verified by {nodes} --runtime onnxruntime"

@@ -103,7 +103,7 @@ class OpenVINO(Adapter):
         try:
             return self._core.read_model(path)
         except Exception as error:  # of classes that the bindings do not document
-            raise CannotVerify(f"{path} is no model: {self._told(error)}") from error
+            raise CannotVerify(f"{path} is not a model: {self._told(error)}") from error
 
     def _infer(self, request: Any, given: Mapping[str, Array]) -> None:
         for name, array in given.items():

@@ -103,7 +103,9 @@ class Differences:
             return adapter().validate_python(data)
         except ValidationError as error:
             where = ".".join(map(str, error.errors()[0]["loc"]))
-            raise ProtocolViolation(f"the response is no comparison: {one_line(where)}") from None
+            raise ProtocolViolation(
+                f"the response is not a comparison: {one_line(where)}"
+            ) from None
 
     def as_data(self) -> dict[str, Any]:
         """The JSON document."""

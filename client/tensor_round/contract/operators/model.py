@@ -49,7 +49,7 @@ _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
     "greater_than_equal": lambda context: f"must be at least {context['ge']}",
     "less_than_equal": lambda context: f"must be at most {context['le']}",
     "less_than": lambda context: f"must be less than {context['lt']}",
-    "string_unicode": lambda context: "has a field name that is no Unicode text",
+    "string_unicode": lambda context: "has a field name that is not Unicode text",
     # An error of this package; pydantic's own message would begin with its class.
     "value_error": lambda context: str(context["error"]),
     "literal_error": lambda context: f"must be {context['expected']}",
@@ -70,7 +70,7 @@ def faults_of(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
             finding["ctx"] = {"hint": suggestion(name, fields)}
         faults.append(Fault(_loc(finding["loc"]), _message(finding)))
     if len(findings) > LISTED_FAULTS:
-        faults.append(Fault((), f"and {len(findings) - LISTED_FAULTS} more faults"))
+        faults.append(Fault((), f"and {len(findings) - LISTED_FAULTS}more errors"))
     return faults
 
 

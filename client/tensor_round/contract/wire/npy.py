@@ -21,6 +21,7 @@ from typing import Literal
 from ..dtypes import DTYPES, DType
 from ..errors import InvalidDescriptor, MalformedNpy, UnsupportedMediaType
 from ..layout import SIZE_LIMIT, Layout, packed_strides
+from ..quoting import shown
 
 MAGIC = b"\x93NUMPY"
 #: The first bytes of a .npz file, which is a zip archive.
@@ -94,7 +95,7 @@ def read_header(prefix: bytes | bytearray | memoryview) -> NpyHeader | None:
         raise MalformedNpy("the body does not begin with the magic bytes of a .npy file")
     version = start_bytes[len(MAGIC) : len(MAGIC) + 2]
     if version and (version[0] not in _VERSIONS or version[1:] not in (b"", b"\0")):
-        raise MalformedNpy("the version of the .npy file is none of 1.0, 2.0 and 3.0")
+        raise MalformedNpy("the version of the .npy file is not 1.0, 2.0 or 3.0")
     if len(version) < 2:
         return None
     field, encoding = _VERSIONS[version[0]]
@@ -144,7 +145,8 @@ def resolve_dtype(header: NpyHeader, name: str | None) -> DType:
         if dtype.name == name:
             return dtype
     raise InvalidDescriptor.at(
-        ("query", "dtype"), f"must be one of: {names}, for elements stored as {header.descr}"
+        ("query", "dtype"),
+        f"got {shown(name)}; elements stored as {header.descr} are one of: {names}",
     )
 
 

@@ -45,8 +45,8 @@ def loads(
     as ``bytes`` (no other JSON value is ``bytes``), for :mod:`.jsontensor` to round once;
     :func:`plain` converts them. ``nan_tokens`` accepts the bare tokens ``NaN``, ``Infinity`` and
     ``-Infinity`` as numbers. ``max_depth`` counts objects and arrays: ``[1]`` has depth 1. The
-    other limits are on the counts of :class:`.json_size.JSONSize`; None is no limit. All limits are
-    checked before the text is parsed. ``pause`` is called after every few thousand numbers.
+    other limits are on the counts of :class:`.json_size.JSONSize`; None means no
+    limit. All limits are checked before the text is parsed. ``pause`` is called after every few thousand numbers.
     """
     raw = bytes(data)
     _refuse_large(

@@ -39,7 +39,7 @@ _FIRST = len(STATIC)
 
 
 class MalformedBlock(ValueError):
-    """The bytes are no header block; the table is lost, and with it the connection."""
+    """The bytes are not a header block; the table is lost, and with it the connection."""
 
 
 class ExcessiveBlock(ValueError):

@@ -88,6 +88,6 @@ def _check(fields: list[Field], regular: list[Field]) -> None:
     names = b"".join([name + b"\n" for name, _ in regular])
     values = b"\n" + b"".join([value + b"\n" for _, value in fields])
     if names.count(b"\n") > len(regular) or not _NAMES.fullmatch(names):
-        raise MalformedHead("a name is no token in lower case")
+        raise MalformedHead("a name is not a token in lower case")
     if values.count(b"\n") > len(fields) + 1 or any(map(values.__contains__, _UNSOUND)):
         raise MalformedHead("a value has characters that no value may have")

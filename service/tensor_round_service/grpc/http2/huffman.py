@@ -22,7 +22,7 @@ _NO_SYMBOL = -1
 
 
 class MalformedString(ValueError):
-    """The bits are no string in this code."""
+    """The bits are not a string in this code."""
 
 
 def _codes() -> dict[str, int]:

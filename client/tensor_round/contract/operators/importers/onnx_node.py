@@ -111,4 +111,6 @@ def _read(source: str | bytes | os.PathLike[str]) -> Any:
         return parse(source)
     except Exception as error:  # of classes that onnx does not publish
         line = next((part.strip() for part in str(error).splitlines() if part.strip()), "")
-        raise InvalidArgument(f"this is no ONNX model: {line or type(error).__name__}") from error
+        raise InvalidArgument(
+            f"this is not an ONNX model: {line or type(error).__name__}"
+        ) from error
