@@ -153,7 +153,7 @@ def test_nans_as_in_verify(tmp_path: Path) -> None:
 Inputs = Mapping[str, Any]
 BAD: dict[str, tuple[str, Inputs, list[Any], str]] = {
     "no-file": ("nothing.onnx", {}, ["numpy"], "there is no file .*nothing.onnx"),
-    "no-model": ("a.txt", {}, ["numpy"], "ends in none of .onnx, .xml, .json"),
+    "no-model": ("a.txt", {}, ["numpy"], "the name of one ends in .onnx, .xml, .json"),
     "no-runtime": ("dx.json", {}, [], "sequence of at least one name"),
     "unknown": ("dx.json", {}, ["numpie"], 'runtime: got "numpie"; accepted: '),
     "missing-input": (

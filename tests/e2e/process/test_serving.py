@@ -87,8 +87,19 @@ def test_every_variable_of_the_client_is_known() -> None:
     ("options", "environment", "says"),
     [
         (["--port", "99999"], {}, "--port (TENSOR_ROUND_PORT): must be less than"),
-        ([], {"TENSOR_ROUND_WORKERS": "none"}, "--workers (TENSOR_ROUND_WORKERS): must be"),
-        (["--max-tensor-bytes", "big"], {}, "--max-tensor-bytes (TENSOR_ROUND_MAX_TENSOR_BYTES):"),
+        ([], {"TENSOR_ROUND_WORKERS": "none"}, 'WORKERS): must be an integer, got "none"'),
+        (
+            ["--max-tensor-bytes", "big"],
+            {},
+            'BYTES): must be a number of bytes, as in 512MiB, got "',
+        ),
+        (["--grpc", "maybe"], {}, '(TENSOR_ROUND_GRPC): must be true or false, got "maybe"'),
+        (
+            ["--prot", "80"],
+            {},
+            "arguments: --prot 80; did you mean --port? --help lists the options",
+        ),
+        (["serve"], {}, "arguments: serve; --help lists the options"),
         (
             ["--ssl-keyfile", "/none"],
             {},

@@ -123,7 +123,7 @@ CASES: dict[str, Case] = {
     "amplifying": octets(headers(ieee754("float32", [1 << 40], strides=[0])), BODY[:4], 413,
                          "tensor_too_large", "output"),
     "encoding": octets(headers(Content_Encoding="br"), BODY, 415, "unsupported_encoding",
-                       "identity, gzip or deflate, got 'br'"),
+                       'identity, gzip or deflate, got "br"'),
     "no gzip": octets(headers(Content_Encoding="gzip"), BODY, 400, "malformed_encoding", "decode"),
     "cut gzip": octets(headers(Content_Encoding="gzip"), gzip.compress(BODY)[:-4], 400,
                        "malformed_encoding", "ends"),

@@ -46,7 +46,8 @@ def loads(
     :func:`plain` converts them. ``nan_tokens`` accepts the bare tokens ``NaN``, ``Infinity`` and
     ``-Infinity`` as numbers. ``max_depth`` counts objects and arrays: ``[1]`` has depth 1. The
     other limits are on the counts of :class:`.json_size.JSONSize`; None means no
-    limit. All limits are checked before the text is parsed. ``pause`` is called after every few thousand numbers.
+    limit. All limits are checked before the text is parsed. ``pause`` is called after every few
+    thousand numbers.
     """
     raw = bytes(data)
     _refuse_large(
