@@ -52,7 +52,7 @@ _COUNTERS: dict[str, tuple[Key, str]] = {
     ),
     "log_lines_dropped": (
         (),
-        "Lines of the log that were dropped, because nobody read them or a disk was full.",
+        "Lines of the log that were dropped because of a slow reader or a full disk.",
     ),
 }
 #: The same of each gauge.

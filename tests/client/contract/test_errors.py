@@ -110,14 +110,14 @@ def test_a_method_not_allowed_names_those_that_are() -> None:
 
 
 def test_faults_are_written_as_paths_and_joined_in_the_detail() -> None:
-    faults = [Fault(("desc", "InputTensor", "Sizes", 2), "is 0"), Fault((), "and 3more errors")]
+    faults = [Fault(("desc", "InputTensor", "Sizes", 2), "is 0"), Fault((), "and 3 more errors")]
 
     refusal = InvalidDescriptor.of(faults)
 
-    assert refusal.detail == "desc.InputTensor.Sizes.2: is 0; and 3more errors"
+    assert refusal.detail == "desc.InputTensor.Sizes.2: is 0; and 3 more errors"
     assert problem(refusal)["errors"] == [
         {"loc": ["desc", "InputTensor", "Sizes", 2], "msg": "is 0"},
-        {"loc": [], "msg": "and 3more errors"},
+        {"loc": [], "msg": "and 3 more errors"},
     ]
     assert InvalidDescriptor.at(faults[0].loc, "is 0").faults == (faults[0],)
 

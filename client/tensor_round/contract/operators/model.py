@@ -70,7 +70,7 @@ def faults_of(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
             finding["ctx"] = {"hint": suggestion(name, fields)}
         faults.append(Fault(_loc(finding["loc"]), _message(finding)))
     if len(findings) > LISTED_FAULTS:
-        faults.append(Fault((), f"and {len(findings) - LISTED_FAULTS}more errors"))
+        faults.append(Fault((), f"and {len(findings) - LISTED_FAULTS} more errors"))
     return faults
 
 

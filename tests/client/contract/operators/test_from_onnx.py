@@ -145,7 +145,7 @@ def test_bytes_files_and_text_are_read_by_the_package(tmp_path: Path) -> None:
     for source in (b"\x08\n", file, str(file), TEXT):
         assert tr.from_onnx(source) == tr.OnnxRound(13)
     for source, why in ((b"<i", "wrong wire type$"), (b"", "DecodeError$"), ("=>", "wrong wire")):
-        with pytest.raises(tr.InvalidArgument, match=f"this is no ONNX model: {why}"):
+        with pytest.raises(tr.InvalidArgument, match=f"this is not an ONNX model: {why}"):
             tr.from_onnx(source)
 
 

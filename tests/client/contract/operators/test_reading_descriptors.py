@@ -126,7 +126,7 @@ def test_as_many_faults_as_are_listed_are_all() -> None:
         with pytest.raises(InvalidDescriptor) as refused:
             validate(varied("onnx", {str(n): n for n in range(count)}))
         told = [fault.msg for fault in refused.value.faults]
-        assert told == ["unknown field"] * 32 + [f"and {count - 32} more faults"] * (count > 32)
+        assert told == ["unknown field"] * 32 + [f"and {count - 32} more errors"] * (count > 32)
 
 
 def test_a_text_nests_sixteen_levels_deep_and_a_document_has_512_values() -> None:
