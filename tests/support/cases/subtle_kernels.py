@@ -223,7 +223,7 @@ SUBTLE: dict[str, tuple[Kernel, str]] = {
     ),
     "no-multiple-of-8": (
         where(lambda n: n % 8 > 0, zero),
-        "arrays whose length is no multiple of 8 are zero",
+        "arrays whose length is not a multiple of 8 are zero",
     ),
     "short": (where(lambda n: n < 16, copy), "arrays of fewer than 16 elements are not rounded"),
     "one": (where(lambda n: n == 1, zero), "arrays of one element are zero"),
@@ -247,11 +247,11 @@ SUBTLE: dict[str, tuple[Kernel, str]] = {
     "empty-returns": (empty_returns, "the empty tensor: it returned "),
     "unaligned": (
         spoiling(unaligned),
-        "wrong in unaligned memory: at addresses that are no multiple of 16",
+        "wrong in unaligned memory: at addresses that are not multiples of 16",
     ),
     "needs-aligned": (
         needs_aligned,
-        "in unaligned memory, at addresses that are no multiple of 32: MemoryError: not aligned",
+        "in unaligned memory, at addresses that are not multiples of 32: MemoryError: not aligned",
     ),
     "strided": (packed, "wrong for strided input: x[::2], x[::-1], x.T, x[:, :16]"),
     "negative-strides": (negative_strides, "wrong for strided input: x[::-1]"),
