@@ -2,8 +2,8 @@
 
     python tools/mutants.py [PART OF A PATH]...
 
-Ends with 1 if the tests notice less than 90 % of them. mutmut keeps its verdicts there until a
-module or its tests change; ``mutmut show NAME`` and ``mutmut browse``, in that folder, show more.
+Ends with 1 if the tests notice less than 90 % of them. ``mutmut show NAME`` and ``mutmut browse``,
+in that folder, show more.
 """
 
 from __future__ import annotations
@@ -34,15 +34,13 @@ source_paths = ["src"]
 also_copy = ["tools", "bench", "docs"]
 only_mutate = {modules}
 do_not_mutate_patterns = ["strict=True"]
-on_dependency_change = "rerun"
 pytest_add_cli_args_test_selection = {tests}
 """
 
 
 def lay_out(modules: list[Path], tests: list[str]) -> None:
     """Copy the packages into one folder, as mutmut names modules by their place below ``src``."""
-    for name in ("src", *BESIDE):
-        shutil.rmtree(BUILD / name, ignore_errors=True)
+    shutil.rmtree(BUILD, ignore_errors=True)
     ignored = shutil.ignore_patterns("__pycache__")
     for package in ("client", "service", "verify", "cli"):
         shutil.copytree(ROOT / package, BUILD / "src", ignore=ignored, dirs_exist_ok=True)

@@ -17,17 +17,12 @@ OPTIONS = {"--enable-optimizations": "PGO", "--with-lto": "LTO"}
 DEBIAN = "deb_system"
 
 
-def options() -> list[str]:
-    """The switches of CONFIG_ARGS that name no path."""
-    given = str(sysconfig.get_config_var("CONFIG_ARGS") or "").replace("'", "").split()
-    return [option for option in given if option.startswith("--") and "/" not in option]
-
-
 def build() -> str:
     """Whether it was built with PGO and LTO, in words."""
     if DEBIAN in sysconfig.get_scheme_names():
         return "built by Debian with PGO and LTO"
-    names = [option.partition("=")[0] for option in options() if not option.endswith("=no")]
+    given = str(sysconfig.get_config_var("CONFIG_ARGS") or "").replace("'", "").split()
+    names = [option.partition("=")[0] for option in given if not option.endswith("=no")]
     found = [word for option, word in OPTIONS.items() if option in names]
     return "built with " + " and ".join(found) if found else "built without PGO and LTO"
 

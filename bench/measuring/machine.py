@@ -27,10 +27,8 @@ def describe() -> dict[str, Any]:
             os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30), 1
         ),
         "kernel": platform.release(),
-        "huge_pages": setting("/sys/kernel/mm/transparent_hugepage/enabled"),
         "python": platform.python_version(),
         "python_build": interpreter.build(),
-        "python_options": interpreter.options(),
         "versions": {name: found for name in PACKAGES if (found := installed(name))},
         "commit": commit(),
         "busy_before": round(busy_cores(), 2),
@@ -56,14 +54,6 @@ def cpu_name() -> str:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.machine()
-
-
-def setting(path: str) -> str:
-    """The chosen one of a kernel setting's words: it stands in brackets."""
-    try:
-        return Path(path).read_text().split("[", 1)[1].split("]", 1)[0]
-    except (OSError, IndexError):
-        return "unknown"
 
 
 def installed(name: str) -> str | None:

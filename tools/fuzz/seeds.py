@@ -24,12 +24,6 @@ X = np.array([[0.5, 1.5, -2.5], [3.5, -0.3, 1e9]], "<f4")
 DESCRIPTORS: list[dict[str, Any]] = [
     {
         "dialect": "ieee754",
-        "rounding": "ties_to_even",
-        "input": {"dtype": "float32", "shape": [2, 3], "strides": None, "byte_length": None},
-        "output": None,
-    },
-    {
-        "dialect": "ieee754",
         "rounding": "toward_zero",
         "input": {"dtype": "float32", "shape": [2, 3], "strides": [3, 1], "byte_length": 24},
         "output": {"dtype": "float32", "shape": [2, 3], "strides": [8, 2], "byte_length": 64},
@@ -48,8 +42,8 @@ DESCRIPTORS: list[dict[str, Any]] = [
 ]
 
 MODELS: list[dict[str, Any]] = [
-    {"type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "desc": DESCRIPTORS[2]["desc"]},
-    {"dispatchables": {"r": {"type": "ELEMENT_WISE_ROUND", "Desc": DESCRIPTORS[2]["desc"]}}},
+    {"type": "DML_OPERATOR_ELEMENT_WISE_ROUND", "desc": DESCRIPTORS[1]["desc"]},
+    {"dispatchables": {"r": {"type": "ELEMENT_WISE_ROUND", "Desc": DESCRIPTORS[1]["desc"]}}},
 ]
 
 LAYERS = [
@@ -95,7 +89,10 @@ INFERENCES: list[dict[str, Any]] = [
 ]
 
 DOCUMENTS: list[dict[str, Any]] = [
-    {"descriptor": DESCRIPTORS[0], "data": X.tolist()},
+    {
+        "descriptor": {"dialect": "ieee754", "input": {"dtype": "float32", "shape": [2, 3]}},
+        "data": X.tolist(),
+    },
     {
         "descriptor": DIALECTS["onnx"].descriptor.example,
         "data": ["NaN", "-Infinity", 0.5, -0.0, 1, 2.5],

@@ -19,7 +19,6 @@ from fuzz.http2 import run as http2
 from fuzz.mixes import run as mixes
 
 from . import (
-    disconnects,
     grpc_stops,
     loads,
     network,
@@ -47,7 +46,6 @@ def table(seed: int, workers: int) -> dict[str, Row]:
         "overload": Row(loads.overload, 2, "minutes"),
         "memory": Row(loads.memory, 1, "minutes"),
         "slow-clients": Row(slow_clients.run, 1000, "connections"),
-        "disconnects": Row(disconnects.run, 10_000, "aborts"),
         "shutdown": Row(shutdown.run, 50, "rounds"),
         "stops-grpc": Row(partial(grpc_stops.run, seed=seed), 1000, "stops"),
         "streams": Row(partial(streams.run, seed=seed), 1000, "connections"),

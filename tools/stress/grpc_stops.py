@@ -52,6 +52,10 @@ TURNED_AWAY = 0.5
 #: The receive buffer of a caller that reads slowly.
 _LITTLE = 16 << 10
 
+#: What became of calls, and how: ``answered``, of those ``late`` after the signal, ``told`` that
+#: they were not served, and ``lost``.
+Fates = Counter[tuple[str, str]]
+
 
 class _Quick(Service):
     """A service that starts soon, without compiled kernels."""
@@ -64,15 +68,19 @@ def run(stops: float, seed: int) -> Report:
     fates = Fates()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for each in pool.map(partial(_stopped, seed), range(int(stops))):
-            fates += each
-    told = ", ".join(f"{count:,} by {how}" for how, count in fates.told.most_common())
-    report = Report(
-        f"SIGTERM {stops:g} times (seed {seed}): {fates.answered:,} calls answered, "
-        f"{fates.late:,} of them after it, {fates.told.total():,} told to try again ({told}), "
-        f"{fates.lost.total()} lost",
-        [f"lost: {count} x {how}" for how, count in fates.lost.items()],
+            fates.update(each)
+    told, lost = (
+        {how: n for (what, how), n in fates.items() if what == w} for w in ("told", "lost")
     )
-    report.expect("a stop met no call", fates.late + fates.told.total() >= stops)
+    late, tried = fates["late", ""], sum(told.values())
+    by = ", ".join(f"{count:,} by {how}" for how, count in told.items())
+    report = Report(
+        f"SIGTERM {stops:g} times (seed {seed}): {fates['answered', '']:,} calls answered, "
+        f"{late:,} of them after it, {tried:,} told to try again ({by}), "
+        f"{sum(lost.values())} lost",
+        [f"lost: {count} x {how}" for how, count in lost.items()],
+    )
+    report.expect("a stop met no call", late + tried >= stops)
     return report
 
 
@@ -84,10 +92,10 @@ def _stopped(seed: int, turn: int) -> Fates:
     with _Quick("--workers", str(workers)) as service:
         asyncio.run(_call(service, chance, fates))
         if code := service.process.wait(SECONDS):
-            fates.lost[f"exit code {code}"] += 1
+            fates["lost", f"exit code {code}"] += 1
     for line in service.log:
         if not line.startswith("INFO"):
-            fates.lost[line.rstrip()] += 1
+            fates["lost", line.rstrip()] += 1
     return fates
 
 
@@ -118,7 +126,7 @@ async def _call(service: Service, chance: random.Random, fates: Fates) -> None:
             await asyncio.gather(*(caller(is_new=is_new) for is_new in kinds))
     except TimeoutError:
         moment.come()
-        fates.lost["a call that does not end"] += 1
+        fates["lost", "a call that does not end"] += 1
 
 
 #: Bytes of a tensor, and how many different ones there are of each.
@@ -130,25 +138,6 @@ _BLOCKS = {
     for method in ("ModelInfer", "ModelStreamInfer")
 }
 _UNAVAILABLE = "14"
-
-
-@dataclass
-class Fates:
-    """What became of calls."""
-
-    answered: int = 0
-    #: Of those, the ones whose answer came after the signal.
-    late: int = 0
-    #: Told that they were not served, by what says so.
-    told: Counter[str] = field(default_factory=Counter)
-    lost: Counter[str] = field(default_factory=Counter)
-
-    def __iadd__(self, other: Fates) -> Fates:
-        self.answered += other.answered
-        self.late += other.late
-        self.told += other.told
-        self.lost += other.lost
-        return self
 
 
 class Moment:
@@ -399,7 +388,7 @@ class Connection:
         self._is_over = True
         self._tell()
         if not (self._is_left or self._has_goaway):
-            self._fates.lost["a connection that ended without GOAWAY"] += 1
+            self._fates["lost", "a connection that ended without GOAWAY"] += 1
 
     def _tell(self) -> None:
         self._changed.set()
@@ -431,7 +420,7 @@ class Connection:
             case Kind.GOAWAY:
                 last = int.from_bytes(frame.payload[:4])
                 if last > self._last or frame.code != Code.NO_ERROR:
-                    self._fates.lost[f"GOAWAY {last}, {frame.payload[4:]!r}"] += 1
+                    self._fates["lost", f"GOAWAY {last}, {frame.payload[4:]!r}"] += 1
                 self._has_goaway, self._last = True, last
         call.answer.is_ended = call.answer.is_ended or frame.ends
 
@@ -451,15 +440,15 @@ class Connection:
         fates, fields = self._fates, call.answer.fields
         is_right = call.is_right()
         if is_right and call.number <= self._last:
-            fates.answered += 1
-            fates.late += self._moment.has_come
+            fates["answered", ""] += 1
+            fates["late", ""] += self._moment.has_come
         elif call.code == Code.REFUSED_STREAM and not fields:
-            fates.told["REFUSED_STREAM"] += 1
+            fates["told", "REFUSED_STREAM"] += 1
         elif call.number > self._last and not fields:
-            fates.told["GOAWAY"] += 1
+            fates["told", "GOAWAY"] += 1
         elif fields.get("grpc-status") == _UNAVAILABLE and "grpc-retry-pushback-ms" in fields:
-            fates.told["UNAVAILABLE"] += 1
+            fates["told", "UNAVAILABLE"] += 1
         else:
             said = {key: text for key, text in fields.items() if key.startswith("grpc-")}
             how = f"{said}, code {call.code}, last {self._last}, {len(call.answer.content)} bytes"
-            fates.lost[f"{'a right answer' if is_right else 'no answer'}: {how}"] += 1
+            fates["lost", f"{'a right answer' if is_right else 'no answer'}: {how}"] += 1

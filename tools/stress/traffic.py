@@ -1,4 +1,4 @@
-"""Mixed traffic for minutes: scripts of requests, mutated requests, slow and disconnecting clients.
+"""Mixed traffic for minutes: mixes, mutated requests and slow clients, all at once.
 
 A response that is wrong or missing is a fault, and so is what the service holds more and more of.
 """
@@ -14,7 +14,6 @@ from fuzz import raw_http
 from fuzz.mixes import run as mixes
 from support.services.server import Service, tracebacks
 
-from . import disconnects
 from .metrics import MIB, REST_SECONDS, ProcessMetrics, Report, growth, risen
 from .slow_clients import TOLERANCE, Closings, run_slow_clients
 
@@ -22,7 +21,7 @@ from .slow_clients import TOLERANCE, Closings, run_slow_clients
 RECEIVE_TIMEOUT = 6.0
 OPTIONS = ("--receive-timeout", str(RECEIVE_TIMEOUT), *("--max-bytes-in-flight", str(mixes.BUDGET)))
 #: Of each kind in a turn, all at once.
-SCRIPTS, MUTATED, SLOW, ABORTS = 200, 200, 50, 200
+SCRIPTS, MUTATED, SLOW = 300, 200, 50
 #: The fewest turns that tell growth from warm-up.
 FEWEST = 40
 #: How many more descriptors an idle service may have than before any traffic.
@@ -47,7 +46,6 @@ class Found:
                 mixes.play_all(port, None, seed, scripts),
                 raw_http.fuzz(port, MUTATED, own_seed, self.mutated),
                 run_slow_clients(port, SLOW, self.slow, own_seed),
-                disconnects.abort(port, ABORTS, own_seed),
             )
         )[0]
 
@@ -73,8 +71,8 @@ def run(minutes: float, seed: int, workers: int, rest: float = REST_SECONDS) -> 
     slow, mutated = sum(found.slow.ends.values()), found.mutated.statuses.total()
     report = Report(
         f"{found.mixed.statuses.total():,} responses on {found.mixed.connections:,} connections, "
-        f"{mutated:,} mutated requests, {slow:,} slow clients and "
-        f"{ABORTS * len(found.measured):,} aborts; at rest {before} before, {after} after",
+        f"{mutated:,} mutated requests and {slow:,} slow clients; at rest {before} before, "
+        f"{after} after",
         [*found.faults, *tracebacks(service.log)],
     )
     if len(found.measured) >= FEWEST:

@@ -18,6 +18,7 @@ from tensor_round_verify.conversions.reference import as_bits
 from tensor_round_verify.reference import FLOATS, Bits, Flags
 
 from .published import Numbers, numbers
+from .score import covering
 
 #: Whether a suite takes results for right: (results, right results) -> flags.
 Agrees = Callable[[Numbers, Numbers], Flags]
@@ -92,18 +93,13 @@ def score(of: Conversion) -> ConversionScore:
             seen = differs(got, want, how.target)
         shows.append(seen)
     order = np.argsort(np.abs(np.nan_to_num(numbers(every.bits, how.source))), kind="stable")
-    left = np.array(shows, np.bool_).reshape(len(shows), order.size)[:, order]
-    chosen = []
-    while left.size:
-        place = int(np.argmax(left.sum(axis=0)))
-        chosen.append(int(order[place]))
-        left = left[~left[:, place]]
+    chosen = order[covering([seen[order] for seen in shows])]
     return ConversionScore(
         of,
         tuple(one for one, _ in wrong),
         tuple(one for one, _ in passed),
         tuple(unseen),
-        every.at(np.array(chosen, np.intp)),
+        every.at(chosen),
     )
 
 

@@ -59,7 +59,8 @@ def score(suite: Suite, dtype: str) -> Score:
     shows = [
         seen[rule] if rule not in unseen else answers.got[rule] != answers.want for rule in passed
     ]
-    closing = answers.bits[_covering(shows, numbers(answers.bits, dtype))]
+    closing = answers.bits[covering(shows)]
+    closing = closing[np.argsort(numbers(closing, dtype), kind="stable")]
     return Score(suite, dtype, tuple(answers.got), passed, unseen, closing)
 
 
@@ -99,12 +100,10 @@ def _agrees(suite: Suite, dtype: str, bits: Bits, got: Bits, want: Bits) -> Flag
     return suite.agrees(dtype, *(numbers(patterns, dtype) for patterns in (bits, got, want)))
 
 
-def _covering(shows: Sequence[Flags], values: Numbers) -> list[int]:
-    """Places of a few numbers, of which each of ``shows`` has one, ascending."""
-    left = np.array(shows, np.bool_).reshape(len(shows), values.size)
-    chosen = []
+def covering(shows: Sequence[Flags]) -> list[int]:
+    """A few places, of which each of ``shows`` has one."""
+    left, chosen = np.array(shows, np.bool_), list[int]()
     while left.size:
-        place = int(np.argmax(left.sum(axis=0)))
-        chosen.append(place)
-        left = left[~left[:, place]]
-    return sorted(chosen, key=lambda place: float(values[place]))
+        chosen.append(int(np.argmax(left.sum(axis=0))))
+        left = left[~left[:, chosen[-1]]]
+    return chosen

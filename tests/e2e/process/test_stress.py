@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stress import disconnects, grpc_stops, slow_clients, traffic
+from stress import grpc_stops, slow_clients, traffic
 from stress.network import network
 
 pytestmark = pytest.mark.slow
@@ -13,11 +13,6 @@ pytestmark = pytest.mark.slow
 def test_mixed_traffic_gets_right_responses_and_documented_refusals() -> None:
     report = traffic.run(minutes=0.02, seed=2, workers=1, rest=5)
     assert not report.faults, "\n".join(report.faults[:5])
-
-
-def test_clients_that_disconnect_leave_nothing() -> None:
-    report = disconnects.run(300, rest=5)
-    assert not report.faults, report
 
 
 def test_no_call_of_grpc_is_lost_in_a_stop() -> None:

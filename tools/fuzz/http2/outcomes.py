@@ -32,8 +32,6 @@ class Outcome:
     reset: set[int] = field(default_factory=set)
     fault: str = ""
     reason: str = ""
-    #: Whether a frame has come in part.
-    is_cut: bool = False
 
 
 def ours(data: bytes, cuts: list[int]) -> Outcome:
@@ -54,7 +52,8 @@ def ours(data: bytes, cuts: list[int]) -> Outcome:
             elif event is Event.RESET:
                 outcome.reset.add(stream.number)
         session.events.clear()
-    outcome.reset |= resets(told(b"".join(session.outbox.take(0)[0])))
+    sent = told(b"".join(session.outbox.take(0)[0]))
+    outcome.reset |= {number for kind, _, number, _ in sent if kind == Kind.RST_STREAM}
     for stream in session.streams.values():
         if not stream.is_reset:
             outcome.contents[stream.number] = bytes(stream.unread)
@@ -62,15 +61,9 @@ def ours(data: bytes, cuts: list[int]) -> Outcome:
                 outcome.ended.add(stream.number)
     if session.fault is not None:
         outcome.fault, outcome.reason = session.fault.code.name, str(session.fault)
-    outcome.is_cut = session.incomplete is not None
     _check(session)
     _end(session)
     return outcome
-
-
-def resets(sent: list[Told]) -> set[int]:
-    """The streams that a side resets by these frames."""
-    return {number for kind, _, number, _ in sent if kind == Kind.RST_STREAM}
 
 
 def told(sent: bytes) -> list[Told]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import numpy as np
 
@@ -87,14 +86,6 @@ def _shape(size: int, source: random.Random) -> list[int]:
     shapes = [[size], [1, size], [size, 1]]
     shapes += [[size // n, n] for n in (2, 3, 8) if size % n == 0]
     return source.choice(shapes)
-
-
-def directml(dtype: Any, sizes: list[int], rounding: Any) -> dict[str, Any]:
-    """An operator of DirectML, but for the dialect's name."""
-    layout = {"DataType": dtype, "Sizes": sizes}
-    desc = {"InputTensor": layout, "OutputTensor": layout, "RoundingMode": rounding}
-    kind = "DML_OPERATOR_ELEMENT_WISE_ROUND"
-    return {"feature_level": "3_0", "type": kind, "desc": desc}
 
 
 Numbers = list[float | int | str]

@@ -20,7 +20,7 @@ from support.http.native_form import ieee754
 from tensor_round.contract.dtypes import DType
 
 from . import drawing
-from .drawing import Source, descriptor, directml, numbers, other_numbers
+from .drawing import Source, descriptor, numbers, other_numbers
 from .messages import After, Check, Request, Response, bare, composed, digest_of, not_ok
 
 _OPERATOR = "Operator-Descriptor: "
@@ -65,18 +65,6 @@ def packed(source: Source) -> Request:
         fields.append(f"Content-Digest: {digest_of(body)}")
     name = f"{encoding} {x.dtype.name}"
     return composed(source, name, "POST /round", body, fields, content(x.result))
-
-
-def odd_directml(source: Source) -> Request:
-    """An odd count of float16, its length rounded up to 4 or not; the response rounds it up."""
-    count = source.choice((1, 3, 5, 5, 33, 1001, 2047, 4095, 32_765, 32_769, 51_201))
-    x = drawing.of(source, "float16", "ties_to_even", count)
-    padded = source.random() < 0.3
-    body = x.payload + bytes(2 if padded else 0)
-    text = json.dumps({"dialect": "directml", **directml("FLOAT16", [count], 0)})
-    name = f"directml {'padded' if padded else 'not padded'}"
-    check = content(x.result + bytes(2))
-    return composed(source, name, "POST /round", body, [_OPERATOR + text], check)
 
 
 def strided(source: Source) -> Request:
@@ -221,9 +209,8 @@ def ignored_body(source: Source) -> Request:
 
 #: Every kind, and how often it comes beside the others.
 VALID: dict[Callable[[Source], Request], int] = {
-    octets: 34,
+    octets: 46,
     packed: 7,
-    odd_directml: 12,
     strided: 4,
     npy: 6,
     json_document: 5,
