@@ -33,8 +33,8 @@ RUNTIMES = {
     ),
     "cast": ("onnxruntime", "onnx-reference", "openvino", "torch", "jax", "stablehlo", "numpy"),
     "quantize_linear": ("onnxruntime", "onnx-reference", "torch"),
-    "block_quantize": tuple(f"torchao --scale {rule}" for rule in RULES),
-    "block_dequantize": ("torchao",),
+    "block_quantize": (*(f"torchao --scale {rule}" for rule in RULES), "gfloat"),
+    "block_dequantize": ("torchao", "gfloat"),
 }
 HEAD = """\
 # How runtimes round
@@ -110,7 +110,7 @@ def _page(reports: dict[str, list[tuple[str, Any]]]) -> Iterator[str]:
         if of_nans:
             yield f"\nOf NaNs alone:\n\n{COLUMNS}{''.join(of_nans)}"
         yield "\n| runtime | right | not supported |\n|---|---|---|\n"
-        yield from (_right(report) for _, report in reports[operator])
+        yield from dict.fromkeys(_right(report) for _, report in reports[operator])
 
 
 def _suites(found: list[Found]) -> Iterator[str]:

@@ -93,6 +93,13 @@ RUNTIMES = (
         "torchao",
     ),
     RuntimeName(
+        "gfloat",
+        "",
+        "gfloat's rounding and its scales by amax, of blocks",
+        "blocks.open_gfloat",
+        "gfloat",
+    ),
+    RuntimeName(
         *("python", ":MODULE:FUNCTION", "a function that gets and returns a NumPy array"),
         "function.open_function",
     ),

@@ -1,4 +1,4 @@
-"""``torchao``: quantization into blocks and back, on the CPU."""
+"""``torchao`` and ``gfloat``: quantization into blocks and back, on the CPU."""
 
 from __future__ import annotations
 
@@ -74,6 +74,37 @@ def open_torchao(_: str, __: float) -> BlockLibrary:
         return _numbers(found, dtype)
 
     return BlockLibrary(f"torchao {version(torchao)}", quantize, dequantize)
+
+
+def open_gfloat(_: str, __: float) -> BlockLibrary:
+    """Gfloat's scales by amax, and its rounding and decoding of elements."""
+    import gfloat
+    from gfloat import formats
+
+    def known(fmt: str, scale: str = "floor") -> Any:
+        info = getattr(formats, f"format_info_{fmt}", None)
+        if info is None or scale != "floor":
+            raise NotImplementedError(f"it has no {fmt} by {scale}")
+        return info
+
+    def quantize(x: Array, fmt: str, scale: str) -> Any:
+        info = known(fmt, scale)
+        blocks = x.astype(np.float64).reshape(-1, info.k)
+        peaks, which = np.unique(np.abs(blocks).max(1), return_inverse=True)
+        scales = np.array([gfloat.compute_scale_amax(info.etype.emax, peak) for peak in peaks])
+        scales = scales[which]
+        elements = gfloat.round_ndarray(info.etype, blocks / scales[:, None], sat=True)
+        codes = gfloat.encode_ndarray(info.etype, elements).astype(np.uint8)
+        stored = gfloat.encode_ndarray(info.stype, scales).astype(np.uint8)
+        return stored.reshape(*x.shape[:-1], -1), codes.reshape(x.shape)
+
+    def dequantize(scales: Array, codes: Array, fmt: str, dtype: Any) -> Array:
+        info = known(fmt)
+        units = gfloat.decode_ndarray(info.stype, scales).repeat(info.k, axis=-1)
+        numbers: Array = (gfloat.decode_ndarray(info.etype, codes) * units).astype(dtype)
+        return numbers
+
+    return BlockLibrary(f"gfloat {version(gfloat)}", quantize, dequantize)
 
 
 def _tensor(x: Array) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import metadata
 from types import MappingProxyType, ModuleType
 from typing import Any, Protocol, runtime_checkable
 
@@ -275,5 +276,5 @@ def first_line(error: BaseException) -> str:
 
 
 def version(module: ModuleType) -> str:
-    """The version that a module states."""
-    return str(getattr(module, "__version__", "of unknown version"))
+    """The version that a module states, or else its distribution."""
+    return str(getattr(module, "__version__", None) or metadata.version(module.__name__))
