@@ -1,17 +1,21 @@
+"""Every result on every backend: the reference's, the specifications', whoever calls at once."""
+
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from support.cases.backend_calls import run_flat, sample_pair
+from support.cases.backend_calls import run, run_flat, sample_pair
+from support.cases.descriptors import NUMBERED, NUMBERS
 from support.cases.every import every
 from tensor_round.contract.digests import DIGESTS
 from tensor_round.contract.dtypes import DTYPES
 from tensor_round.contract.rounding import Rounding
 from tensor_round_service.backends import Backend
-from tensor_round_verify.reference import ROUNDINGS, WIDTHS, all_patterns
+from tensor_round_verify.reference import FLOATS, ROUNDINGS, WIDTHS, all_patterns
 
 
 def test_the_reference_knows_every_dtype_and_rounding_of_the_contract() -> None:
@@ -52,3 +56,51 @@ def test_the_callers_error_state_does_not_reach_in(backend: Backend) -> None:
         np.testing.assert_array_equal(found, right)
 
     every(check, ("float16", "float32", "float64"), ROUNDINGS)
+
+
+def test_the_backend_gives_what_the_specifications_say(backend: Backend) -> None:
+    def check(case: tuple[str, str]) -> None:
+        name, dtype = case
+        example = NUMBERS[name]
+        source, result = example.arrays(dtype)
+        for shape in example.every_shape:
+            call = example.operator.descriptor(dtype, shape).resolve()
+            # DirectML's lengths are rounded up to 4 bytes.
+            payload = source.tobytes().ljust(call.input.byte_length, b"\0")
+            expected = result.tobytes().ljust(call.output.byte_length, b"\0")
+            assert run(backend, call, payload) == expected
+            assert run(backend, call, payload, in_place=True) == expected
+
+    every(check, NUMBERED)
+
+
+@pytest.mark.slow
+def test_calls_from_several_threads_do_not_meet(backend: Backend) -> None:
+    """Sizes on both sides of the point where a backend shares one call among its threads."""
+    jobs = [
+        (dtype, rounding, count, in_place)
+        for dtype in (*FLOATS, "int16")
+        for rounding in ROUNDINGS
+        for count in (1, 5000, 2_200_001)
+        for in_place in (False, True)
+    ]
+
+    def agrees(job: tuple[str, str, int, bool]) -> bool:
+        dtype, rounding, count, in_place = job
+        patterns, right = sample_pair(dtype, rounding)
+        answer = run_flat(backend, dtype, rounding, np.resize(patterns, count), in_place=in_place)
+        return np.array_equal(answer, np.resize(right, count))
+
+    with ThreadPoolExecutor(6) as callers:
+        outcomes = list(callers.map(agrees, jobs))
+    assert [job for job, right in zip(jobs, outcomes, strict=True) if not right] == []
+
+
+def test_buffers_have_the_size_asked_for_and_large_ones_start_on_a_page(backend: Backend) -> None:
+    for nbytes in (0, 1, 63, 4096, 4097, 3 << 20):
+        memory = backend.allocate(nbytes)
+        assert memory.dtype == np.uint8
+        assert memory.shape == (nbytes,)
+        assert memory.flags.c_contiguous
+        assert memory.flags.writeable
+        assert nbytes < 1 << 20 or memory.ctypes.data % 4096 == 0

@@ -21,6 +21,7 @@ from tensor_round_service.content.codings import (
     decoder_for,
     encode,
     max_encoded_length,
+    preferred_coding,
     sha256,
 )
 
@@ -248,3 +249,42 @@ def test_decoder_that_needs_more_input_returns_nothing() -> None:
 @pytest.mark.parametrize(("nbytes", "longest"), [(0, 1024), (10_000_000, 10_011_024)])
 def test_the_longest_encoding_is_a_thousandth_longer_and_a_kib(nbytes: int, longest: int) -> None:
     assert max_encoded_length(nbytes) == longest
+
+
+@pytest.mark.parametrize(
+    ("accepted", "coding"),
+    [
+        ("", "identity"),
+        ("gzip", "gzip"),
+        ("deflate", "deflate"),
+        ("GZIP", "gzip"),
+        ("x-gzip", "gzip"),
+        ("gzip, deflate", "gzip"),
+        ("deflate, gzip", "deflate"),
+        ("gzip, deflate, br, zstd", "gzip"),
+        ("br", "identity"),
+        ("*", "identity"),
+        ("identity", "identity"),
+        ("identity, gzip", "identity"),
+        ("gzip;q=0", "identity"),
+        ("gzip;q=0.0, deflate;q=0.001", "deflate"),
+        ("gzip;q=0.3, deflate;q=0.8", "deflate"),
+        ("gzip ; q=0.3 ,\tdeflate;Q=0.2", "gzip"),
+        ("gzip;q=0.5, identity;q=1.0", "identity"),
+        ("gzip;q=0.5, identity;q=0", "gzip"),
+        ("gzip;level=1;q=0.5, deflate;q=0.6", "deflate"),
+        ("gzip;q=x, deflate;q=0.1", "deflate"),
+        ("gzip;q=nan", "identity"),
+        ("gzip;q=1e9, deflate;q=-1", "identity"),
+        ("gzip;q=1.5, deflate;q=0.1", "deflate"),
+        ("gzip;q=1.0, deflate", "gzip"),
+        (",,gzip,", "gzip"),
+    ],
+)
+def test_preferences(accepted: str, coding: str) -> None:
+    assert preferred_coding(accepted, CODINGS) == coding
+
+
+@given(st.text())
+def test_any_text_prefers_something(accepted: str) -> None:
+    assert preferred_coding(accepted, CODINGS) in ("identity", *CODINGS)

@@ -1,4 +1,4 @@
-"""Used memory is kept within the budget, and given to the request that takes its room."""
+"""The memory of all requests: a budget to the byte, and used buffers within it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tensor_round.contract.errors import Overloaded, TensorTooLarge
 from tensor_round_service.backends import Bytes
 from tensor_round_service.engine import memory as module
 from tensor_round_service.engine.job import Job
-from tensor_round_service.engine.memory import Memory, memory_limit
+from tensor_round_service.engine.memory import Memory, largest_request, memory_limit
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -192,3 +193,85 @@ def test_the_limit_is_the_least_of_control_groups_and_machine(
 def test_a_system_without_sysconf_has_8_gib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sysconf")
     assert memory_limit() == 8 * KIB * MIB
+
+
+#: Of which a sixteenth is for small requests.
+BUDGET = 32 * MIB
+LARGE = 30 * MIB
+
+
+def budget_of(limit_bytes: int = BUDGET) -> Memory:
+    return Memory(lambda nbytes: np.empty(nbytes, np.uint8), limit_bytes)
+
+
+@pytest.mark.parametrize(
+    ("budget", "largest"),
+    [
+        (BUDGET, LARGE),
+        (1, 1),
+        (MIB - 1, MIB - 1),
+        (MIB, MIB),
+        (MIB + 1, MIB),  # no sixteenth is left beside what every budget admits
+        (2 * MIB, 2 * MIB - 128 * KIB),
+        (2 * MIB + 15, 2 * MIB - 128 * KIB + 15),
+    ],
+)
+def test_the_largest_request_leaves_a_sixteenth_to_small_ones(budget: int, largest: int) -> None:
+    assert largest_request(budget) == budget_of(budget).max_request_bytes == largest
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit"),
+    [(BUDGET, LARGE), (MIB, MIB), (4 * KIB, 4 * KIB), (2 * MIB, 2 * MIB - 128 * KIB)],
+)
+@pytest.mark.parametrize("reserved", [0, 1, 4 * KIB])
+def test_a_byte_above_its_limit_is_too_large_and_leaves_no_trace(
+    budget: int, limit: int, reserved: int
+) -> None:
+    room = budget_of(budget)
+    with pytest.raises(TensorTooLarge, match=f"{limit + 1} bytes .* {limit} for all") as refused:
+        room.reserve(reserved, of=limit + 1)
+    assert (refused.value.status, refused.value.retry_after) == (413, None)
+    assert refused.value.limit_bytes == limit
+    assert refused.value.got_bytes == limit + 1
+    assert room.in_use == 0
+
+
+def test_large_requests_leave_the_last_sixteenth_to_small_ones() -> None:
+    room = budget_of()
+    room.reserve(LARGE, of=LARGE)
+    with pytest.raises(Overloaded) as refused:
+        room.reserve(0, of=MIB + 1, pending=1)
+    assert (refused.value.status, refused.value.retry_after) == (503, 1)
+    room.reserve(MIB, of=MIB)
+    room.reserve(MIB, of=MIB)
+    assert room.in_use == BUDGET
+    with pytest.raises(Overloaded):
+        room.reserve(1, of=1)
+    room.reserve(0, of=0)
+    assert room.in_use == BUDGET
+
+
+@pytest.mark.parametrize("used", [0, 1, 3 * MIB])
+@pytest.mark.parametrize("pending", [0, 1, 2 * MIB])
+def test_pending_reservation_needs_room_to_the_byte_but_takes_none(used: int, pending: int) -> None:
+    room = budget_of()
+    room.reserve(used, of=used)
+    left = LARGE - used - pending
+    with pytest.raises(Overloaded):
+        room.reserve(left + 1, of=LARGE, pending=pending)
+    assert room.in_use == used
+    room.reserve(left, of=LARGE, pending=pending)
+    assert room.in_use == used + left
+
+
+def test_released_memory_is_free_again_to_the_byte() -> None:
+    room = budget_of()
+    room.reserve(LARGE, of=LARGE)
+    room.release(3, ())
+    assert room.in_use == LARGE - 3
+    with pytest.raises(Overloaded):
+        room.reserve(4, of=LARGE)
+    room.reserve(3, of=LARGE)
+    room.release(LARGE, ())
+    assert room.in_use == 0

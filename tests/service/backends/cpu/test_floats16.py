@@ -13,8 +13,9 @@ from tensor_round_service.backends.cpu.narrow_floats import (
     MIN_BYTES,
     entries_of_16_bits,
     round_lanes,
+    table,
 )
-from tensor_round_verify.reference import FLOATS, Bits
+from tensor_round_verify.reference import FLOATS, ROUNDINGS, Bits
 
 LANES = [(dtype.name, rounding) for dtype, rounding in KERNELS]
 
@@ -86,3 +87,15 @@ def test_patterns_without_lanes_and_a_last_odd_element_go_by_table(
         entries = entries_of_16_bits(dtype, rounding)
         round_lanes(KERNELS[dtype, rounding], entries, run.view(np.uint8))
         np.testing.assert_array_equal(run, right[-count:])
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_tables_are_made_quietly_and_cannot_be_written(name: str, rounding: str) -> None:
+    table.cache_clear()
+    with np.errstate(all="raise"):
+        entries = table(BY_NAME[name], Rounding(rounding))
+    _, right = sample_pair(name, rounding)
+    np.testing.assert_array_equal(entries, right)
+    with pytest.raises(ValueError, match="read-only"):
+        entries[0] = 1
